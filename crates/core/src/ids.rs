@@ -1,0 +1,356 @@
+//! Names of things, parsed once at the edge and trusted afterwards.
+//!
+//! Invariants (each has a test below):
+//! - every id that exists has passed its parser; a value read from a file goes through the same parser;
+//! - no id contains a control character, so none can forge a line of a log or a terminal escape;
+//! - [`AgentId::file_name`] is one safe path component whatever the agent is called, and two different agents
+//!   never share one, not even on a file system that ignores case;
+//! - issue ids are compared without regard to case through [`IssueId::key`], and stored as they were first written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is not an id. The sentence is meant for the person who typed it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {shown} is not valid: {why}")]
+pub struct BadId {
+    what: &'static str,
+    shown: String,
+    why: String,
+}
+
+impl BadId {
+    fn new(what: &'static str, text: &str, why: impl Into<String>) -> Self {
+        // Quoted and shortened: the text came from outside and may be anything.
+        let mut shown: String = text.chars().take(40).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        Self { what, shown: format!("{shown:?}"), why: why.into() }
+    }
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+        impl TryFrom<String> for $name {
+            type Error = BadId;
+            fn try_from(text: String) -> Result<Self, BadId> {
+                text.parse()
+            }
+        }
+    };
+}
+
+text_id! {
+    /// Who acts: `{kind}:{name}`, such as `agent:copilot-1`, `human:alice` or `ci:nightly`.
+    AgentId
+}
+text_id! {
+    /// An issue, by the id its author gave (`WI-001-A1`) or by a generated one.
+    IssueId
+}
+text_id! {
+    /// A lease: a ULID in its canonical upper-case form.
+    LeaseId
+}
+text_id! {
+    /// A worktree: `wt:` and eight lower-case hex digits.
+    WorktreeId
+}
+text_id! {
+    /// Chosen by the caller (or made up for it) so that repeating a write finds the first attempt's success.
+    RequestId
+}
+
+/// Longest agent id, in bytes. Long enough for `human:` plus any login name in use.
+pub const MAX_AGENT_ID: usize = 128;
+/// Longest issue id, in bytes: it is a folder name on every file system.
+pub const MAX_ISSUE_ID: usize = 64;
+/// Fewest characters of an issue id prefix.
+pub const MIN_PREFIX: usize = 4;
+
+fn unprintable(c: char) -> bool {
+    // Besides control characters: line and paragraph separators, and the marks that reorder text on a terminal.
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{200b}'..='\u{200f}')
+}
+
+impl FromStr for AgentId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let bad = |why: &str| Err(BadId::new("agent id", text, why));
+        if text.len() > MAX_AGENT_ID {
+            return bad(&format!("it is longer than {MAX_AGENT_ID} bytes"));
+        }
+        let Some((kind, name)) = text.split_once(':') else {
+            return bad("it must look like kind:name, for example agent:copilot-1 or human:alice");
+        };
+        let mut letters = kind.bytes();
+        if !letters.next().is_some_and(|b| b.is_ascii_lowercase())
+            || !letters.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+        {
+            return bad("the part before ':' must be a lower-case word such as agent, human or ci");
+        }
+        if name.trim().is_empty() {
+            return bad("the part after ':' is empty");
+        }
+        if name.trim() != name {
+            return bad("it begins or ends with a space");
+        }
+        if name.chars().any(unprintable) {
+            return bad("it contains control or invisible characters");
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl AgentId {
+    /// The part before the colon.
+    pub fn kind(&self) -> &str {
+        self.0.split_once(':').map_or("", |(kind, _)| kind)
+    }
+
+    /// The part after the colon.
+    pub fn name(&self) -> &str {
+        self.0.split_once(':').map_or("", |(_, name)| name)
+    }
+
+    pub fn is_human(&self) -> bool {
+        self.kind() == "human"
+    }
+
+    /// One path component that stands for this agent and for no other.
+    ///
+    /// Lower-case letters, digits, `-` and `_` stay; every other byte becomes `%` and two hex digits, so neither
+    /// `/` nor `..` survives and `agent:A` and `agent:a` differ even where the file system ignores case. A name
+    /// that grows past 150 bytes is cut and gets a hash of the whole id instead.
+    pub fn file_name(&self) -> String {
+        let mut out = String::with_capacity(self.0.len() + 8);
+        for byte in self.0.bytes() {
+            match byte {
+                b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => out.push(char::from(byte)),
+                _ => out.push_str(&format!("%{byte:02x}")),
+            }
+        }
+        if out.len() > 150 {
+            let hash = xxhash_rust::xxh3::xxh3_128(self.0.as_bytes());
+            out.truncate(110);
+            out.push_str(&format!("~{hash:032x}"));
+        }
+        out
+    }
+}
+
+impl FromStr for IssueId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let bad = |why: &str| Err(BadId::new("issue id", text, why));
+        if text.is_empty() {
+            return bad("it is empty");
+        }
+        if text.len() > MAX_ISSUE_ID {
+            return bad(&format!("it is longer than {MAX_ISSUE_ID} characters"));
+        }
+        if !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
+            return bad("only letters, digits, '-', '_' and '.' are allowed");
+        }
+        if !text.as_bytes()[0].is_ascii_alphanumeric() {
+            return bad("it must begin with a letter or a digit");
+        }
+        if text.ends_with('.') || text.contains("..") {
+            return bad("it must not end with '.' or contain '..'");
+        }
+        if text.len() < MIN_PREFIX {
+            return bad(&format!("it needs at least {MIN_PREFIX} characters"));
+        }
+        let stem = text.split('.').next().unwrap_or(text).to_ascii_lowercase();
+        let reserved = matches!(stem.as_str(), "con" | "prn" | "aux" | "nul")
+            || (stem.len() == 4
+                && (stem.starts_with("com") || stem.starts_with("lpt"))
+                && stem.as_bytes()[3].is_ascii_digit());
+        if reserved {
+            return bad("that name is reserved by some operating systems");
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl IssueId {
+    /// What the id is compared by: ids are unique without regard to case.
+    pub fn key(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+
+    /// A new id from 64 random bits: ten characters that cannot be taken for a number, a word or each other.
+    pub fn generate(entropy: u64) -> Self {
+        const FIRST: &[u8] = b"abcdefghjkmnpqrstvwxyz";
+        const REST: &[u8] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let mut rest = entropy;
+        let mut text = String::with_capacity(10);
+        text.push(char::from(FIRST[(rest % FIRST.len() as u64) as usize]));
+        rest /= FIRST.len() as u64;
+        for _ in 0..9 {
+            text.push(char::from(REST[(rest % 32) as usize]));
+            rest /= 32;
+        }
+        Self(text)
+    }
+}
+
+/// What a person typed to name an issue: a whole id or the beginning of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuePrefix(String);
+
+impl FromStr for IssuePrefix {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        if text.len() < MIN_PREFIX {
+            return Err(BadId::new(
+                "issue id",
+                text,
+                format!("give at least {MIN_PREFIX} characters of the id"),
+            ));
+        }
+        if text.len() > MAX_ISSUE_ID
+            || !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        {
+            return Err(BadId::new("issue id", text, "only letters, digits, '-', '_' and '.' are allowed"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl IssuePrefix {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Lower case, as ids are compared.
+    pub fn key(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+}
+
+impl FromStr for LeaseId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        match ulid::Ulid::from_string(text) {
+            Ok(ulid) => Ok(Self(ulid.to_string())),
+            Err(_) => Err(BadId::new("lease id", text, "it must be a ULID of 26 characters")),
+        }
+    }
+}
+
+impl LeaseId {
+    /// A ULID from a wall-clock time in milliseconds and 80 random bits.
+    pub fn generate(wall_ms: i64, entropy: u128) -> Self {
+        let ms = u64::try_from(wall_ms).unwrap_or(0);
+        Self(ulid::Ulid::from_parts(ms, entropy).to_string())
+    }
+}
+
+impl FromStr for WorktreeId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let hex = text.strip_prefix("wt:").unwrap_or("");
+        if hex.len() == 8 && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadId::new("worktree id", text, "it must be wt: and eight hex digits, as `jit worktree list` shows"))
+        }
+    }
+}
+
+impl FromStr for RequestId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let bad = |why: &str| Err(BadId::new("request id", text, why));
+        if text.is_empty() {
+            return bad("it is empty");
+        }
+        if text.len() > 128 {
+            return bad("it is longer than 128 bytes");
+        }
+        if text.chars().any(|c| unprintable(c) || c.is_whitespace()) {
+            return bad("it contains white space or control characters");
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a4_agent_ids_that_would_hurt_are_refused() {
+        let long = format!("agent:{}", "x".repeat(10_000));
+        for text in ["", "agent", "agent:", "agent: ", ":x", "Agent:x", "agent:a\nb", "agent:\u{1b}[31m", &long] {
+            assert!(text.parse::<AgentId>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a4_file_names_are_one_component_and_never_shared() {
+        let ids = ["agent:../../x", "agent:..", "agent:a/b", "agent:A", "agent:a", "human:Zoë Q", "agent:%2f", "agent:x:y"];
+        let mut seen = std::collections::BTreeSet::new();
+        for text in ids {
+            let id: AgentId = text.parse().expect(text);
+            let name = id.file_name();
+            assert!(!name.contains(['/', '.', ':', '\\']), "{text} -> {name}");
+            assert!(seen.insert(name.to_lowercase()), "{text} shares its file name");
+        }
+        let long: AgentId = format!("agent:{}", "Ü".repeat(60)).parse().expect("valid");
+        assert!(long.file_name().len() < 200);
+    }
+
+    #[test]
+    fn e2_issue_ids_are_folder_names_on_every_system() {
+        for good in ["WI-001", "WI-001-A1-T2", "T-015", "ad601a15", "a.b-c_d"] {
+            assert!(good.parse::<IssueId>().is_ok(), "{good}");
+        }
+        let long = "x".repeat(65);
+        for bad in ["", "..", "../x", "abc", ".hidden", "-dash", "a b c d", "abc.", "ab..cd", "nul.txt", "com1", "a/bcd", &long] {
+            assert!(bad.parse::<IssueId>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn e2_generated_ids_parse_and_spread() {
+        let mut seen = std::collections::BTreeSet::new();
+        for n in 0..1000u64 {
+            let id = IssueId::generate(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            assert_eq!(id.as_str().parse::<IssueId>().as_ref(), Ok(&id));
+            seen.insert(id);
+        }
+        assert_eq!(seen.len(), 1000);
+    }
+}
