@@ -28,7 +28,11 @@ impl BadId {
         if shown.len() < text.len() {
             shown.push('…');
         }
-        Self { what, shown: format!("{shown:?}"), why: why.into() }
+        Self {
+            what,
+            shown: format!("{shown:?}"),
+            why: why.into(),
+        }
     }
 }
 
@@ -88,7 +92,7 @@ text_id! {
 pub const MAX_AGENT_ID: usize = 128;
 /// Longest issue id, in bytes: it is a folder name on every file system.
 pub const MAX_ISSUE_ID: usize = 64;
-/// Fewest characters of an issue id prefix.
+/// Fewest characters of an issue id that may stand for the whole of it.
 pub const MIN_PREFIX: usize = 4;
 
 fn unprintable(c: char) -> bool {
@@ -175,7 +179,10 @@ impl FromStr for IssueId {
         if text.len() > MAX_ISSUE_ID {
             return bad(&format!("it is longer than {MAX_ISSUE_ID} characters"));
         }
-        if !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
+        if !text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        {
             return bad("only letters, digits, '-', '_' and '.' are allowed");
         }
         if !text.as_bytes()[0].is_ascii_alphanumeric() {
@@ -183,9 +190,6 @@ impl FromStr for IssueId {
         }
         if text.ends_with('.') || text.contains("..") {
             return bad("it must not end with '.' or contain '..'");
-        }
-        if text.len() < MIN_PREFIX {
-            return bad(&format!("it needs at least {MIN_PREFIX} characters"));
         }
         let stem = text.split('.').next().unwrap_or(text).to_ascii_lowercase();
         let reserved = matches!(stem.as_str(), "con" | "prn" | "aux" | "nul")
@@ -229,17 +233,19 @@ impl FromStr for IssuePrefix {
     type Err = BadId;
 
     fn from_str(text: &str) -> Result<Self, BadId> {
-        if text.len() < MIN_PREFIX {
+        if text.is_empty() {
+            return Err(BadId::new("issue id", text, "it is empty"));
+        }
+        if text.len() > MAX_ISSUE_ID
+            || !text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        {
             return Err(BadId::new(
                 "issue id",
                 text,
-                format!("give at least {MIN_PREFIX} characters of the id"),
+                "only letters, digits, '-', '_' and '.' are allowed",
             ));
-        }
-        if text.len() > MAX_ISSUE_ID
-            || !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-        {
-            return Err(BadId::new("issue id", text, "only letters, digits, '-', '_' and '.' are allowed"));
         }
         Ok(Self(text.to_owned()))
     }
@@ -253,6 +259,11 @@ impl IssuePrefix {
     /// Lower case, as ids are compared.
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
+    }
+
+    /// Whether this is long enough to stand for a longer id; shorter ones name only themselves.
+    pub fn may_abbreviate(&self) -> bool {
+        self.0.len() >= MIN_PREFIX
     }
 }
 
@@ -280,10 +291,18 @@ impl FromStr for WorktreeId {
 
     fn from_str(text: &str) -> Result<Self, BadId> {
         let hex = text.strip_prefix("wt:").unwrap_or("");
-        if hex.len() == 8 && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
+        if hex.len() == 8
+            && hex
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        {
             Ok(Self(text.to_owned()))
         } else {
-            Err(BadId::new("worktree id", text, "it must be wt: and eight hex digits, as `jit worktree list` shows"))
+            Err(BadId::new(
+                "worktree id",
+                text,
+                "it must be wt: and eight hex digits, as `jit worktree list` shows",
+            ))
         }
     }
 }
@@ -313,14 +332,33 @@ mod tests {
     #[test]
     fn a4_agent_ids_that_would_hurt_are_refused() {
         let long = format!("agent:{}", "x".repeat(10_000));
-        for text in ["", "agent", "agent:", "agent: ", ":x", "Agent:x", "agent:a\nb", "agent:\u{1b}[31m", &long] {
+        for text in [
+            "",
+            "agent",
+            "agent:",
+            "agent: ",
+            ":x",
+            "Agent:x",
+            "agent:a\nb",
+            "agent:\u{1b}[31m",
+            &long,
+        ] {
             assert!(text.parse::<AgentId>().is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn a4_file_names_are_one_component_and_never_shared() {
-        let ids = ["agent:../../x", "agent:..", "agent:a/b", "agent:A", "agent:a", "human:Zoë Q", "agent:%2f", "agent:x:y"];
+        let ids = [
+            "agent:../../x",
+            "agent:..",
+            "agent:a/b",
+            "agent:A",
+            "agent:a",
+            "human:Zoë Q",
+            "agent:%2f",
+            "agent:x:y",
+        ];
         let mut seen = std::collections::BTreeSet::new();
         for text in ids {
             let id: AgentId = text.parse().expect(text);
@@ -338,7 +376,10 @@ mod tests {
             assert!(good.parse::<IssueId>().is_ok(), "{good}");
         }
         let long = "x".repeat(65);
-        for bad in ["", "..", "../x", "abc", ".hidden", "-dash", "a b c d", "abc.", "ab..cd", "nul.txt", "com1", "a/bcd", &long] {
+        for bad in [
+            "", "..", "../x", ".hidden", "-dash", "a b c d", "abc.", "ab..cd", "nul.txt", "com1", "a/bcd",
+            &long,
+        ] {
             assert!(bad.parse::<IssueId>().is_err(), "{bad:?}");
         }
     }
