@@ -307,6 +307,17 @@ impl FromStr for WorktreeId {
     }
 }
 
+impl RequestId {
+    /// For a caller that gave none: it is printed when the outcome is unknown, and found by searching the log.
+    pub fn make_up(wall_ms: i64, entropy: u128) -> Self {
+        Self(format!("auto-{}", LeaseId::generate(wall_ms, entropy)))
+    }
+
+    pub fn is_made_up(&self) -> bool {
+        self.0.starts_with("auto-")
+    }
+}
+
 impl FromStr for RequestId {
     type Err = BadId;
 

@@ -1,3 +1,16 @@
 //! What `jit` decides: pure functions over ids, leases, events and state. No IO, no clock, no randomness.
+//!
+//! Read `event` (what can have happened), `state` (what it adds up to) and `decide` (who gets what), in that order.
 
+pub mod command;
+pub mod decide;
+pub mod event;
 pub mod ids;
+pub mod issue;
+pub mod lease;
+pub mod policy;
+pub mod refusal;
+pub mod state;
+pub mod table;
+pub mod time;
+pub mod wire;

@@ -1,0 +1,535 @@
+//! The one place where it is decided who gets what.
+//!
+//! `decide` looks at the state and either emits events or refuses. What must hold, whatever the order of commands:
+//!
+//! - at most one live lease a resource: a grant happens only where there is none, or in the same breath as the end of
+//!   the old one;
+//! - a lease changes hands only by its holder's will, by its deadline, or by an eviction with a name and a reason;
+//! - of two grants on one resource the later has the higher token;
+//! - an answer that changes nothing writes nothing;
+//! - a parent's end is its children's end, in the same transaction.
+
+use crate::command::{Command, Context, NewIssue, Reply, Target};
+use crate::event::{Event, Request, Stamped};
+use crate::ids::IssuePrefix;
+use crate::issue::{Issue, MAX_TITLE};
+use crate::lease::{Actor, End, Lease, Resource};
+use crate::refusal::{Code, Details, Refusal, Stop};
+use crate::state;
+use crate::table::{Changes, Overlay, Read, Table};
+use crate::time::Wall;
+
+/// How many expired leases one command clears away at most, so that its cost stays bounded.
+const EVICTIONS_A_COMMAND: usize = 64;
+
+/// Events in the making, and the state as it will be with them.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    state: Overlay<'a>,
+    events: Vec<Event>,
+    next: u64,
+    at: Wall,
+    actor: Actor,
+}
+
+impl<'a> Draft<'a> {
+    /// `last` is the sequence of the newest line in the log.
+    pub fn new(table: &'a dyn Table, last: u64, at: Wall, actor: Actor) -> Self {
+        Self {
+            state: Overlay::new(table),
+            events: Vec::new(),
+            next: last + 1,
+            at,
+            actor,
+        }
+    }
+
+    pub fn state(&self) -> &dyn Table {
+        &self.state
+    }
+
+    /// The sequence the next event will have: a grant's fencing token.
+    pub fn next_sequence(&self) -> u64 {
+        self.next
+    }
+
+    pub fn emit(&mut self, event: Event) -> Read<()> {
+        let stamped = Stamped {
+            sequence: self.next,
+            at: self.at,
+            actor: self.actor.clone(),
+            request: None,
+            part: (1, 1),
+            event,
+        };
+        state::apply(&mut self.state, &stamped)?;
+        self.next += 1;
+        self.events.push(stamped.event);
+        Ok(())
+    }
+
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The transaction's lines and everything they change.
+    pub fn finish(self, request: Option<&Request>) -> Read<(Vec<Stamped>, Changes)> {
+        let Self {
+            mut state,
+            events,
+            next,
+            at,
+            actor,
+        } = self;
+        let total = u32::try_from(events.len()).unwrap_or(u32::MAX);
+        let first = next - events.len() as u64;
+        let mut lines = Vec::with_capacity(events.len());
+        for (n, event) in events.into_iter().enumerate() {
+            lines.push(Stamped {
+                sequence: first + n as u64,
+                at,
+                actor: actor.clone(),
+                request: request.cloned(),
+                part: (n as u32 + 1, total),
+                event,
+            });
+        }
+        if request.is_some() {
+            for line in &lines {
+                state::remember(&mut state, line)?;
+            }
+        }
+        Ok((lines, state.changes))
+    }
+}
+
+/// The answer to a command that was not refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The draft's events carry it out.
+    Done,
+    /// It was so already: nothing is to be written.
+    Already(Reply),
+}
+
+pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answer, Stop> {
+    if let Some(kind) = state::newer(draft.state())? {
+        return Err(Refusal::new(
+            Code::Newer,
+            format!(
+                "a newer jit wrote an event this one does not know ({kind}): reading is safe, writing is not"
+            ),
+        )
+        .help("install the newest jit")
+        .into());
+    }
+    match command {
+        Command::Acquire {
+            issue,
+            ttl_secs,
+            note,
+            on_behalf_of,
+        } => {
+            let issue = state::resolve(draft.state(), issue)?;
+            if issue.state.is_closed() {
+                return Err(
+                    Refusal::new(Code::Closed, format!("{} is {}", issue.id, issue.state))
+                        .help(format!("jit issue show {}", issue.id))
+                        .into(),
+                );
+            }
+            let ttl_secs = cx.ttl.resolve(*ttl_secs, &issue.kind, &cx.actor.agent_id)?;
+            let resource = Resource::Issue(issue.id);
+            if let Some(lease) = live(draft, &resource, cx)? {
+                return if lease.held_by(&cx.actor) {
+                    Ok(Answer::Already(Reply::Lease {
+                        lease,
+                        existing: true,
+                        regranted: false,
+                    }))
+                } else {
+                    Err(Refusal::held(&lease, &cx.now).into())
+                };
+            }
+            clear_expired(draft, cx)?;
+            let lease = Lease {
+                lease_id: cx.fresh_lease.clone(),
+                resource,
+                agent_id: cx.actor.agent_id.clone(),
+                worktree_id: cx.actor.worktree_id.clone(),
+                branch: cx.branch.clone(),
+                ttl_secs,
+                acquired_at: cx.now.wall,
+                expires_at: cx.now.wall.plus_secs(ttl_secs),
+                deadline: deadline(cx, ttl_secs),
+                token: draft.next_sequence(),
+                parent: None,
+                on_behalf_of: on_behalf_of.clone(),
+                note: note.clone(),
+            };
+            draft.emit(Event::Acquired {
+                lease,
+                regranted: false,
+            })?;
+            Ok(Answer::Done)
+        }
+        Command::Renew {
+            target,
+            ttl_secs,
+            if_half_gone,
+        } => renew(draft, target, *ttl_secs, *if_half_gone, cx),
+        Command::Release { target } => {
+            let found = find(draft, target)?;
+            let lease = match found.active {
+                Some(lease) => require_obeys(lease, target, cx)?,
+                // It ran out and nobody wanted it: what the holder asks for is so already.
+                None => match found.ended {
+                    Some(ended) if ended.how == End::Expired && ended.lease.obeys(&cx.actor) => {
+                        return Ok(Answer::Already(Reply::Released(vec![ended.lease])));
+                    }
+                    _ => return Err(not_active(target).into()),
+                },
+            };
+            let by = &cx.actor.agent_id;
+            finish(draft, &lease, &|lease| Event::Released {
+                lease,
+                by: by.clone(),
+            })?;
+            clear_expired(draft, cx)?;
+            Ok(Answer::Done)
+        }
+        Command::Transfer {
+            target,
+            to,
+            worktree,
+            branch,
+        } => {
+            let Some(lease) = find(draft, target)?.active else {
+                return Err(not_active(target).into());
+            };
+            let lease = require_obeys(lease, target, cx)?;
+            if lease.expired(&cx.now) {
+                return Err(Refusal::new(
+                    Code::NotHolder,
+                    format!("the lease {} expired at {}", lease.lease_id, lease.expires_at),
+                )
+                .help(format!("jit claim renew {}", lease.lease_id))
+                .into());
+            }
+            let worktree_id = worktree.clone().or_else(|| lease.worktree_id.clone());
+            if *to == lease.agent_id && worktree_id == lease.worktree_id {
+                return Err(Refusal::new(Code::Invalid, format!("{to} holds it already")).into());
+            }
+            end_children(draft, &lease, cx)?;
+            let branch = branch.clone().or_else(|| {
+                (worktree_id == lease.worktree_id)
+                    .then(|| lease.branch.clone())
+                    .flatten()
+            });
+            let new = Lease {
+                lease_id: cx.fresh_lease.clone(),
+                agent_id: to.clone(),
+                worktree_id,
+                branch,
+                acquired_at: cx.now.wall,
+                expires_at: cx.now.wall.plus_secs(lease.ttl_secs),
+                deadline: deadline(cx, lease.ttl_secs),
+                token: draft.next_sequence(),
+                ..lease.clone()
+            };
+            draft.emit(Event::Transferred {
+                lease: new,
+                from_lease_id: lease.lease_id,
+                from_agent_id: lease.agent_id,
+            })?;
+            clear_expired(draft, cx)?;
+            Ok(Answer::Done)
+        }
+        Command::ForceEvict { target, reason } => {
+            if cx.actor.agent_id.kind() == "agent" && !cx.agents_may_evict {
+                return Err(Refusal::new(
+                    Code::NotAllowed,
+                    format!(
+                        "{} is an agent, and agents may not evict others here",
+                        cx.actor.agent_id
+                    ),
+                )
+                .help("ask a person to run it, or: jit config set agents.may_force_evict true")
+                .into());
+            }
+            if reason.trim().is_empty() {
+                return Err(Refusal::new(Code::Invalid, "say why: --reason must not be empty").into());
+            }
+            let Some(lease) = find(draft, target)?.active else {
+                return Err(not_active(target).into());
+            };
+            let by = &cx.actor.agent_id;
+            finish(draft, &lease, &|lease| Event::ForceEvicted {
+                lease,
+                by: by.clone(),
+                reason: reason.clone(),
+            })?;
+            clear_expired(draft, cx)?;
+            Ok(Answer::Done)
+        }
+        Command::CreateIssue(new) => create_issue(draft, new, cx),
+    }
+}
+
+fn deadline(cx: &Context, ttl_secs: u64) -> u64 {
+    cx.now.ticks.saturating_add(ttl_secs.saturating_mul(1000))
+}
+
+/// The lease on `resource` if it still counts; one whose time is over is ended on the way.
+fn live(draft: &mut Draft<'_>, resource: &Resource, cx: &Context) -> Result<Option<Lease>, Stop> {
+    let Some(lease) = state::lease_on(draft.state(), &resource.key())? else {
+        return Ok(None);
+    };
+    if !lease.expired(&cx.now) {
+        return Ok(Some(lease));
+    }
+    finish(draft, &lease, &|lease| Event::AutoEvicted { lease })?;
+    Ok(None)
+}
+
+/// Whoever notices that a deadline has passed records it. Comes last in a command, so that a refusal writes nothing.
+fn clear_expired(draft: &mut Draft<'_>, cx: &Context) -> Result<(), Stop> {
+    for lease in state::expired(draft.state(), &cx.now, EVICTIONS_A_COMMAND)? {
+        // An earlier one in this list may have taken its children along.
+        if state::lease_on(draft.state(), &lease.resource.key())?
+            .is_some_and(|l| l.lease_id == lease.lease_id)
+        {
+            finish(draft, &lease, &|lease| Event::AutoEvicted { lease })?;
+        }
+    }
+    Ok(())
+}
+
+fn end_children(draft: &mut Draft<'_>, lease: &Lease, cx: &Context) -> Result<(), Stop> {
+    for child in state::children(draft.state(), &lease.lease_id)? {
+        let by = cx.actor.agent_id.clone();
+        finish(draft, &child, &|lease| Event::Released {
+            lease,
+            by: by.clone(),
+        })?;
+    }
+    Ok(())
+}
+
+/// Ends a lease and all that lives inside it, children first.
+fn finish(draft: &mut Draft<'_>, lease: &Lease, event: &dyn Fn(Lease) -> Event) -> Result<(), Stop> {
+    for child in state::children(draft.state(), &lease.lease_id)? {
+        finish(draft, &child, event)?;
+    }
+    draft.emit(event(lease.clone()))?;
+    Ok(())
+}
+
+struct Found {
+    active: Option<Lease>,
+    ended: Option<state::Ended>,
+}
+
+/// What `target` names now, and what it named last.
+fn find(draft: &Draft<'_>, target: &Target) -> Result<Found, Stop> {
+    let table = draft.state();
+    let resource = match target {
+        Target::Issue(text) => Resource::Issue(state::resolve(table, text)?.id).key(),
+        Target::Lease(id) => match state::resource_of(table, id)? {
+            Some(resource) => resource,
+            None => {
+                return Err(
+                    Refusal::new(Code::NotFound, format!("no lease {id} is known here"))
+                        .help("jit claim list")
+                        .into(),
+                );
+            }
+        },
+    };
+    let mut active = state::lease_on(table, &resource)?;
+    let mut ended = state::ended(table, &resource)?;
+    if let Target::Lease(id) = target {
+        if let Some(other) = active.take_if(|lease| lease.lease_id != *id) {
+            // The resource went to somebody else: for the caller that is what matters.
+            return Err(not_holder(&other, target).into());
+        }
+        ended = ended.filter(|ended| ended.lease.lease_id == *id);
+    }
+    Ok(Found { active, ended })
+}
+
+fn not_holder(lease: &Lease, target: &Target) -> Refusal {
+    Refusal::new(
+        Code::NotHolder,
+        format!(
+            "{} is held by {}{}, lease {}",
+            lease.resource.issue().map_or(target.as_str(), |id| id.as_str()),
+            lease.agent_id,
+            lease
+                .worktree_id
+                .as_ref()
+                .map_or(String::new(), |w| format!(" in {w}")),
+            lease.lease_id
+        ),
+    )
+    .help(format!(
+        "jit claim status --issue {}",
+        lease.resource.issue().map_or("", |id| id.as_str())
+    ))
+    .help(format!("jit claim force-evict {} --reason <why>", lease.lease_id))
+    .details(Details::Lease(Box::new(lease.clone())))
+}
+
+fn require_obeys(lease: Lease, target: &Target, cx: &Context) -> Result<Lease, Refusal> {
+    if lease.obeys(&cx.actor) {
+        Ok(lease)
+    } else {
+        Err(not_holder(&lease, target))
+    }
+}
+
+fn not_active(target: &Target) -> Refusal {
+    Refusal::new(Code::NotFound, format!("nobody holds {}", target.as_str())).help("jit claim list")
+}
+
+fn renew(
+    draft: &mut Draft<'_>,
+    target: &Target,
+    ttl_secs: Option<u64>,
+    if_half_gone: bool,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    let found = find(draft, target)?;
+    let (lease, over) = match (found.active, found.ended) {
+        (Some(lease), _) => {
+            let lease = require_obeys(lease, target, cx)?;
+            let over = lease.expired(&cx.now);
+            (lease, over)
+        }
+        (None, Some(ended)) if ended.how == End::Expired && ended.lease.obeys(&cx.actor) => {
+            (ended.lease, true)
+        }
+        (None, Some(ended)) if ended.how != End::Expired && ended.lease.obeys(&cx.actor) => {
+            return Err(Refusal::new(
+                Code::NotHolder,
+                format!(
+                    "the lease on {} was {} at {}",
+                    target.as_str(),
+                    ended_word(ended.how),
+                    ended.at
+                ),
+            )
+            .help(format!(
+                "jit claim acquire {}",
+                ended.lease.resource.issue().map_or("<issue>", |id| id.as_str())
+            ))
+            .into());
+        }
+        _ => return Err(not_active(target).into()),
+    };
+    let asked = ttl_secs.or(Some(lease.ttl_secs));
+    let ttl_secs = cx.ttl.resolve(asked, "", &lease.agent_id)?;
+    if !over && if_half_gone && lease.remaining_ms(&cx.now) * 2 > lease.ttl_secs.saturating_mul(1000) {
+        return Ok(Answer::Already(Reply::Lease {
+            lease,
+            existing: true,
+            regranted: false,
+        }));
+    }
+    let mut renewed = Lease {
+        ttl_secs,
+        expires_at: cx.now.wall.plus_secs(ttl_secs),
+        deadline: deadline(cx, ttl_secs),
+        ..lease.clone()
+    };
+    if over {
+        // Its time was over but nobody came: granted again, as a new grant with a new token.
+        live(draft, &lease.resource, cx)?;
+        renewed.acquired_at = cx.now.wall;
+        renewed.token = draft.next_sequence();
+        renewed.parent = None;
+        draft.emit(Event::Acquired {
+            lease: renewed,
+            regranted: true,
+        })?;
+    } else {
+        draft.emit(Event::Renewed { lease: renewed })?;
+    }
+    clear_expired(draft, cx)?;
+    Ok(Answer::Done)
+}
+
+fn ended_word(how: End) -> &'static str {
+    match how {
+        End::Released => "released",
+        End::Expired => "left to expire",
+        End::Evicted => "taken away by an eviction",
+        End::Transferred => "handed over",
+    }
+}
+
+fn create_issue(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Result<Answer, Stop> {
+    let title = new.title.trim();
+    if title.is_empty() {
+        return Err(Refusal::new(Code::Invalid, "the title is empty")
+            .help("jit issue create \"what is to be done\"")
+            .into());
+    }
+    if title.len() > MAX_TITLE {
+        return Err(Refusal::new(
+            Code::Invalid,
+            format!("the title is longer than {MAX_TITLE} bytes: put the rest into --description"),
+        )
+        .into());
+    }
+    let mut free = None;
+    for id in &new.ids {
+        match state::issue(draft.state(), id)? {
+            None => {
+                free = Some(id.clone());
+                break;
+            }
+            Some(issue) if new.chosen => {
+                return Err(
+                    Refusal::new(Code::Exists, format!("there is an issue {} already", issue.id))
+                        .help(format!("jit issue show {}", issue.id))
+                        .into(),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    let Some(id) = free else {
+        return Err(Refusal::new(Code::Io, "no free id was found")
+            .help("try again")
+            .into());
+    };
+    let named = |text: &IssuePrefix| state::resolve(draft.state(), text).map(|issue| issue.id);
+    let parent = new.parent.as_ref().map(named).transpose()?;
+    let mut depends_on = new.depends_on.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    depends_on.sort();
+    depends_on.dedup();
+    let sorted = |words: &[String]| {
+        let mut words = words.to_vec();
+        words.sort();
+        words.dedup();
+        words
+    };
+    let issue = Issue {
+        id,
+        title: title.to_owned(),
+        kind: new.kind.clone(),
+        state: new.state,
+        priority: new.priority,
+        parent,
+        labels: sorted(&new.labels),
+        depends_on,
+        gates: sorted(&new.gates),
+        created_at: cx.now.wall,
+        updated_at: cx.now.wall,
+        revision: 1,
+        lives_in: cx.actor.worktree_id.clone(),
+    };
+    draft.emit(Event::IssueCreated { issue })?;
+    Ok(Answer::Done)
+}

@@ -1,0 +1,93 @@
+//! The one lease: somebody may use something until a deadline.
+//!
+//! A claim on an issue is a lease; so will be a lock on a file, a merge turn and a coordinator's leadership. The
+//! log position of the grant is the fencing token: of two leases on one resource the later one has the higher token.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgentId, IssueId, LeaseId, WorktreeId};
+use crate::time::{Now, Wall};
+
+/// What can be leased.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resource {
+    Issue(IssueId),
+}
+
+impl Resource {
+    /// What leases on the same thing have in common.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Issue(id) => format!("issue:{}", id.key()),
+        }
+    }
+
+    pub fn issue(&self) -> Option<&IssueId> {
+        match self {
+            Self::Issue(id) => Some(id),
+        }
+    }
+}
+
+/// Who acts, and from where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    pub agent_id: AgentId,
+    /// None outside any worktree, for example inside a bare repository.
+    pub worktree_id: Option<WorktreeId>,
+}
+
+/// A grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub lease_id: LeaseId,
+    pub resource: Resource,
+    pub agent_id: AgentId,
+    pub worktree_id: Option<WorktreeId>,
+    pub branch: Option<String>,
+    pub ttl_secs: u64,
+    pub acquired_at: Wall,
+    /// For people. Decisions use `deadline`.
+    pub expires_at: Wall,
+    /// Boot-clock milliseconds, in the boot the state is anchored to.
+    pub deadline: u64,
+    /// Log position of the grant.
+    pub token: u64,
+    /// The lease this one lives inside; its end is this one's end.
+    pub parent: Option<LeaseId>,
+    /// Who started the agent, and may therefore end the lease from anywhere.
+    pub on_behalf_of: Option<AgentId>,
+    /// What the holder said when it took the lease.
+    pub note: Option<String>,
+}
+
+impl Lease {
+    pub fn expired(&self, now: &Now) -> bool {
+        self.deadline <= now.ticks
+    }
+
+    /// Milliseconds left, zero when expired.
+    pub fn remaining_ms(&self, now: &Now) -> u64 {
+        self.deadline.saturating_sub(now.ticks)
+    }
+
+    /// Whether `actor` holds it: same agent in the same worktree.
+    pub fn held_by(&self, actor: &Actor) -> bool {
+        self.agent_id == actor.agent_id && self.worktree_id == actor.worktree_id
+    }
+
+    /// Whether `actor` may renew, release or hand it on: its holder, or the one it works for.
+    pub fn obeys(&self, actor: &Actor) -> bool {
+        self.held_by(actor) || self.on_behalf_of.as_ref() == Some(&actor.agent_id)
+    }
+}
+
+/// How a lease came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    Released,
+    Expired,
+    Evicted,
+    Transferred,
+}

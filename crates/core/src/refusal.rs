@@ -1,0 +1,211 @@
+//! A refusal is an answer: a stable code, one sentence, and the command to run next.
+
+use crate::lease::Lease;
+use crate::table::Unreadable;
+use crate::time::Now;
+
+/// Stable names of everything that can go wrong, with the exit code each one has on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// Someone else holds it.
+    Held,
+    /// The store's lock could not be had in time.
+    Busy,
+    /// Only its holder may do that.
+    NotHolder,
+    /// The caller may not do that at all.
+    NotAllowed,
+    /// No such thing.
+    NotFound,
+    /// The issue is done or rejected.
+    Closed,
+    /// The text does not name one thing.
+    Ambiguous,
+    /// A value that cannot be used.
+    Invalid,
+    /// The command line could not be understood.
+    Usage,
+    /// There is one of that name already.
+    Exists,
+    /// The request id was used for something else.
+    RequestReused,
+    /// It cannot be said whether it was done.
+    Unknown,
+    /// The log is damaged and `jit recover` is needed.
+    Damaged,
+    /// A newer program wrote here.
+    Newer,
+    /// A check did not pass.
+    CheckFailed,
+    /// Not inside a repository where `jit init` has been run.
+    NotInitialized,
+    /// The configuration cannot be used.
+    Config,
+    /// The operating system said no.
+    Io,
+}
+
+impl Code {
+    pub const ALL: &'static [Self] = &[
+        Self::Held,
+        Self::Busy,
+        Self::NotHolder,
+        Self::NotAllowed,
+        Self::NotFound,
+        Self::Closed,
+        Self::Ambiguous,
+        Self::Invalid,
+        Self::Usage,
+        Self::Exists,
+        Self::RequestReused,
+        Self::Unknown,
+        Self::Damaged,
+        Self::Newer,
+        Self::CheckFailed,
+        Self::NotInitialized,
+        Self::Config,
+        Self::Io,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Busy => "busy",
+            Self::NotHolder => "not_holder",
+            Self::NotAllowed => "not_allowed",
+            Self::NotFound => "not_found",
+            Self::Closed => "closed",
+            Self::Ambiguous => "ambiguous",
+            Self::Invalid => "invalid",
+            Self::Usage => "usage",
+            Self::Exists => "exists",
+            Self::RequestReused => "request_reused",
+            Self::Unknown => "unknown",
+            Self::Damaged => "damaged",
+            Self::Newer => "newer_format",
+            Self::CheckFailed => "check_failed",
+            Self::NotInitialized => "not_initialized",
+            Self::Config => "config",
+            Self::Io => "io",
+        }
+    }
+
+    pub fn exit(self) -> u8 {
+        match self {
+            Self::Io | Self::Damaged | Self::Newer => 1,
+            Self::Ambiguous
+            | Self::Invalid
+            | Self::Usage
+            | Self::Exists
+            | Self::RequestReused
+            | Self::Config => 2,
+            Self::NotFound | Self::NotInitialized => 3,
+            Self::Held | Self::Busy => 4,
+            Self::NotHolder | Self::NotAllowed | Self::Closed => 5,
+            Self::CheckFailed => 6,
+            Self::Unknown => 7,
+        }
+    }
+
+    /// Whether the same command may succeed later without anything being changed by hand.
+    pub fn retryable(self) -> bool {
+        matches!(self, Self::Held | Self::Busy | Self::Unknown)
+    }
+}
+
+/// Why not, and what now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub code: Code,
+    pub message: String,
+    /// Commands to run next.
+    pub help: Vec<String>,
+    pub details: Details,
+}
+
+/// What the caller may want to look at, beyond the sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Details {
+    #[default]
+    None,
+    Lease(Box<Lease>),
+    Candidates(Vec<String>),
+    /// Name and value pairs.
+    Facts(Vec<(&'static str, String)>),
+}
+
+impl Refusal {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            help: Vec::new(),
+            details: Details::None,
+        }
+    }
+
+    #[must_use]
+    pub fn help(mut self, command: impl Into<String>) -> Self {
+        self.help.push(command.into());
+        self
+    }
+
+    #[must_use]
+    pub fn details(mut self, details: Details) -> Self {
+        self.details = details;
+        self
+    }
+
+    /// Somebody else has it.
+    pub fn held(lease: &Lease, now: &Now) -> Self {
+        let what = lease.resource.issue().map_or("it", |id| id.as_str());
+        Self::new(
+            Code::Held,
+            format!(
+                "{what} is held by {}{} until {} ({} left)",
+                lease.agent_id,
+                lease
+                    .worktree_id
+                    .as_ref()
+                    .map_or(String::new(), |w| format!(" in {w}")),
+                lease.expires_at,
+                left(lease.remaining_ms(now)),
+            ),
+        )
+        .help(format!(
+            "jit claim acquire {what} --wait {}s",
+            lease.remaining_ms(now).div_ceil(1000)
+        ))
+        .help("jit issue list --state ready")
+        .details(Details::Lease(Box::new(lease.clone())))
+    }
+}
+
+/// A duration as a person says it: `2h05m`, `9m30s`, `12s`.
+pub fn left(ms: u64) -> String {
+    let secs = ms.div_ceil(1000);
+    match (secs / 3600, secs / 60 % 60, secs % 60) {
+        (0, 0, s) => format!("{s}s"),
+        (0, m, s) => format!("{m}m{s:02}s"),
+        (h, m, _) => format!("{h}h{m:02}m"),
+    }
+}
+
+/// Why a decision did not come about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    Refused(Box<Refusal>),
+    Unreadable(Unreadable),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}
+
+impl From<Unreadable> for Stop {
+    fn from(trouble: Unreadable) -> Self {
+        Self::Unreadable(trouble)
+    }
+}

@@ -1,0 +1,344 @@
+//! State is the fold of the log: what each event changes, and how to ask for what is there now.
+//!
+//! # Keys
+//!
+//! | key | value |
+//! |---|---|
+//! | `L/<resource>` | the lease on it; at most one, so no resource can have two holders |
+//! | `E/<resource>` | the lease that ended last, and how |
+//! | `l/<lease>` | its resource, for leases under `L/` or `E/` |
+//! | `h/<agent>/<lease>` | its resource |
+//! | `d/<deadline>/<lease>` | its resource, soonest deadline first |
+//! | `c/<parent lease>/<lease>` | its resource |
+//! | `i/<issue>` | the issue |
+//! | `q/<request>` | which log lines answered it |
+//! | `m/boot`, `m/active`, `m/newer` | boot the deadlines belong to; number of leases; an event we did not understand |
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::event::{Event, Request, Stamped};
+use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, RequestId};
+use crate::issue::Issue;
+use crate::lease::{End, Lease, Resource};
+use crate::refusal::{Code, Details, Refusal, Stop};
+use crate::table::{Overlay, Read, Table, Unreadable};
+use crate::time::{BootId, Now, Wall};
+use crate::wire::{decode_lease, encode_lease, json_bytes};
+
+/// The boot that all deadlines are counted in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    pub boot_id: BootId,
+    pub ticks: u64,
+}
+
+/// The last lease a resource had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    pub lease: Lease,
+    pub how: End,
+    pub at: Wall,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EndedRecord {
+    how: End,
+    at: Wall,
+    lease: serde_json::Value,
+}
+
+/// Where the answer to a request is in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    pub digest: u64,
+    pub first: u64,
+    pub last: u64,
+    pub at: Wall,
+}
+
+fn parse<T: DeserializeOwned>(key: &str, bytes: &[u8]) -> Read<T> {
+    serde_json::from_slice(bytes).map_err(|e| Unreadable(format!("state record {key}: {e}")))
+}
+
+fn parse_lease(key: &str, bytes: &[u8]) -> Read<Lease> {
+    decode_lease(bytes).map_err(|e| Unreadable(format!("state record {key}: {e}")))
+}
+
+fn load<T: DeserializeOwned>(table: &dyn Table, key: &str) -> Read<Option<T>> {
+    table.get(key)?.map(|bytes| parse(key, &bytes)).transpose()
+}
+
+/// The lease on a resource, expired or not.
+pub fn lease_on(table: &dyn Table, resource_key: &str) -> Read<Option<Lease>> {
+    let key = format!("L/{resource_key}");
+    table
+        .get(&key)?
+        .map(|bytes| parse_lease(&key, &bytes))
+        .transpose()
+}
+
+/// The resource a lease is or was on.
+pub fn resource_of(table: &dyn Table, lease: &LeaseId) -> Read<Option<String>> {
+    Ok(table
+        .get(&format!("l/{lease}"))?
+        .map(|v| String::from_utf8_lossy(&v).into_owned()))
+}
+
+/// Every lease, expired ones included: the caller compares deadlines.
+pub fn leases(table: &dyn Table) -> Read<Vec<Lease>> {
+    table
+        .scan("L/", usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse_lease(key, value))
+        .collect()
+}
+
+fn leases_under(table: &dyn Table, prefix: &str) -> Read<Vec<Lease>> {
+    let mut found = Vec::new();
+    for (_, resource) in table.scan(prefix, usize::MAX)? {
+        found.extend(lease_on(table, &String::from_utf8_lossy(&resource))?);
+    }
+    Ok(found)
+}
+
+/// What an agent holds, in any worktree.
+pub fn leases_of(table: &dyn Table, agent: &AgentId) -> Read<Vec<Lease>> {
+    leases_under(table, &format!("h/{}/", agent.file_name()))
+}
+
+/// What lives inside a lease.
+pub fn children(table: &dyn Table, parent: &LeaseId) -> Read<Vec<Lease>> {
+    leases_under(table, &format!("c/{parent}/"))
+}
+
+/// Up to `limit` leases whose deadline has passed, soonest first.
+pub fn expired(table: &dyn Table, now: &Now, limit: usize) -> Read<Vec<Lease>> {
+    let mut found = Vec::new();
+    for (key, resource) in table.scan("d/", limit)? {
+        let deadline = key.get(2..18).and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        match deadline {
+            Some(deadline) if deadline <= now.ticks => {
+                found.extend(lease_on(table, &String::from_utf8_lossy(&resource))?);
+            }
+            Some(_) => break,
+            None => return Err(Unreadable(format!("state key {key}"))),
+        }
+    }
+    Ok(found)
+}
+
+pub fn ended(table: &dyn Table, resource_key: &str) -> Read<Option<Ended>> {
+    let key = format!("E/{resource_key}");
+    let Some(record) = load::<EndedRecord>(table, &key)? else {
+        return Ok(None);
+    };
+    let lease = parse_lease(&key, &json_bytes(&record.lease))?;
+    Ok(Some(Ended {
+        lease,
+        how: record.how,
+        at: record.at,
+    }))
+}
+
+pub fn anchor(table: &dyn Table) -> Read<Option<Anchor>> {
+    load(table, "m/boot")
+}
+
+pub fn active_count(table: &dyn Table) -> Read<u64> {
+    Ok(load(table, "m/active")?.unwrap_or(0))
+}
+
+/// The kind of an event that this program does not know, if there was one.
+pub fn newer(table: &dyn Table) -> Read<Option<String>> {
+    load(table, "m/newer")
+}
+
+pub fn answered(table: &dyn Table, request: &RequestId) -> Read<Option<Answered>> {
+    load(table, &format!("q/{request}"))
+}
+
+pub fn issue(table: &dyn Table, id: &IssueId) -> Read<Option<Issue>> {
+    load(table, &format!("i/{}", id.key()))
+}
+
+pub fn issues(table: &dyn Table) -> Read<Vec<Issue>> {
+    table
+        .scan("i/", usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse(key, value))
+        .collect()
+}
+
+/// The one issue that `text` names: an exact id, else the only one that begins with it.
+pub fn resolve(table: &dyn Table, text: &IssuePrefix) -> Result<Issue, Stop> {
+    let key = format!("i/{}", text.key());
+    if let Some(issue) = load(table, &key)? {
+        return Ok(issue);
+    }
+    let not_found = || {
+        Refusal::new(Code::NotFound, format!("no issue is called {}", text.as_str()))
+            .help("jit issue list")
+            .help("jit issue create <title>")
+    };
+    if !text.may_abbreviate() {
+        return Err(not_found().into());
+    }
+    const SHOWN: usize = 10;
+    let mut found = table.scan(&key, SHOWN + 1)?;
+    match found.len() {
+        0 => Err(not_found().into()),
+        1 => Ok(parse(&key, &found.remove(0).1)?),
+        many => {
+            let mut names = Vec::new();
+            for (key, value) in found.iter().take(SHOWN) {
+                names.push(parse::<Issue>(key, value)?.id.to_string());
+            }
+            let more = if many > SHOWN { ", …" } else { "" };
+            Err(Refusal::new(
+                Code::Ambiguous,
+                format!(
+                    "{} could be {}{more}: give more of the id",
+                    text.as_str(),
+                    names.join(", ")
+                ),
+            )
+            .details(Details::Candidates(names))
+            .into())
+        }
+    }
+}
+
+fn put_lease(table: &mut Overlay<'_>, lease: &Lease) {
+    let resource = lease.resource.key();
+    let value = resource.clone().into_bytes();
+    let id = &lease.lease_id;
+    table.put(format!("l/{id}"), value.clone());
+    table.put(format!("h/{}/{id}", lease.agent_id.file_name()), value.clone());
+    table.put(format!("d/{:016x}/{id}", lease.deadline), value.clone());
+    if let Some(parent) = &lease.parent {
+        table.put(format!("c/{parent}/{id}"), value);
+    }
+    table.put(format!("L/{resource}"), encode_lease(lease));
+}
+
+fn drop_lease(table: &mut Overlay<'_>, lease: &Lease) {
+    let id = &lease.lease_id;
+    table.remove(format!("h/{}/{id}", lease.agent_id.file_name()));
+    table.remove(format!("d/{:016x}/{id}", lease.deadline));
+    if let Some(parent) = &lease.parent {
+        table.remove(format!("c/{parent}/{id}"));
+    }
+    table.remove(format!("L/{}", lease.resource.key()));
+}
+
+fn count(table: &mut Overlay<'_>, change: i64) -> Read<()> {
+    let active = active_count(table)?.saturating_add_signed(change);
+    table.put("m/active".into(), json_bytes(&active));
+    Ok(())
+}
+
+fn grant(table: &mut Overlay<'_>, lease: &Lease) -> Read<()> {
+    if let Some(old) = lease_on(table, &lease.resource.key())? {
+        drop_lease(table, &old);
+        if old.lease_id != lease.lease_id {
+            table.remove(format!("l/{}", old.lease_id));
+        }
+    } else {
+        count(table, 1)?;
+    }
+    put_lease(table, lease);
+    Ok(())
+}
+
+fn end(table: &mut Overlay<'_>, resource: &Resource, how: End, at: Wall) -> Read<()> {
+    let key = resource.key();
+    let Some(lease) = lease_on(table, &key)? else {
+        return Ok(());
+    };
+    drop_lease(table, &lease);
+    count(table, -1)?;
+    if let Some(before) = ended(table, &key)?
+        && before.lease.lease_id != lease.lease_id
+    {
+        table.remove(format!("l/{}", before.lease.lease_id));
+    }
+    let record = EndedRecord {
+        how,
+        at,
+        lease: serde_json::from_slice(&encode_lease(&lease)).unwrap_or_default(),
+    };
+    table.put(format!("E/{key}"), json_bytes(&record));
+    Ok(())
+}
+
+/// The deadline a lease gets when the machine was started anew at `ticks` = `wall`: what its expiry time leaves,
+/// never more than its whole TTL, so a wall clock that was set back cannot lengthen it by more than that.
+pub fn reanchored(lease: &Lease, ticks: u64, wall: Wall) -> u64 {
+    let left = u64::try_from(lease.expires_at.ms().saturating_sub(wall.ms())).unwrap_or(0);
+    ticks.saturating_add(left.min(lease.ttl_secs.saturating_mul(1000)))
+}
+
+/// Brings deadlines to `ticks` of another boot, as the `boot` event at `wall` does.
+pub fn reanchor(table: &mut Overlay<'_>, boot: &BootId, ticks: u64, wall: Wall) -> Read<()> {
+    for mut lease in leases(table)? {
+        drop_lease(table, &lease);
+        lease.deadline = reanchored(&lease, ticks, wall);
+        put_lease(table, &lease);
+    }
+    table.put(
+        "m/boot".into(),
+        json_bytes(&Anchor {
+            boot_id: boot.clone(),
+            ticks,
+        }),
+    );
+    Ok(())
+}
+
+/// Applies one event. What is in the log has happened, so this never refuses.
+pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
+    match &stamped.event {
+        Event::Acquired { lease, .. } | Event::Renewed { lease } | Event::Restored { lease } => {
+            grant(table, lease)?;
+        }
+        Event::Released { lease, .. } => end(table, &lease.resource, End::Released, stamped.at)?,
+        Event::AutoEvicted { lease } => end(table, &lease.resource, End::Expired, stamped.at)?,
+        Event::ForceEvicted { lease, .. } => end(table, &lease.resource, End::Evicted, stamped.at)?,
+        Event::Transferred { lease, .. } => {
+            end(table, &lease.resource, End::Transferred, stamped.at)?;
+            grant(table, lease)?;
+        }
+        Event::Boot { boot, ticks } => reanchor(table, boot, *ticks, stamped.at)?,
+        Event::SegmentStarted { .. } => {}
+        Event::LogRecovered { .. } => {
+            for (key, _) in table.scan("", usize::MAX)? {
+                table.remove(key);
+            }
+        }
+        Event::IssueCreated { issue } | Event::IssueRestored { issue } => {
+            table.put(format!("i/{}", issue.id.key()), json_bytes(issue));
+        }
+        Event::Unknown { kind } => table.put("m/newer".into(), json_bytes(kind)),
+    }
+    remember(table, stamped)
+}
+
+/// Notes which lines answer a request, so that its repetition finds them.
+pub fn remember(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
+    if let Some(Request { id, digest }) = &stamped.request
+        && !id.is_made_up()
+    {
+        let key = format!("q/{id}");
+        let first = load::<Answered>(table, &key)?
+            .filter(|a| stamped.part.0 > 1 && a.digest == *digest)
+            .map_or(stamped.sequence, |a| a.first);
+        let answered = Answered {
+            digest: *digest,
+            first,
+            last: stamped.sequence,
+            at: stamped.at,
+        };
+        table.put(key, json_bytes(&answered));
+    }
+    Ok(())
+}

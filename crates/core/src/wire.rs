@@ -1,0 +1,544 @@
+//! How events look in the log, and leases and claims in the files beside it.
+//!
+//! # Format of a log line
+//!
+//! One JSON object, one line, fields in this order:
+//!
+//! ```json
+//! {"schema_version":1,"sequence":42,"type":"claim.acquired","timestamp":"…","actor":{"agent_id":"…","worktree_id":"…"},
+//!  "payload":{…},"tx":[1,2],"request":{"id":"…","digest":"…"},"durable":40,"prev":"…","sum":"…"}
+//! ```
+//!
+//! - `sequence` has no gaps. `tx` is this line's place in its transaction: a transaction counts only when all its
+//!   lines are there. `request` is there when the caller gave a request id.
+//! - `durable` is a sequence that was surely on disk when the line was written: a bad line at or below it is damage,
+//!   not an unfinished write.
+//! - `sum` is XXH3-64 of every byte before `,"sum"`, and `prev` is the `sum` of the line before, so each line can be
+//!   checked alone and no line can be left out unnoticed. `sum` comes last so that it can be read from the end.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::event::{Event, Request, SegmentReason, Stamped};
+use crate::ids::{AgentId, IssueId, LeaseId, RequestId, WorktreeId};
+use crate::issue::Issue;
+use crate::lease::{Actor, Lease, Resource};
+use crate::time::{BootId, Wall};
+
+pub const SCHEMA_VERSION: u64 = 1;
+
+/// `,"sum":"0123456789abcdef"}`
+const SUM_LEN: usize = 26;
+
+/// A lease as stored, with what some events say beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct LeaseRecord {
+    lease_id: LeaseId,
+    issue_id: IssueId,
+    agent_id: AgentId,
+    worktree_id: Option<WorktreeId>,
+    branch: Option<String>,
+    ttl_secs: u64,
+    acquired_at: Wall,
+    expires_at: Wall,
+    token: u64,
+    deadline: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<LeaseId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on_behalf_of: Option<AgentId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    regranted: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<AgentId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from_lease_id: Option<LeaseId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from_agent_id: Option<AgentId>,
+}
+
+impl LeaseRecord {
+    fn of(lease: &Lease) -> Self {
+        let Resource::Issue(issue_id) = &lease.resource;
+        Self {
+            lease_id: lease.lease_id.clone(),
+            issue_id: issue_id.clone(),
+            agent_id: lease.agent_id.clone(),
+            worktree_id: lease.worktree_id.clone(),
+            branch: lease.branch.clone(),
+            ttl_secs: lease.ttl_secs,
+            acquired_at: lease.acquired_at,
+            expires_at: lease.expires_at,
+            token: lease.token,
+            deadline: lease.deadline,
+            parent: lease.parent.clone(),
+            on_behalf_of: lease.on_behalf_of.clone(),
+            note: lease.note.clone(),
+            regranted: false,
+            by: None,
+            reason: None,
+            from_lease_id: None,
+            from_agent_id: None,
+        }
+    }
+
+    fn lease(self) -> Lease {
+        Lease {
+            lease_id: self.lease_id,
+            resource: Resource::Issue(self.issue_id),
+            agent_id: self.agent_id,
+            worktree_id: self.worktree_id,
+            branch: self.branch,
+            ttl_secs: self.ttl_secs,
+            acquired_at: self.acquired_at,
+            expires_at: self.expires_at,
+            deadline: self.deadline,
+            token: self.token,
+            parent: self.parent,
+            on_behalf_of: self.on_behalf_of,
+            note: self.note,
+        }
+    }
+}
+
+/// A lease as a table value.
+pub fn encode_lease(lease: &Lease) -> Vec<u8> {
+    json_bytes(&LeaseRecord::of(lease))
+}
+
+pub fn decode_lease(bytes: &[u8]) -> Result<Lease, String> {
+    serde_json::from_slice::<LeaseRecord>(bytes)
+        .map(LeaseRecord::lease)
+        .map_err(|e| e.to_string())
+}
+
+/// Serialising our own types to memory cannot fail: their maps have string keys and no writer is involved.
+pub fn json_bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// A lease as the command line, MCP and the web show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeaseView {
+    pub lease_id: LeaseId,
+    pub issue_id: Option<IssueId>,
+    pub agent_id: AgentId,
+    pub worktree_id: Option<WorktreeId>,
+    pub branch: Option<String>,
+    pub ttl_secs: u64,
+    pub acquired_at: Wall,
+    pub expires_at: Wall,
+    pub token: u64,
+    pub parent: Option<LeaseId>,
+    pub on_behalf_of: Option<AgentId>,
+    pub note: Option<String>,
+    pub existing: bool,
+    pub regranted: bool,
+}
+
+impl LeaseView {
+    pub fn of(lease: &Lease) -> Self {
+        Self {
+            lease_id: lease.lease_id.clone(),
+            issue_id: lease.resource.issue().cloned(),
+            agent_id: lease.agent_id.clone(),
+            worktree_id: lease.worktree_id.clone(),
+            branch: lease.branch.clone(),
+            ttl_secs: lease.ttl_secs,
+            acquired_at: lease.acquired_at,
+            expires_at: lease.expires_at,
+            token: lease.token,
+            parent: lease.parent.clone(),
+            on_behalf_of: lease.on_behalf_of.clone(),
+            note: lease.note.clone(),
+            existing: false,
+            regranted: false,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct BootRecord {
+    boot_id: BootId,
+    ticks: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SegmentRecord {
+    reason: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RecoveredRecord {
+    lost: u64,
+    backup: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RequestRecord {
+    id: RequestId,
+    digest: String,
+}
+
+#[derive(Deserialize)]
+struct LineRecord<'a> {
+    schema_version: u64,
+    sequence: u64,
+    #[serde(rename = "type")]
+    kind: String,
+    timestamp: Wall,
+    actor: Actor,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+    tx: (u32, u32),
+    request: Option<RequestRecord>,
+    durable: u64,
+    prev: String,
+}
+
+fn payload(event: &Event) -> Vec<u8> {
+    match event {
+        Event::Acquired { lease, regranted } => json_bytes(&LeaseRecord {
+            regranted: *regranted,
+            ..LeaseRecord::of(lease)
+        }),
+        Event::Renewed { lease } | Event::Restored { lease } => json_bytes(&LeaseRecord::of(lease)),
+        Event::AutoEvicted { lease } => json_bytes(&LeaseRecord {
+            reason: Some("expired".into()),
+            ..LeaseRecord::of(lease)
+        }),
+        Event::Released { lease, by } => json_bytes(&LeaseRecord {
+            by: Some(by.clone()),
+            ..LeaseRecord::of(lease)
+        }),
+        Event::ForceEvicted { lease, by, reason } => json_bytes(&LeaseRecord {
+            by: Some(by.clone()),
+            reason: Some(reason.clone()),
+            ..LeaseRecord::of(lease)
+        }),
+        Event::Transferred {
+            lease,
+            from_lease_id,
+            from_agent_id,
+        } => json_bytes(&LeaseRecord {
+            from_lease_id: Some(from_lease_id.clone()),
+            from_agent_id: Some(from_agent_id.clone()),
+            ..LeaseRecord::of(lease)
+        }),
+        Event::Boot { boot, ticks } => json_bytes(&BootRecord {
+            boot_id: boot.clone(),
+            ticks: *ticks,
+        }),
+        Event::SegmentStarted { reason } => json_bytes(&SegmentRecord {
+            reason: segment_reason(*reason).to_owned(),
+        }),
+        Event::LogRecovered { lost, backup } => json_bytes(&RecoveredRecord {
+            lost: *lost,
+            backup: backup.clone(),
+        }),
+        Event::IssueCreated { issue } | Event::IssueRestored { issue } => json_bytes(issue),
+        Event::Unknown { .. } => b"{}".to_vec(),
+    }
+}
+
+fn segment_reason(reason: SegmentReason) -> &'static str {
+    match reason {
+        SegmentReason::Created => "created",
+        SegmentReason::Size => "size",
+        SegmentReason::Suspect => "suspect",
+        SegmentReason::Recovered => "recovered",
+    }
+}
+
+fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
+    fn parse<'a, T: Deserialize<'a>>(payload: &'a str) -> Result<T, String> {
+        serde_json::from_str(payload).map_err(|e| e.to_string())
+    }
+    let missing = |field: &str| format!("{kind} without {field}");
+    if let Some(op) = kind.strip_prefix("claim.") {
+        if !matches!(
+            op,
+            "acquired"
+                | "renewed"
+                | "released"
+                | "auto_evicted"
+                | "force_evicted"
+                | "transferred"
+                | "restored"
+        ) {
+            return Ok(Event::Unknown {
+                kind: kind.to_owned(),
+            });
+        }
+        let mut record: LeaseRecord = parse(payload)?;
+        let (by, reason) = (record.by.take(), record.reason.take());
+        let (from_lease, from_agent) = (record.from_lease_id.take(), record.from_agent_id.take());
+        let regranted = record.regranted;
+        let lease = record.lease();
+        return Ok(match op {
+            "acquired" => Event::Acquired { lease, regranted },
+            "renewed" => Event::Renewed { lease },
+            "released" => Event::Released {
+                lease,
+                by: by.ok_or_else(|| missing("by"))?,
+            },
+            "auto_evicted" => Event::AutoEvicted { lease },
+            "force_evicted" => Event::ForceEvicted {
+                lease,
+                by: by.ok_or_else(|| missing("by"))?,
+                reason: reason.ok_or_else(|| missing("reason"))?,
+            },
+            "transferred" => Event::Transferred {
+                lease,
+                from_lease_id: from_lease.ok_or_else(|| missing("from_lease_id"))?,
+                from_agent_id: from_agent.ok_or_else(|| missing("from_agent_id"))?,
+            },
+            _ => Event::Restored { lease },
+        });
+    }
+    Ok(match kind {
+        "boot" => {
+            let record: BootRecord = parse(payload)?;
+            Event::Boot {
+                boot: record.boot_id,
+                ticks: record.ticks,
+            }
+        }
+        "log.segment" => {
+            let record: SegmentRecord = parse(payload)?;
+            let known = [
+                SegmentReason::Created,
+                SegmentReason::Size,
+                SegmentReason::Suspect,
+                SegmentReason::Recovered,
+            ];
+            match known.into_iter().find(|r| segment_reason(*r) == record.reason) {
+                Some(reason) => Event::SegmentStarted { reason },
+                None => Event::Unknown {
+                    kind: format!("log.segment/{}", record.reason),
+                },
+            }
+        }
+        "log.recovered" => {
+            let record: RecoveredRecord = parse(payload)?;
+            Event::LogRecovered {
+                lost: record.lost,
+                backup: record.backup,
+            }
+        }
+        "issue.created" => Event::IssueCreated {
+            issue: parse::<Issue>(payload)?,
+        },
+        "issue.restored" => Event::IssueRestored {
+            issue: parse::<Issue>(payload)?,
+        },
+        other => Event::Unknown {
+            kind: other.to_owned(),
+        },
+    })
+}
+
+/// Appends the line for `stamped` to `out` and returns its checksum, the `prev` of the next line.
+pub fn encode_line(out: &mut Vec<u8>, stamped: &Stamped, durable: u64, prev: u64) -> u64 {
+    let start = out.len();
+    let text = |v: &str| serde_json::to_string(v).unwrap_or_default();
+    out.extend_from_slice(
+        format!(
+            r#"{{"schema_version":{SCHEMA_VERSION},"sequence":{},"type":{},"timestamp":"{}","actor":"#,
+            stamped.sequence,
+            text(stamped.event.kind()),
+            stamped.at,
+        )
+        .as_bytes(),
+    );
+    out.extend_from_slice(&json_bytes(&stamped.actor));
+    out.extend_from_slice(b",\"payload\":");
+    out.extend_from_slice(&payload(&stamped.event));
+    out.extend_from_slice(format!(",\"tx\":[{},{}]", stamped.part.0, stamped.part.1).as_bytes());
+    if let Some(request) = &stamped.request {
+        out.extend_from_slice(
+            format!(
+                r#","request":{{"id":{},"digest":"{:016x}"}}"#,
+                text(request.id.as_str()),
+                request.digest
+            )
+            .as_bytes(),
+        );
+    }
+    out.extend_from_slice(format!(r#","durable":{durable},"prev":"{prev:016x}""#).as_bytes());
+    let sum = xxh3_64(&out[start..]);
+    out.extend_from_slice(format!(",\"sum\":\"{sum:016x}\"}}\n").as_bytes());
+    sum
+}
+
+/// A line that passed its own checksum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub stamped: Stamped,
+    pub durable: u64,
+    pub prev: u64,
+    pub sum: u64,
+}
+
+/// The checksum at the end of a line (with or without its newline), unverified.
+pub fn trailing_sum(line: &[u8]) -> Option<u64> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let tail = line.len().checked_sub(SUM_LEN).map(|at| &line[at..])?;
+    let hex = tail.strip_prefix(b",\"sum\":\"")?.strip_suffix(b"\"}")?;
+    parse_hex(std::str::from_utf8(hex).ok()?)
+}
+
+fn parse_hex(text: &str) -> Option<u64> {
+    let canonical = text.len() == 16
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    canonical.then(|| u64::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// Reads one line without its newline. The error says what is wrong with it.
+pub fn decode_line(line: &[u8]) -> Result<Line, String> {
+    let sum = trailing_sum(line).ok_or("it does not end in a checksum")?;
+    if xxh3_64(&line[..line.len() - SUM_LEN]) != sum {
+        return Err("its checksum does not match".into());
+    }
+    let record: LineRecord<'_> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    let event = if record.schema_version == SCHEMA_VERSION {
+        read_event(&record.kind, record.payload.get())?
+    } else {
+        Event::Unknown {
+            kind: format!("{} (schema {})", record.kind, record.schema_version),
+        }
+    };
+    let request = record
+        .request
+        .map(|r| {
+            parse_hex(&r.digest)
+                .map(|digest| Request { id: r.id, digest })
+                .ok_or("bad request digest")
+        })
+        .transpose()?;
+    Ok(Line {
+        stamped: Stamped {
+            sequence: record.sequence,
+            at: record.timestamp,
+            actor: record.actor,
+            request,
+            part: record.tx,
+            event,
+        },
+        durable: record.durable,
+        prev: parse_hex(&record.prev).ok_or("bad prev")?,
+        sum,
+    })
+}
+
+/// The record of `claims.jsonl` for an event, with its newline; `None` for events that are not about claims.
+pub fn claims_record(stamped: &Stamped) -> Option<Vec<u8>> {
+    let lease = stamped.event.lease()?;
+    let mut map = serde_json::Map::new();
+    let mut put = |name: &str, value: serde_json::Value| {
+        map.insert(name.to_owned(), value);
+    };
+    let at = serde_json::Value::from(stamped.at.to_string());
+    let (op, times): (&str, &str) = match &stamped.event {
+        Event::Acquired { .. } | Event::Restored { .. } => ("acquire", ""),
+        Event::Renewed { .. } => ("renew", "renewed_at"),
+        Event::Released { .. } => ("release", "released_at"),
+        Event::AutoEvicted { .. } => ("auto-evict", "evicted_at"),
+        Event::ForceEvicted { .. } => ("force-evict", "evicted_at"),
+        Event::Transferred { .. } => ("transfer", "transferred_at"),
+        _ => return None,
+    };
+    put("schema_version", SCHEMA_VERSION.into());
+    put("sequence", stamped.sequence.into());
+    put("op", op.into());
+    put("lease_id", lease.lease_id.as_str().into());
+    put("issue_id", lease.resource.issue().map(IssueId::as_str).into());
+    put("agent_id", lease.agent_id.as_str().into());
+    if !times.is_empty() {
+        put(times, at);
+    }
+    match &stamped.event {
+        Event::Acquired { regranted, .. } => {
+            if *regranted {
+                put("regranted", true.into());
+            }
+        }
+        Event::Restored { .. } => put("restored", true.into()),
+        Event::Released { by, .. } => put("released_by", by.as_str().into()),
+        Event::AutoEvicted { .. } => put("reason", "expired".into()),
+        Event::ForceEvicted { by, reason, .. } => {
+            put("by", by.as_str().into());
+            put("reason", reason.as_str().into());
+        }
+        Event::Transferred {
+            from_lease_id,
+            from_agent_id,
+            ..
+        } => {
+            put("from_lease_id", from_lease_id.as_str().into());
+            put("from_agent_id", from_agent_id.as_str().into());
+            put(
+                "to_lease",
+                serde_json::to_value(LeaseView::of(lease)).unwrap_or_default(),
+            );
+        }
+        _ => {}
+    }
+    if op != "release" && !op.ends_with("evict") {
+        put(
+            "worktree_id",
+            lease.worktree_id.as_ref().map(WorktreeId::as_str).into(),
+        );
+        put("branch", lease.branch.as_deref().into());
+        put("ttl_secs", lease.ttl_secs.into());
+        put("acquired_at", lease.acquired_at.to_string().into());
+        put("expires_at", lease.expires_at.to_string().into());
+        put("token", lease.token.into());
+        put("parent", lease.parent.as_ref().map(LeaseId::as_str).into());
+        put(
+            "on_behalf_of",
+            lease.on_behalf_of.as_ref().map(AgentId::as_str).into(),
+        );
+    }
+    let mut line = json_bytes(&map);
+    line.push(b'\n');
+    Some(line)
+}
+
+/// One entry of `claims.index.json`: one line, no newline, `lease_id` first.
+pub fn index_entry(lease: &Lease) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Entry<'a> {
+        lease_id: &'a LeaseId,
+        issue_id: Option<&'a IssueId>,
+        agent_id: &'a AgentId,
+        worktree_id: Option<&'a WorktreeId>,
+        branch: Option<&'a str>,
+        ttl_secs: u64,
+        acquired_at: Wall,
+        expires_at: Wall,
+        token: u64,
+        parent: Option<&'a LeaseId>,
+        on_behalf_of: Option<&'a AgentId>,
+    }
+    json_bytes(&Entry {
+        lease_id: &lease.lease_id,
+        issue_id: lease.resource.issue(),
+        agent_id: &lease.agent_id,
+        worktree_id: lease.worktree_id.as_ref(),
+        branch: lease.branch.as_deref(),
+        ttl_secs: lease.ttl_secs,
+        acquired_at: lease.acquired_at,
+        expires_at: lease.expires_at,
+        token: lease.token,
+        parent: lease.parent.as_ref(),
+        on_behalf_of: lease.on_behalf_of.as_ref(),
+    })
+}
