@@ -1,0 +1,3 @@
+//! The shared log and the state folded from it.
+
+pub mod disk;
