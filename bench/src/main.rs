@@ -260,12 +260,14 @@ impl Bench<'_> {
             "x",
             Some(Limit::AtLeast(0.6)),
         );
+        // Someone who starves waits for about the whole run and gets next to nothing. Some unevenness is the scheduler's:
+        // the floor, which is nothing but the kernel's own queue, shows how much.
         for (name, crowd, limits) in [
             ("floor", &floor, [None, None]),
             (
                 "jit",
                 &jit,
-                [Some(Limit::AtMost(0.25)), Some(Limit::AtLeast(0.25))],
+                [Some(Limit::AtMost(0.5)), Some(Limit::AtLeast(0.25))],
             ),
         ] {
             let worst = format!("of the run ({:.0} ms)", crowd.worst.as_secs_f64() * 1e3);
