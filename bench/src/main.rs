@@ -176,8 +176,12 @@ fn measure(options: &Options, tools: &Tools, scratch: &Scratch) -> io::Result<Re
 }
 
 impl Bench<'_> {
-    fn times<const N: usize>(&self, programs: &[Program; N]) -> io::Result<[Summary; N]> {
-        let samples = spawn::interleave(programs, self.options.pairs, &self.scratch.complaints)?;
+    fn times<const N: usize>(
+        &self,
+        programs: &[Program; N],
+        pairs: &[(usize, usize)],
+    ) -> io::Result<[Summary; N]> {
+        let samples = spawn::interleave(programs, pairs, self.options.pairs, &self.scratch.complaints)?;
         let all: Option<Vec<_>> = samples.iter().map(|s| Summary::of(s)).collect();
         all.and_then(|v| v.try_into().ok())
             .ok_or_else(|| io::Error::other("no samples"))
@@ -186,8 +190,10 @@ impl Bench<'_> {
     /// How long a process takes to start and end when it has nothing to do.
     fn start(&mut self) -> io::Result<()> {
         let repo = Repo::create(self.scratch, self.tools, "start")?;
-        let [hello, jit, git] =
-            self.times(&[repo.hello(), repo.jit(&["--version"]), repo.git(&["--version"])])?;
+        let [hello, jit, git] = self.times(
+            &[repo.hello(), repo.jit(&["--version"]), repo.git(&["--version"])],
+            &[],
+        )?;
         let r = &mut self.report;
         r.section(&format!("start: {} of each, in turn", self.options.pairs));
         r.header();
@@ -202,13 +208,16 @@ impl Bench<'_> {
         let repo = Repo::create(self.scratch, self.tools, "claim")?;
         let log = self.scratch.dir("claim-floor")?;
         let [acquire, release] = repo.issue(1)?;
-        let [floor, acquire, inside, release, git] = self.times(&[
-            repo.floor(&[], &log),
-            acquire,
-            repo.floor(&["--sync-inside"], &log),
-            release,
-            repo.git(&["rev-parse", "HEAD"]),
-        ])?;
+        let [floor, acquire, inside, release, git] = self.times(
+            &[
+                repo.floor(&[], &log),
+                acquire,
+                repo.floor(&["--sync-inside"], &log),
+                release,
+                repo.git(&["rev-parse", "HEAD"]),
+            ],
+            &[(1, 3)],
+        )?;
         let r = &mut self.report;
         r.section(&format!("claim: {} of each, in turn", self.options.pairs));
         r.header();
@@ -302,7 +311,10 @@ impl Bench<'_> {
         }
         let ([empty_acquire, empty_release], [full_acquire, full_release]) =
             (empty.issue(1)?, full.issue(1)?);
-        let [ea, fa, er, fr] = self.times(&[empty_acquire, full_acquire, empty_release, full_release])?;
+        let [ea, fa, er, fr] = self.times(
+            &[empty_acquire, full_acquire, empty_release, full_release],
+            &[(0, 2), (1, 3)],
+        )?;
         let r = &mut self.report;
         r.header();
         r.times("acquire, empty log", &ea);
