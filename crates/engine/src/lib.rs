@@ -1,1 +1,5 @@
-//! placeholder
+//! Performs what `jit-core` decides: files, git, processes, clocks. Prints nothing; what a person should hear is
+//! returned as data.
+
+pub mod duration;
+pub mod os;
