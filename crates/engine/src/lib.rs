@@ -2,4 +2,5 @@
 //! returned as data.
 
 pub mod duration;
+pub mod git;
 pub mod os;
