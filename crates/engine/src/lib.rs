@@ -4,3 +4,4 @@
 pub mod duration;
 pub mod git;
 pub mod os;
+pub mod worktree;

@@ -2,5 +2,6 @@
 //! and are marked where they were not run.
 
 pub mod clock;
+pub mod file;
 pub mod process;
 pub mod random;
