@@ -2,6 +2,7 @@
 //! returned as data.
 
 pub mod agent;
+pub mod config;
 pub mod duration;
 pub mod git;
 pub mod os;
