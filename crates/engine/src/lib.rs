@@ -1,9 +1,15 @@
 //! What `jit` does to the world: files, git, clocks and processes. It decides nothing and prints nothing.
+//!
+//! `request` says what can be asked, `app` carries it out, `store` keeps what was decided.
 
 pub mod agent;
+pub mod app;
 pub mod config;
 pub mod duration;
 pub mod git;
+pub mod heartbeat;
+pub mod issues;
 pub mod os;
+pub mod request;
 pub mod store;
 pub mod worktree;

@@ -27,6 +27,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::agent::{KINDS, user_folder};
 use crate::git::Place;
+use jit_core::policy::TtlPolicy;
+
 use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 
 pub use edit::set;
@@ -387,6 +389,23 @@ impl Config {
             .and_then(find)
             .or_else(|| find("default"))
             .unwrap_or_else(|| self.default_ttl_secs())
+    }
+
+    /// The same, as the rules that decisions are made by.
+    pub fn ttl_policy(&self) -> TtlPolicy {
+        let mut rules = Vec::new();
+        for (name, setting) in &self.settings {
+            let rest = name.strip_prefix(TTL_TABLE).and_then(|rest| rest.strip_prefix('.'));
+            if let Some((kind, holder)) = rest.and_then(|rest| rest.rsplit_once('.'))
+                && let Value::Int(secs) = setting.value
+            {
+                let kind = if kind == "default" { "*" } else { kind };
+                rules.push((kind.to_owned(), holder.to_owned(), secs));
+            }
+        }
+        // The first match counts, so rules for every type come last.
+        rules.sort_by_key(|(kind, ..)| kind == "*");
+        TtlPolicy { rules, default_secs: self.default_ttl_secs(), max_secs: self.max_ttl_secs() }
     }
 
     pub fn require_main_history(&self) -> bool {

@@ -12,12 +12,23 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jit_core::time::{BootId, Now, Wall};
 use rustix::time::{ClockId, clock_gettime};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BOOT_CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const BOOT_CLOCK: ClockId = ClockId::Monotonic;
+
+/// The machine's own clock, for a store that lives on this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl crate::store::Clock for SystemClock {
+    fn now(&self) -> io::Result<Now> {
+        Ok(Now { wall: Wall::from_ms(wall_ms()), boot: BootId(boot_id()?), ticks: boot_ns() / 1_000_000 })
+    }
+}
 
 /// Nanoseconds since the machine started, suspend included.
 pub fn boot_ns() -> u64 {

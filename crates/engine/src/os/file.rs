@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::RenameFlags;
@@ -70,6 +71,27 @@ pub fn lock_folder(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Makes a folder unless it is there, with its parent's permissions: the control plane is private, or shared with a
+/// group, as a whole.
+pub fn make_dir_like_parent(path: &Path) -> io::Result<()> {
+    match std::fs::create_dir(path) {
+        Ok(()) => std::fs::set_permissions(path, std::fs::metadata(folder_of(path))?.permissions()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A new file with its folder's permissions, less the right to search.
+pub fn create_like_parent(path: &Path) -> io::Result<File> {
+    let mode = std::fs::metadata(folder_of(path))?.permissions().mode() & 0o666;
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    if mode & 0o066 != 0 {
+        // The umask may have taken bits that a shared repository needs.
+        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+    }
+    Ok(file)
+}
+
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -119,7 +141,6 @@ impl Drop for Temporary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn exactly_one_creates_and_nothing_is_left_over() {

@@ -5,3 +5,4 @@ pub mod clock;
 pub mod file;
 pub mod process;
 pub mod random;
+pub mod watch;

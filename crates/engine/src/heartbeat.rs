@@ -1,0 +1,117 @@
+//! Heartbeats: a sign of life of an agent, written to a file of its own and nowhere near the log.
+//!
+//! # Format
+//!
+//! `heartbeat/<encoded agent id>.json`: agent_id, worktree_id, branch, pid, start_time (of that process), last_beat,
+//! interval_secs. The file is replaced whole.
+//!
+//! # Invariants
+//!
+//! - A heart beats for a process: it stops when that process ends, so nobody keeps dead work claimed.
+//! - A dead heart is seen as dead: its process is gone, or is another one with the same number.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use jit_core::ids::{AgentId, WorktreeId};
+use jit_core::time::Wall;
+
+use crate::os::file;
+use crate::os::process::ProcessRef;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    pub agent_id: AgentId,
+    pub worktree_id: Option<WorktreeId>,
+    pub branch: Option<String>,
+    pub pid: u32,
+    #[serde(default)]
+    pub start_time: u64,
+    pub last_beat: Wall,
+    pub interval_secs: u64,
+}
+
+/// A heartbeat as found.
+#[derive(Debug, Clone)]
+pub struct Beat {
+    pub heartbeat: Heartbeat,
+    /// The process that beats is there.
+    pub alive: bool,
+}
+
+impl Beat {
+    pub fn age_secs(&self, now: Wall) -> u64 {
+        u64::try_from(now.ms().saturating_sub(self.heartbeat.last_beat.ms()) / 1000).unwrap_or(0)
+    }
+}
+
+pub fn path(control_dir: &Path, agent: &AgentId) -> PathBuf {
+    control_dir.join("heartbeat").join(format!("{}.json", agent.file_name()))
+}
+
+/// Writes one beat. Not synced: after a power loss nobody is alive.
+pub fn write(control_dir: &Path, beat: &Heartbeat) -> io::Result<()> {
+    use std::io::Write as _;
+    let goal = path(control_dir, &beat.agent_id);
+    let beside = goal.with_extension(format!("{:016x}.tmp", crate::os::random::u64()?));
+    let mut content = serde_json::to_vec(beat)?;
+    content.push(b'\n');
+    let written = file::create_like_parent(&beside)
+        .and_then(|mut file| file.write_all(&content))
+        .and_then(|()| std::fs::rename(&beside, &goal));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+/// Reads heartbeats, each one once.
+#[derive(Debug)]
+pub struct Beats {
+    control_dir: PathBuf,
+    known: HashMap<AgentId, Option<Beat>>,
+}
+
+impl Beats {
+    pub fn new(control_dir: &Path) -> Self {
+        Self { control_dir: control_dir.to_owned(), known: HashMap::new() }
+    }
+
+    /// `None` when the agent has none, or none that can be read.
+    pub fn of(&mut self, agent: &AgentId) -> Option<Beat> {
+        if let Some(beat) = self.known.get(agent) {
+            return beat.clone();
+        }
+        let beat = read(&path(&self.control_dir, agent)).filter(|beat| beat.heartbeat.agent_id == *agent);
+        self.known.insert(agent.clone(), beat.clone());
+        beat
+    }
+}
+
+fn read(path: &Path) -> Option<Beat> {
+    let heartbeat: Heartbeat = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let process = ProcessRef { pid: heartbeat.pid, start: heartbeat.start_time };
+    let alive = process.is_alive().unwrap_or(false);
+    Some(Beat { heartbeat, alive })
+}
+
+/// Every heartbeat there is.
+pub fn all(control_dir: &Path) -> io::Result<Vec<Beat>> {
+    let folder = match std::fs::read_dir(control_dir.join("heartbeat")) {
+        Ok(folder) => folder,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut found = Vec::new();
+    for entry in folder {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "json") {
+            found.extend(read(&path));
+        }
+    }
+    found.sort_by(|a, b| a.heartbeat.agent_id.cmp(&b.heartbeat.agent_id));
+    Ok(found)
+}

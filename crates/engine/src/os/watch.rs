@@ -1,0 +1,56 @@
+//! Waiting until something in a folder changes.
+//!
+//! Limitation: only Linux has the kernel tell us; elsewhere the wait ends early and the caller looks again.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub struct Watch(std::os::fd::OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl Watch {
+    /// Changes from now on are noticed, also those before the first [`Watch::wait`].
+    pub fn on(folder: &Path) -> io::Result<Self> {
+        use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let what = WatchFlags::MODIFY | WatchFlags::MOVED_TO | WatchFlags::CREATE;
+        inotify::add_watch(&fd, folder, what)?;
+        Ok(Self(fd))
+    }
+
+    /// Returns when there was a change, or after `longest`.
+    pub fn wait(&self, longest: Duration) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let time = rustix::time::Timespec {
+            tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: longest.subsec_nanos().into(),
+        };
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
+            Ok(_) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let mut buffer = [0u8; 4096];
+        while rustix::io::read(&self.0, &mut buffer).is_ok_and(|n| n > 0) {}
+        Ok(())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+pub struct Watch;
+
+#[cfg(not(target_os = "linux"))]
+impl Watch {
+    pub fn on(_folder: &Path) -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    pub fn wait(&self, longest: Duration) -> io::Result<()> {
+        std::thread::sleep(longest.min(Duration::from_millis(200)));
+        Ok(())
+    }
+}
