@@ -246,6 +246,26 @@ fn git_is_started_with_a_clean_environment_and_never_asks() {
     let line = |args: &[&str]| Git::at(&repo).args(args).line();
     assert_eq!(line(&["config", "gc.auto"]).expect("set"), "0");
     assert_eq!(line(&["var", "GIT_EDITOR"]).expect("set"), ":");
+    assert_eq!(
+        Git::at(&repo)
+            .setting("jit.x", "a b")
+            .args(["config", "jit.x"])
+            .line()
+            .expect("set"),
+        "a b"
+    );
+    let hook = repo.join(".git/hooks/pre-commit");
+    fs::create_dir_all(repo.join(".git/hooks")).expect("folder");
+    fs::write(&hook, "#!/bin/sh\nexit 1\n").expect("write");
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+    let commit = || {
+        Git::at(&repo)
+            .setting("user.name", "t")
+            .setting("user.email", "t@example.com")
+            .args(["commit", "-q", "--allow-empty", "-m", "two"])
+    };
+    assert!(commit().run().is_err());
+    commit().without_hooks().run().expect("no hook, no refusal");
     let hashed = Git::at(&repo)
         .args(["hash-object", "--stdin"])
         .stdin(vec![b'x'; 1 << 20])

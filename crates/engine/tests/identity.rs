@@ -196,6 +196,34 @@ fn a5_a_copied_linked_worktree_gets_its_own_id_though_it_shares_the_git_folder()
 }
 
 #[test]
+fn a5_variables_do_not_make_another_worktree() {
+    let world = World::new();
+    let repo = world.repo("repo");
+    let wt = world.worktree(&repo, "wt", "topic");
+    let first = quiet(&wt, 0);
+    let sub = wt.join("sub/.jit");
+    fs::create_dir_all(&sub).expect("folder");
+    let git_dir = Some(repo.join(".git/worktrees/wt").into());
+    let other = Some(world.top.clone().into());
+    for (what, dir, git_work_tree) in [
+        ("a hook that changed its folder", wt.join("sub"), None),
+        ("files elsewhere", wt.clone(), other),
+    ] {
+        let env = GitEnv {
+            git_dir: git_dir.clone(),
+            git_work_tree,
+            ..GitEnv::default()
+        };
+        let place = Place::discover(&dir, &env).expect("a place");
+        assert_ne!(place.worktree_root.as_ref(), Some(&wt), "{what}");
+        let (now, notices) = load_or_create(&place, at(1), Need::Write).expect("known");
+        assert_eq!((now, notices.as_slice()), (first.clone(), &[][..]), "{what}");
+    }
+    assert!(!sub.join("worktree.json").exists());
+    assert_eq!(quiet(&wt, 2), first);
+}
+
+#[test]
 fn a5_damaged_files() {
     let world = World::new();
     let repo = world.repo("repo");

@@ -419,6 +419,13 @@ fn a2_symbolic_links() {
     symlink(repo.join(".git"), third.join(".git")).expect("link");
     assert_eq!(agree(&world, &third).control_dir, repo.join(".git/jit"));
 
+    // Also to a file, whose relative path then counts from the link.
+    let fourth = world.path("real/fourth");
+    fs::create_dir_all(fourth.join("store")).expect("folders");
+    fs::write(fourth.join("store/link-file"), "gitdir: ../repo/.git\n").expect("write");
+    symlink("store/link-file", fourth.join(".git")).expect("link");
+    assert_eq!(agree(&world, &fourth).control_dir, repo.join(".git/jit"));
+
     // As may HEAD, in repositories from long ago.
     fs::remove_file(repo.join(".git/HEAD")).expect("remove");
     symlink("refs/heads/old", repo.join(".git/HEAD")).expect("link");

@@ -11,13 +11,15 @@
 //! includes in git's configuration are ignored, see [`super::config`]; refs kept as reftable have no readable HEAD,
 //! so [`Place::branch`] then asks git.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags};
+use rustix::fs::{Access, AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::config::{BadConfig, RepoConfig, Shared};
@@ -339,7 +341,7 @@ impl Limits {
         if self.ceilings.iter().any(|ceiling| ceiling == parent) {
             return false;
         }
-        let device = |path: &Path| rustix::fs::stat(path).ok().map(|stat| stat.st_dev);
+        let device = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.dev());
         match self.device.get_or_init(|| device(&self.start)) {
             None => true,
             here => device(parent) == *here,
@@ -365,36 +367,26 @@ fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>, Di
         // Nothing there, or not for us to see: git goes on upwards too.
         Err(_) => return Ok(None),
     };
-    let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
-    let kind = match kind {
-        rustix::fs::FileType::Symlink => match rustix::fs::stat(dot_git) {
-            Ok(stat) => rustix::fs::FileType::from_raw_mode(stat.st_mode),
-            Err(error) => {
-                return Err(match error {
-                    Errno::NOENT => DiscoverError::Dangling {
-                        file: dot_git.to_owned(),
-                        target: rustix::fs::readlink(dot_git, Vec::new())
-                            .map(|target| PathBuf::from(OsStr::from_bytes(target.as_bytes())))
-                            .unwrap_or_default(),
-                    },
-                    error => failed(dot_git, error),
-                });
-            }
-        },
-        kind => kind,
-    };
+    let mut kind = FileType::from_raw_mode(stat.st_mode);
+    let mut real = Cow::Borrowed(dot_git);
+    if kind == FileType::Symlink {
+        let stat = rustix::fs::stat(dot_git).map_err(|error| match error {
+            Errno::NOENT => DiscoverError::Dangling {
+                file: dot_git.to_owned(),
+                target: std::fs::read_link(dot_git).unwrap_or_default(),
+            },
+            error => failed(dot_git, error),
+        })?;
+        kind = FileType::from_raw_mode(stat.st_mode);
+        real = Cow::Owned(physical(dot_git).map_err(|source| DiscoverError::Io {
+            path: dot_git.to_owned(),
+            source,
+        })?);
+    }
     match kind {
-        rustix::fs::FileType::Directory if stat.st_mode & 0o170_000 == 0o040_000 => {
-            git_folder(dot_git, env, start)
-        }
-        rustix::fs::FileType::Directory => {
-            let real = physical(dot_git).map_err(|source| DiscoverError::Io {
-                path: dot_git.to_owned(),
-                source,
-            })?;
-            git_folder(&real, env, start)
-        }
-        rustix::fs::FileType::RegularFile => follow_git_file(dot_git, env, start).map(Some),
+        FileType::Directory => git_folder(&real, env, start),
+        // What the file says is seen from where it was found, also when that is a link to it.
+        FileType::RegularFile => follow_git_file(dot_git, env, start).map(Some),
         _ => Err(DiscoverError::BadGitFile {
             file: dot_git.to_owned(),
         }),

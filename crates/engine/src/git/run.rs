@@ -63,6 +63,7 @@ impl GitError {
 #[derive(Debug)]
 pub struct Git {
     dir: PathBuf,
+    settings: Vec<OsString>,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     stdin: Option<Vec<u8>>,
@@ -73,6 +74,7 @@ impl Git {
     pub fn at(dir: impl AsRef<Path>) -> Self {
         Self {
             dir: dir.as_ref().to_owned(),
+            settings: Vec::new(),
             args: Vec::new(),
             env: Vec::new(),
             stdin: None,
@@ -97,6 +99,22 @@ impl Git {
         self.args
             .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
+    }
+
+    /// Overrides a git setting for this command.
+    #[must_use]
+    pub fn setting(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        let mut setting = OsString::from(name);
+        setting.push("=");
+        setting.push(value);
+        self.settings.push(setting);
+        self
+    }
+
+    /// Runs no hook of the repository: for commits and checkouts that are jit's own business.
+    #[must_use]
+    pub fn without_hooks(self) -> Self {
+        self.setting("core.hooksPath", "/dev/null")
     }
 
     /// Sets a variable for this command, GIT_INDEX_FILE for example.
@@ -211,6 +229,11 @@ impl Git {
             .env("GIT_MERGE_AUTOEDIT", "no")
             .env("GCM_INTERACTIVE", "never")
             .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
+            .args(
+                self.settings
+                    .iter()
+                    .flat_map(|setting| [OsStr::new("-c"), setting]),
+            )
             .args(&self.args)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.dir)

@@ -64,7 +64,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Holds a kernel lock on a folder until dropped, waiting for it if need be. The folder itself is locked, so nothing
-/// is left lying about.
+/// is left lying about. Not to be taken twice by one thread: the second would wait for the first.
 pub fn lock_folder(folder: &Path) -> io::Result<File> {
     let file = File::open(folder)?;
     file.lock()?;

@@ -4,10 +4,10 @@
 
 use std::io;
 
-use rustix::rand::{GetRandomFlags, getrandom};
-
 /// Fills `buffer` with bytes nobody can predict.
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn fill(buffer: &mut [u8]) -> io::Result<()> {
+    use rustix::rand::{GetRandomFlags, getrandom};
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match getrandom(rest, GetRandomFlags::empty()) {
@@ -18,6 +18,14 @@ pub fn fill(buffer: &mut [u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Fills `buffer` with bytes nobody can predict. Not run here: on Apple systems and the BSDs this device never
+/// blocks and never runs dry.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn fill(buffer: &mut [u8]) -> io::Result<()> {
+    use std::io::Read as _;
+    std::fs::File::open("/dev/urandom")?.read_exact(buffer)
 }
 
 pub fn u64() -> io::Result<u64> {

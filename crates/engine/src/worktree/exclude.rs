@@ -44,13 +44,13 @@ pub fn ensure_excluded(common_dir: &Path, patterns: &[&str]) -> io::Result<bool>
     if read(&path)?.is_some_and(|content| !missing(&content)) {
         return Ok(false);
     }
-    let info = common_dir.join("info");
-    let folder = match std::fs::create_dir(&info) {
+    // The common folder, not `info/`: who makes that one must also be who notes it down.
+    let _lock = file::lock_folder(common_dir)?;
+    let folder = match std::fs::create_dir(common_dir.join("info")) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(error),
     };
-    let _lock = file::lock_folder(&info)?;
     let old = read(&path)?;
     let content = old.as_deref().unwrap_or_default();
     if old.is_some() && !missing(content) {
@@ -81,8 +81,7 @@ pub fn remove_excluded(common_dir: &Path) -> io::Result<bool> {
     if read(&path)?.is_none_or(|content| split(&content).is_none()) {
         return Ok(false);
     }
-    let info = common_dir.join("info");
-    let _lock = file::lock_folder(&info)?;
+    let _lock = file::lock_folder(common_dir)?;
     let Some(content) = read(&path)? else {
         return Ok(false);
     };
@@ -99,7 +98,7 @@ pub fn remove_excluded(common_dir: &Path) -> io::Result<bool> {
         std::fs::remove_file(&path)?;
         if parts.added.folder {
             // Not empty any more is fine.
-            let _ = std::fs::remove_dir(&info);
+            let _ = std::fs::remove_dir(common_dir.join("info"));
         }
     } else {
         file::replace(&path, &rest)?;
@@ -240,6 +239,10 @@ mod tests {
 
     #[test]
     fn a1_many_at_once_lose_nothing() {
+        (0..20).for_each(|_| many_at_once());
+    }
+
+    fn many_at_once() {
         let folder = tempfile::tempdir().expect("folder");
         std::thread::scope(|scope| {
             for n in 0..16 {

@@ -9,6 +9,7 @@
 //! - a worktree that was moved keeps its id; of two folders with one id, the one that is not where the file says
 //!   gets a new one. A copy that still uses the original's git folder has its own file there,
 //!   `jit-worktree-<hash of its root>.json`;
+//! - variables such as GIT_DIR, which hooks inherit, do not make a second worktree out of the folder a command runs in;
 //! - a damaged file is never taken for an identity, and a file of a newer schema is never rewritten.
 //!
 //! Limitations: a worktree used by turns under two mount points (host and container) counts as moved each time, but
@@ -185,6 +186,8 @@ enum Fate {
     Copied,
     /// The original is still there, and both use this git folder.
     Shares,
+    /// Only variables such as GIT_DIR and GIT_WORK_TREE say that the root is here; it is the same worktree.
+    Same,
 }
 
 impl Scene<'_> {
@@ -200,7 +203,9 @@ impl Scene<'_> {
         };
         match result {
             Ok(identity) => {
-                if let Err(error) = ensure_view(self.place, &identity) {
+                if identity.root == self.root
+                    && let Err(error) = ensure_view(self.place, &identity)
+                {
                     let local = self.place.local_jit.as_deref().unwrap_or(self.root);
                     notices.push(Notice::ViewNotWritten {
                         file: local.join("worktree.json"),
@@ -282,17 +287,17 @@ impl Scene<'_> {
             to: self.root.to_owned(),
             was: stored.worktree_id.clone(),
         };
-        let fate = self.fate(&stored);
-        if matches!(fate, Fate::Shares) {
-            notices.push(copied);
-            return self.create(&self.copy_file(), self.fresh());
-        }
-        let changed = match fate {
+        let changed = match self.fate(&stored) {
+            Fate::Same => return Ok(stored),
+            Fate::Shares => {
+                notices.push(copied);
+                return self.create(&self.copy_file(), self.fresh());
+            }
             Fate::Copied => {
                 notices.push(copied);
                 self.fresh()
             }
-            Fate::Moved | Fate::Shares => {
+            Fate::Moved => {
                 notices.push(Notice::Relocated {
                     from: stored.root.clone(),
                     to: self.root.to_owned(),
@@ -329,7 +334,11 @@ impl Scene<'_> {
             return Fate::Moved;
         };
         if file == self.file {
-            return Fate::Shares;
+            let here = Place::discover(self.root, &GitEnv::default());
+            let own = here.is_ok_and(|here| {
+                here.worktree_root.as_deref() == Some(self.root) && here.git_dir == self.place.git_dir
+            });
+            return if own { Fate::Shares } else { Fate::Same };
         }
         match load(&file) {
             Ok(Stored::Good(theirs)) if theirs.worktree_id == stored.worktree_id => Fate::Copied,
