@@ -4,6 +4,7 @@
 //! Everything here is deterministic: a test that fails prints the seed that makes it fail again.
 
 pub mod manual_clock;
+pub mod model;
 pub mod rng;
 pub mod sim_disk;
 
