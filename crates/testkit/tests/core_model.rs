@@ -95,7 +95,9 @@ fn issue() -> impl Strategy<Value = usize> {
 fn ttl() -> impl Strategy<Value = Option<u64>> {
     prop_oneof![
         3 => Just(None),
-        6 => (1..120u64).prop_map(Some),
+        3 => (1..120u64).prop_map(Some),
+        // Few values, so that steps of time fall exactly on deadlines and halves of them.
+        4 => prop_oneof![Just(10), Just(20)].prop_map(Some),
         1 => prop_oneof![Just(0), Just(30 * 86_400), Just(30 * 86_400 + 1), Just(u64::MAX / 1000), Just(u64::MAX)]
             .prop_map(Some),
     ]
@@ -121,7 +123,14 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(who, of, to, worktree)| Op::Transfer { who, of, to, worktree }),
         2 => (caller(), of(), prop_oneof![5 => Just("gone for lunch"), 1 => Just(" \t")])
             .prop_map(|(who, of, reason)| Op::Evict { who, of, reason }),
-        6 => prop_oneof![0..90_000u64, 0..5_000u64, Just(4 * 3_600_000)].prop_map(Op::Advance),
+        6 => prop_oneof![
+            0..90_000u64,
+            0..5_000u64,
+            Just(5_000),
+            Just(10_000),
+            Just(4 * 3_600_000),
+        ]
+        .prop_map(Op::Advance),
         1 => prop_oneof![Just(day), Just(-day), -90_000..90_000i64].prop_map(Op::JumpWall),
         1 => (0..120_000u64).prop_map(Op::Reboot),
     ]
