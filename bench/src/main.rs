@@ -1,1 +1,336 @@
-fn main() {}
+//! Measures `jit` against what the machine can do at all, and prints ratios.
+//!
+//! `bench/run [filter]` builds everything and runs this. Absolute times say more about the machine and its neighbours than
+//! about the program, so each figure is a ratio of medians from one run, of programs that were started in turn. A limit
+//! that is not kept makes the exit code 1.
+//!
+//! Limitations: whole processes are timed, nothing inside them; the file system is the one that `target` is on; the
+//! yardsticks are built with the settings of `jit` itself (see `build/lean_link.rs`), which makes them faster than a
+//! program as cargo builds it by default.
+#![expect(clippy::print_stdout, reason = "the table is the point of this program")]
+
+mod contend;
+mod fill;
+mod report;
+mod scratch;
+mod spawn;
+mod stats;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use contend::{Crowd, contend};
+use fill::History;
+use report::{Limit, Report};
+use scratch::{Repo, Scratch, Tools};
+use spawn::Program;
+use stats::Summary;
+
+const USAGE: &str = "usage: bench [filter] [--jit PATH] [--dir DIR] [--pairs N] [--seconds N] [--workers N]
+
+  filter     part of a section's name: start, claim, contend, scale, size
+  --jit      the program to measure (default: jit beside this one)
+  --dir      where to make the scratch repositories (default: the folder this program's folder is in)
+  --pairs    how often each program is started in turn (default 300)
+  --seconds  how long each round of contention lasts (default 4)
+  --workers  how many processes contend (default 64)";
+
+struct Options {
+    filter: String,
+    jit: Option<PathBuf>,
+    dir: Option<PathBuf>,
+    pairs: usize,
+    round: Duration,
+    workers: usize,
+}
+
+impl Options {
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut o = Self {
+            filter: String::new(),
+            jit: None,
+            dir: None,
+            pairs: 300,
+            round: Duration::from_secs(4),
+            workers: 64,
+        };
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+            let number = |text: String| match text.parse() {
+                Ok(n) if n > 0 => Ok(n),
+                _ => Err(format!("{text:?} is not a number above 0")),
+            };
+            match arg.as_str() {
+                "--jit" => o.jit = Some(value()?.into()),
+                "--dir" => o.dir = Some(value()?.into()),
+                "--pairs" => o.pairs = number(value()?)?,
+                "--seconds" => o.round = Duration::from_secs(number(value()?)? as u64),
+                "--workers" => o.workers = number(value()?)?,
+                flag if flag.starts_with('-') => return Err(format!("unknown option {flag}")),
+                filter => o.filter = filter.to_owned(),
+            }
+        }
+        if !SECTIONS.iter().any(|(name, _)| name.contains(&o.filter)) {
+            return Err(format!("no section is called {:?}", o.filter));
+        }
+        Ok(o)
+    }
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    tools: &'a Tools,
+    scratch: &'a Scratch,
+    report: Report,
+}
+
+fn main() -> ExitCode {
+    if std::env::args().any(|arg| arg == "--help" || arg == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(why) => {
+            let _ = writeln!(io::stderr(), "error: {why}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            let _ = writeln!(io::stderr(), "error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> io::Result<bool> {
+    let own = std::env::current_exe()?.canonicalize()?;
+    let beside = own.parent().unwrap_or(Path::new("."));
+    let tools = find_tools(options, beside)?;
+    let parent = match &options.dir {
+        Some(dir) => dir.canonicalize()?,
+        None => beside.parent().unwrap_or(beside).to_owned(),
+    };
+    if scratch::in_memory(&parent) {
+        let why = "is in memory, where a sync costs nothing: name a folder on a disk with --dir";
+        return Err(io::Error::other(format!("{} {why}", parent.display())));
+    }
+    let mut scratch = Scratch::create(&parent)?;
+    match measure(options, &tools, &scratch) {
+        Ok(report) => Ok(report.close()),
+        Err(e) => {
+            scratch.keep();
+            Err(io::Error::other(format!(
+                "{e}\nleft for inspection: {}",
+                scratch.root().display()
+            )))
+        }
+    }
+}
+
+fn find_tools(options: &Options, beside: &Path) -> io::Result<Tools> {
+    let present = |path: PathBuf| match path.canonicalize() {
+        Ok(full) => Ok(full),
+        Err(e) => Err(io::Error::other(format!(
+            "{}: {e} (bench/run builds what is needed)",
+            path.display()
+        ))),
+    };
+    Ok(Tools {
+        jit: present(options.jit.clone().unwrap_or_else(|| beside.join("jit")))?,
+        git: spawn::on_path("git").ok_or_else(|| io::Error::other("git is not on the PATH"))?,
+        floor: present(beside.join("floor"))?,
+        hello: present(beside.join("hello"))?,
+    })
+}
+
+/// One section of the table.
+type Section = (&'static str, fn(&mut Bench<'_>) -> io::Result<()>);
+
+const SECTIONS: [Section; 5] = [
+    ("start", |b| b.start()),
+    ("claim", |b| b.claim()),
+    ("contend", |b| b.contend()),
+    ("scale", |b| b.scale()),
+    ("size", |b| b.size()),
+];
+
+fn measure(options: &Options, tools: &Tools, scratch: &Scratch) -> io::Result<Report> {
+    let mut bench = Bench {
+        options,
+        tools,
+        scratch,
+        report: Report::default(),
+    };
+    for (name, section) in SECTIONS {
+        if name.contains(&options.filter) {
+            section(&mut bench)?;
+        }
+    }
+    Ok(bench.report)
+}
+
+impl Bench<'_> {
+    fn times<const N: usize>(
+        &self,
+        programs: &[Program; N],
+        pairs: &[(usize, usize)],
+    ) -> io::Result<[Summary; N]> {
+        let samples = spawn::interleave(programs, pairs, self.options.pairs, &self.scratch.complaints)?;
+        let all: Option<Vec<_>> = samples.iter().map(|s| Summary::of(s)).collect();
+        all.and_then(|v| v.try_into().ok())
+            .ok_or_else(|| io::Error::other("no samples"))
+    }
+
+    /// How long a process takes to start and end when it has nothing to do.
+    fn start(&mut self) -> io::Result<()> {
+        let repo = Repo::create(self.scratch, self.tools, "start")?;
+        let [hello, jit, git] = self.times(
+            &[repo.hello(), repo.jit(&["--version"]), repo.git(&["--version"])],
+            &[],
+        )?;
+        let r = &mut self.report;
+        r.section(&format!("start: {} of each, in turn", self.options.pairs));
+        r.header();
+        r.times("hello", &hello);
+        r.against("jit --version", &jit, "hello", &hello, Some(Limit::AtMost(1.5)));
+        r.against("git --version", &git, "hello", &hello, None);
+        Ok(())
+    }
+
+    /// What one agent waits for its claim.
+    fn claim(&mut self) -> io::Result<()> {
+        let repo = Repo::create(self.scratch, self.tools, "claim")?;
+        let log = self.scratch.dir("claim-floor")?;
+        let [acquire, release] = repo.issue(1)?;
+        let [floor, acquire, inside, release, git] = self.times(
+            &[
+                repo.floor(&[], &log),
+                acquire,
+                repo.floor(&["--sync-inside"], &log),
+                release,
+                repo.git(&["rev-parse", "HEAD"]),
+            ],
+            &[(1, 3)],
+        )?;
+        let r = &mut self.report;
+        r.section(&format!("claim: {} of each, in turn", self.options.pairs));
+        r.header();
+        r.times("floor", &floor);
+        r.against(
+            "jit claim acquire",
+            &acquire,
+            "floor",
+            &floor,
+            Some(Limit::AtMost(1.5)),
+        );
+        r.against(
+            "jit claim release",
+            &release,
+            "floor",
+            &floor,
+            Some(Limit::AtMost(1.5)),
+        );
+        r.against("floor --sync-inside", &inside, "floor", &floor, None);
+        r.against("git rev-parse HEAD (reads only)", &git, "floor", &floor, None);
+        Ok(())
+    }
+
+    /// Many agents at once, each taking and giving back an issue of its own: they meet at the store's lock.
+    fn contend(&mut self) -> io::Result<()> {
+        const TURNS: usize = 2;
+        let workers = self.options.workers;
+        let repo = Repo::create(self.scratch, self.tools, "contend")?;
+        let log = self.scratch.dir("contend-floor")?;
+        let claims: Vec<Vec<Program>> = (1..=workers)
+            .map(|n| repo.issue(n).map(Vec::from))
+            .collect::<io::Result<_>>()?;
+        let floors = vec![vec![repo.floor(&[], &log); 2]; workers];
+        let (mut jit, mut floor) = (Crowd::default(), Crowd::default());
+        for _ in 0..TURNS {
+            floor = floor.and(contend(&floors, self.options.round, &self.scratch.complaints)?);
+            jit = jit.and(contend(&claims, self.options.round, &self.scratch.complaints)?);
+        }
+        let r = &mut self.report;
+        r.section(&format!(
+            "contend: {workers} workers, {TURNS} x {:?} each, in turn",
+            self.options.round
+        ));
+        r.figure("floor", floor.per_second(), "/s", None);
+        r.figure("jit acquire and release", jit.per_second(), "/s", None);
+        r.figure(
+            "throughput, jit / floor",
+            jit.per_second() / floor.per_second(),
+            "x",
+            Some(Limit::AtLeast(0.6)),
+        );
+        // Someone who starves waits for about the whole run and gets next to nothing. Some unevenness is the scheduler's:
+        // the floor, which is nothing but the kernel's own queue, shows how much.
+        for (name, crowd, limits) in [
+            ("floor", &floor, [None, None]),
+            (
+                "jit",
+                &jit,
+                [Some(Limit::AtMost(0.5)), Some(Limit::AtLeast(0.25))],
+            ),
+        ] {
+            let worst = format!("of the run ({:.0} ms)", crowd.worst.as_secs_f64() * 1e3);
+            r.figure(
+                &format!("{name}: longest wait of one process"),
+                crowd.worst_share,
+                &worst,
+                limits[0],
+            );
+            r.figure(
+                &format!("{name}: least lucky worker"),
+                crowd.least_share(),
+                "of the average",
+                limits[1],
+            );
+        }
+        Ok(())
+    }
+
+    /// The same claim with much behind it.
+    fn scale(&mut self) -> io::Result<()> {
+        const HISTORY: History = History {
+            records: 1_000_000,
+            leases: 10_000,
+        };
+        let empty = Repo::create(self.scratch, self.tools, "scale-empty")?;
+        let full = Repo::create(self.scratch, self.tools, "scale-full")?;
+        self.report.section("scale: a long history against an empty one");
+        if let Err(why) = fill::fill(&full.dir, HISTORY) {
+            self.report.not_measured("claim cost at scale", &why);
+            return Ok(());
+        }
+        let ([empty_acquire, empty_release], [full_acquire, full_release]) =
+            (empty.issue(1)?, full.issue(1)?);
+        let [ea, fa, er, fr] = self.times(
+            &[empty_acquire, full_acquire, empty_release, full_release],
+            &[(0, 2), (1, 3)],
+        )?;
+        let r = &mut self.report;
+        r.header();
+        r.times("acquire, empty log", &ea);
+        r.against("acquire, long log", &fa, "empty", &ea, Some(Limit::AtMost(1.5)));
+        r.times("release, empty log", &er);
+        r.against("release, long log", &fr, "empty", &er, Some(Limit::AtMost(1.5)));
+        Ok(())
+    }
+
+    fn size(&mut self) -> io::Result<()> {
+        let megabytes = |path: &Path| path.metadata().map(|m| m.len() as f64 / 1e6);
+        let (jit, hello) = (megabytes(&self.tools.jit)?, megabytes(&self.tools.hello)?);
+        let r = &mut self.report;
+        r.section("size");
+        r.figure("hello", hello, "MB", None);
+        r.figure("jit", jit, "MB", Some(Limit::AtMost(12.0)));
+        Ok(())
+    }
+}

@@ -465,11 +465,7 @@ pub fn claims_record(stamped: &Stamped) -> Option<Vec<u8>> {
         put(times, at);
     }
     match &stamped.event {
-        Event::Acquired { regranted, .. } => {
-            if *regranted {
-                put("regranted", true.into());
-            }
-        }
+        Event::Acquired { regranted: true, .. } => put("regranted", true.into()),
         Event::Restored { .. } => put("restored", true.into()),
         Event::Released { by, .. } => put("released_by", by.as_str().into()),
         Event::AutoEvicted { .. } => put("reason", "expired".into()),

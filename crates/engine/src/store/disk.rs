@@ -18,6 +18,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     Read,
+    /// Read and write; must be there.
+    Existing,
     /// Read and write; created empty when missing.
     Write,
     /// Read and write; emptied when there.
@@ -58,6 +60,7 @@ pub trait Disk: Debug + Send + Sync {
     /// Names in a directory, in no order; empty when there is no such directory.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
     fn make_dir(&self, dir: &str) -> io::Result<()>;
+    /// The empty name is the control directory itself.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
     /// Waits in the kernel's queue; `ErrorKind::TimedOut` when it took longer than `wait`.
     fn lock(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>>;
@@ -140,6 +143,11 @@ impl RealDisk {
         })
     }
 
+    fn open_existing(&self, path: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.dir, path, flags, Mode::empty())?.into())
+    }
+
     fn open_raw(&self, path: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Opening first without creating saves the change of mode that follows a creation.
@@ -162,6 +170,7 @@ impl Disk for RealDisk {
     fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>> {
         let flags = match how {
             How::Read => OFlags::RDONLY,
+            How::Existing => return Ok(Box::new(RealFile(self.open_existing(path, OFlags::RDWR)?))),
             How::Write => OFlags::RDWR,
             How::Fresh => OFlags::RDWR | OFlags::TRUNC,
         };
@@ -226,6 +235,7 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = if dir.is_empty() { "." } else { dir };
         let fd = rustix::fs::openat(&self.dir, dir, flags, Mode::empty())?;
         Ok(rustix::fs::fsync(fd)?)
     }

@@ -1,0 +1,109 @@
+//! Changing one setting in a file.
+//!
+//! Invariants: everything else in the file, comments and order included, stays as it is; the file is written only if
+//! the result is valid as a whole; a reader sees the old file or the new one; two changes at once are both kept.
+
+use std::io;
+use std::path::Path;
+
+use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
+
+use super::keys::{Kind, Value};
+use super::{Config, ConfigError, Document, Origin, does_not_fit, require_key};
+use crate::os::file;
+
+/// Sets `key` to what was typed, in this file, which is made if it is not there. Says what was set.
+pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {
+    let known = require_key(key)?;
+    let at = || Origin::File {
+        file: path.into(),
+        line: 1,
+    };
+    let checked = known
+        .from_text(text)
+        .map_err(|misfit| does_not_fit(misfit, key.to_owned(), at()))?;
+    let item = match (&checked, known.kind) {
+        // As it was typed: `10m` says more than 600.
+        (Value::Int(_), Kind::Seconds { .. }) if !text.bytes().all(|b| b.is_ascii_digit()) => value(text),
+        (Value::Int(number), _) => value(i64::try_from(*number).unwrap_or(i64::MAX)),
+        (Value::Word(word), _) => value(*word),
+        (Value::Flag(flag), _) => value(*flag),
+        (Value::List(items), _) => value(items.iter().map(String::as_str).collect::<Array>()),
+    };
+
+    let failed = |source: io::Error| ConfigError::Write {
+        file: path.to_owned(),
+        source,
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let _lock = file::lock_folder(folder).map_err(failed)?;
+    let old = match std::fs::read_to_string(path) {
+        Ok(old) => old,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(source) => {
+            return Err(ConfigError::Read {
+                file: path.to_owned(),
+                source,
+            });
+        }
+    };
+    let mut document: DocumentMut = old.parse().map_err(|error: toml_edit::TomlError| {
+        let document = Document {
+            file: path.into(),
+            text: &old,
+        };
+        ConfigError::Syntax {
+            at: document.origin(error.span().map_or(0, |span| span.start)),
+            why: error.message().to_owned(),
+        }
+    })?;
+    put(document.as_table_mut(), key, item).map_err(|part| ConfigError::WrongType {
+        at: at(),
+        key: part,
+        expected: "a table".to_owned(),
+        found: "something else".to_owned(),
+    })?;
+    let new = document.to_string();
+    Config::check(path, &new)?;
+    if new != old {
+        file::replace(path, new.as_bytes()).map_err(failed)?;
+    }
+    Ok(checked)
+}
+
+/// Puts the item at the end of the path, making tables on the way; fails with the part that is no table.
+fn put(root: &mut dyn TableLike, key: &str, item: Item) -> Result<(), String> {
+    let mut table = root;
+    let mut done = String::new();
+    let mut parts = key.split('.').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            match (table.get_mut(part).and_then(Item::as_value_mut), item.as_value()) {
+                (Some(old), Some(new)) => {
+                    // The comment behind the old value stays.
+                    let decor = old.decor().clone();
+                    *old = new.clone();
+                    *old.decor_mut() = decor;
+                }
+                _ => {
+                    table.insert(part, item);
+                }
+            }
+            return Ok(());
+        }
+        if !done.is_empty() {
+            done.push('.');
+        }
+        done.push_str(part);
+        let inner = table.entry(part).or_insert_with(|| {
+            let mut table = Table::new();
+            // No header of its own while only tables lie in it.
+            table.set_implicit(true);
+            Item::Table(table)
+        });
+        table = inner.as_table_like_mut().ok_or(done.clone())?;
+    }
+    Ok(())
+}

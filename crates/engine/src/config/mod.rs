@@ -1,0 +1,484 @@
+//! Configuration (A6).
+//!
+//! Layers, each stronger than the one before: built-in defaults, the user's `config.toml`, the repository's
+//! `.jit/config.toml`, variables `JIT_CONFIG_<SECTION>__<KEY>` (as in `JIT_CONFIG_WORKTREE__MODE=off`; further levels
+//! are separated by `__` too).
+//!
+//! Invariants:
+//! - what [`Config::show`] says is what happens: every decision reads the same table that is shown;
+//! - a key nobody knows, a wrong type or a value out of range is an error with file, line and key, or variable;
+//! - no lease of the table is longer than `coordination.max_ttl_secs`: one that somebody set is an error, a built-in
+//!   one is lowered (and shown so).
+//!
+//! Limitations: variables cannot name issue types with upper-case letters or dashes.
+
+mod edit;
+pub mod keys;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::agent::{KINDS, user_folder};
+use crate::git::Place;
+use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
+
+pub use edit::set;
+
+const PREFIX: &str = "JIT_CONFIG_";
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    Default,
+    File { file: Arc<Path>, line: usize },
+    Env { variable: String },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { file, line } => write!(f, "{}, line {line}", file.display()),
+            Self::Env { variable } => write!(f, "variable {variable}"),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {}: {source}", file.display())]
+    Read { file: PathBuf, source: io::Error },
+    #[error("cannot write {}: {source}", file.display())]
+    Write { file: PathBuf, source: io::Error },
+    #[error("{at}: {why}")]
+    Syntax { at: Origin, why: String },
+    #[error("{at}: there is no key `{key}`{}", suggestion(nearest.as_deref()))]
+    UnknownKey {
+        at: Origin,
+        key: String,
+        nearest: Option<String>,
+    },
+    #[error("{at}: `{key}` takes {expected}, not {found}")]
+    WrongType {
+        at: Origin,
+        key: String,
+        expected: String,
+        found: String,
+    },
+    #[error("{at}: `{key}`: {why}")]
+    BadValue { at: Origin, key: String, why: String },
+    #[error("there is no key `{key}`{}", suggestion(nearest.as_deref()))]
+    NoSuchKey { key: String, nearest: Option<String> },
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnforceLeases {
+    Strict,
+    /// Strict, and the lease must have been taken before.
+    StrictExplicit,
+    Warn,
+    Off,
+}
+
+/// One setting as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub value: Value,
+    pub origin: Origin,
+}
+
+/// Everything that was configured, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    settings: BTreeMap<String, Setting>,
+}
+
+/// What the layers are read from, as plain values.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    pub user: Option<PathBuf>,
+    pub repository: Option<PathBuf>,
+    pub env: Vec<(OsString, OsString)>,
+}
+
+impl Sources {
+    /// The real ones for this place.
+    pub fn from_process(place: &Place) -> Self {
+        let ours = |name: &OsString| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        Self {
+            user: user_folder(|name| std::env::var_os(name)).map(|folder| folder.join("config.toml")),
+            repository: place.local_jit.as_ref().map(|local| local.join("config.toml")),
+            env: std::env::vars_os().filter(|(name, _)| ours(name)).collect(),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let fixed = KEYS.iter().map(|key| (key.name.to_owned(), key.default_value()));
+        let ttl = TTL_DEFAULTS.iter().map(|(issue_type, holder, secs)| {
+            (format!("{TTL_TABLE}.{issue_type}.{holder}"), Value::Int(*secs))
+        });
+        let origin = Origin::Default;
+        let setting = |(name, value)| {
+            (
+                name,
+                Setting {
+                    value,
+                    origin: origin.clone(),
+                },
+            )
+        };
+        Self {
+            settings: fixed.chain(ttl).map(setting).collect(),
+        }
+    }
+}
+
+impl Config {
+    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        for file in [&sources.user, &sources.repository].into_iter().flatten() {
+            match std::fs::read(file) {
+                Ok(bytes) => config.read_file(file, &bytes)?,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) => {}
+                Err(source) => {
+                    let file = file.clone();
+                    return Err(ConfigError::Read { file, source });
+                }
+            }
+        }
+        for (name, value) in &sources.env {
+            config.read_variable(name, value)?;
+        }
+        config.finish()?;
+        Ok(config)
+    }
+
+    /// What this file alone means, over the defaults.
+    fn check(file: &Path, text: &str) -> Result<(), ConfigError> {
+        let mut config = Self::default();
+        config.read_file(file, text.as_bytes())?;
+        config.finish()
+    }
+
+    fn read_file(&mut self, file: &Path, bytes: &[u8]) -> Result<(), ConfigError> {
+        let document = match std::str::from_utf8(bytes) {
+            Ok(text) => Document {
+                file: file.into(),
+                text,
+            },
+            Err(error) => {
+                let line = line_at(bytes, error.valid_up_to());
+                return Err(ConfigError::Syntax {
+                    at: Origin::File {
+                        file: file.into(),
+                        line,
+                    },
+                    why: "this is not UTF-8".to_owned(),
+                });
+            }
+        };
+        match DeTable::parse(document.text) {
+            Ok(table) => self.read_table(&document, "", table.get_ref()),
+            Err(error) => Err(ConfigError::Syntax {
+                at: document.origin(error.span().map_or(0, |span| span.start)),
+                why: error.message().to_owned(),
+            }),
+        }
+    }
+
+    fn read_table(
+        &mut self,
+        document: &Document<'_>,
+        prefix: &str,
+        table: &DeTable<'_>,
+    ) -> Result<(), ConfigError> {
+        // In the order of the file, so that the first mistake is the one that is named.
+        let mut entries: Vec<(&Spanned<_>, &Spanned<DeValue<'_>>)> = table.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        for (name, value) in entries {
+            let at = || document.origin(name.span().start);
+            let full = if prefix.is_empty() {
+                name.get_ref().to_string()
+            } else {
+                format!("{prefix}.{}", name.get_ref())
+            };
+            // A dot inside a quoted name is part of the name, and no key has one.
+            let key = keys::find(&full).filter(|_| !name.get_ref().contains('.'));
+            if let Some(key) = key {
+                match key.from_toml(value.get_ref()) {
+                    Ok(value) => self.put(full, value, at()),
+                    Err(misfit) => return Err(does_not_fit(misfit, full, at())),
+                }
+            } else if !keys::is_section(&full) || name.get_ref().contains('.') {
+                let nearest = keys::nearest(&full);
+                let (at, key) = (at(), full);
+                return Err(ConfigError::UnknownKey { at, key, nearest });
+            } else if let DeValue::Table(inner) = value.get_ref() {
+                self.read_table(document, &full, inner)?;
+            } else {
+                return Err(ConfigError::WrongType {
+                    at: at(),
+                    key: full,
+                    expected: "a table".to_owned(),
+                    found: value.get_ref().type_str().to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn read_variable(&mut self, name: &OsString, value: &OsString) -> Result<(), ConfigError> {
+        let shown = name.to_string_lossy().into_owned();
+        let Some(rest) = shown.strip_prefix(PREFIX) else {
+            return Ok(());
+        };
+        let full = rest.to_ascii_lowercase().replace("__", ".");
+        let at = Origin::Env { variable: shown };
+        let Some(key) = keys::find(&full) else {
+            let (nearest, key) = (keys::nearest(&full), full);
+            return Err(ConfigError::UnknownKey { at, key, nearest });
+        };
+        let Some(text) = value.to_str() else {
+            let why = "the value is not UTF-8".to_owned();
+            return Err(ConfigError::BadValue { at, key: full, why });
+        };
+        match key.from_text(text) {
+            Ok(value) => {
+                self.put(full, value, at);
+                Ok(())
+            }
+            Err(misfit) => Err(does_not_fit(misfit, full, at)),
+        }
+    }
+
+    fn put(&mut self, key: String, value: Value, origin: Origin) {
+        self.settings.insert(key, Setting { value, origin });
+    }
+
+    /// What can only be judged when all layers are known.
+    fn finish(&mut self) -> Result<(), ConfigError> {
+        let max = self.max_ttl_secs();
+        let max_origin = self.setting("coordination.max_ttl_secs").origin.clone();
+        let kinds = self.agent_kinds().to_vec();
+        for (key, setting) in &mut self.settings {
+            let ttl = keys::ttl_parts(key);
+            if ttl.is_none() && key != "coordination.default_ttl_secs" {
+                continue;
+            }
+            let at = setting.origin.clone();
+            if let Some((issue_type, holder)) = ttl
+                && !KINDS.contains(&holder)
+                && !kinds.iter().any(|kind| kind == holder)
+            {
+                let guess = format!("{TTL_TABLE}.{issue_type}.{holder}");
+                return Err(ConfigError::UnknownKey {
+                    at,
+                    key: key.clone(),
+                    nearest: keys::nearest(&guess),
+                });
+            }
+            let Value::Int(secs) = &mut setting.value else {
+                continue;
+            };
+            if *secs > max && at == Origin::Default {
+                *secs = max;
+            } else if *secs > max {
+                return Err(ConfigError::BadValue {
+                    at,
+                    key: key.clone(),
+                    why: format!("{secs} s is longer than coordination.max_ttl_secs, {max} s ({max_origin})"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Every key with its value and where it comes from, in the order of the names.
+    pub fn show(&self) -> impl Iterator<Item = (&str, &Setting)> {
+        self.settings.iter().map(|(key, setting)| (key.as_str(), setting))
+    }
+
+    pub fn get(&self, key: &str) -> Result<&Setting, ConfigError> {
+        self.settings.get(key).ok_or_else(|| ConfigError::NoSuchKey {
+            key: key.to_owned(),
+            nearest: keys::nearest(key).filter(|near| near != key),
+        })
+    }
+
+    pub fn origin(&self, key: &str) -> Result<&Origin, ConfigError> {
+        self.get(key).map(|setting| &setting.origin)
+    }
+
+    pub fn mode(&self) -> Mode {
+        match self.word("worktree.mode") {
+            "on" => Mode::On,
+            "off" => Mode::Off,
+            _ => Mode::Auto,
+        }
+    }
+
+    pub fn enforce_leases(&self) -> EnforceLeases {
+        match self.word("worktree.enforce_leases") {
+            "strict-explicit" => EnforceLeases::StrictExplicit,
+            "warn" => EnforceLeases::Warn,
+            "off" => EnforceLeases::Off,
+            _ => EnforceLeases::Strict,
+        }
+    }
+
+    pub fn default_ttl_secs(&self) -> u64 {
+        self.int("coordination.default_ttl_secs")
+    }
+
+    pub fn max_ttl_secs(&self) -> u64 {
+        self.int("coordination.max_ttl_secs")
+    }
+
+    pub fn heartbeat_interval_secs(&self) -> u64 {
+        self.int("coordination.heartbeat_interval_secs")
+    }
+
+    pub fn lease_renewal_threshold_pct(&self) -> u64 {
+        self.int("coordination.lease_renewal_threshold_pct")
+    }
+
+    pub fn lock_timeout_secs(&self) -> u64 {
+        self.int("coordination.lock_timeout_secs")
+    }
+
+    /// How long a lease lasts that nobody gave a length: by issue type and holder kind, else by holder kind, else the
+    /// default (B5).
+    pub fn ttl_secs(&self, issue_type: Option<&str>, holder_kind: &str) -> u64 {
+        let find = |issue_type: &str| match self
+            .settings
+            .get(&format!("{TTL_TABLE}.{issue_type}.{holder_kind}"))
+        {
+            Some(Setting {
+                value: Value::Int(secs),
+                ..
+            }) => Some(*secs),
+            _ => None,
+        };
+        issue_type
+            .and_then(find)
+            .or_else(|| find("default"))
+            .unwrap_or_else(|| self.default_ttl_secs())
+    }
+
+    pub fn require_main_history(&self) -> bool {
+        self.flag("global_operations.require_main_history")
+    }
+
+    /// Empty means the default branch that was detected.
+    pub fn allowed_branches(&self) -> &[String] {
+        self.list("global_operations.allowed_branches")
+    }
+
+    /// Kinds of agent ids besides the built-in ones.
+    pub fn agent_kinds(&self) -> &[String] {
+        self.list("agents.kinds")
+    }
+
+    pub fn may_force_evict(&self) -> bool {
+        self.flag("agents.may_force_evict")
+    }
+
+    /// Every fixed key has a setting from the start, of the type its key demands.
+    fn setting(&self, key: &'static str) -> &Setting {
+        match self.settings.get(key) {
+            Some(setting) => setting,
+            None => unreachable!("{key} has no default"),
+        }
+    }
+
+    fn word(&self, key: &'static str) -> &'static str {
+        match &self.setting(key).value {
+            Value::Word(word) => word,
+            other => unreachable!("{key} holds {other}"),
+        }
+    }
+
+    fn int(&self, key: &'static str) -> u64 {
+        match &self.setting(key).value {
+            Value::Int(number) => *number,
+            other => unreachable!("{key} holds {other}"),
+        }
+    }
+
+    fn flag(&self, key: &'static str) -> bool {
+        match &self.setting(key).value {
+            Value::Flag(flag) => *flag,
+            other => unreachable!("{key} holds {other}"),
+        }
+    }
+
+    fn list(&self, key: &'static str) -> &[String] {
+        match &self.setting(key).value {
+            Value::List(items) => items,
+            other => unreachable!("{key} holds {other}"),
+        }
+    }
+}
+
+struct Document<'a> {
+    file: Arc<Path>,
+    text: &'a str,
+}
+
+impl Document<'_> {
+    fn origin(&self, offset: usize) -> Origin {
+        Origin::File {
+            file: self.file.clone(),
+            line: line_at(self.text.as_bytes(), offset),
+        }
+    }
+}
+
+fn line_at(text: &[u8], offset: usize) -> usize {
+    let before = text.get(..offset).unwrap_or(text);
+    1 + before.iter().filter(|b| **b == b'\n').count()
+}
+
+fn does_not_fit(misfit: Misfit, key: String, at: Origin) -> ConfigError {
+    match misfit {
+        Misfit::Type { expected, found } => ConfigError::WrongType {
+            at,
+            key,
+            expected,
+            found: found.to_owned(),
+        },
+        Misfit::Value(why) => ConfigError::BadValue { at, key, why },
+    }
+}
+
+/// The key with this name, or an error that names the nearest one.
+fn require_key(name: &str) -> Result<&'static Key, ConfigError> {
+    keys::find(name).ok_or_else(|| ConfigError::NoSuchKey {
+        key: name.to_owned(),
+        nearest: keys::nearest(name),
+    })
+}

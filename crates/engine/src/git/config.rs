@@ -1,0 +1,367 @@
+//! The handful of git settings that decide where things are, read without starting git.
+//!
+//! Format: git's own configuration syntax (sections, subsections, quoting, escapes, continued lines, comments).
+//! Understood: `core.bare`, `core.worktree`, `core.sharedRepository`, `extensions.worktreeConfig`. Names are compared
+//! without regard to case; the last value wins.
+//! Invariant: a file git would refuse is refused here too, with its line; nothing is guessed from a damaged file.
+//! Limitations: `include.path` and `includeIf` are ignored, as is everything outside the repository's own files.
+//! Git itself does not follow includes for the first two keys when it looks for the repository either.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+/// Who besides the owner may write to the repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shared {
+    /// Whatever the umask says.
+    #[default]
+    Umask,
+    Group,
+    Everybody,
+    /// An explicit file mode such as 0660.
+    Mode(u32),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RepoConfig {
+    pub bare: Option<bool>,
+    pub worktree: Option<OsString>,
+    pub shared: Shared,
+    pub worktree_config: bool,
+}
+
+/// What is wrong with a configuration file, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {why}")]
+pub struct BadConfig {
+    pub line: usize,
+    pub why: String,
+}
+
+impl RepoConfig {
+    /// Reads `text` over what is already here, so that a later file wins.
+    pub fn read(&mut self, text: &[u8]) -> Result<(), BadConfig> {
+        let mut reader = Reader {
+            rest: text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
+            line: 1,
+        };
+        let mut section = Section::Other;
+        loop {
+            reader.skip_blank();
+            match reader.peek() {
+                None => return Ok(()),
+                Some(b'\n') => reader.bump(),
+                Some(b'#' | b';') => reader.skip_line(),
+                Some(b'[') => section = reader.section()?,
+                Some(_) => {
+                    let (name, value) = reader.setting()?;
+                    self.take(section, &name, value, reader.line)?;
+                }
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        section: Section,
+        name: &[u8],
+        value: Option<Vec<u8>>,
+        line: usize,
+    ) -> Result<(), BadConfig> {
+        let bad = |why: &str| {
+            Err(BadConfig {
+                line,
+                why: why.to_owned(),
+            })
+        };
+        match (section, name) {
+            (Section::Core, b"bare") => match boolean(value.as_deref()) {
+                Some(bare) => self.bare = Some(bare),
+                None => return bad("core.bare is not a boolean"),
+            },
+            (Section::Core, b"worktree") => match value {
+                Some(path) => self.worktree = Some(OsString::from_vec(path)),
+                None => return bad("core.worktree has no value"),
+            },
+            (Section::Core, b"sharedrepository") => match shared(value.as_deref()) {
+                Some(shared) => self.shared = shared,
+                None => return bad("core.sharedRepository is neither a known word nor a file mode"),
+            },
+            (Section::Extensions, b"worktreeconfig") => match boolean(value.as_deref()) {
+                Some(on) => self.worktree_config = on,
+                None => return bad("extensions.worktreeConfig is not a boolean"),
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Section {
+    Core,
+    Extensions,
+    Other,
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    line: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    fn bump(&mut self) {
+        if self.peek() == Some(b'\n') {
+            self.line += 1;
+        }
+        self.rest = self.rest.get(1..).unwrap_or_default();
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.bump();
+        Some(byte)
+    }
+
+    fn skip_blank(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | 0x0b | 0x0c)) {
+            self.bump();
+        }
+    }
+
+    fn skip_line(&mut self) {
+        while self.peek().is_some_and(|b| b != b'\n') {
+            self.bump();
+        }
+    }
+
+    fn bad<T>(&self, why: &str) -> Result<T, BadConfig> {
+        Err(BadConfig {
+            line: self.line,
+            why: why.to_owned(),
+        })
+    }
+
+    fn section(&mut self) -> Result<Section, BadConfig> {
+        self.bump();
+        let mut name = Vec::new();
+        let mut subsection = false;
+        loop {
+            match self.next() {
+                Some(b']') => break,
+                Some(b) if b.is_ascii_alphanumeric() || b == b'-' || b == b'.' => {
+                    name.push(b.to_ascii_lowercase());
+                }
+                Some(b' ' | b'\t') => {
+                    subsection = true;
+                    self.subsection()?;
+                    break;
+                }
+                _ => return self.bad("the section header is not complete"),
+            }
+        }
+        Ok(match (subsection, name.as_slice()) {
+            (false, b"core") => Section::Core,
+            (false, b"extensions") => Section::Extensions,
+            _ => Section::Other,
+        })
+    }
+
+    fn subsection(&mut self) -> Result<(), BadConfig> {
+        self.skip_blank();
+        if self.next() != Some(b'"') {
+            return self.bad("the subsection is not quoted");
+        }
+        loop {
+            match self.next() {
+                Some(b'"') => break,
+                Some(b'\\') if self.peek().is_some_and(|b| b != b'\n') => self.bump(),
+                None | Some(b'\n' | b'\\') => return self.bad("the subsection's quote is not closed"),
+                Some(_) => {}
+            }
+        }
+        match self.next() {
+            Some(b']') => Ok(()),
+            _ => self.bad("the section header is not closed"),
+        }
+    }
+
+    fn setting(&mut self) -> Result<(Vec<u8>, Option<Vec<u8>>), BadConfig> {
+        let mut name = Vec::new();
+        while let Some(byte) = self.peek().filter(|b| b.is_ascii_alphanumeric() || *b == b'-') {
+            name.push(byte.to_ascii_lowercase());
+            self.bump();
+        }
+        if !name.first().is_some_and(u8::is_ascii_alphabetic) {
+            return self.bad("this is neither a section, a setting nor a comment");
+        }
+        self.skip_blank();
+        match self.peek() {
+            Some(b'=') => {
+                self.bump();
+                Ok((name, Some(self.value()?)))
+            }
+            // A name alone means true.
+            None | Some(b'\n' | b'#' | b';') => Ok((name, None)),
+            Some(_) => self.bad("a setting's name must be followed by '='"),
+        }
+    }
+
+    fn value(&mut self) -> Result<Vec<u8>, BadConfig> {
+        self.skip_blank();
+        let mut value = Vec::new();
+        // Length up to which the value certainly counts: blanks outside quotes at the end do not.
+        let mut kept = 0;
+        let mut quoted = false;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'\n' => break,
+                b'\r' if self.rest.get(1) == Some(&b'\n') => {
+                    self.bump();
+                    continue;
+                }
+                b'#' | b';' if !quoted => {
+                    self.skip_line();
+                    break;
+                }
+                b'"' => {
+                    quoted = !quoted;
+                    kept = value.len();
+                }
+                b'\\' => {
+                    self.bump();
+                    if self.peek() == Some(b'\r') && self.rest.get(1) == Some(&b'\n') {
+                        self.bump();
+                    }
+                    match self.peek() {
+                        Some(b'\n') => {}
+                        Some(b'n') => value.push(b'\n'),
+                        Some(b't') => value.push(b'\t'),
+                        Some(b'b') => value.push(0x08),
+                        Some(b @ (b'"' | b'\\')) => value.push(b),
+                        _ => return self.bad("there is an unknown escape in the value"),
+                    }
+                    if self.peek() != Some(b'\n') {
+                        kept = value.len();
+                    }
+                }
+                _ => {
+                    value.push(byte);
+                    if quoted || !matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c) {
+                        kept = value.len();
+                    }
+                }
+            }
+            self.bump();
+        }
+        if quoted {
+            return self.bad("a quote in the value is not closed");
+        }
+        value.truncate(kept);
+        Ok(value)
+    }
+}
+
+fn boolean(value: Option<&[u8]>) -> Option<bool> {
+    let Some(value) = value else { return Some(true) };
+    match value.to_ascii_lowercase().as_slice() {
+        b"true" | b"yes" | b"on" => Some(true),
+        b"false" | b"no" | b"off" | b"" => Some(false),
+        number => std::str::from_utf8(number)
+            .ok()?
+            .parse::<i64>()
+            .ok()
+            .map(|n| n != 0),
+    }
+}
+
+fn shared(value: Option<&[u8]>) -> Option<Shared> {
+    let text = value.map(<[u8]>::to_ascii_lowercase);
+    match text.as_deref() {
+        None | Some(b"group" | b"true" | b"yes" | b"on" | b"1") => Some(Shared::Group),
+        Some(b"umask" | b"false" | b"no" | b"off" | b"" | b"0") => Some(Shared::Umask),
+        Some(b"all" | b"world" | b"everybody" | b"2") => Some(Shared::Everybody),
+        Some(mode) => u32::from_str_radix(std::str::from_utf8(mode).ok()?, 8)
+            .ok()
+            .filter(|mode| mode & 0o600 == 0o600)
+            .map(|mode| Shared::Mode(mode & 0o666)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &[u8]) -> Result<RepoConfig, BadConfig> {
+        let mut config = RepoConfig::default();
+        config.read(text)?;
+        Ok(config)
+    }
+
+    #[test]
+    fn a2_git_config_syntax() {
+        let config = read(
+            b"\xef\xbb\xbf# comment\n[Core] Bare = no ; x\n\tworktree = \"../a ; b\" # c\n\
+              [core \"sub]\\\"\"]\n bare = true\n[remote \"o\"] url = x\n[EXTENSIONS]\r\n\tworktreeConfig\r\n",
+        )
+        .expect("parses");
+        assert_eq!(config.bare, Some(false));
+        assert_eq!(config.worktree, Some(OsString::from("../a ; b")));
+        assert!(config.worktree_config);
+
+        let paths: [(&[u8], &[u8]); 6] = [
+            (b"[core]\nworktree = a  b  \n", b"a  b"),
+            (b"[core]\nworktree = \"a \" \n", b"a "),
+            (b"[core]\nworktree = a\\\n  b\n", b"a  b"),
+            (b"[core]\nworktree = \"a\\n\\t\\\\\\\"\"", b"a\n\t\\\""),
+            (b"[core]\nworktree = z\xeb\n", b"z\xeb"),
+            (b"[core]\nworktree = first\nworktree = last\n", b"last"),
+        ];
+        for (text, path) in paths {
+            let found = read(text).expect("parses").worktree.expect("set");
+            assert_eq!(found.into_vec(), path, "{}", text.escape_ascii());
+        }
+        for (word, shared) in [
+            ("group", Shared::Group),
+            ("true", Shared::Group),
+            ("all", Shared::Everybody),
+            ("0", Shared::Umask),
+            ("0640", Shared::Mode(0o640)),
+        ] {
+            let text = format!("[core]\nsharedRepository = {word}\n");
+            assert_eq!(read(text.as_bytes()).expect("parses").shared, shared, "{word}");
+        }
+    }
+
+    #[test]
+    fn a2_damaged_config_names_its_line() {
+        for (text, line) in [
+            ("[core\nbare = true", 1),
+            ("\n[core \"x]\n", 2),
+            ("[core]\nbare = maybe\n", 2),
+            ("[core]\n\nbare true\n", 3),
+            ("[core]\n= 3\n", 2),
+            ("[core]\nworktree = \"open\n", 2),
+            ("[core]\nworktree = \\q\n", 2),
+            ("[core]\nworktree\n", 2),
+        ] {
+            let error = read(text.as_bytes()).expect_err(text);
+            assert!(
+                error.line == line || error.line == line + 1,
+                "{text:?} said line {}",
+                error.line
+            );
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a2_no_config_panics(text in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+            let _ = read(&text);
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! Where the repository, the worktree and jit's own folders are, found by reading files: no process is started.
+//!
+//! What must hold, each checked against git itself in `tests/paths.rs` (A2):
+//! - `common_dir`, `git_dir` and `worktree_root` are what `git rev-parse` says from the same folder with the same
+//!   environment, as physical paths: no symbolic links, no `..`, bytes untouched;
+//! - every worktree of a repository finds the same `control_dir`;
+//! - no git at all is an ordinary case: the nearest `.jit/` upwards, else the start, serves as both planes (A3);
+//! - a `.git` that is there but leads nowhere is an error, never "no git": guessing would split the control plane.
+//!
+//! Limitations: `safe.directory` is not checked (nothing that comes with the repository is run from here);
+//! includes in git's configuration are ignored, see [`super::config`]; refs kept as reftable have no readable HEAD,
+//! so [`Place::branch`] then asks git.
+
+use std::cell::OnceCell;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags};
+use rustix::io::Errno;
+
+use super::config::{BadConfig, RepoConfig, Shared};
+use super::files::{physical, physical_from, physical_or_plain, read, read_head, without_line_end};
+use super::run::{Git, GitError};
+
+/// The environment that moves things, as plain values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GitEnv {
+    pub git_dir: Option<OsString>,
+    pub git_work_tree: Option<OsString>,
+    pub git_common_dir: Option<OsString>,
+    pub git_ceiling_directories: Option<OsString>,
+    pub git_discovery_across_filesystem: Option<OsString>,
+    /// Overrides the control folder and nothing else.
+    pub jit_dir: Option<OsString>,
+}
+
+impl GitEnv {
+    pub fn from_process() -> Self {
+        // Set but empty is the same as unset for all of these.
+        let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        Self {
+            git_dir: var("GIT_DIR"),
+            git_work_tree: var("GIT_WORK_TREE"),
+            git_common_dir: var("GIT_COMMON_DIR"),
+            git_ceiling_directories: var("GIT_CEILING_DIRECTORIES"),
+            git_discovery_across_filesystem: var("GIT_DISCOVERY_ACROSS_FILESYSTEM"),
+            jit_dir: var("JIT_DIR"),
+        }
+    }
+
+    fn crosses_filesystems(&self) -> bool {
+        self.git_discovery_across_filesystem
+            .as_deref()
+            .and_then(OsStr::to_str)
+            .is_some_and(|value| {
+                matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on")
+                    || value.parse::<i64>().is_ok_and(|n| n != 0)
+            })
+    }
+}
+
+/// Why it cannot be said where we are.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoverError {
+    #[error("cannot work in {path:?}: {source}")]
+    Start { path: PathBuf, source: io::Error },
+    #[error("GIT_DIR says {path:?}, which is not a git repository")]
+    NotARepository { path: PathBuf },
+    #[error("{file:?} is not a folder, and not a file that says `gitdir: <path>` either")]
+    BadGitFile { file: PathBuf },
+    #[error(
+        "{file:?} leads to {target:?}, which is not a git repository (moved or deleted? `git worktree repair` run in the main worktree mends the link)"
+    )]
+    Dangling { file: PathBuf, target: PathBuf },
+    #[error("cannot find the work tree {path:?} that {from} names: {source}")]
+    WorkTree {
+        path: PathBuf,
+        from: &'static str,
+        source: io::Error,
+    },
+    #[error("git's configuration {file:?}, {bad}")]
+    Config { file: PathBuf, bad: BadConfig },
+    #[error("cannot read {path:?}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("the branch name {0:?} is not UTF-8")]
+    BranchName(OsString),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// Where we are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What all worktrees of the repository share; `None` without git.
+    pub common_dir: Option<PathBuf>,
+    /// This worktree's own git folder: the common one, or `<common>/worktrees/<name>`.
+    pub git_dir: Option<PathBuf>,
+    /// Top of the checked-out files; `None` in a bare repository and inside a git folder.
+    pub worktree_root: Option<PathBuf>,
+    /// Versioned plane: `<worktree_root>/.jit`, which need not exist.
+    pub local_jit: Option<PathBuf>,
+    /// Shared plane: `<common_dir>/jit`, or `.jit` without git, or what JIT_DIR says. Need not exist.
+    pub control_dir: PathBuf,
+    /// The folder the search began in, as a physical path.
+    pub start: PathBuf,
+    /// `core.sharedRepository`, for whoever creates files in the control plane.
+    pub shared: Shared,
+    bare: bool,
+    head: Vec<u8>,
+}
+
+/// What HEAD says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Head {
+    /// A full ref name.
+    Ref(Vec<u8>),
+    Detached(String),
+    /// Kept in a reftable, which only git reads.
+    Elsewhere,
+}
+
+struct Found {
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    head: Vec<u8>,
+    /// Whether the settings for bare and worktree in the common configuration are this git folder's own.
+    has_common: bool,
+}
+
+impl Place {
+    /// Looks from `start` upwards. `"."` is cheapest: the system knows its physical path already.
+    pub fn discover(start: &Path, env: &GitEnv) -> Result<Self, DiscoverError> {
+        let start = physical(start).map_err(|source| DiscoverError::Start {
+            path: start.to_owned(),
+            source,
+        })?;
+        if let Some(git_dir) = &env.git_dir {
+            let path = start.join(git_dir);
+            let found = explicit_git_dir(&path, env, &start)?;
+            return Self::settle(start.clone(), found, Some(start), env);
+        }
+        let limits = Limits::new(&start, env);
+        let mut next = Some(start.as_path());
+        while let Some(folder) = next {
+            let dot_git = folder.join(".git");
+            if let Some(found) = probe(&dot_git, env, &start)? {
+                let root = folder.to_owned();
+                return Self::settle(start, found, Some(root), env);
+            }
+            if let Some(found) = git_folder(folder, env, &start)? {
+                return Self::settle(start, found, None, env);
+            }
+            next = folder.parent().filter(|parent| limits.allow(parent));
+        }
+        Ok(Self::without_git(start, env, &limits))
+    }
+
+    /// Decides the work tree by the rules of git's `setup.c`.
+    fn settle(
+        start: PathBuf,
+        found: Found,
+        implied_root: Option<PathBuf>,
+        env: &GitEnv,
+    ) -> Result<Self, DiscoverError> {
+        let Found {
+            git_dir,
+            common_dir,
+            head,
+            has_common,
+        } = found;
+        let mut config = RepoConfig::default();
+        read_config(&common_dir.join("config"), &mut config)?;
+        let own = if config.worktree_config {
+            read_config(&git_dir.join("config.worktree"), &mut config)?;
+            true
+        } else {
+            !has_common
+        };
+        let bare_setting = if own { config.bare } else { None };
+        let worktree_setting = config.worktree.take().filter(|_| own);
+
+        let worktree_root = if let Some(path) = &env.git_work_tree {
+            let path = start.join(path);
+            Some(physical_folder(path, "GIT_WORK_TREE")?)
+        } else if let Some(path) = worktree_setting {
+            let path = git_dir.join(path);
+            Some(physical_folder(path, "core.worktree")?)
+        } else if bare_setting == Some(true) {
+            None
+        } else {
+            implied_root
+        };
+        let control_dir = match &env.jit_dir {
+            Some(path) => physical_or_plain(&start.join(path)),
+            None => common_dir.join("jit"),
+        };
+        Ok(Self {
+            local_jit: worktree_root.as_ref().map(|root| root.join(".jit")),
+            // Without a work tree the setting counts wherever it stands.
+            bare: worktree_root.is_none() && config.bare != Some(false),
+            common_dir: Some(common_dir),
+            git_dir: Some(git_dir),
+            worktree_root,
+            control_dir,
+            start,
+            shared: config.shared,
+            head,
+        })
+    }
+
+    fn without_git(start: PathBuf, env: &GitEnv, limits: &Limits) -> Self {
+        let mut next = Some(start.as_path());
+        let mut root = start.as_path();
+        while let Some(folder) = next {
+            if folder.join(".jit").is_dir() {
+                root = folder;
+                break;
+            }
+            next = folder.parent().filter(|parent| limits.allow(parent));
+        }
+        let root = root.to_owned();
+        let local = root.join(".jit");
+        let control_dir = match &env.jit_dir {
+            Some(path) => physical_or_plain(&start.join(path)),
+            None => local.clone(),
+        };
+        Self {
+            common_dir: None,
+            git_dir: None,
+            worktree_root: Some(root),
+            local_jit: Some(local),
+            control_dir,
+            start,
+            shared: Shared::Umask,
+            bare: false,
+            head: Vec::new(),
+        }
+    }
+
+    /// Whether this is a linked worktree (made by `git worktree add`), not the main one.
+    pub fn is_worktree(&self) -> bool {
+        self.git_dir != self.common_dir
+    }
+
+    /// Whether this is a repository without a work tree of its own.
+    pub fn is_bare(&self) -> bool {
+        self.bare
+    }
+
+    pub fn has_git(&self) -> bool {
+        self.git_dir.is_some()
+    }
+
+    /// The branch that is checked out, born or not; `None` when HEAD is detached or there is no git.
+    pub fn branch(&self) -> Result<Option<String>, DiscoverError> {
+        let Some(git_dir) = &self.git_dir else {
+            return Ok(None);
+        };
+        match parse_head(&self.head) {
+            Some(Head::Ref(name)) => short_branch(&name),
+            Some(Head::Detached(_)) | None => Ok(None),
+            Some(Head::Elsewhere) => Ok(Git::in_git_dir(git_dir).symbolic_head()?.and_then(strip_heads)),
+        }
+    }
+}
+
+fn strip_heads(name: String) -> Option<String> {
+    name.strip_prefix("refs/heads/").map(str::to_owned)
+}
+
+pub(super) fn short_branch(full: &[u8]) -> Result<Option<String>, DiscoverError> {
+    match full.strip_prefix(b"refs/heads/") {
+        None => Ok(None),
+        Some(name) => match std::str::from_utf8(name) {
+            Ok(name) => Ok(Some(name.to_owned())),
+            Err(_) => Err(DiscoverError::BranchName(OsStr::from_bytes(name).to_owned())),
+        },
+    }
+}
+
+/// What a HEAD file means; `None` if it is not one.
+pub(super) fn parse_head(bytes: &[u8]) -> Option<Head> {
+    let bytes = bytes.trim_ascii_end();
+    if let Some(name) = bytes.strip_prefix(b"ref:") {
+        let name = name.trim_ascii_start();
+        if name == b"refs/heads/.invalid" {
+            return Some(Head::Elsewhere);
+        }
+        return name.starts_with(b"refs/").then(|| Head::Ref(name.to_vec()));
+    }
+    let hex = std::str::from_utf8(bytes).ok()?;
+    let right = matches!(hex.len(), 40 | 64) && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    right.then(|| Head::Detached(hex.to_owned()))
+}
+
+/// How far up the search may go.
+struct Limits {
+    ceilings: Vec<PathBuf>,
+    /// The file system to stay on; looked up when the search first leaves its start.
+    device: OnceCell<Option<u64>>,
+    start: PathBuf,
+}
+
+impl Limits {
+    fn new(start: &Path, env: &GitEnv) -> Self {
+        let mut ceilings = Vec::new();
+        let mut resolve = true;
+        if let Some(list) = &env.git_ceiling_directories {
+            for entry in list.as_bytes().split(|b| *b == b':') {
+                let path = Path::new(OsStr::from_bytes(entry));
+                if entry.is_empty() {
+                    // By git's rule: what follows an empty entry is taken literally, for slow network folders.
+                    resolve = false;
+                } else if path.is_absolute() {
+                    let path = if resolve {
+                        physical_or_plain(path)
+                    } else {
+                        path.to_owned()
+                    };
+                    ceilings.push(path);
+                }
+            }
+        }
+        let device = OnceCell::new();
+        if env.crosses_filesystems() {
+            let _ = device.set(None);
+        }
+        Self {
+            ceilings,
+            device,
+            start: start.to_owned(),
+        }
+    }
+
+    /// Whether the search may go on to this ancestor of the start.
+    fn allow(&self, parent: &Path) -> bool {
+        if self.ceilings.iter().any(|ceiling| ceiling == parent) {
+            return false;
+        }
+        let device = |path: &Path| rustix::fs::stat(path).ok().map(|stat| stat.st_dev);
+        match self.device.get_or_init(|| device(&self.start)) {
+            None => true,
+            here => device(parent) == *here,
+        }
+    }
+}
+
+fn failed(path: &Path, error: Errno) -> DiscoverError {
+    DiscoverError::Io {
+        path: path.to_owned(),
+        source: error.into(),
+    }
+}
+
+fn physical_folder(path: PathBuf, from: &'static str) -> Result<PathBuf, DiscoverError> {
+    physical(&path).map_err(|source| DiscoverError::WorkTree { path, from, source })
+}
+
+/// What is at `<folder>/.git`: nothing we know, a git folder, or a file that names one.
+fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>, DiscoverError> {
+    let stat = match rustix::fs::lstat(dot_git) {
+        Ok(stat) => stat,
+        // Nothing there, or not for us to see: git goes on upwards too.
+        Err(_) => return Ok(None),
+    };
+    let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
+    let kind = match kind {
+        rustix::fs::FileType::Symlink => match rustix::fs::stat(dot_git) {
+            Ok(stat) => rustix::fs::FileType::from_raw_mode(stat.st_mode),
+            Err(error) => {
+                return Err(match error {
+                    Errno::NOENT => DiscoverError::Dangling {
+                        file: dot_git.to_owned(),
+                        target: rustix::fs::readlink(dot_git, Vec::new())
+                            .map(|target| PathBuf::from(OsStr::from_bytes(target.as_bytes())))
+                            .unwrap_or_default(),
+                    },
+                    error => failed(dot_git, error),
+                });
+            }
+        },
+        kind => kind,
+    };
+    match kind {
+        rustix::fs::FileType::Directory if stat.st_mode & 0o170_000 == 0o040_000 => {
+            git_folder(dot_git, env, start)
+        }
+        rustix::fs::FileType::Directory => {
+            let real = physical(dot_git).map_err(|source| DiscoverError::Io {
+                path: dot_git.to_owned(),
+                source,
+            })?;
+            git_folder(&real, env, start)
+        }
+        rustix::fs::FileType::RegularFile => follow_git_file(dot_git, env, start).map(Some),
+        _ => Err(DiscoverError::BadGitFile {
+            file: dot_git.to_owned(),
+        }),
+    }
+}
+
+/// The folder that a `.git` file names in `gitdir: <path>`.
+fn git_file_target(file: &Path) -> Result<PathBuf, DiscoverError> {
+    let bytes = read(file).map_err(|error| failed(file, error))?;
+    let target = bytes
+        .strip_prefix(b"gitdir: ")
+        .map(without_line_end)
+        .filter(|target| !target.is_empty());
+    let Some(target) = target else {
+        return Err(DiscoverError::BadGitFile {
+            file: file.to_owned(),
+        });
+    };
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    Ok(folder.join(OsStr::from_bytes(target)))
+}
+
+fn follow_git_file(file: &Path, env: &GitEnv, start: &Path) -> Result<Found, DiscoverError> {
+    let target = git_file_target(file)?;
+    let dangling = || DiscoverError::Dangling {
+        file: file.to_owned(),
+        target: super::files::plain(&target),
+    };
+    let real = physical(&target).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => dangling(),
+        _ => DiscoverError::Io {
+            path: target.clone(),
+            source: error,
+        },
+    })?;
+    git_folder(&real, env, start)?.ok_or_else(dangling)
+}
+
+fn explicit_git_dir(path: &Path, env: &GitEnv, start: &Path) -> Result<Found, DiscoverError> {
+    let not = || DiscoverError::NotARepository {
+        path: path.to_owned(),
+    };
+    let real = physical(path).map_err(|_| not())?;
+    if real.is_file() {
+        return follow_git_file(&real, env, start);
+    }
+    git_folder(&real, env, start)?.ok_or_else(not)
+}
+
+/// Whether this physical folder is a git folder, by git's own test: a sane HEAD, and `objects` and `refs` in what it
+/// shares.
+fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>, DiscoverError> {
+    let head = match read_head(folder) {
+        Ok(head) => head,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return Ok(None),
+        Err(error) => {
+            // Something called HEAD that we may not read: silence would mean "no git here".
+            return if folder.file_name() == Some(OsStr::new(".git")) {
+                Err(failed(&folder.join("HEAD"), error))
+            } else {
+                Ok(None)
+            };
+        }
+    };
+    if parse_head(&head).is_none() {
+        return Ok(None);
+    }
+    let (common_dir, has_common) = match &env.git_common_dir {
+        Some(path) => (physical_or_plain(&start.join(path)), true),
+        None => common_of(folder)?,
+    };
+    for needed in ["objects", "refs"] {
+        let path = common_dir.join(needed);
+        if rustix::fs::accessat(rustix::fs::CWD, &path, Access::EXEC_OK, AtFlags::empty()).is_err() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Found {
+        git_dir: folder.to_owned(),
+        common_dir,
+        head,
+        has_common,
+    }))
+}
+
+/// The folder this git folder shares with others, and whether that is another one.
+pub(super) fn common_of(git_dir: &Path) -> Result<(PathBuf, bool), DiscoverError> {
+    let file = git_dir.join("commondir");
+    match read(&file) {
+        Ok(bytes) => {
+            let path = Path::new(OsStr::from_bytes(without_line_end(&bytes)));
+            let common = physical_from(git_dir, path).map_err(|source| DiscoverError::Io {
+                path: git_dir.join(path),
+                source,
+            })?;
+            Ok((common, true))
+        }
+        Err(Errno::NOENT) => Ok((git_dir.to_owned(), false)),
+        Err(error) => Err(failed(&file, error)),
+    }
+}
+
+pub(super) fn read_config(file: &Path, config: &mut RepoConfig) -> Result<(), DiscoverError> {
+    match read(file) {
+        Ok(text) => config.read(&text).map_err(|bad| DiscoverError::Config {
+            file: file.to_owned(),
+            bad,
+        }),
+        Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(failed(file, error)),
+    }
+}

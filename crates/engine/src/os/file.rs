@@ -1,0 +1,156 @@
+//! Whole files that appear at once or not at all.
+//!
+//! Invariants: a reader sees the old content or the new one, never a part; what was written is on the disk before it
+//! gets its name; of any number of writers of a new file exactly one succeeds.
+//! Format: a file being written is called `<name>.<16 hex digits>.tmp` and lies beside its goal. A crash may leave
+//! one behind; nobody ever reads it.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
+
+use super::random;
+
+/// Creates `path` with this content unless it exists. Says whether it did.
+pub fn create(path: &Path, content: &[u8]) -> io::Result<bool> {
+    let temporary = Temporary::write(path, content, None)?;
+    let moved = rustix::fs::renameat_with(
+        rustix::fs::CWD,
+        &temporary.path,
+        rustix::fs::CWD,
+        path,
+        RenameFlags::NOREPLACE,
+    );
+    match moved {
+        Ok(()) => {
+            temporary.taken();
+            sync_folder(path)?;
+            Ok(true)
+        }
+        Err(Errno::EXIST) => Ok(false),
+        // Some file systems cannot do that; a second name for the same file has the same effect.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            match std::fs::hard_link(&temporary.path, path) {
+                Ok(()) => {
+                    sync_folder(path)?;
+                    Ok(true)
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Puts this content in place of whatever `path` holds, keeping its permissions. A symbolic link stays one: what it
+/// leads to is replaced.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let goal = match std::fs::canonicalize(path) {
+        Ok(real) => real,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        Err(error) => return Err(error),
+    };
+    let permissions = std::fs::metadata(&goal).ok().map(|meta| meta.permissions());
+    let temporary = Temporary::write(&goal, content, permissions)?;
+    std::fs::rename(&temporary.path, &goal)?;
+    temporary.taken();
+    sync_folder(&goal)
+}
+
+/// Holds a kernel lock on a folder until dropped, waiting for it if need be. The folder itself is locked, so nothing
+/// is left lying about.
+pub fn lock_folder(folder: &Path) -> io::Result<File> {
+    let file = File::open(folder)?;
+    file.lock()?;
+    Ok(file)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(folder_of(path))?.sync_all()
+}
+
+/// Removed when dropped, unless it became something.
+struct Temporary {
+    path: PathBuf,
+}
+
+impl Temporary {
+    fn write(goal: &Path, content: &[u8], permissions: Option<std::fs::Permissions>) -> io::Result<Self> {
+        let name = goal
+            .file_name()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
+        let mut own = OsString::from(name);
+        own.push(format!(".{:016x}.tmp", random::u64()?));
+        let path = folder_of(goal).join(own);
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let temporary = Self { path };
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions)?;
+        }
+        file.write_all(content)?;
+        file.sync_all()?;
+        Ok(temporary)
+    }
+
+    fn taken(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Nothing depends on it being gone.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn exactly_one_creates_and_nothing_is_left_over() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("x");
+        let winners: usize = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..16)
+                .map(|n| {
+                    let path = &path;
+                    scope.spawn(move || create(path, format!("{n}").as_bytes()).expect("create"))
+                })
+                .collect();
+            all.into_iter()
+                .map(|one| usize::from(one.join().expect("thread")))
+                .sum()
+        });
+        assert_eq!(winners, 1);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("list").count(), 1);
+    }
+
+    #[test]
+    fn replacing_keeps_mode_and_link() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        std::fs::write(&real, "old").expect("write");
+        std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).expect("mode");
+        std::os::unix::fs::symlink("real", &link).expect("link");
+        replace(&link, b"new").expect("replace");
+        assert_eq!(std::fs::read(&real).expect("read"), b"new");
+        assert!(link.is_symlink());
+        let mode = std::fs::metadata(&real).expect("meta").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
+}

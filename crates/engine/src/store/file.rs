@@ -1,0 +1,983 @@
+//! The store in files: the write path and the read path.
+//!
+//! # The write path, and what each step may rely on
+//!
+//! 1. Wait for the kernel lock on `locks/control.lock`. The file is never unlinked.
+//! 2. Load: the journal's last position must be the end of the log, checksum included; otherwise repair first.
+//! 3. Decide.
+//! 4. Append to the log with one write. Anything short of all of it is taken back.
+//! 5. Bring the views and the journal up to date. They may fail: the log has the truth.
+//! 6. Let the lock go, then sync the log. Many processes share one flush, and a yes covers every earlier line.
+//! 7. If no sync of this segment has failed meanwhile, note how far it is synced, and say yes.
+//!
+//! A failed sync may have thrown dirty pages away while later syncs succeed. So the segment is marked suspect (in the
+//! lock file), nobody says yes on top of it, and the next writer copies every line that is not surely on disk into a new
+//! segment first.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jit_core::decide::{Answer, Draft, decide};
+use jit_core::event::{Event, Request, SegmentReason, Stamped};
+use jit_core::ids::RequestId;
+use jit_core::lease::Actor;
+use jit_core::refusal::{Code, Details, Refusal, Stop};
+use jit_core::state;
+use jit_core::table::{Changes, Overlay, Unreadable};
+use jit_core::time::{BootId, Now, Wall};
+use jit_core::wire::{encode_line, trailing_sum};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::disk::{Disk, DiskFile, How, LockGuard, open_if_there, read_range, write_all_at};
+use super::folded::{self, Folded};
+use super::journal::{Position, ViewMarks};
+use super::log::{self, Damage, Rules, Trouble};
+use super::{Ask, Clock, Done, Outcome, Store, View, views};
+
+const LOCK: &str = "locks/control.lock";
+const LOCK_META: &str = "locks/control.meta";
+const COMPACT_LOCK: &str = "locks/compact.lock";
+/// Made by `create`, in this order.
+const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];
+/// A segment larger than this is sealed.
+pub const SEGMENT_LIMIT: u64 = 16 << 20;
+/// How long answers to requests are remembered.
+const REQUEST_MEMORY_MS: i64 = 24 * 3600 * 1000;
+
+/// A repository's control directory.
+#[derive(Debug, Clone)]
+pub struct FileStore {
+    pub(super) disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    lock_wait: Duration,
+    segment_limit: u64,
+}
+
+/// What is kept in the lock file itself: three numbers, each with a checksum, written in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Slots {
+    /// Lines up to this sequence are surely on disk.
+    pub synced: u64,
+    /// A sync of the segment with this first sequence has failed.
+    pub suspect: u64,
+    /// Which boot the last writer saw.
+    pub boot: u64,
+}
+
+const SYNCED_AT: u64 = 0;
+const SUSPECT_AT: u64 = 64;
+const BOOT_AT: u64 = 128;
+
+impl Slots {
+    pub fn read(file: &dyn DiskFile) -> io::Result<Self> {
+        let bytes = read_range(file, 0, 192)?;
+        let slot = |at: u64| -> u64 {
+            let text = bytes
+                .get(at as usize..at as usize + 37)
+                .and_then(|b| std::str::from_utf8(b).ok());
+            let Some((number, sum)) = text.and_then(|t| t.split_once(' ')) else {
+                return 0;
+            };
+            let fine = u64::from_str_radix(sum, 16).is_ok_and(|sum| sum == xxh3_64(number.as_bytes()));
+            if fine { number.parse().unwrap_or(0) } else { 0 }
+        };
+        Ok(Self {
+            synced: slot(SYNCED_AT),
+            suspect: slot(SUSPECT_AT),
+            boot: slot(BOOT_AT),
+        })
+    }
+
+    pub fn write(file: &dyn DiskFile, at: u64, number: u64) -> io::Result<()> {
+        let number = format!("{number:020}");
+        let text = format!("{number} {:016x}\n", xxh3_64(number.as_bytes()));
+        write_all_at(file, text.as_bytes(), at)
+    }
+}
+
+pub(super) fn boot_mark(boot: &BootId) -> u64 {
+    xxh3_64(boot.0.as_bytes())
+}
+
+/// The log, the state at its end, and what is still to be put into journal and views.
+struct Loaded {
+    log: Box<dyn DiskFile>,
+    folded: Folded,
+    position: Position,
+    marks: ViewMarks,
+    /// Lines that are in the log but not in the journal: as events and as bytes.
+    tail: Vec<Stamped>,
+    tail_bytes: Vec<u8>,
+    notices: Vec<String>,
+}
+
+/// Why loading did not work.
+pub(super) enum Snag {
+    Refused(Box<Refusal>),
+    /// The folded state is not to be trusted: fold again.
+    Repair(String),
+}
+
+impl From<Box<Refusal>> for Snag {
+    fn from(refusal: Box<Refusal>) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+pub(super) fn io_refusal(what: &str, path: &std::path::Path, e: &io::Error) -> Box<Refusal> {
+    let refusal = Refusal::new(Code::Io, format!("cannot {what} {}: {e}", path.display()));
+    Box::new(match e.kind() {
+        io::ErrorKind::StorageFull => refusal.help("free some disk space, then run the command again"),
+        io::ErrorKind::PermissionDenied => refusal.help(
+            "check who owns the directory; for several users set core.sharedRepository and run jit init",
+        ),
+        _ => refusal.help("jit doctor"),
+    })
+}
+
+pub(super) fn damaged(damage: &Damage, disk: &dyn Disk) -> Box<Refusal> {
+    Box::new(
+        Refusal::new(
+            Code::Damaged,
+            format!(
+                "the log is damaged: {} line {}, byte {}: {} (sequence {})",
+                disk.show(&damage.path).display(),
+                damage.line,
+                damage.offset,
+                damage.why,
+                damage.sequence
+            ),
+        )
+        .help("jit recover")
+        .details(Details::Facts(vec![
+            ("file", disk.show(&damage.path).display().to_string()),
+            ("line", damage.line.to_string()),
+            ("offset", damage.offset.to_string()),
+            ("sequence", damage.sequence.to_string()),
+        ])),
+    )
+}
+
+pub(super) fn request_reused(id: &RequestId) -> Box<Refusal> {
+    Box::new(
+        Refusal::new(
+            Code::RequestReused,
+            format!("the request id {id} was used for another command"),
+        )
+        .help("choose a new --request-id, or leave it out"),
+    )
+}
+
+impl FileStore {
+    pub fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, lock_wait: Duration) -> Self {
+        Self {
+            disk,
+            clock,
+            lock_wait,
+            segment_limit: SEGMENT_LIMIT,
+        }
+    }
+
+    /// For tests that want to see segments sealed.
+    #[must_use]
+    pub fn with_segment_limit(mut self, bytes: u64) -> Self {
+        self.segment_limit = bytes;
+        self
+    }
+
+    pub(super) fn io(&self, what: &str, path: &str, e: &io::Error) -> Box<Refusal> {
+        io_refusal(what, &self.disk.show(path), e)
+    }
+
+    pub(super) fn trouble(&self, path: &str, trouble: Trouble) -> Box<Refusal> {
+        match trouble {
+            Trouble::Io(e) => self.io("read", path, &e),
+            Trouble::Damage(damage) => damaged(&damage, &*self.disk),
+        }
+    }
+
+    pub(super) fn now(&self) -> Outcome<Now> {
+        self.clock
+            .now()
+            .map_err(|e| Box::new(Refusal::new(Code::Io, format!("the clock cannot be read: {e}"))))
+    }
+
+    /// Whether there is a log.
+    pub fn exists(&self) -> Outcome<bool> {
+        let there = |path| {
+            self.disk
+                .meta(path)
+                .map(|m| m.is_some())
+                .map_err(|e| self.io("look at", path, &e))
+        };
+        Ok(there(log::ACTIVE)? || there(log::NEXT)? || !self.sealed()?.is_empty())
+    }
+
+    pub(super) fn sealed(&self) -> Outcome<Vec<log::Segment>> {
+        log::sealed(&*self.disk).map_err(|e| self.io("list", "events", &e))
+    }
+
+    /// Makes the directories and the first segment; says whether there was anything to make.
+    pub fn create(&self, actor: &Actor) -> Outcome<bool> {
+        for dir in DIRS {
+            self.disk.make_dir(dir).map_err(|e| self.io("create", dir, &e))?;
+        }
+        let guard = self.lock(actor)?;
+        if self.exists()? {
+            return Ok(false);
+        }
+        let now = self.now()?;
+        let events = [
+            Event::SegmentStarted {
+                reason: SegmentReason::Created,
+            },
+            Event::Boot {
+                boot: now.boot.clone(),
+                ticks: now.ticks,
+            },
+        ];
+        let mut bytes = Vec::new();
+        let mut sum = 0;
+        for (n, event) in events.into_iter().enumerate() {
+            let sequence = n as u64 + 1;
+            let line = Stamped {
+                sequence,
+                at: now.wall,
+                actor: actor.clone(),
+                request: None,
+                part: (sequence as u32, 2),
+                event,
+            };
+            sum = encode_line(&mut bytes, &line, 0, sum);
+        }
+        self.place_segment(&bytes, None)
+            .map_err(|e| self.io("create", log::ACTIVE, &e))?;
+        self.disk.sync_dir("").map_err(|e| self.io("sync", "", &e))?;
+        let _ = Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot));
+        Ok(true)
+    }
+
+    /// Writes a new active segment, durable before it takes the place of the old one, which is sealed.
+    pub(super) fn place_segment(&self, bytes: &[u8], old: Option<u64>) -> io::Result<()> {
+        let disk = &*self.disk;
+        let file = disk.open(log::NEXT, How::Fresh)?;
+        write_all_at(&*file, bytes, 0)?;
+        file.sync()?;
+        if let Some(first) = old {
+            disk.rename(log::ACTIVE, &log::sealed_path(first))?;
+        }
+        disk.rename(log::NEXT, log::ACTIVE)?;
+        disk.sync_dir("events")
+    }
+
+    /// Takes the store's lock, and says beside it who has it.
+    pub(super) fn lock(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
+        let guard = match self.disk.lock(LOCK, self.lock_wait) {
+            Ok(guard) => guard,
+            Err(e) if e.kind() == io::ErrorKind::TimedOut => return Err(self.busy()),
+            Err(e) => return Err(self.io("lock", LOCK, &e)),
+        };
+        // For people only: a failure here is not a failure.
+        let _ = self.write_lock_meta(actor);
+        Ok(guard)
+    }
+
+    fn write_lock_meta(&self, actor: &Actor) -> io::Result<()> {
+        let now = self.clock.now()?;
+        let text = format!(
+            "{{\"pid\":{},\"agent_id\":{},\"since\":\"{}\",\"ticks\":{}}}",
+            std::process::id(),
+            serde_json::to_string(actor.agent_id.as_str())?,
+            now.wall,
+            now.ticks,
+        );
+        // Always the same length, so that it can be overwritten in place.
+        write_all_at(
+            &*self.disk.open(LOCK_META, How::Write)?,
+            format!("{text:<511}\n").as_bytes(),
+            0,
+        )
+    }
+
+    /// Who had the store's lock last, as written beside it.
+    pub fn lock_holder(&self) -> Option<serde_json::Value> {
+        let file = open_if_there(&*self.disk, LOCK_META).ok()??;
+        serde_json::from_slice(&read_range(&*file, 0, 4096).ok()?).ok()
+    }
+
+    fn busy(&self) -> Box<Refusal> {
+        let waited = self.lock_wait.as_secs_f32();
+        let mut message = format!("the store's lock was not free within {waited} s");
+        let mut facts = vec![("lock", self.disk.show(LOCK).display().to_string())];
+        if let Some(holder) = self.lock_holder() {
+            let text = |name: &str| {
+                holder
+                    .get(name)
+                    .map(|v| v.to_string().trim_matches('"').to_owned())
+            };
+            let (pid, agent, since) = (text("pid"), text("agent_id"), text("since"));
+            message.push_str(&format!(
+                ": held by process {} of {} since {}",
+                pid.as_deref().unwrap_or("?"),
+                agent.as_deref().unwrap_or("?"),
+                since.as_deref().unwrap_or("?")
+            ));
+            facts.extend(pid.map(|v| ("pid", v)));
+            facts.extend(agent.map(|v| ("agent_id", v)));
+            facts.extend(since.map(|v| ("since", v)));
+        }
+        Box::new(
+            Refusal::new(Code::Busy, message)
+                .help("run the command again, or give it more time with --lock-timeout 60s")
+                .help("jit doctor")
+                .details(Details::Facts(facts)),
+        )
+    }
+
+    /// Opens the active segment; finishes a sealing that was interrupted.
+    pub(super) fn open_log(&self, how: How) -> Outcome<Box<dyn DiskFile>> {
+        let missing = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
+        match self.disk.open(log::ACTIVE, how) {
+            Ok(file) => return Ok(file),
+            Err(e) if missing(&e) && how == How::Existing => {}
+            Err(e) if missing(&e) => {
+                return self.disk.open(log::NEXT, how).map_err(|_| self.no_log());
+            }
+            Err(e) => return Err(self.io("open", log::ACTIVE, &e)),
+        }
+        match self.disk.rename(log::NEXT, log::ACTIVE) {
+            Ok(()) => {}
+            Err(e) if missing(&e) => return Err(self.no_log()),
+            Err(e) => return Err(self.io("rename", log::NEXT, &e)),
+        }
+        self.disk
+            .sync_dir("events")
+            .map_err(|e| self.io("sync", "events", &e))?;
+        self.disk
+            .open(log::ACTIVE, how)
+            .map_err(|e| self.io("open", log::ACTIVE, &e))
+    }
+
+    fn no_log(&self) -> Box<Refusal> {
+        if self.sealed().is_ok_and(|sealed| !sealed.is_empty()) {
+            return Box::new(
+                Refusal::new(
+                    Code::Damaged,
+                    format!("{} is missing", self.disk.show(log::ACTIVE).display()),
+                )
+                .help("jit recover"),
+            );
+        }
+        Box::new(
+            Refusal::new(Code::NotInitialized, "there is no jit log in this repository yet").help("jit init"),
+        )
+    }
+
+    /// The quick way in: the journal ends where the log ends, or the log has a few whole lines more.
+    fn load(&self, log: Box<dyn DiskFile>, now: &Now, slots: Slots, write: bool) -> Result<Loaded, Snag> {
+        let repair = |why: &str| Snag::Repair(why.to_owned());
+        let same_boot = slots.boot == boot_mark(&now.boot);
+        if !same_boot && write {
+            // Journal and views were not synced: look at everything once after a power loss.
+            return Err(repair(""));
+        }
+        let journal = folded::read_journal(&*self.disk)
+            .map_err(|e| self.io("read", folded::JOURNAL, &e))?
+            .ok_or_else(|| {
+                repair("the folded state was missing or unreadable; it was made anew from the log")
+            })?;
+        let runs = folded::open_runs(&*self.disk, &journal.header, false)
+            .map_err(|e| Snag::Repair(format!("{e}; the state was made anew from the log")))?;
+        let from = journal.position();
+        let len = log.meta().map_err(|e| self.io("read", log::ACTIVE, &e))?.len;
+        if !ends_line(&*log, &from).map_err(|e| self.io("read", log::ACTIVE, &e))? {
+            return Err(repair(
+                "journal and log did not agree; they were compared and mended",
+            ));
+        }
+        let marks = journal.marks();
+        let mut loaded = Loaded {
+            log,
+            folded: Folded::from_runs(journal, runs),
+            position: from,
+            marks,
+            tail: Vec::new(),
+            tail_bytes: Vec::new(),
+            notices: Vec::new(),
+        };
+        if len == from.offset {
+            return Ok(loaded);
+        }
+        // Lines of a writer that was killed before it reached the journal, or that is at work right now.
+        let rules = Rules {
+            power_loss: !same_boot,
+            durable: slots.synced,
+        };
+        let (mut tail, mut bytes) = (Vec::new(), Vec::new());
+        let source: &dyn DiskFile = &*loaded.log;
+        let end = log::read_segment(&source, log::ACTIVE, from, None, rules, &mut |line, text, _| {
+            bytes.extend_from_slice(text);
+            bytes.push(b'\n');
+            tail.push(line.stamped);
+            Ok(())
+        })
+        .map_err(|trouble| match trouble {
+            Trouble::Io(e) => Snag::Refused(self.io("read", log::ACTIVE, &e)),
+            // The journal may still have what the log lost.
+            Trouble::Damage(damage) => Snag::Repair(damaged(&damage, &*self.disk).message),
+        })?;
+        if end.torn > 0 && write {
+            let note = self.set_aside(&*loaded.log, &end.position)?;
+            loaded.notices.push(note);
+        }
+        let mut overlay = Overlay::new(&loaded.folded);
+        for line in &tail {
+            state::apply(&mut overlay, line).map_err(|e| Snag::Repair(e.to_string()))?;
+        }
+        loaded.folded.fresh = overlay.changes;
+        loaded.position = end.position;
+        loaded.tail = tail;
+        loaded.tail_bytes = bytes;
+        Ok(loaded)
+    }
+
+    /// Cuts the log at `end`, keeping what was after it in a file of its own.
+    pub(super) fn set_aside(&self, log: &dyn DiskFile, end: &Position) -> Outcome<String> {
+        let attempt = || -> io::Result<String> {
+            let len = log.meta()?.len;
+            let torn = read_range(
+                log,
+                end.offset,
+                usize::try_from(len - end.offset).unwrap_or(usize::MAX),
+            )?;
+            let path = format!("events/torn-{:016}-{:016x}", end.sequence + 1, xxh3_64(&torn));
+            write_all_at(&*self.disk.open(&path, How::Fresh)?, &torn, 0)?;
+            log.set_len(end.offset)?;
+            Ok(format!(
+                "the log ended in {} bytes of an unfinished write; they were moved to {}",
+                torn.len(),
+                self.disk.show(&path).display()
+            ))
+        };
+        attempt().map_err(|e| self.io("mend", log::ACTIVE, &e))
+    }
+
+    /// Loads for writing, with whatever repair that takes.
+    fn load_for_write(&self, guard: &dyn LockGuard, actor: &Actor) -> Outcome<(Loaded, Now, Slots)> {
+        let now = self.now()?;
+        let read_slots = || Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e));
+        let mut slots = read_slots()?;
+        let mut notices = Vec::new();
+        let mut loaded = match self.load(self.open_log(How::Existing)?, &now, slots, true) {
+            Ok(loaded) => loaded,
+            Err(Snag::Refused(refusal)) => return Err(refusal),
+            Err(Snag::Repair(why)) => {
+                notices.extend(self.repair(&now, slots, &why)?);
+                // Repaired and verified: from here on this boot's rules hold.
+                Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot))
+                    .map_err(|e| self.io("write", LOCK, &e))?;
+                slots = read_slots()?;
+                self.load_again(&now, slots)?
+            }
+        };
+        if slots.suspect == loaded.position.segment {
+            self.leave_suspect(&loaded, &now, slots, actor)?;
+            Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", LOCK, &e))?;
+            notices.push("a sync of the log had failed; a new segment was begun".into());
+            slots = read_slots()?;
+            loaded = self.load_again(&now, slots)?;
+        }
+        if loaded.position.offset > self.segment_limit {
+            self.seal(&loaded, &now, slots, actor)?;
+            loaded = self.load_again(&now, slots)?;
+        }
+        let anchor = state::anchor(&loaded.folded).map_err(|e| self.unreadable(&e))?;
+        if anchor.is_none_or(|anchor| anchor.boot_id != now.boot) {
+            let mut draft = Draft::new(&loaded.folded, loaded.position.sequence, now.wall, actor.clone());
+            draft
+                .emit(Event::Boot {
+                    boot: now.boot.clone(),
+                    ticks: now.ticks,
+                })
+                .map_err(|e| self.unreadable(&e))?;
+            let (lines, changes) = draft.finish(None).map_err(|e| self.unreadable(&e))?;
+            self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
+            notices.append(&mut loaded.notices);
+            loaded = self.load_again(&now, slots)?;
+        }
+        notices.append(&mut loaded.notices);
+        loaded.notices = notices;
+        Ok((loaded, now, slots))
+    }
+
+    fn load_again(&self, now: &Now, slots: Slots) -> Outcome<Loaded> {
+        self.load(self.open_log(How::Existing)?, now, slots, true)
+            .map_err(|snag| match snag {
+                Snag::Refused(refusal) => refusal,
+                Snag::Repair(why) => Box::new(Refusal::new(
+                    Code::Io,
+                    format!("the state could not be mended: {why}"),
+                )),
+            })
+    }
+
+    fn unreadable(&self, e: &Unreadable) -> Box<Refusal> {
+        Box::new(Refusal::new(Code::Io, format!("the state cannot be read: {e}")).help("jit doctor"))
+    }
+
+    /// Begins a new segment because the active one has grown large.
+    fn seal(&self, loaded: &Loaded, now: &Now, slots: Slots, actor: &Actor) -> Outcome<()> {
+        let attempt = || -> io::Result<()> {
+            loaded.log.sync()?;
+            // Sealed segments are the ground that the views are checked against.
+            if let Some(claims) = open_if_there(&*self.disk, views::CLAIMS)? {
+                claims.sync()?;
+            }
+            let mut bytes = Vec::new();
+            let line = segment_line(SegmentReason::Size, loaded.position.sequence + 1, now, actor);
+            encode_line(
+                &mut bytes,
+                &line,
+                slots.synced.max(loaded.position.sequence),
+                loaded.position.sum,
+            );
+            self.place_segment(&bytes, Some(loaded.position.segment))
+        };
+        attempt().map_err(|e| self.io("seal", log::ACTIVE, &e))?;
+        self.rejournal(now, slots)
+    }
+
+    /// Begins a new segment with every line that is not surely on disk, because a sync of the active one failed.
+    fn leave_suspect(&self, loaded: &Loaded, now: &Now, slots: Slots, actor: &Actor) -> Outcome<()> {
+        let position = loaded.position;
+        let source: &dyn DiskFile = &*loaded.log;
+        let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
+        let start = first.map_or(position, |(first, prev)| Position {
+            segment: first,
+            offset: 0,
+            sequence: first - 1,
+            sum: prev,
+        });
+        let mut kept = Vec::new();
+        let rules = Rules {
+            power_loss: false,
+            durable: 0,
+        };
+        log::read_segment(&source, log::ACTIVE, start, None, rules, &mut |line, text, _| {
+            if line.stamped.sequence > slots.synced {
+                kept.extend_from_slice(text);
+                kept.push(b'\n');
+            }
+            Ok(())
+        })
+        .map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
+        let line = segment_line(SegmentReason::Suspect, position.sequence + 1, now, actor);
+        encode_line(&mut kept, &line, slots.synced, position.sum);
+        self.place_segment(&kept, Some(position.segment))
+            .map_err(|e| self.io("write", log::NEXT, &e))?;
+        self.rejournal(now, slots)
+    }
+
+    /// After the log went on in a new file: journal and views follow.
+    fn rejournal(&self, now: &Now, slots: Slots) -> Outcome<()> {
+        self.repair(now, slots, "").map(|_| ())
+    }
+
+    /// Appends a transaction to the log and brings everything else up to date. The caller syncs.
+    fn commit(
+        &self,
+        loaded: &mut Loaded,
+        lines: &[Stamped],
+        changes: Changes,
+        slots: Slots,
+        wall: Wall,
+    ) -> Outcome<()> {
+        let before = loaded.position;
+        let mut bytes = Vec::with_capacity(lines.len() * 640);
+        let mut sum = before.sum;
+        for line in lines {
+            sum = encode_line(&mut bytes, line, slots.synced, sum);
+        }
+        if let Err(e) = write_all_at(&*loaded.log, &bytes, before.offset) {
+            // What got there is taken back; should that fail too, the next writer finds a torn end.
+            let _ = loaded.log.set_len(before.offset);
+            let mut refusal = self.io("write", log::ACTIVE, &e);
+            refusal.message.push_str("; nothing was changed");
+            return Err(refusal);
+        }
+        loaded.position = Position {
+            offset: before.offset + bytes.len() as u64,
+            sequence: before.sequence + lines.len() as u64,
+            sum,
+            ..before
+        };
+        loaded.folded.fresh.extend(changes);
+        if let Err(e) = self.catch_up(loaded, lines, &bytes, wall) {
+            loaded.notices.push(format!(
+                "files beside the log could not be brought up to date ({e}); the next command will"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Views and journal after an append.
+    fn catch_up(&self, loaded: &mut Loaded, lines: &[Stamped], bytes: &[u8], wall: Wall) -> io::Result<()> {
+        let disk = &*self.disk;
+        let mut all = std::mem::take(&mut loaded.tail);
+        all.extend_from_slice(lines);
+        if !views::append_claims(disk, &mut loaded.marks, &all)? {
+            loaded
+                .notices
+                .push("claims.jsonl was not as it was left; it was mended from the log".into());
+            self.mend_claims(&mut loaded.marks, loaded.position.sequence)?;
+        }
+        let found = views::update_index(
+            disk,
+            &mut loaded.marks,
+            &loaded.folded,
+            &all,
+            &loaded.position,
+            wall,
+        )?;
+        if let views::Found::Repaired(note) = found {
+            loaded.notices.push(note.into());
+        }
+        loaded.tail_bytes.extend_from_slice(bytes);
+        if let Some(journal) = &loaded.folded.journal {
+            let (marks, fresh) = (&loaded.marks, &loaded.folded.fresh);
+            folded::append(disk, journal, &loaded.position, marks, &loaded.tail_bytes, fresh)?;
+        }
+        Ok(())
+    }
+
+    /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`.
+    pub(super) fn mend_claims(&self, marks: &mut ViewMarks, upto: u64) -> io::Result<()> {
+        // Only sealed segments are ground to stand on: from the active one on, every record is made again.
+        let source = open_if_there(&*self.disk, log::ACTIVE)?;
+        let first = source
+            .as_deref()
+            .map(|file| log::first_of(&file))
+            .transpose()?
+            .flatten();
+        let ground = first.map_or(0, |(first, _)| first - 1);
+        let (len, last) = views::trusted_claims(&*self.disk, ground.min(upto))?;
+        let mut records = Vec::new();
+        let refused = |refusal: Box<Refusal>| io::Error::other(refusal.message);
+        self.events_between(last, upto, &mut |line| {
+            records.extend(jit_core::wire::claims_record(&line).unwrap_or_default());
+            ControlFlow::Continue(())
+        })
+        .map_err(refused)?;
+        views::restore_claims(&*self.disk, marks, len, &records)
+    }
+
+    /// Makes sure that everything up to the end of what was loaded is on disk, and notes it.
+    fn make_durable(&self, guard: &mut dyn LockGuard, loaded: &Loaded) -> Outcome<()> {
+        let released = guard.release();
+        debug_assert!(released.is_ok(), "unlocking an open file does not fail");
+        let segment = loaded.position.segment;
+        if let Err(e) = loaded.log.sync() {
+            // Segments are numbered upwards: a mark on a later one must stay.
+            if Slots::read(guard.file()).is_ok_and(|slots| slots.suspect <= segment) {
+                let _ = Slots::write(guard.file(), SUSPECT_AT, segment);
+            }
+            return Err(self.unknown(&format!("the log could not be synced: {e}")));
+        }
+        let slots = Slots::read(guard.file()).map_err(|e| self.unknown(&e.to_string()))?;
+        if slots.suspect == segment {
+            return Err(self.unknown("another process could not sync the log"));
+        }
+        if slots.synced < loaded.position.sequence {
+            Slots::write(guard.file(), SYNCED_AT, loaded.position.sequence)
+                .map_err(|e| self.unknown(&e.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, why: &str) -> Box<Refusal> {
+        Box::new(Refusal::new(
+            Code::Unknown,
+            format!("it is not known whether it was done: {why}"),
+        ))
+    }
+
+    /// Folds the journal into runs when it has grown. Failing is harmless: the next command tries again.
+    fn compact_if_heavy(&self, loaded: &Loaded, wall: Wall, actor: &Actor) {
+        let weight = loaded
+            .folded
+            .journal
+            .as_ref()
+            .map_or(0, super::journal::Journal::weight);
+        if weight < folded::JOURNAL_LIMIT {
+            return;
+        }
+        let Ok(_turn) = self.disk.lock(COMPACT_LOCK, Duration::ZERO) else {
+            return;
+        };
+        let forgotten = |key: &str, value: &[u8]| {
+            key.starts_with("q/")
+                && serde_json::from_slice::<state::Answered>(value)
+                    .is_ok_and(|answered| answered.at.ms() + REQUEST_MEMORY_MS < wall.ms())
+        };
+        if let Ok(Some(compaction)) = folded::compact(&*self.disk, loaded.position.sequence, &forgotten)
+            && let Ok(_guard) = self.lock(actor)
+        {
+            let _ = folded::install(&*self.disk, &compaction);
+        }
+    }
+
+    /// The events that answered a request before, if any did.
+    fn answer_of(&self, loaded: &Loaded, request: &Request) -> Outcome<Option<Vec<Event>>> {
+        let range = if request.id.is_made_up() {
+            // These are not kept in the state, only in the log.
+            Some((0, loaded.position.sequence, None))
+        } else {
+            let answered = state::answered(&loaded.folded, &request.id).map_err(|e| self.unreadable(&e))?;
+            answered.map(|a| (a.first - 1, a.last, Some(a.digest)))
+        };
+        let Some((after, upto, digest)) = range else {
+            return Ok(None);
+        };
+        if digest.is_some_and(|digest| digest != request.digest) {
+            return Err(request_reused(&request.id));
+        }
+        let mut events = Vec::new();
+        let mut reused = false;
+        self.events_between(after, upto, &mut |line| {
+            if let Some(found) = line.request.filter(|r| r.id == request.id) {
+                reused |= found.digest != request.digest;
+                events.push(line.event);
+            }
+            ControlFlow::Continue(())
+        })?;
+        if reused {
+            return Err(request_reused(&request.id));
+        }
+        Ok(if events.is_empty() { None } else { Some(events) })
+    }
+
+    /// One attempt at a transaction. `Err(Snag::Repair)` when the state turned out to be unreadable on the way.
+    fn attempt(&self, ask: &mut Ask<'_>) -> Result<Done, Snag> {
+        let mut guard = self.lock(ask.actor)?;
+        let (mut loaded, now, slots) = self.load_for_write(&*guard, ask.actor)?;
+        let request = Request {
+            id: ask.request.clone(),
+            digest: ask.command.digest(ask.actor),
+        };
+        let earlier = if ask.repeatable {
+            self.answer_of(&loaded, &request)?
+        } else {
+            None
+        };
+        let snag = |stop: Stop| match stop {
+            Stop::Refused(refusal) => Snag::Refused(refusal),
+            Stop::Unreadable(trouble) => Snag::Repair(trouble.to_string()),
+        };
+        let repeated = earlier.is_some();
+        let reply = if let Some(events) = earlier {
+            ask.command.reply(&events)
+        } else {
+            let mut draft = Draft::new(
+                &loaded.folded,
+                loaded.position.sequence,
+                now.wall,
+                ask.actor.clone(),
+            );
+            match decide(&mut draft, ask.command, &ask.context(&now)).map_err(snag)? {
+                Answer::Already(reply) => Some(reply),
+                Answer::Done => {
+                    let events = draft.events().to_vec();
+                    let (lines, changes) = draft.finish(Some(&request)).map_err(|e| snag(e.into()))?;
+                    (ask.prepare)(&events).map_err(|e| self.io("write", "issues", &e))?;
+                    self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
+                    ask.command.reply(&events)
+                }
+            }
+        };
+        let own = state::leases_of(&loaded.folded, &ask.actor.agent_id).map_err(|e| snag(e.into()))?;
+        // A yes rests on every line before it, so these must be durable even when nothing was written now.
+        if loaded.position.sequence > slots.synced {
+            self.make_durable(&mut *guard, &loaded)?;
+        }
+        drop(guard);
+        self.compact_if_heavy(&loaded, now.wall, ask.actor);
+        let reply =
+            reply.ok_or_else(|| Box::new(Refusal::new(Code::Io, "the log has no answer to that request")))?;
+        Ok(Done {
+            reply,
+            sequence: loaded.position.sequence,
+            now,
+            repeated,
+            own,
+            notices: loaded.notices,
+        })
+    }
+
+    /// Lets the caller do something under the store's lock, after the store has been mended if need be.
+    pub(super) fn events_between(
+        &self,
+        after: u64,
+        upto: u64,
+        each: &mut dyn FnMut(Stamped) -> ControlFlow<()>,
+    ) -> Outcome<()> {
+        let mut segments = self.sealed()?;
+        let active = self.open_log(How::Read)?;
+        let source: &dyn DiskFile = &*active;
+        let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
+        let Some((active_first, _)) = first else {
+            return Ok(());
+        };
+        segments.retain(|segment| segment.first < active_first);
+        segments.push(log::Segment {
+            path: log::ACTIVE.into(),
+            first: active_first,
+        });
+        let mut stopped = false;
+        for (n, segment) in segments.iter().enumerate() {
+            let until = segments.get(n + 1).map(|next| next.first);
+            if stopped || segment.first > upto || until.is_some_and(|until| until <= after + 1) {
+                continue;
+            }
+            let file = self
+                .disk
+                .open(&segment.path, How::Read)
+                .map_err(|e| self.io("open", &segment.path, &e))?;
+            let source: &dyn DiskFile = &*file;
+            let Some((first, prev)) =
+                log::first_of(&source).map_err(|e| self.io("read", &segment.path, &e))?
+            else {
+                continue;
+            };
+            let start = Position {
+                segment: first,
+                offset: 0,
+                sequence: first - 1,
+                sum: prev,
+            };
+            let rules = Rules {
+                power_loss: until.is_none(),
+                durable: 0,
+            };
+            // Stopping early is told to the reader of lines as an error of our own.
+            let outcome =
+                log::read_segment(&source, &segment.path, start, until, rules, &mut |line, _, _| {
+                    let sequence = line.stamped.sequence;
+                    if sequence > upto || (sequence > after && each(line.stamped).is_break()) {
+                        stopped = true;
+                        return Err(Trouble::Io(io::ErrorKind::Interrupted.into()));
+                    }
+                    Ok(())
+                });
+            match outcome {
+                Ok(_) => {}
+                Err(_) if stopped => {}
+                Err(trouble) => return Err(self.trouble(&segment.path, trouble)),
+            }
+        }
+        Ok(())
+    }
+
+    /// One attempt at reading. The log may move on under a reader; then it looks again.
+    fn look(&self) -> Result<View, Snag> {
+        let now = self.now()?;
+        let slots = match open_if_there(&*self.disk, LOCK).map_err(|e| self.io("open", LOCK, &e))? {
+            Some(file) => Slots::read(&*file).map_err(|e| self.io("read", LOCK, &e))?,
+            None => Slots::default(),
+        };
+        let log = self.open_log(How::Read)?;
+        let loaded = self.load(log, &now, slots, false)?;
+        self.view_of(loaded.folded, loaded.position, now, Vec::new())
+    }
+
+    pub(super) fn view_of(
+        &self,
+        mut folded: Folded,
+        position: Position,
+        now: Now,
+        notices: Vec<String>,
+    ) -> Result<View, Snag> {
+        let unreadable = |e: Unreadable| Snag::Repair(e.to_string());
+        let anchor = state::anchor(&folded).map_err(unreadable)?;
+        if anchor.is_some_and(|anchor| anchor.boot_id != now.boot) {
+            // What the first writer of this boot will record, seen already.
+            let mut overlay = Overlay::new(&folded);
+            state::reanchor(&mut overlay, &now.boot, now.ticks, now.wall).map_err(unreadable)?;
+            let changes = overlay.changes;
+            folded.fresh.extend(changes);
+        }
+        Ok(View {
+            table: Box::new(folded),
+            sequence: position.sequence,
+            now,
+            notices,
+        })
+    }
+}
+
+fn segment_line(reason: SegmentReason, sequence: u64, now: &Now, actor: &Actor) -> Stamped {
+    Stamped {
+        sequence,
+        at: now.wall,
+        actor: actor.clone(),
+        request: None,
+        part: (1, 1),
+        event: Event::SegmentStarted { reason },
+    }
+}
+
+/// Whether a line with the position's checksum ends at the position's offset.
+pub(super) fn ends_line(log: &dyn DiskFile, position: &Position) -> io::Result<bool> {
+    const TAIL: u64 = 27;
+    let Some(at) = position.offset.checked_sub(TAIL) else {
+        return Ok(false);
+    };
+    let tail = read_range(log, at, TAIL as usize)?;
+    Ok(tail.len() == TAIL as usize && tail.ends_with(b"\n") && trailing_sum(&tail) == Some(position.sum))
+}
+
+impl Store for FileStore {
+    fn transact(&self, ask: &mut Ask<'_>) -> Outcome<Done> {
+        match self.attempt(ask) {
+            Ok(done) => Ok(done),
+            Err(Snag::Refused(refusal)) => Err(refusal),
+            Err(Snag::Repair(why)) => {
+                // A record of the folded state was garbled. Nothing has been written: fold the log again, once.
+                {
+                    let _guard = self.lock(ask.actor)?;
+                    self.discard_state()?;
+                }
+                match self.attempt(ask) {
+                    Ok(mut done) => {
+                        done.notices
+                            .push(format!("{why}; the state was made anew from the log"));
+                        Ok(done)
+                    }
+                    Err(Snag::Refused(refusal)) => Err(refusal),
+                    Err(Snag::Repair(why)) => Err(Box::new(Refusal::new(Code::Io, why).help("jit doctor"))),
+                }
+            }
+        }
+    }
+
+    fn view(&self) -> Outcome<View> {
+        for _ in 0..3 {
+            match self.look() {
+                Ok(view) => return Ok(view),
+                Err(Snag::Refused(refusal)) if refusal.code == Code::NotInitialized => return Err(refusal),
+                Err(_) => {}
+            }
+        }
+        // Not a passing thing: fold the log in memory, without touching anything.
+        let now = self.now()?;
+        self.fold_in_memory(now).map_err(|snag| match snag {
+            Snag::Refused(refusal) => refusal,
+            Snag::Repair(why) => Box::new(Refusal::new(Code::Io, why).help("jit doctor")),
+        })
+    }
+
+    fn events(&self, after: u64, each: &mut dyn FnMut(Stamped) -> ControlFlow<()>) -> Outcome<()> {
+        self.events_between(after, u64::MAX, each)
+    }
+}

@@ -1,0 +1,294 @@
+//! The folded state on disk: a journal of recent changes over sorted runs, read as one table.
+
+use std::io;
+
+use jit_core::table::{Changes, Memory, Read, Table, Unreadable};
+
+use super::disk::{Disk, How, open_if_there, read_range, write_all_at};
+use super::journal::{Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
+use super::run::{self, Merge, Record, Run};
+
+pub const JOURNAL: &str = "state/journal";
+const JOURNAL_NEW: &str = "state/journal.new";
+
+/// Where the base of the state is.
+#[derive(Debug)]
+enum Base {
+    Runs(Vec<Run>),
+    /// Folded from the whole log just now.
+    Whole(Memory),
+}
+
+/// A table: what was replayed just now, over the journal, over the base.
+#[derive(Debug)]
+pub struct Folded {
+    pub journal: Option<Journal>,
+    base: Base,
+    /// Newer than the journal.
+    pub fresh: Changes,
+}
+
+fn unreadable(e: io::Error) -> Unreadable {
+    Unreadable(e.to_string())
+}
+
+impl Table for Folded {
+    fn get(&self, key: &str) -> Read<Option<Vec<u8>>> {
+        if let Some(change) = self.fresh.get(key) {
+            return Ok(change.clone());
+        }
+        if let Some(change) = self.journal.as_ref().and_then(|journal| journal.get(key)) {
+            return Ok(change);
+        }
+        match &self.base {
+            Base::Whole(memory) => memory.get(key),
+            Base::Runs(runs) => {
+                for run in runs {
+                    if let Some(found) = run.get(key).map_err(unreadable)? {
+                        return Ok(found);
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn scan(&self, prefix: &str, limit: usize) -> Read<Vec<(String, Vec<u8>)>> {
+        let mut found = Vec::new();
+        for record in self.merged(prefix) {
+            let (key, value) = record.map_err(unreadable)?;
+            if !key.starts_with(prefix) || found.len() >= limit {
+                break;
+            }
+            found.extend(value.map(|value| (key, value)));
+        }
+        Ok(found)
+    }
+}
+
+impl Folded {
+    /// Nothing but what the journal and its runs say.
+    pub fn from_runs(journal: Journal, runs: Vec<Run>) -> Self {
+        Self {
+            journal: Some(journal),
+            base: Base::Runs(runs),
+            fresh: Changes::new(),
+        }
+    }
+
+    /// The runs alone: the journal is not to be trusted.
+    pub fn without_journal(runs: Vec<Run>) -> Self {
+        Self {
+            journal: None,
+            base: Base::Runs(runs),
+            fresh: Changes::new(),
+        }
+    }
+
+    pub fn whole(memory: Memory) -> Self {
+        Self {
+            journal: None,
+            base: Base::Whole(memory),
+            fresh: Changes::new(),
+        }
+    }
+
+    fn merged(&self, from: &str) -> Merge<'_> {
+        fn records<'a>(changes: Changes) -> Box<dyn Iterator<Item = io::Result<Record>> + 'a> {
+            Box::new(changes.into_iter().map(Ok))
+        }
+        let mut sources: Vec<Box<dyn Iterator<Item = io::Result<Record>> + '_>> = Vec::new();
+        if !self.fresh.is_empty() {
+            let with_prefix = self.fresh.range(from.to_owned()..);
+            sources.push(Box::new(with_prefix.map(|(k, v)| Ok((k.clone(), v.clone())))));
+        }
+        if let Some(journal) = &self.journal {
+            sources.push(records(journal.changes(from, u64::MAX)));
+        }
+        match &self.base {
+            Base::Whole(memory) => {
+                let from = memory.0.range(from.to_owned()..);
+                sources.push(Box::new(from.map(|(k, v)| Ok((k.clone(), Some(v.clone()))))));
+            }
+            Base::Runs(runs) => {
+                for run in runs {
+                    sources.push(Box::new(run.iter_from(from)));
+                }
+            }
+        }
+        Merge::new(sources)
+    }
+}
+
+/// The journal, if there is one with a header that can be trusted.
+pub fn read_journal(disk: &dyn Disk) -> io::Result<Option<Journal>> {
+    let Some(file) = open_if_there(disk, JOURNAL)? else {
+        return Ok(None);
+    };
+    let len = usize::try_from(file.meta()?.len).unwrap_or(usize::MAX);
+    Ok(Journal::decode(read_range(&*file, 0, len)?))
+}
+
+pub fn open_runs(disk: &dyn Disk, header: &Header, verify: bool) -> io::Result<Vec<Run>> {
+    let mut runs = Vec::with_capacity(header.runs.len());
+    for name in &header.runs {
+        let run = Run::open(disk, &name.name, name.len)?;
+        if verify {
+            run.verify()?;
+        }
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// Appends a batch to the journal that was read.
+pub fn append(
+    disk: &dyn Disk,
+    journal: &Journal,
+    position: &Position,
+    marks: &ViewMarks,
+    lines: &[u8],
+    changes: &Changes,
+) -> io::Result<()> {
+    let batch = encode_batch(position, marks, lines, changes)?;
+    let file = disk.open(JOURNAL, How::Existing)?;
+    write_all_at(&*file, &batch, journal.end)
+}
+
+/// Puts a new journal in the place of the old one.
+pub fn replace_journal(disk: &dyn Disk, header: &Header, batches: &[u8]) -> io::Result<()> {
+    let mut bytes = encode_header(header);
+    bytes.extend_from_slice(batches);
+    let file = disk.open(JOURNAL_NEW, How::Fresh)?;
+    write_all_at(&*file, &bytes, 0)?;
+    disk.rename(JOURNAL_NEW, JOURNAL)
+}
+
+/// Writes a state that was folded from the whole log as one run, and a journal on top of it.
+///
+/// `position` must be synced: runs cover only what cannot be lost any more.
+pub fn write_whole(
+    disk: &dyn Disk,
+    folded: &Folded,
+    position: &Position,
+    marks: &ViewMarks,
+) -> io::Result<()> {
+    let name = run_name(position.sequence, "whole");
+    let mut records = 0;
+    let mut size = 0;
+    for record in folded.merged("") {
+        let (key, value) = record?;
+        size += (key.len() + value.map_or(0, |v| v.len()) + 6) as u64;
+        records += 1;
+    }
+    let len = run::write(disk, &name, &mut folded.merged(""), size)?;
+    let header = Header {
+        runs: vec![RunName { name, len, records }],
+        covers: *position,
+        marks: *marks,
+    };
+    let old = read_journal(disk)
+        .ok()
+        .flatten()
+        .map(|j| j.header.runs)
+        .unwrap_or_default();
+    replace_journal(disk, &header, &[])?;
+    remove_unused(disk, &old, &header.runs);
+    Ok(())
+}
+
+fn run_name(sequence: u64, kind: &str) -> String {
+    format!("state/run-{sequence:016}-{kind}")
+}
+
+fn remove_unused(disk: &dyn Disk, old: &[RunName], new: &[RunName]) {
+    for run in old {
+        if !new.iter().any(|kept| kept.name == run.name) {
+            let _ = disk.remove(&run.name);
+        }
+    }
+}
+
+/// Journals heavier than this are folded into runs.
+pub const JOURNAL_LIMIT: u64 = 96 * 1024;
+/// A run is merged with the next older one unless that is this many times larger.
+const GROWTH: u64 = 4;
+
+/// A run that waits to be put in place, and what it stands for.
+#[derive(Debug)]
+pub struct Compaction {
+    before: Header,
+    after: Header,
+    upto: u64,
+}
+
+/// Folds the journal up to log sequence `synced` into a new run, merging it with older runs of similar size. Needs no
+/// lock on the store: runs never change and the journal is only read. `None` when there is nothing to fold.
+pub fn compact(
+    disk: &dyn Disk,
+    synced: u64,
+    drop_key: &dyn Fn(&str, &[u8]) -> bool,
+) -> io::Result<Option<Compaction>> {
+    let Some(journal) = read_journal(disk)? else {
+        return Ok(None);
+    };
+    let upto = synced.min(journal.all_but_last());
+    let Some((covers, marks)) = journal.position_upto(upto) else {
+        return Ok(None);
+    };
+    let changes = journal.changes("", upto);
+    let runs = open_runs(disk, &journal.header, false)?;
+    let names = &journal.header.runs;
+    let mut size: u64 = changes
+        .iter()
+        .map(|(k, v)| (k.len() + v.as_ref().map_or(0, Vec::len) + 6) as u64)
+        .sum();
+    let mut merged = 0;
+    while merged < names.len() && names[merged].len <= size.saturating_mul(GROWTH) {
+        size += names[merged].len;
+        merged += 1;
+    }
+    let bottom = merged == names.len();
+    let mut sources: Vec<Box<dyn Iterator<Item = io::Result<Record>> + '_>> =
+        vec![Box::new(changes.into_iter().map(Ok))];
+    for run in &runs[..merged] {
+        sources.push(Box::new(run.iter_from("")));
+    }
+    let mut records = 0;
+    let mut kept = Merge::new(sources)
+        .filter(|record| match record {
+            Ok((_, None)) => !bottom,
+            Ok((key, Some(value))) => !(bottom && drop_key(key, value)),
+            Err(_) => true,
+        })
+        .inspect(|_| records += 1);
+    let name = run_name(covers.sequence, &format!("{merged}"));
+    let len = run::write(disk, &name, &mut kept, size)?;
+    drop(kept);
+    let mut after = vec![RunName { name, len, records }];
+    after.extend_from_slice(&names[merged..]);
+    Ok(Some(Compaction {
+        before: journal.header,
+        after: Header {
+            runs: after,
+            covers,
+            marks,
+        },
+        upto,
+    }))
+}
+
+/// Puts a finished compaction in place. Call with the store's lock held.
+pub fn install(disk: &dyn Disk, compaction: &Compaction) -> io::Result<()> {
+    let Some(journal) = read_journal(disk)? else {
+        return Ok(());
+    };
+    if journal.header != compaction.before {
+        // Somebody folded the whole log meanwhile; what was made here is not needed.
+        remove_unused(disk, &compaction.after.runs[..1], &journal.header.runs);
+        return Ok(());
+    }
+    replace_journal(disk, &compaction.after, journal.batches_after(compaction.upto))?;
+    remove_unused(disk, &compaction.before.runs, &compaction.after.runs);
+    Ok(())
+}

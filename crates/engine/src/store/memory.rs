@@ -1,0 +1,158 @@
+//! A store in memory, for tests and as the plainest reading of the contract.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use jit_core::decide::{Answer, Draft, decide};
+use jit_core::event::{Event, Request, Stamped};
+use jit_core::refusal::{Code, Refusal, Stop};
+use jit_core::state;
+use jit_core::table::{Memory, Overlay};
+use jit_core::time::Now;
+
+use super::{Ask, Clock, Done, Outcome, Store, View};
+
+#[derive(Debug, Default)]
+struct Inner {
+    table: Memory,
+    log: Vec<Stamped>,
+}
+
+/// Clones share one log.
+#[derive(Debug, Clone)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+fn stop(stop: Stop) -> Box<Refusal> {
+    match stop {
+        Stop::Refused(refusal) => refusal,
+        Stop::Unreadable(trouble) => Box::new(Refusal::new(Code::Io, trouble.to_string())),
+    }
+}
+
+impl MemoryStore {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            inner: Arc::default(),
+        }
+    }
+
+    fn now(&self) -> Outcome<Now> {
+        self.clock
+            .now()
+            .map_err(|e| Box::new(Refusal::new(Code::Io, format!("the clock cannot be read: {e}"))))
+    }
+
+    fn commit(inner: &mut Inner, draft: Draft<'_>, request: Option<&Request>) -> Outcome<Vec<Event>> {
+        let (lines, changes) = draft.finish(request).map_err(|e| stop(e.into()))?;
+        inner.table.absorb(changes);
+        let events = lines.iter().map(|line| line.event.clone()).collect();
+        inner.log.extend(lines);
+        Ok(events)
+    }
+}
+
+impl Store for MemoryStore {
+    fn transact(&self, ask: &mut Ask<'_>) -> Outcome<Done> {
+        let mut inner = self
+            .inner
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = self.now()?;
+        let anchor = state::anchor(&inner.table).map_err(|e| stop(e.into()))?;
+        if anchor.is_none_or(|anchor| anchor.boot_id != now.boot) {
+            let table = inner.table.clone();
+            let mut draft = Draft::new(&table, inner.log.len() as u64, now.wall, ask.actor.clone());
+            draft
+                .emit(Event::Boot {
+                    boot: now.boot.clone(),
+                    ticks: now.ticks,
+                })
+                .map_err(|e| stop(e.into()))?;
+            Self::commit(&mut inner, draft, None)?;
+        }
+        let request = Request {
+            id: ask.request.clone(),
+            digest: ask.command.digest(ask.actor),
+        };
+        let earlier: Vec<Stamped> = inner
+            .log
+            .iter()
+            .filter(|line| line.request.as_ref().is_some_and(|r| r.id == request.id))
+            .cloned()
+            .collect();
+        let (reply, repeated) = if let Some(first) = earlier.first() {
+            if first.request.as_ref().is_some_and(|r| r.digest != request.digest) {
+                return Err(super::file::request_reused(&request.id));
+            }
+            let events: Vec<Event> = earlier.into_iter().map(|line| line.event).collect();
+            (ask.command.reply(&events), true)
+        } else {
+            let table = inner.table.clone();
+            let mut draft = Draft::new(&table, inner.log.len() as u64, now.wall, ask.actor.clone());
+            match decide(&mut draft, ask.command, &ask.context(&now)).map_err(stop)? {
+                Answer::Already(reply) => (Some(reply), false),
+                Answer::Done => {
+                    (ask.prepare)(draft.events())
+                        .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+                    let events = Self::commit(&mut inner, draft, Some(&request))?;
+                    (ask.command.reply(&events), false)
+                }
+            }
+        };
+        let reply =
+            reply.ok_or_else(|| Box::new(Refusal::new(Code::Io, "the log has no answer to that request")))?;
+        let own = state::leases_of(&inner.table, &ask.actor.agent_id).map_err(|e| stop(e.into()))?;
+        Ok(Done {
+            reply,
+            sequence: inner.log.len() as u64,
+            now,
+            repeated,
+            own,
+            notices: Vec::new(),
+        })
+    }
+
+    fn view(&self) -> Outcome<View> {
+        let inner = self
+            .inner
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = self.now()?;
+        let mut table = inner.table.clone();
+        let unreadable = |e: jit_core::table::Unreadable| stop(e.into());
+        if state::anchor(&table)
+            .map_err(unreadable)?
+            .is_some_and(|anchor| anchor.boot_id != now.boot)
+        {
+            let before = table.clone();
+            let mut overlay = Overlay::new(&before);
+            state::reanchor(&mut overlay, &now.boot, now.ticks, now.wall).map_err(unreadable)?;
+            table.absorb(overlay.changes);
+        }
+        Ok(View {
+            table: Box::new(table),
+            sequence: inner.log.len() as u64,
+            now,
+            notices: Vec::new(),
+        })
+    }
+
+    fn events(&self, after: u64, each: &mut dyn FnMut(Stamped) -> ControlFlow<()>) -> Outcome<()> {
+        let log = self
+            .inner
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .log
+            .clone();
+        for line in log.into_iter().filter(|line| line.sequence > after) {
+            if each(line).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! The files beside the log that are there for other programs: `claims.jsonl` and `claims.index.json`.
+//!
+//! `jit` itself decides nothing from them. They are written under the store's lock and not synced; the journal
+//! remembers what they looked like, so a missing, torn, edited or foreign one is noticed at the next command and made
+//! anew from the log.
+//!
+//! # Format of the index
+//!
+//! One JSON object in several lines: a first line that ends in `"active":[`, one line for each lease, a last line `]}`.
+//! That makes a change of one lease a matter of copying bytes. Beyond [`EXACT_UPTO`] leases it is written only every
+//! [`LAG`] sequences, and is then at most so much behind.
+
+use std::io;
+
+use jit_core::event::{Event, Stamped};
+use jit_core::lease::Lease;
+use jit_core::state;
+use jit_core::table::Table;
+use jit_core::time::Wall;
+use jit_core::wire;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::disk::{Disk, How, Meta, open_if_there, read_range, write_all_at};
+use super::journal::{Position, ViewMarks};
+
+pub const CLAIMS: &str = "claims.jsonl";
+pub const INDEX: &str = "claims.index.json";
+const INDEX_NEW: &str = "claims.index.json.new";
+
+/// Up to so many leases the index is always current.
+pub const EXACT_UPTO: u64 = 500;
+/// Beyond that it may be this many sequences behind.
+pub const LAG: u64 = 100;
+
+/// What was found to be wrong with a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    Fine,
+    /// It was made anew.
+    Repaired(&'static str),
+}
+
+/// Appends the claims among `lines` to `claims.jsonl`. `Ok(false)` when the file is not as it was left: the caller
+/// repairs it first.
+pub fn append_claims(disk: &dyn Disk, marks: &mut ViewMarks, lines: &[Stamped]) -> io::Result<bool> {
+    let mut bytes = Vec::new();
+    for line in lines {
+        bytes.extend(wire::claims_record(line).unwrap_or_default());
+    }
+    let file = disk.open(CLAIMS, How::Write)?;
+    if file.meta()?.len != marks.claims_len {
+        return Ok(false);
+    }
+    if !bytes.is_empty() {
+        write_all_at(&*file, &bytes, marks.claims_len)?;
+        marks.claims_len += bytes.len() as u64;
+    }
+    Ok(true)
+}
+
+/// Whether `claims.jsonl` still has the length it was left with.
+pub fn claims_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
+    Ok(disk.meta(CLAIMS)?.map_or(0, |meta| meta.len) == marks.claims_len)
+}
+
+/// How far `claims.jsonl` can be trusted: up to the first line that is not a record with a growing sequence, and not
+/// beyond sequence `upto`. Returns its length up to there and the last sequence in it.
+pub fn trusted_claims(disk: &dyn Disk, upto: u64) -> io::Result<(u64, u64)> {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        sequence: u64,
+    }
+    let Some(file) = open_if_there(disk, CLAIMS)? else {
+        return Ok((0, 0));
+    };
+    let mut bytes = Vec::new();
+    let (mut at, mut good, mut last) = (0u64, 0u64, 0u64);
+    loop {
+        let more = read_range(&*file, at, 1 << 18)?;
+        if more.is_empty() {
+            return Ok((good, last));
+        }
+        at += more.len() as u64;
+        bytes.extend_from_slice(&more);
+        let mut start = 0;
+        while let Some(n) = bytes[start..].iter().position(|b| *b == b'\n') {
+            let sequence = serde_json::from_slice::<Numbered>(&bytes[start..start + n]).map(|r| r.sequence);
+            match sequence {
+                Ok(sequence) if sequence > last && sequence <= upto => last = sequence,
+                _ => return Ok((good, last)),
+            }
+            good += n as u64 + 1;
+            start += n + 1;
+        }
+        bytes.drain(..start);
+    }
+}
+
+/// Cuts `claims.jsonl` to `len` and appends `records`.
+pub fn restore_claims(disk: &dyn Disk, marks: &mut ViewMarks, len: u64, records: &[u8]) -> io::Result<()> {
+    let file = disk.open(CLAIMS, How::Write)?;
+    let now = file.meta()?.len;
+    let end = len + records.len() as u64;
+    if now != end || read_range(&*file, len, records.len())? != records {
+        if now > len {
+            file.set_len(len)?;
+        }
+        write_all_at(&*file, records, len)?;
+    }
+    marks.claims_len = end;
+    Ok(())
+}
+
+/// Whether the index on disk is the one that was written, with its bytes when they had to be read.
+pub fn index_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
+    let Some(meta) = disk.meta(INDEX)? else {
+        return Ok(false);
+    };
+    if same_file(&meta, marks) {
+        return Ok(true);
+    }
+    if meta.len != marks.index_len {
+        return Ok(false);
+    }
+    // Copied or restored from a backup perhaps: the content decides.
+    let Some(file) = open_if_there(disk, INDEX)? else {
+        return Ok(false);
+    };
+    let bytes = read_range(&*file, 0, usize::try_from(meta.len).unwrap_or(0))?;
+    Ok(xxh3_64(&bytes) == marks.index_sum)
+}
+
+fn same_file(meta: &Meta, marks: &ViewMarks) -> bool {
+    meta.len == marks.index_len
+        && meta.inode == marks.index_inode
+        && i64::try_from(meta.changed).ok() == Some(marks.index_changed)
+}
+
+/// Brings the index up to date after `lines`, by editing the old one where it is as it was left.
+pub fn update_index(
+    disk: &dyn Disk,
+    marks: &mut ViewMarks,
+    table: &dyn Table,
+    lines: &[Stamped],
+    position: &Position,
+    wall: Wall,
+) -> io::Result<Found> {
+    let active = state::active_count(table).map_err(io::Error::other)?;
+    let untouched = marks.index_len > 0 && index_untouched(disk, marks)?;
+    let found = if untouched || marks.index_len == 0 {
+        Found::Fine
+    } else {
+        Found::Repaired("claims.index.json was missing or not as it was left; it was made anew from the log")
+    };
+    if untouched && active > EXACT_UPTO && position.sequence - marks.index_sequence < LAG {
+        return Ok(found);
+    }
+    let changed = lines
+        .iter()
+        .any(|line| line.event.lease().is_some() || matches!(line.event, Event::Boot { .. }));
+    if untouched && !changed && marks.index_sequence > 0 {
+        return Ok(found);
+    }
+    let entries =
+        if untouched && active <= EXACT_UPTO && marks.index_sequence + 1 == lines_start(lines, position) {
+            edited(disk, lines)?
+        } else {
+            None
+        };
+    let entries = match entries {
+        Some(entries) => entries,
+        None => whole(table)?,
+    };
+    write_index(disk, marks, &entries, position, wall)?;
+    Ok(found)
+}
+
+fn lines_start(lines: &[Stamped], position: &Position) -> u64 {
+    lines.first().map_or(position.sequence + 1, |line| line.sequence)
+}
+
+/// Writes the index from the state alone.
+pub fn rebuild_index(
+    disk: &dyn Disk,
+    marks: &mut ViewMarks,
+    table: &dyn Table,
+    position: &Position,
+    wall: Wall,
+) -> io::Result<()> {
+    write_index(disk, marks, &whole(table)?, position, wall)
+}
+
+fn whole(table: &dyn Table) -> io::Result<Vec<u8>> {
+    let mut leases = state::leases(table).map_err(io::Error::other)?;
+    leases.sort_by_key(|lease| lease.token);
+    let entries: Vec<Vec<u8>> = leases.iter().map(wire::index_entry).collect();
+    Ok(entries.join(&b",\n"[..]))
+}
+
+/// The entries of the index on disk with the changes of `lines`; `None` when it does not look as expected.
+fn edited(disk: &dyn Disk, lines: &[Stamped]) -> io::Result<Option<Vec<u8>>> {
+    let Some(file) = open_if_there(disk, INDEX)? else {
+        return Ok(None);
+    };
+    let bytes = read_range(&*file, 0, usize::try_from(file.meta()?.len).unwrap_or(0))?;
+    let Some(head) = bytes.iter().position(|b| *b == b'\n') else {
+        return Ok(None);
+    };
+    let Some(body) = bytes[head + 1..].strip_suffix(b"\n]}\n") else {
+        return Ok(None);
+    };
+    let mut entries: Vec<Vec<u8>> = body
+        .split(|b| *b == b'\n')
+        .map(|e| e.strip_suffix(b",").unwrap_or(e).to_vec())
+        .collect();
+    entries.retain(|entry| !entry.is_empty());
+    let names = |lease: &Lease| format!("{{\"lease_id\":\"{}\"", lease.lease_id).into_bytes();
+    for line in lines {
+        let remove =
+            |entries: &mut Vec<Vec<u8>>, name: &[u8]| entries.retain(|entry| !entry.starts_with(name));
+        match &line.event {
+            Event::Acquired { lease, .. } | Event::Renewed { lease } | Event::Restored { lease } => {
+                remove(&mut entries, &names(lease));
+                entries.push(wire::index_entry(lease));
+            }
+            Event::Transferred {
+                lease, from_lease_id, ..
+            } => {
+                remove(
+                    &mut entries,
+                    format!("{{\"lease_id\":\"{from_lease_id}\"").as_bytes(),
+                );
+                entries.push(wire::index_entry(lease));
+            }
+            Event::Released { lease, .. }
+            | Event::AutoEvicted { lease }
+            | Event::ForceEvicted { lease, .. } => {
+                remove(&mut entries, &names(lease));
+            }
+            Event::LogRecovered { .. } => return Ok(None),
+            _ => {}
+        }
+    }
+    Ok(Some(entries.join(&b",\n"[..])))
+}
+
+fn write_index(
+    disk: &dyn Disk,
+    marks: &mut ViewMarks,
+    entries: &[u8],
+    position: &Position,
+    wall: Wall,
+) -> io::Result<()> {
+    let mut bytes = format!(
+        "{{\"schema_version\":1,\"generated_at\":\"{wall}\",\"sequence\":{},\"log\":{{\"segment\":{},\"offset\":{},\"sum\":\"{:016x}\"}},\"active\":[\n",
+        position.sequence, position.segment, position.offset, position.sum
+    )
+    .into_bytes();
+    bytes.extend_from_slice(entries);
+    bytes.extend_from_slice(b"\n]}\n");
+    let file = disk.open(INDEX_NEW, How::Fresh)?;
+    write_all_at(&*file, &bytes, 0)?;
+    disk.rename(INDEX_NEW, INDEX)?;
+    let meta = file.meta()?;
+    marks.index_sequence = position.sequence;
+    marks.index_len = bytes.len() as u64;
+    marks.index_sum = xxh3_64(&bytes);
+    marks.index_inode = meta.inode;
+    marks.index_changed = i64::try_from(meta.changed).unwrap_or(0);
+    Ok(())
+}
+
+/// Whether the index lists exactly the leases of the table.
+pub fn index_says(disk: &dyn Disk, table: &dyn Table) -> io::Result<bool> {
+    let Some(file) = open_if_there(disk, INDEX)? else {
+        return Ok(false);
+    };
+    let bytes = read_range(&*file, 0, usize::try_from(file.meta()?.len).unwrap_or(0))?;
+    let parse = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap_or_default();
+    let sorted = |value: &serde_json::Value| {
+        let mut entries: Vec<String> = value
+            .as_array()
+            .map(|list| list.iter().map(ToString::to_string).collect())
+            .unwrap_or_default();
+        entries.sort();
+        entries
+    };
+    let mut expected = b"[".to_vec();
+    expected.extend(whole(table)?);
+    expected.push(b']');
+    Ok(sorted(&parse(&bytes)["active"]) == sorted(&parse(&expected)))
+}

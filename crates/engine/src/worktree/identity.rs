@@ -1,0 +1,429 @@
+//! Who this worktree is (A5).
+//!
+//! Format: see [`super::identity_file`]. The truth is `<git dir>/jit-worktree.json`, which `git clean -fdx` cannot reach and which git removes together
+//! with the worktree; `.jit/worktree.json` is a view of it. Without git, `.jit/worktree.json` is the truth.
+//!
+//! Invariants:
+//! - an id is `wt:` and eight hex digits of SHA-256(root, NUL, creation time); once given it never changes;
+//! - any number of processes that start at once in a new worktree get one id;
+//! - a worktree that was moved keeps its id; of two folders with one id, the one that is not where the file says
+//!   gets a new one. A copy that still uses the original's git folder has its own file there,
+//!   `jit-worktree-<hash of its root>.json`;
+//! - a damaged file is never taken for an identity, and a file of a newer schema is never rewritten.
+//!
+//! Limitations: a worktree used by turns under two mount points (host and container) counts as moved each time, but
+//! keeps its id. If the original of a copy is deleted before jit runs in the copy, the copy counts as moved.
+//! Waiting for another process that is mending the same file is not bounded.
+
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jit_core::ids::WorktreeId;
+use sha2::{Digest, Sha256};
+
+use super::exclude::ensure_excluded;
+pub use super::identity_file::WorktreeIdentity;
+use super::identity_file::{SCHEMA, Stored, load};
+use crate::git::{GitEnv, Place};
+use crate::os::file;
+
+/// The view, as git's exclude file names it.
+pub const VIEW_PATTERN: &str = "/.jit/worktree.json";
+
+/// Whether the caller can live with an identity that could not be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// A command that only shows something: an identity that cannot be stored is still shown.
+    Read,
+    /// A command that writes the id into the log: it must be the same next time.
+    Write,
+}
+
+/// What a person should hear about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    Relocated {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Copied {
+        from: PathBuf,
+        to: PathBuf,
+        was: WorktreeId,
+    },
+    /// The file was missing or damaged, the view still knew the id.
+    Restored {
+        file: PathBuf,
+    },
+    /// The file was damaged and nothing else knew the id.
+    Replaced {
+        file: PathBuf,
+        why: String,
+    },
+    NotStored {
+        file: PathBuf,
+        why: String,
+    },
+    ViewNotWritten {
+        file: PathBuf,
+        why: String,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relocated { from, to } => write!(
+                f,
+                "this worktree was moved from {from:?} to {to:?}; it keeps its id"
+            ),
+            Self::Copied { from, to, was } => {
+                write!(
+                    f,
+                    "{to:?} is a copy of {from:?}, which is {was}; the copy has an id of its own now"
+                )
+            }
+            Self::Restored { file } => write!(
+                f,
+                "{file:?} was missing or damaged; the id was taken from .jit/worktree.json"
+            ),
+            Self::Replaced { file, why } => {
+                write!(
+                    f,
+                    "{file:?} was damaged ({why}); this worktree has a new id, and leases of the old one must run out"
+                )
+            }
+            Self::NotStored { file, why } => {
+                write!(f, "cannot write {file:?}: {why}; the id shown is not kept")
+            }
+            Self::ViewNotWritten { file, why } => write!(f, "cannot write {file:?}: {why}"),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    #[error(
+        "there is no worktree here: this is a bare repository or the inside of a git folder; go to a worktree"
+    )]
+    NoWorktree,
+    #[error("cannot read {file:?}: {source}")]
+    Read { file: PathBuf, source: io::Error },
+    #[error("cannot write {file:?}: {source}")]
+    Write { file: PathBuf, source: io::Error },
+    #[error("{file:?} was written by a newer jit (schema {version}) and cannot be understood: update jit")]
+    Newer { file: PathBuf, version: u32 },
+}
+
+/// This worktree's identity, made at first use. When all is well this opens and reads one file.
+pub fn load_or_create(
+    place: &Place,
+    now: Timestamp,
+    need: Need,
+) -> Result<(WorktreeIdentity, Vec<Notice>), IdentityError> {
+    let root = place.worktree_root.as_deref().ok_or(IdentityError::NoWorktree)?;
+    let scene = Scene {
+        place,
+        root,
+        file: truth_file(place).ok_or(IdentityError::NoWorktree)?,
+        now,
+    };
+    match load(&scene.file)? {
+        Stored::Good(identity) if identity.root == root => Ok((identity, Vec::new())),
+        stored => scene.settle(stored, need),
+    }
+}
+
+/// Writes the view if `.jit/` is there and the view is not what it should be. For `jit init` and repairs; the
+/// everyday path does not look at the view.
+pub fn ensure_view(place: &Place, identity: &WorktreeIdentity) -> io::Result<bool> {
+    let (Some(local), Some(common)) = (&place.local_jit, &place.common_dir) else {
+        return Ok(false);
+    };
+    let view = local.join("worktree.json");
+    let content = identity.to_json();
+    if !local.is_dir() || std::fs::read(&view).is_ok_and(|old| old == content) {
+        return Ok(false);
+    }
+    // First ignored, then there: otherwise a status in between would show it.
+    ensure_excluded(common, &[VIEW_PATTERN])?;
+    file::replace(&view, &content)?;
+    Ok(true)
+}
+
+/// Where the truth about this worktree is kept; `None` if this is not in a worktree.
+pub fn truth_file(place: &Place) -> Option<PathBuf> {
+    match (&place.git_dir, &place.local_jit) {
+        (Some(git_dir), Some(_)) => Some(git_dir.join("jit-worktree.json")),
+        (None, Some(local)) => Some(local.join("worktree.json")),
+        (_, None) => None,
+    }
+}
+
+/// The identity stored for a worktree whose git folder is this one, if a sound one is there. Changes nothing.
+pub fn peek(git_dir: &Path) -> Option<WorktreeIdentity> {
+    match load(&git_dir.join("jit-worktree.json")) {
+        Ok(Stored::Good(identity)) => Some(identity),
+        Ok(Stored::Missing | Stored::Damaged(_)) | Err(_) => None,
+    }
+}
+
+struct Scene<'a> {
+    place: &'a Place,
+    root: &'a Path,
+    file: PathBuf,
+    now: Timestamp,
+}
+
+/// What happened to a worktree whose root is not the stored one.
+enum Fate {
+    Moved,
+    /// The original is still there, with a git folder of its own.
+    Copied,
+    /// The original is still there, and both use this git folder.
+    Shares,
+}
+
+impl Scene<'_> {
+    fn settle(&self, first: Stored, need: Need) -> Result<(WorktreeIdentity, Vec<Notice>), IdentityError> {
+        let mut notices = Vec::new();
+        let result = match first {
+            Stored::Missing => self.found(&mut notices),
+            Stored::Damaged(_) => self.mend(&mut notices),
+            Stored::Good(stored) => match self.own_copy()? {
+                Some(mine) => return Ok((mine, notices)),
+                None => self.displaced(stored, &mut notices),
+            },
+        };
+        match result {
+            Ok(identity) => {
+                if let Err(error) = ensure_view(self.place, &identity) {
+                    let local = self.place.local_jit.as_deref().unwrap_or(self.root);
+                    notices.push(Notice::ViewNotWritten {
+                        file: local.join("worktree.json"),
+                        why: error.to_string(),
+                    });
+                }
+                Ok((identity, notices))
+            }
+            Err(failed) if need == Need::Read => {
+                let why = failed.source.to_string();
+                notices.push(Notice::NotStored {
+                    file: failed.file,
+                    why,
+                });
+                Ok((failed.identity, notices))
+            }
+            Err(failed) => Err(IdentityError::Write {
+                file: failed.file,
+                source: failed.source,
+            }),
+        }
+    }
+
+    /// First use: of all who come at once one creates the file, and the others read it.
+    fn found(&self, notices: &mut Vec<Notice>) -> Result<WorktreeIdentity, Box<Failed>> {
+        let identity = self.known_to_view(notices).unwrap_or_else(|| self.fresh());
+        self.create(&self.file, identity)
+    }
+
+    fn create(&self, path: &Path, identity: WorktreeIdentity) -> Result<WorktreeIdentity, Box<Failed>> {
+        let make = || -> io::Result<bool> {
+            if self.place.git_dir.is_none()
+                && let Some(local) = &self.place.local_jit
+            {
+                std::fs::create_dir_all(local)?;
+            }
+            file::create(path, &identity.to_json())
+        };
+        match make() {
+            Ok(true) => Ok(identity),
+            Ok(false) => match load(path) {
+                Ok(Stored::Good(theirs)) => Ok(theirs),
+                _ => Err(Failed::new(
+                    identity,
+                    path,
+                    io::Error::other("another process is writing it; try again"),
+                )),
+            },
+            Err(error) => Err(Failed::new(identity, path, error)),
+        }
+    }
+
+    /// Looks again with the folder locked and replaces what is still wrong.
+    fn mend(&self, notices: &mut Vec<Notice>) -> Result<WorktreeIdentity, Box<Failed>> {
+        let failed = |source| Failed::new(self.fresh(), &self.file, source);
+        let _lock = self.lock().map_err(failed)?;
+        match load(&self.file) {
+            Ok(Stored::Good(identity)) => Ok(identity),
+            Ok(Stored::Missing) => self.found(notices),
+            Ok(Stored::Damaged(why)) => {
+                let identity = self.known_to_view(notices).unwrap_or_else(|| {
+                    let file = self.file.clone();
+                    notices.push(Notice::Replaced { file, why });
+                    self.fresh()
+                });
+                self.replace(identity)
+            }
+            Err(error) => Err(failed(io::Error::other(error))),
+        }
+    }
+
+    fn displaced(
+        &self,
+        stored: WorktreeIdentity,
+        notices: &mut Vec<Notice>,
+    ) -> Result<WorktreeIdentity, Box<Failed>> {
+        let copied = Notice::Copied {
+            from: stored.root.clone(),
+            to: self.root.to_owned(),
+            was: stored.worktree_id.clone(),
+        };
+        let fate = self.fate(&stored);
+        if matches!(fate, Fate::Shares) {
+            notices.push(copied);
+            return self.create(&self.copy_file(), self.fresh());
+        }
+        let changed = match fate {
+            Fate::Copied => {
+                notices.push(copied);
+                self.fresh()
+            }
+            Fate::Moved | Fate::Shares => {
+                notices.push(Notice::Relocated {
+                    from: stored.root.clone(),
+                    to: self.root.to_owned(),
+                });
+                WorktreeIdentity {
+                    branch: self.branch(),
+                    root: self.root.to_owned(),
+                    relocated_at: Some(self.now),
+                    ..stored.clone()
+                }
+            }
+        };
+        if stored.schema_version > SCHEMA {
+            let why = io::Error::other("it was written by a newer jit");
+            return Err(Failed::new(changed, &self.file, why));
+        }
+        let _lock = match self.lock() {
+            Ok(lock) => lock,
+            Err(error) => return Err(Failed::new(changed, &self.file, error)),
+        };
+        // Whoever was first has decided for all.
+        match load(&self.file) {
+            Ok(Stored::Good(theirs)) if theirs.root == self.root => Ok(theirs),
+            _ => self.replace(changed),
+        }
+    }
+
+    fn fate(&self, stored: &WorktreeIdentity) -> Fate {
+        let Ok(there) = Place::discover(&stored.root, &GitEnv::default()) else {
+            return Fate::Moved;
+        };
+        let is_worktree = there.worktree_root.as_deref() == Some(stored.root.as_path());
+        let Some(file) = truth_file(&there).filter(|_| is_worktree) else {
+            return Fate::Moved;
+        };
+        if file == self.file {
+            return Fate::Shares;
+        }
+        match load(&file) {
+            Ok(Stored::Good(theirs)) if theirs.worktree_id == stored.worktree_id => Fate::Copied,
+            _ => Fate::Moved,
+        }
+    }
+
+    /// The file of a copy that shares the git folder of its original.
+    fn copy_file(&self) -> PathBuf {
+        let hash = xxhash_rust::xxh3::xxh3_64(self.root.as_os_str().as_bytes());
+        self.file.with_file_name(format!("jit-worktree-{hash:016x}.json"))
+    }
+
+    fn own_copy(&self) -> Result<Option<WorktreeIdentity>, IdentityError> {
+        if self.place.git_dir.is_none() {
+            return Ok(None);
+        }
+        match load(&self.copy_file())? {
+            Stored::Good(mine) if mine.root == self.root => Ok(Some(mine)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The identity the view knows, if it is about this very place: a view that was committed or copied is not.
+    fn known_to_view(&self, notices: &mut Vec<Notice>) -> Option<WorktreeIdentity> {
+        let view = self.place.local_jit.as_deref()?.join("worktree.json");
+        if view == self.file {
+            return None;
+        }
+        match load(&view) {
+            Ok(Stored::Good(identity)) if identity.root == self.root && identity.schema_version <= SCHEMA => {
+                let file = self.file.clone();
+                notices.push(Notice::Restored { file });
+                Some(identity)
+            }
+            _ => None,
+        }
+    }
+
+    fn fresh(&self) -> WorktreeIdentity {
+        WorktreeIdentity {
+            schema_version: SCHEMA,
+            worktree_id: new_id(self.root, self.now),
+            branch: self.branch(),
+            root: self.root.to_owned(),
+            created_at: self.now,
+            relocated_at: None,
+        }
+    }
+
+    fn branch(&self) -> Option<String> {
+        // For people to read; an unreadable HEAD must not keep a worktree from having an identity.
+        self.place.branch().ok().flatten()
+    }
+
+    fn lock(&self) -> io::Result<std::fs::File> {
+        file::lock_folder(self.file.parent().unwrap_or(self.root))
+    }
+
+    fn replace(&self, identity: WorktreeIdentity) -> Result<WorktreeIdentity, Box<Failed>> {
+        match file::replace(&self.file, &identity.to_json()) {
+            Ok(()) => Ok(identity),
+            Err(error) => Err(Failed::new(identity, &self.file, error)),
+        }
+    }
+}
+
+/// An identity that was decided on but not stored.
+struct Failed {
+    identity: WorktreeIdentity,
+    file: PathBuf,
+    source: io::Error,
+}
+
+impl Failed {
+    fn new(identity: WorktreeIdentity, file: &Path, source: io::Error) -> Box<Self> {
+        let file = file.to_owned();
+        Box::new(Self {
+            identity,
+            file,
+            source,
+        })
+    }
+}
+
+fn new_id(root: &Path, created_at: Timestamp) -> WorktreeId {
+    let mut hasher = Sha256::new();
+    hasher.update(root.as_os_str().as_bytes());
+    hasher.update([0]);
+    hasher.update(created_at.to_string().as_bytes());
+    let hash = hasher.finalize();
+    let text = format!("wt:{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3]);
+    match text.parse() {
+        Ok(id) => id,
+        Err(error) => unreachable!("{error}"),
+    }
+}

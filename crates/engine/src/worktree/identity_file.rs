@@ -1,0 +1,134 @@
+//! The file that says who a worktree is, byte for byte.
+//!
+//! Format: JSON with `schema_version` 1, `worktree_id`, `branch` (the one checked out when the file was written, or
+//! null), `root`, `created_at`, `relocated_at` once it has moved, and `root_bytes` (hex) when the root is not UTF-8,
+//! in which case `root` is only for reading.
+//! Invariant: what is read passed every check, and a root comes back with the bytes it had.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jit_core::ids::WorktreeId;
+use serde::{Deserialize, Serialize};
+
+use super::identity::IdentityError;
+
+pub(super) const SCHEMA: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorktreeIdentity {
+    pub schema_version: u32,
+    pub worktree_id: WorktreeId,
+    /// What was checked out when this was written; [`Place::branch`] knows what is now.
+    pub branch: Option<String>,
+    pub root: PathBuf,
+    pub created_at: Timestamp,
+    pub relocated_at: Option<Timestamp>,
+}
+
+/// As it stands in the file.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    schema_version: u32,
+    worktree_id: WorktreeId,
+    branch: Option<String>,
+    root: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    root_bytes: Option<String>,
+    created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    relocated_at: Option<String>,
+}
+
+pub(super) enum Stored {
+    Missing,
+    Damaged(String),
+    Good(WorktreeIdentity),
+}
+
+impl WorktreeIdentity {
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        let bytes = self.root.as_os_str().as_bytes();
+        let hex = || bytes.iter().map(|b| format!("{b:02x}")).collect();
+        let wire = Wire {
+            schema_version: self.schema_version,
+            worktree_id: self.worktree_id.clone(),
+            branch: self.branch.clone(),
+            root: self.root.to_string_lossy().into_owned(),
+            root_bytes: self.root.to_str().is_none().then(hex),
+            created_at: self.created_at.to_string(),
+            relocated_at: self.relocated_at.map(|at| at.to_string()),
+        };
+        let mut json = serde_json::to_vec_pretty(&wire).unwrap_or_default();
+        json.push(b'\n');
+        json
+    }
+
+    fn from_json(bytes: &[u8]) -> Result<Self, String> {
+        let wire: Wire = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let time = |text: &str| text.parse::<Timestamp>().map_err(|error| error.to_string());
+        let root = match &wire.root_bytes {
+            None => PathBuf::from(wire.root),
+            Some(hex) => PathBuf::from(OsString::from_vec(unhex(hex).ok_or("root_bytes is not hex")?)),
+        };
+        if !root.is_absolute() {
+            return Err("the root is not an absolute path".to_owned());
+        }
+        Ok(Self {
+            schema_version: wire.schema_version,
+            worktree_id: wire.worktree_id,
+            branch: wire.branch,
+            root,
+            created_at: time(&wire.created_at)?,
+            relocated_at: wire.relocated_at.as_deref().map(time).transpose()?,
+        })
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        })
+        .collect()
+}
+
+pub(super) fn load(path: &Path) -> Result<Stored, IdentityError> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(Stored::Missing);
+        }
+        Err(source) => {
+            let file = path.to_owned();
+            return Err(IdentityError::Read { file, source });
+        }
+    };
+    match WorktreeIdentity::from_json(&bytes) {
+        Ok(identity) => Ok(Stored::Good(identity)),
+        Err(why) => {
+            #[derive(Deserialize)]
+            struct Version {
+                schema_version: u32,
+            }
+            match serde_json::from_slice::<Version>(&bytes) {
+                Ok(Version { schema_version }) if schema_version > SCHEMA => Err(IdentityError::Newer {
+                    file: path.to_owned(),
+                    version: schema_version,
+                }),
+                _ => Ok(Stored::Damaged(why)),
+            }
+        }
+    }
+}
