@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jit_core::time::{BootId, Now, Wall};
+use jit_engine::store::Clock;
 
 /// Clones show the same time.
 #[derive(Debug, Clone)]
@@ -82,6 +83,12 @@ impl ManualClock {
             boot: BootId(times.boot.clone()),
             ticks: times.ticks,
         })
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> io::Result<Now> {
+        Self::now(self)
     }
 }
 
