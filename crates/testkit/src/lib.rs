@@ -1,1 +1,13 @@
-//! placeholder
+//! What the tests of every crate stand on: a disk that loses power, a clock that is set by hand, a random number
+//! generator that can be started again, and a second opinion on who holds what.
+//!
+//! Everything here is deterministic: a test that fails prints the seed that makes it fail again.
+
+pub mod manual_clock;
+pub mod model;
+pub mod rng;
+pub mod sim_disk;
+
+pub use manual_clock::ManualClock;
+pub use rng::Rng;
+pub use sim_disk::SimDisk;
