@@ -20,7 +20,8 @@ use jit_core::wire::{self, LeaseView};
 
 use crate::agent::{self, AgentEnv, Whoami};
 use crate::config::{Config, Sources};
-use crate::git::{GitEnv, Place, Shared, worktrees};
+use crate::git::config::Shared;
+use crate::git::{GitEnv, Place, worktrees};
 use crate::heartbeat;
 use crate::issues::{self, Replica};
 use crate::os::clock::SystemClock;
@@ -82,9 +83,17 @@ impl Surroundings {
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
         let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
         let config = Config::load(&Sources::from_process(&place)).map_err(|e| refuse(Code::Config, e))?;
-        let whoami = agent::resolve(options.agent.as_deref(), &AgentEnv::from_process(), config.agent_kinds())
-            .map_err(|e| refuse(Code::Invalid, e))?;
-        Ok(Self { place, config, whoami })
+        let whoami = agent::resolve(
+            options.agent.as_deref(),
+            &AgentEnv::from_process(),
+            config.agent_kinds(),
+        )
+        .map_err(|e| refuse(Code::Invalid, e))?;
+        Ok(Self {
+            place,
+            config,
+            whoami,
+        })
     }
 }
 
@@ -121,7 +130,11 @@ impl App {
     }
 
     pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outcome<Self> {
-        let Surroundings { place, config, whoami } = surroundings;
+        let Surroundings {
+            place,
+            config,
+            whoami,
+        } = surroundings;
         let mut warnings = whoami.warnings.clone();
         let disk = match RealDisk::open(&place.control_dir) {
             Ok(disk) => disk,
@@ -135,21 +148,40 @@ impl App {
             }
             Err(e) => return Err(io_refusal("open", &place.control_dir, &e)),
         };
-        let wait = options.lock_timeout.unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
+        let wait = options
+            .lock_timeout
+            .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
         let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock), wait);
         let (worktree_id, branch) = if place.worktree_root.is_some() {
             let (identity, notices) = identity::load_or_create(&place, jiff::Timestamp::now(), need)
                 .map_err(|e| refuse(Code::Io, e))?;
             warnings.extend(notices.iter().map(ToString::to_string));
-            (Some(identity.worktree_id), place.branch().map_err(|e| refuse(Code::Io, e))?)
+            (
+                Some(identity.worktree_id),
+                place.branch().map_err(|e| refuse(Code::Io, e))?,
+            )
         } else {
             (None, None)
         };
         let replica = Replica::at(&place.control_dir);
         let ttl = config.ttl_policy();
-        let actor = Actor { agent_id: whoami.agent_id.clone(), worktree_id };
+        let actor = Actor {
+            agent_id: whoami.agent_id.clone(),
+            worktree_id,
+        };
         let request = options.request.clone();
-        Ok(Self { place, config, whoami, actor, branch, store, replica, request, ttl, warnings })
+        Ok(Self {
+            place,
+            config,
+            whoami,
+            actor,
+            branch,
+            store,
+            replica,
+            request,
+            ttl,
+            warnings,
+        })
     }
 
     /// Retries `act` once after making the log, where `.jit/` is there but this machine has no log yet.
@@ -166,7 +198,11 @@ impl App {
         }
     }
 
-    fn transact(&self, command: &Command, prepare: &mut dyn FnMut(&[Event]) -> io::Result<()>) -> Outcome<Done> {
+    fn transact(
+        &self,
+        command: &Command,
+        prepare: &mut dyn FnMut(&[Event]) -> io::Result<()>,
+    ) -> Outcome<Done> {
         let entropy = || random::u128().map_err(|e| refuse(Code::Io, e));
         let wall = crate::os::clock::wall_ms();
         let fresh_lease = LeaseId::generate(wall, entropy()?);
@@ -202,36 +238,58 @@ impl App {
     /// Warnings about leases that are about to run out (B11).
     fn soon_over(&self, own: &[Lease], now: &Now) -> Vec<String> {
         let pct = self.config.lease_renewal_threshold_pct();
-        let mine = own.iter().filter(|lease| lease.held_by(&self.actor) && !lease.expired(now));
-        mine.filter(|lease| lease.remaining_ms(now) * 100 < lease.ttl_secs.saturating_mul(1000).saturating_mul(pct))
-            .map(|lease| {
-                format!(
-                    "your lease on {} ends in {}: jit claim renew {} --ttl {}",
-                    lease.resource.issue().map_or("it", IssueId::as_str),
-                    left(lease.remaining_ms(now)),
-                    lease.lease_id,
-                    lease.ttl_secs
-                )
-            })
-            .collect()
+        let mine = own
+            .iter()
+            .filter(|lease| lease.held_by(&self.actor) && !lease.expired(now));
+        mine.filter(|lease| {
+            lease.remaining_ms(now) * 100 < lease.ttl_secs.saturating_mul(1000).saturating_mul(pct)
+        })
+        .map(|lease| {
+            format!(
+                "your lease on {} ends in {}: jit claim renew {} --ttl {}",
+                lease.resource.issue().map_or("it", IssueId::as_str),
+                left(lease.remaining_ms(now)),
+                lease.lease_id,
+                lease.ttl_secs
+            )
+        })
+        .collect()
     }
 
     pub fn handle(&self, request: Request) -> Outcome<Answer> {
         match request {
-            Request::Acquire { issue, ttl_secs, wait_secs, note, on_behalf_of } => {
-                let command = Command::Acquire { issue, ttl_secs, note, on_behalf_of };
+            Request::Acquire {
+                issue,
+                ttl_secs,
+                wait_secs,
+                note,
+                on_behalf_of,
+            } => {
+                let command = Command::Acquire {
+                    issue,
+                    ttl_secs,
+                    note,
+                    on_behalf_of,
+                };
                 self.acquire(&command, wait_secs.map(Duration::from_secs))
             }
-            Request::Renew { target, ttl_secs } => {
-                self.carry_out(&Command::Renew { target, ttl_secs, if_half_gone: false })
-            }
+            Request::Renew { target, ttl_secs } => self.carry_out(&Command::Renew {
+                target,
+                ttl_secs,
+                if_half_gone: false,
+            }),
             Request::Release { target } => self.carry_out(&Command::Release { target }),
             Request::Transfer { target, to, worktree } => {
                 let branch = match &worktree {
                     Some(id) => self.branch_of(id)?,
                     None => None,
                 };
-                self.carry_out(&Command::Transfer { target, to, worktree, branch })
+                self.carry_out(&Command::Transfer {
+                    target,
+                    to,
+                    worktree,
+                    branch,
+                })
             }
             Request::ForceEvict { target, reason } => self.carry_out(&Command::ForceEvict { target, reason }),
             Request::Claims { issue } => self.claims(issue.as_ref()),
@@ -253,15 +311,25 @@ impl App {
         warnings.extend(done.notices);
         warnings.extend(self.soon_over(&done.own, &done.now));
         let reply = match done.reply {
-            Decided::Lease { lease, existing, regranted } => {
-                Reply::Lease(LeaseView { existing, regranted, ..LeaseView::of(&lease) })
-            }
-            Decided::Released(leases) => Reply::Released { released: views(&leases) },
+            Decided::Lease {
+                lease,
+                existing,
+                regranted,
+            } => Reply::Lease(LeaseView {
+                existing,
+                regranted,
+                ..LeaseView::of(&lease)
+            }),
+            Decided::Released(leases) => Reply::Released {
+                released: views(&leases),
+            },
             Decided::Evicted(leases) => {
                 for lease in &leases {
                     warnings.push(format!("{} lost its lease {}", lease.agent_id, lease.lease_id));
                 }
-                Reply::Evicted { evicted: views(&leases) }
+                Reply::Evicted {
+                    evicted: views(&leases),
+                }
             }
             Decided::Issue(issue) => {
                 let description = self.replica.description(&issue.id).ok().flatten();
@@ -272,20 +340,20 @@ impl App {
     }
 
     fn acquire(&self, command: &Command, wait: Option<Duration>) -> Outcome<Answer> {
-        let refused = match self.carry_out(command) {
-            Err(refusal) if refusal.code == Code::Held && wait.is_some() => refusal,
-            other => return other,
+        let Some(wait) = wait else {
+            return self.carry_out(command);
         };
-        let until = Instant::now() + wait.unwrap_or_default();
-        // Watching begins before the next attempt, so that no release can slip in between.
+        let until = Instant::now() + wait;
+        // Watching begins before the first attempt, so that no release can slip in between.
         let watch = Watch::on(&self.place.control_dir.join("events")).map_err(|e| refuse(Code::Io, e))?;
-        let mut refused = refused;
         loop {
-            match self.carry_out(command) {
-                Err(refusal) if refusal.code == Code::Held => refused = refusal,
+            let refused = match self.carry_out(command) {
+                Err(refusal) if refusal.code == Code::Held => refusal,
                 other => return other,
-            }
-            let Some(time_left) = until.checked_duration_since(Instant::now()) else { return Err(refused) };
+            };
+            let Some(time_left) = until.checked_duration_since(Instant::now()) else {
+                return Err(refused);
+            };
             let expiry = match &refused.details {
                 Details::Lease(lease) => {
                     let ticks = crate::os::clock::boot_ns() / 1_000_000;
@@ -293,14 +361,17 @@ impl App {
                 }
                 _ => time_left,
             };
-            watch.wait(time_left.min(expiry)).map_err(|e| refuse(Code::Io, e))?;
+            watch
+                .wait(time_left.min(expiry))
+                .map_err(|e| refuse(Code::Io, e))?;
         }
     }
 
     fn branch_of(&self, id: &WorktreeId) -> Outcome<Option<String>> {
         let unknown = || {
             Box::new(
-                Refusal::new(Code::NotFound, format!("no worktree of this repository is {id}")).help("jit worktree list"),
+                Refusal::new(Code::NotFound, format!("no worktree of this repository is {id}"))
+                    .help("jit worktree list"),
             )
         };
         if self.actor.worktree_id.as_ref() == Some(id) {
@@ -311,7 +382,10 @@ impl App {
         let named = |entry: &worktrees::WorktreeEntry| {
             identity::peek(&entry.git_dir).is_some_and(|identity| identity.worktree_id == *id)
         };
-        all.into_iter().find(named).map(|entry| entry.branch).ok_or_else(unknown)
+        all.into_iter()
+            .find(named)
+            .map(|entry| entry.branch)
+            .ok_or_else(unknown)
     }
 
     fn read_answer(&self, view: &View, reply: Reply) -> Outcome<Answer> {
@@ -335,7 +409,10 @@ impl App {
         let mut leases = match issue {
             Some(text) => {
                 let key = jit_core::lease::Resource::Issue(self.resolve(&view, text)?.id).key();
-                state::lease_on(&*view.table, &key).map_err(unreadable)?.into_iter().collect()
+                state::lease_on(&*view.table, &key)
+                    .map_err(unreadable)?
+                    .into_iter()
+                    .collect()
             }
             None => state::leases(&*view.table).map_err(unreadable)?,
         };
@@ -356,7 +433,15 @@ impl App {
             .collect();
         let sequence = view.sequence;
         let generated_at = view.now.wall;
-        self.read_answer(&view, Reply::Claims(Claims { schema_version: 1, sequence, generated_at, active }))
+        self.read_answer(
+            &view,
+            Reply::Claims(Claims {
+                schema_version: 1,
+                sequence,
+                generated_at,
+                active,
+            }),
+        )
     }
 
     fn history(
@@ -366,7 +451,10 @@ impl App {
         limit: usize,
     ) -> Outcome<Answer> {
         let view = self.view()?;
-        let issue = issue.map(|text| self.resolve(&view, text)).transpose()?.map(|issue| issue.id);
+        let issue = issue
+            .map(|text| self.resolve(&view, text))
+            .transpose()?
+            .map(|issue| issue.id);
         let mut records = std::collections::VecDeque::new();
         self.store.events(0, &mut |line: Stamped| {
             let about = line.event.lease().is_some_and(|lease| {
@@ -381,14 +469,24 @@ impl App {
             }
             ControlFlow::Continue(())
         })?;
-        self.read_answer(&view, Reply::History { records: records.into() })
+        self.read_answer(
+            &view,
+            Reply::History {
+                records: records.into(),
+            },
+        )
     }
 
     fn create_issue(&self, create: &CreateIssue) -> Outcome<Answer> {
         let random = || random::u64().map_err(|e| refuse(Code::Io, e));
         let (ids, chosen) = match &create.id {
             Some(id) => (vec![id.clone()], true),
-            None => ((0..8).map(|_| random().map(IssueId::generate)).collect::<Result<_, _>>()?, false),
+            None => (
+                (0..8)
+                    .map(|_| random().map(IssueId::generate))
+                    .collect::<Result<_, _>>()?,
+                false,
+            ),
         };
         let command = Command::CreateIssue(NewIssue {
             ids,
@@ -428,7 +526,10 @@ impl App {
         if let (Some((id, files)), Some(tree)) = (&written, &self.place.local_jit)
             && let Err(e) = issues::project(tree, id, files)
         {
-            answer.warnings.push(format!("the issue is kept, but its files could not be written to {}: {e}", tree.display()));
+            answer.warnings.push(format!(
+                "the issue is kept, but its files could not be written to {}: {e}",
+                tree.display()
+            ));
         }
         Ok(answer)
     }
@@ -436,8 +537,10 @@ impl App {
     fn show_issue(&self, text: &jit_core::ids::IssuePrefix) -> Outcome<Answer> {
         let view = self.view()?;
         let issue = self.resolve(&view, text)?;
-        let description =
-            self.replica.description(&issue.id).map_err(|e| io_refusal("read", &self.replica.folder(&issue.id), &e))?;
+        let description = self
+            .replica
+            .description(&issue.id)
+            .map_err(|e| io_refusal("read", &self.replica.folder(&issue.id), &e))?;
         let key = jit_core::lease::Resource::Issue(issue.id.clone()).key();
         let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
         let shown = IssueView::new(issue, lease.as_ref(), &view.now, description);
@@ -447,7 +550,12 @@ impl App {
     fn list_issues(&self, filter: &IssueFilter, limit: Option<usize>) -> Outcome<Answer> {
         let view = self.view()?;
         let unreadable = |e| refuse(Code::Io, e);
-        let parent = filter.parent.as_ref().map(|text| self.resolve(&view, text)).transpose()?.map(|issue| issue.id);
+        let parent = filter
+            .parent
+            .as_ref()
+            .map(|text| self.resolve(&view, text))
+            .transpose()?
+            .map(|issue| issue.id);
         let mut held: std::collections::HashMap<String, Lease> = std::collections::HashMap::new();
         for lease in state::leases(&*view.table).map_err(unreadable)? {
             held.insert(lease.resource.key(), lease);
@@ -461,10 +569,18 @@ impl App {
             })
             .filter(|view| {
                 filter.state.is_none_or(|state| view.shown_state == state)
-                    && filter.label.as_ref().is_none_or(|label| view.issue.labels.contains(label))
+                    && filter
+                        .label
+                        .as_ref()
+                        .is_none_or(|label| view.issue.labels.contains(label))
                     && filter.kind.as_ref().is_none_or(|kind| view.issue.kind == *kind)
-                    && parent.as_ref().is_none_or(|parent| view.issue.parent.as_ref() == Some(parent))
-                    && filter.assignee.as_ref().is_none_or(|agent| view.assignee.as_ref() == Some(agent))
+                    && parent
+                        .as_ref()
+                        .is_none_or(|parent| view.issue.parent.as_ref() == Some(parent))
+                    && filter
+                        .assignee
+                        .as_ref()
+                        .is_none_or(|agent| view.assignee.as_ref() == Some(agent))
             })
             .collect();
         issues.sort_by(|a, b| (a.issue.created_at, &a.issue.id).cmp(&(b.issue.created_at, &b.issue.id)));

@@ -49,7 +49,9 @@ impl Beat {
 }
 
 pub fn path(control_dir: &Path, agent: &AgentId) -> PathBuf {
-    control_dir.join("heartbeat").join(format!("{}.json", agent.file_name()))
+    control_dir
+        .join("heartbeat")
+        .join(format!("{}.json", agent.file_name()))
 }
 
 /// Writes one beat. Not synced: after a power loss nobody is alive.
@@ -77,7 +79,10 @@ pub struct Beats {
 
 impl Beats {
     pub fn new(control_dir: &Path) -> Self {
-        Self { control_dir: control_dir.to_owned(), known: HashMap::new() }
+        Self {
+            control_dir: control_dir.to_owned(),
+            known: HashMap::new(),
+        }
     }
 
     /// `None` when the agent has none, or none that can be read.
@@ -93,7 +98,10 @@ impl Beats {
 
 fn read(path: &Path) -> Option<Beat> {
     let heartbeat: Heartbeat = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-    let process = ProcessRef { pid: heartbeat.pid, start: heartbeat.start_time };
+    let process = ProcessRef {
+        pid: heartbeat.pid,
+        start: heartbeat.start_time,
+    };
     let alive = process.is_alive().unwrap_or(false);
     Some(Beat { heartbeat, alive })
 }

@@ -395,7 +395,9 @@ impl Config {
     pub fn ttl_policy(&self) -> TtlPolicy {
         let mut rules = Vec::new();
         for (name, setting) in &self.settings {
-            let rest = name.strip_prefix(TTL_TABLE).and_then(|rest| rest.strip_prefix('.'));
+            let rest = name
+                .strip_prefix(TTL_TABLE)
+                .and_then(|rest| rest.strip_prefix('.'));
             if let Some((kind, holder)) = rest.and_then(|rest| rest.rsplit_once('.'))
                 && let Value::Int(secs) = setting.value
             {
@@ -405,7 +407,11 @@ impl Config {
         }
         // The first match counts, so rules for every type come last.
         rules.sort_by_key(|(kind, ..)| kind == "*");
-        TtlPolicy { rules, default_secs: self.default_ttl_secs(), max_secs: self.max_ttl_secs() }
+        TtlPolicy {
+            rules,
+            default_secs: self.default_ttl_secs(),
+            max_secs: self.max_ttl_secs(),
+        }
     }
 
     pub fn require_main_history(&self) -> bool {

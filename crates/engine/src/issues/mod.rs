@@ -78,7 +78,13 @@ pub fn files(
         let mut lines = Vec::new();
         for value in values {
             let tag = LeaseId::generate(issue.created_at.ms(), entropy()?);
-            let line = SetLine { op: "add", value, tag, agent_id: by, at: issue.created_at };
+            let line = SetLine {
+                op: "add",
+                value,
+                tag,
+                agent_id: by,
+                at: issue.created_at,
+            };
             serde_json::to_writer(&mut lines, &line)?;
             lines.push(b'\n');
         }
@@ -111,7 +117,9 @@ pub struct Replica {
 
 impl Replica {
     pub fn at(control_dir: &Path) -> Self {
-        Self { folder: control_dir.join("issues") }
+        Self {
+            folder: control_dir.join("issues"),
+        }
     }
 
     pub fn folder(&self, id: &IssueId) -> PathBuf {

@@ -26,7 +26,11 @@ pub struct SystemClock;
 
 impl crate::store::Clock for SystemClock {
     fn now(&self) -> io::Result<Now> {
-        Ok(Now { wall: Wall::from_ms(wall_ms()), boot: BootId(boot_id()?), ticks: boot_ns() / 1_000_000 })
+        Ok(Now {
+            wall: Wall::from_ms(wall_ms()),
+            boot: BootId(boot_id()?),
+            ticks: boot_ns() / 1_000_000,
+        })
     }
 }
 

@@ -84,7 +84,11 @@ pub fn make_dir_like_parent(path: &Path) -> io::Result<()> {
 /// A new file with its folder's permissions, less the right to search.
 pub fn create_like_parent(path: &Path) -> io::Result<File> {
     let mode = std::fs::metadata(folder_of(path))?.permissions().mode() & 0o666;
-    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)?;
     if mode & 0o066 != 0 {
         // The umask may have taken bits that a shared repository needs.
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;

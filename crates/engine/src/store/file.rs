@@ -126,7 +126,8 @@ impl From<Box<Refusal>> for Snag {
     }
 }
 
-pub(super) fn io_refusal(what: &str, path: &std::path::Path, e: &io::Error) -> Box<Refusal> {
+/// The operating system said no: to whom, about what, and what to do.
+pub fn io_refusal(what: &str, path: &std::path::Path, e: &io::Error) -> Box<Refusal> {
     let refusal = Refusal::new(Code::Io, format!("cannot {what} {}: {e}", path.display()));
     Box::new(match e.kind() {
         io::ErrorKind::StorageFull => refusal.help("free some disk space, then run the command again"),
