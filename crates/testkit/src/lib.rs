@@ -11,3 +11,4 @@ pub mod sim_disk;
 pub use manual_clock::ManualClock;
 pub use rng::Rng;
 pub use sim_disk::SimDisk;
+pub mod world;
