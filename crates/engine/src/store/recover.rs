@@ -17,7 +17,7 @@ use jit_core::time::Now;
 use jit_core::wire::{self, Line, decode_line, encode_line};
 
 use super::disk::{DiskFile, How, open_if_there, read_range, write_all_at};
-use super::file::{FileStore, Slots, Snag, boot_mark, damaged, ends_line};
+use super::file::{FileStore, SUSPECT_AT, Slots, Snag, boot_mark, damaged, ends_line};
 use super::folded::{self, Folded};
 use super::journal::{Header, Journal, Position, ViewMarks, encode_batch};
 use super::log::{self, Damage, Rules, Segment, Source, Trouble};
@@ -76,9 +76,10 @@ impl FileStore {
         read().map_err(|e| self.io("read", log::ACTIVE, &e))
     }
 
-    fn rules(slots: Slots, now: &Now, covered: u64) -> Rules {
+    /// A failed sync is a small power loss: pages may be missing that nobody was told yes about.
+    pub(super) fn rules(slots: Slots, now: &Now, covered: u64) -> Rules {
         Rules {
-            power_loss: slots.boot != boot_mark(&now.boot),
+            power_loss: slots.boot != boot_mark(&now.boot) || slots.suspect != 0,
             durable: slots.synced.max(covered),
         }
     }
@@ -312,6 +313,8 @@ impl FileStore {
         } else if picture.torn > 0 {
             notices.push(self.set_aside(&*log, &picture.end)?);
         }
+        // Whoever made the names may have been killed before they were durable.
+        self.sync_names()?;
         let (folded, header) = self.fold(journal.as_ref(), &picture, rules)?;
         let mut marks = journal.as_ref().map_or_else(ViewMarks::default, Journal::marks);
         let position = picture.end;
@@ -579,23 +582,34 @@ impl FileStore {
             other => return other,
         }
         let (memory, last, lost) = self.survivors(&now)?;
-        let backup = format!("backup-{}", now.wall.to_string().replace([':', '.'], "-"));
-        self.disk
-            .make_dir(&backup)
-            .map_err(|e| self.io("create", &backup, &e))?;
+        // Tokens up to there were given out, even if nothing else is known of them.
+        let last = last.max(slots.synced);
+        let backup = self.fresh_backup(&now)?;
         let bytes = self.restatement(&memory, last, lost, &backup, &now, actor)?;
-        for dir in ["events", "state"] {
-            for name in self.disk.list(dir).map_err(|e| self.io("list", dir, &e))? {
-                let from = format!("{dir}/{name}");
-                self.disk
-                    .rename(&from, &format!("{backup}/{name}"))
-                    .map_err(|e| self.io("move", &from, &e))?;
+        // Whatever happens in between: either the damaged log is still there to be salvaged again, or everything of
+        // it is in the backup and the new one only waits for its name.
+        let attempt = || -> io::Result<()> {
+            self.write_next(&bytes)?;
+            let away = |path: String, name: &str| self.disk.rename(&path, &format!("{backup}/{name}"));
+            for dir in ["state", "events"] {
+                for name in self.disk.list(dir)? {
+                    let path = format!("{dir}/{name}");
+                    if path != log::ACTIVE && path != log::NEXT {
+                        away(path, &name)?;
+                    }
+                }
+                self.disk.sync_dir(dir)?;
             }
-        }
-        self.place_segment(&bytes, None)
-            .map_err(|e| self.io("write", log::ACTIVE, &e))?;
-        self.disk.sync_dir("").map_err(|e| self.io("sync", "", &e))?;
-        Slots::write(guard.file(), 64, 0).map_err(|e| self.io("write", "locks/control.lock", &e))?;
+            if self.disk.meta(log::ACTIVE)?.is_some() {
+                away(log::ACTIVE.to_owned(), "control.jsonl")?;
+            }
+            self.disk.sync_dir(&backup)?;
+            self.disk.sync_dir("events")?;
+            self.disk.rename(log::NEXT, log::ACTIVE)
+        };
+        attempt().map_err(|e| self.io("set aside", "events", &e))?;
+        self.sync_names()?;
+        Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", "locks/control.lock", &e))?;
         self.repair(&now, self.slots()?, "")?;
         let count = |prefix: &str| {
             memory
@@ -608,6 +622,23 @@ impl FileStore {
             leases: count("L/"),
             issues: count("i/"),
         })
+    }
+
+    /// A directory for the old files that has never been used before.
+    fn fresh_backup(&self, now: &Now) -> Outcome<String> {
+        let name = format!("backup-{}", now.wall.to_string().replace([':', '.'], "-"));
+        let attempt = || -> io::Result<String> {
+            let mut path = name.clone();
+            let mut n = 1;
+            while self.disk.meta(&path)?.is_some() {
+                n += 1;
+                path = format!("{name}-{n}");
+            }
+            self.disk.make_dir(&path)?;
+            self.disk.sync_dir("")?;
+            Ok(path)
+        };
+        attempt().map_err(|e| self.io("create", &name, &e))
     }
 
     /// The state that every readable line adds up to, the highest sequence seen, and how many lines are lost. Where the
@@ -629,10 +660,18 @@ impl FileStore {
         let mut paths: Vec<String> = self.sealed()?.into_iter().map(|segment| segment.path).collect();
         paths.extend([log::ACTIVE.to_owned(), log::NEXT.to_owned()]);
         for path in paths {
-            let Ok(file) = self.disk.open(&path, How::Read) else {
+            let file = open_if_there(&*self.disk, &path).map_err(|e| self.io("open", &path, &e))?;
+            let Some(file) = file else {
                 continue;
             };
             let bytes = self.read_active(&*file)?;
+            // A segment in the making counts when it is whole: an earlier recovery that was interrupted says all
+            // there is to say, half of one says less than the files it was made from.
+            if path == log::NEXT
+                && !log::has_transaction(&bytes, &path).map_err(|e| self.io("read", &path, &e))?
+            {
+                continue;
+            }
             for text in bytes.split(|b| *b == b'\n').filter(|text| !text.is_empty()) {
                 match decode_line(text) {
                     Ok(line) if line.stamped.sequence > last => {
@@ -655,7 +694,7 @@ impl FileStore {
         if state::anchor(&before)
             .ok()
             .flatten()
-            .is_some_and(|anchor| anchor.boot_id != now.boot)
+            .is_none_or(|anchor| anchor.boot_id != now.boot)
         {
             state::reanchor(&mut overlay, &now.boot, now.ticks, now.wall)
                 .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
