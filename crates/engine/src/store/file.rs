@@ -12,7 +12,8 @@
 //!
 //! A failed sync may have thrown dirty pages away while later syncs succeed. So the segment is marked suspect (in the
 //! lock file), nobody says yes on top of it, and the next writer copies every line that is not surely on disk into a new
-//! segment first.
+//! segment first. And should the process that saw the failure die before it could say so: step 4 writes the lines that
+//! nobody has vouched for once more, together with the new ones, so that their pages are dirty again.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -593,6 +594,7 @@ impl FileStore {
     /// Begins a new segment because the active one has grown large.
     fn seal(&self, loaded: &Loaded, now: &Now, slots: Slots, actor: &Actor) -> Outcome<()> {
         let attempt = || -> io::Result<()> {
+            Self::write_unsynced(loaded, slots)?;
             loaded.log.sync()?;
             // Sealed segments are the ground that the views are checked against.
             if let Some(claims) = open_if_there(&*self.disk, views::CLAIMS)? {
@@ -648,6 +650,29 @@ impl FileStore {
         self.repair(now, slots, "").map(|_| ())
     }
 
+    /// The lines at the end of the log that nobody has vouched for yet, from the journal's copy, and where they begin.
+    fn unsynced(loaded: &Loaded, slots: Slots) -> (u64, Vec<u8>) {
+        let mut found: Option<(u64, Vec<u8>)> = None;
+        if let Some(journal) = &loaded.folded.journal {
+            for (at, lines) in journal.lines_after(loaded.position.segment, slots.synced) {
+                let (_, bytes) = found.get_or_insert_with(|| (at, Vec::new()));
+                bytes.extend_from_slice(lines);
+            }
+        }
+        let tail_at = loaded.position.offset - loaded.tail_bytes.len() as u64;
+        let (at, mut bytes) = found
+            .filter(|(at, bytes)| at + bytes.len() as u64 == tail_at)
+            .unwrap_or((tail_at, Vec::new()));
+        bytes.extend_from_slice(&loaded.tail_bytes);
+        (at, bytes)
+    }
+
+    /// Makes the pages of lines dirty again that nobody has vouched for.
+    fn write_unsynced(loaded: &Loaded, slots: Slots) -> io::Result<()> {
+        let (at, bytes) = Self::unsynced(loaded, slots);
+        write_all_at(&*loaded.log, &bytes, at)
+    }
+
     /// Appends a transaction to the log and brings everything else up to date. The caller syncs.
     fn commit(
         &self,
@@ -663,7 +688,9 @@ impl FileStore {
         for line in lines {
             sum = encode_line(&mut bytes, line, slots.synced, sum);
         }
-        if let Err(e) = write_all_at(&*loaded.log, &bytes, before.offset) {
+        let (at, mut all) = Self::unsynced(loaded, slots);
+        all.extend_from_slice(&bytes);
+        if let Err(e) = write_all_at(&*loaded.log, &all, at) {
             // What got there is taken back; should that fail too, the next writer finds a torn end.
             let _ = loaded.log.set_len(before.offset);
             let mut refusal = self.io("write", log::ACTIVE, &e);
@@ -844,6 +871,7 @@ impl FileStore {
         let repeated = earlier.is_some();
         let own_in =
             |table: &dyn Table| state::leases_of(table, &ask.actor.agent_id).map_err(|e| snag(e.into()));
+        let mut wrote = false;
         let (reply, own) = if let Some(events) = earlier {
             (ask.command.reply(&events), own_in(&loaded.folded)?)
         } else {
@@ -862,12 +890,16 @@ impl FileStore {
                     let (lines, changes) = draft.finish(Some(&request)).map_err(|e| snag(e.into()))?;
                     (ask.prepare)(&events).map_err(|e| self.io("write", "issues", &e))?;
                     self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
+                    wrote = true;
                     (ask.command.reply(&events), own)
                 }
             }
         };
         // A yes rests on every line before it, so these must be durable even when nothing was written now.
         if loaded.position.sequence > slots.synced {
+            if !wrote {
+                Self::write_unsynced(&loaded, slots).map_err(|e| self.io("write", log::ACTIVE, &e))?;
+            }
             self.make_durable(&mut *guard, &loaded)?;
         }
         drop(guard);

@@ -231,13 +231,29 @@ impl Journal {
 
     /// The log's bytes as the journal remembers them: where they begin in the segment, and what they are.
     pub fn lines_in(&self, segment: u64) -> impl Iterator<Item = (u64, &[u8])> {
-        self.batches
+        Self::lines_of(&self.bytes, &self.batches, segment)
+    }
+
+    fn lines_of<'a>(
+        bytes: &'a [u8],
+        batches: &'a [(Batch, usize, usize)],
+        segment: u64,
+    ) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let here = batches
             .iter()
-            .filter(move |(b, ..)| b.position.segment == segment)
-            .map(|(batch, ..)| {
-                let lines = &self.bytes[batch.lines.0..batch.lines.1];
-                (batch.position.offset.saturating_sub(lines.len() as u64), lines)
-            })
+            .filter(move |(b, ..)| b.position.segment == segment);
+        here.map(|(batch, ..)| {
+            let lines = &bytes[batch.lines.0..batch.lines.1];
+            (batch.position.offset.saturating_sub(lines.len() as u64), lines)
+        })
+    }
+
+    /// The same for transactions that end after log sequence `after`.
+    pub fn lines_after(&self, segment: u64, after: u64) -> impl Iterator<Item = (u64, &[u8])> {
+        let known = self
+            .batches
+            .partition_point(|(b, ..)| b.position.sequence <= after);
+        Self::lines_of(&self.bytes, &self.batches[known..], segment)
     }
 
     /// The sequence before the last batch: what a run may cover if the journal is to keep a copy of the log's end.

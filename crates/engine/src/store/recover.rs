@@ -359,7 +359,11 @@ impl FileStore {
                     folded::replace_journal(&*self.disk, &header, &batch)
                 }
                 None => {
-                    // Runs cover only what is durable.
+                    // Runs cover only what is durable. A sync that failed before, unknown to us, may have left pages
+                    // that look clean and are not on disk.
+                    if position.sequence > slots.synced {
+                        write_all_at(&*log, &picture.bytes[..position.offset as usize], 0)?;
+                    }
                     log.sync()?;
                     folded::write_whole(&*self.disk, &folded, &position, &marks)
                 }
