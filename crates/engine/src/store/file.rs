@@ -626,12 +626,19 @@ impl FileStore {
             sum: prev,
         });
         let mut kept = Vec::new();
+        // What runs cover had been synced, whether or not that was noted.
+        let covered = loaded
+            .folded
+            .journal
+            .as_ref()
+            .map_or(0, |j| j.header.covers.sequence);
+        let sure = slots.synced.max(covered);
         let rules = Rules {
             power_loss: false,
             durable: 0,
         };
         log::read_segment(&source, log::ACTIVE, start, None, rules, &mut |line, text, _| {
-            if line.stamped.sequence > slots.synced {
+            if line.stamped.sequence > sure {
                 kept.extend_from_slice(text);
                 kept.push(b'\n');
             }
@@ -639,7 +646,7 @@ impl FileStore {
         })
         .map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
         let line = segment_line(SegmentReason::Suspect, position.sequence + 1, now, actor);
-        encode_line(&mut kept, &line, slots.synced, position.sum);
+        encode_line(&mut kept, &line, sure, position.sum);
         self.place_segment(&kept, Some(position.segment))
             .map_err(|e| self.io("write", log::NEXT, &e))?;
         self.rejournal(now, slots)

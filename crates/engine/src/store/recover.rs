@@ -170,7 +170,13 @@ impl FileStore {
         let mut at: Option<Position> = None;
         for (n, segment) in segments.iter().enumerate() {
             let until = segments.get(n + 1).map(|next| next.first);
-            if from.is_some_and(|from| segment.first < from.segment) {
+            let before = |from: Position| {
+                // A segment that was left because of a failed sync counts only up to where the next one begins: what
+                // was known of its end is continued there.
+                segment.first < from.segment
+                    || (segment.first == from.segment && until.is_some_and(|until| until <= from.sequence))
+            };
+            if from.is_some_and(before) {
                 continue;
             }
             let file;
@@ -231,6 +237,21 @@ impl FileStore {
                         reason: SegmentReason::Created | SegmentReason::Recovered
                     }
                 );
+                if let Some(from) = from
+                    && line.stamped.sequence <= from.sequence
+                {
+                    return if line.stamped.sequence < from.sequence || line.sum == from.sum {
+                        Ok(())
+                    } else {
+                        Err(Trouble::Damage(Damage {
+                            path: segment.path.clone(),
+                            line: 0,
+                            offset: end,
+                            sequence: from.sequence,
+                            why: "it is not the line that was there before".into(),
+                        }))
+                    };
+                }
                 if std::mem::take(&mut opening) && !begins {
                     return Err(Trouble::Damage(Damage {
                         path: segment.path.clone(),
