@@ -140,6 +140,21 @@ impl From<Box<Refusal>> for Snag {
     }
 }
 
+impl From<Unreadable> for Snag {
+    fn from(trouble: Unreadable) -> Self {
+        Self::Repair(trouble.to_string())
+    }
+}
+
+impl From<Stop> for Snag {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Refused(refusal) => Self::Refused(refusal),
+            Stop::Unreadable(trouble) => trouble.into(),
+        }
+    }
+}
+
 /// The operating system said no: to whom, about what, and what to do.
 pub fn io_refusal(what: &str, path: &std::path::Path, e: &io::Error) -> Box<Refusal> {
     let refusal = Refusal::new(Code::Io, format!("cannot {what} {}: {e}", path.display()));
@@ -521,7 +536,7 @@ impl FileStore {
     }
 
     /// Loads for writing, with whatever repair that takes.
-    fn load_for_write(&self, guard: &dyn LockGuard, actor: &Actor) -> Outcome<(Loaded, Now, Slots)> {
+    fn load_for_write(&self, guard: &dyn LockGuard, actor: &Actor) -> Result<(Loaded, Now, Slots), Snag> {
         let now = self.now()?;
         let read_slots = || Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e));
         let mut slots = read_slots()?;
@@ -534,7 +549,7 @@ impl FileStore {
         };
         let mut loaded = match first_look {
             Ok(loaded) => loaded,
-            Err(Snag::Refused(refusal)) => return Err(refusal),
+            Err(Snag::Refused(refusal)) => return Err(refusal.into()),
             Err(Snag::Repair(why)) => {
                 notices.extend(self.repair(&now, slots, &why)?);
                 // Repaired and verified: from here on this boot's rules hold.
@@ -557,16 +572,14 @@ impl FileStore {
             self.seal(&loaded, &now, slots, actor)?;
             loaded = self.load_again(&now, slots)?;
         }
-        let anchor = state::anchor(&loaded.folded).map_err(|e| self.unreadable(&e))?;
+        let anchor = state::anchor(&loaded.folded)?;
         if anchor.is_none_or(|anchor| anchor.boot_id != now.boot) {
             let mut draft = Draft::new(&loaded.folded, loaded.position.sequence, now.wall, actor.clone());
-            draft
-                .emit(Event::Boot {
-                    boot: now.boot.clone(),
-                    ticks: now.ticks,
-                })
-                .map_err(|e| self.unreadable(&e))?;
-            let (lines, changes) = draft.finish(None).map_err(|e| self.unreadable(&e))?;
+            draft.emit(Event::Boot {
+                boot: now.boot.clone(),
+                ticks: now.ticks,
+            })?;
+            let (lines, changes) = draft.finish(None)?;
             self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
             notices.append(&mut loaded.notices);
             loaded = self.load_again(&now, slots)?;
@@ -585,10 +598,6 @@ impl FileStore {
                     format!("the state could not be mended: {why}"),
                 )),
             })
-    }
-
-    fn unreadable(&self, e: &Unreadable) -> Box<Refusal> {
-        Box::new(Refusal::new(Code::Io, format!("the state cannot be read: {e}")).help("jit doctor"))
     }
 
     /// Begins a new segment because the active one has grown large.
@@ -728,7 +737,7 @@ impl FileStore {
             loaded
                 .notices
                 .push("claims.jsonl was not as it was left; it was mended from the log".into());
-            self.mend_claims(&mut loaded.marks, loaded.position.sequence)?;
+            self.mend_claims(&mut loaded.marks, loaded.position.sequence, false)?;
         }
         let found = views::update_index(
             disk,
@@ -749,19 +758,17 @@ impl FileStore {
         Ok(())
     }
 
-    /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`.
-    pub(super) fn mend_claims(&self, marks: &mut ViewMarks, upto: u64) -> io::Result<()> {
-        // Only sealed segments are ground to stand on: from the active one on, every record is made again.
-        let source = open_if_there(&*self.disk, log::ACTIVE)?;
-        let first = source
-            .as_deref()
-            .map(|file| log::first_of(&file))
-            .transpose()?
-            .flatten();
-        let ground = first.map_or(0, |(first, _)| first - 1);
+    /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`. Its part about sealed segments was synced
+    /// when they were sealed: it may be trusted after a power loss, but not when somebody else changed the file.
+    pub(super) fn mend_claims(&self, marks: &mut ViewMarks, upto: u64, trust_sealed: bool) -> io::Result<()> {
+        let refused = |refusal: Box<Refusal>| io::Error::other(refusal.message);
+        let source = self.open_log(How::Read).map_err(refused)?;
+        let active = log::first_of(&&*source)?.map_or(1, |(first, _)| first);
+        let sealed = log::sealed(&*self.disk)?;
+        let oldest = sealed.first().map_or(active, |segment| segment.first.min(active));
+        let ground = if trust_sealed { active } else { oldest } - 1;
         let (len, last) = views::trusted_claims(&*self.disk, ground.min(upto))?;
         let mut records = Vec::new();
-        let refused = |refusal: Box<Refusal>| io::Error::other(refusal.message);
         self.events_between(last, upto, &mut |line| {
             records.extend(jit_core::wire::claims_record(&line).unwrap_or_default());
             ControlFlow::Continue(())
@@ -829,19 +836,19 @@ impl FileStore {
     }
 
     /// The events that answered a request before, if any did.
-    fn answer_of(&self, loaded: &Loaded, request: &Request) -> Outcome<Option<Vec<Event>>> {
+    fn answer_of(&self, loaded: &Loaded, request: &Request) -> Result<Option<Vec<Event>>, Snag> {
         let range = if request.id.is_made_up() {
             // These are not kept in the state, only in the log.
             Some((0, loaded.position.sequence, None))
         } else {
-            let answered = state::answered(&loaded.folded, &request.id).map_err(|e| self.unreadable(&e))?;
+            let answered = state::answered(&loaded.folded, &request.id)?;
             answered.map(|a| (a.first - 1, a.last, Some(a.digest)))
         };
         let Some((after, upto, digest)) = range else {
             return Ok(None);
         };
         if digest.is_some_and(|digest| digest != request.digest) {
-            return Err(request_reused(&request.id));
+            return Err(request_reused(&request.id).into());
         }
         let mut events = Vec::new();
         let mut reused = false;
@@ -853,7 +860,7 @@ impl FileStore {
             ControlFlow::Continue(())
         })?;
         if reused {
-            return Err(request_reused(&request.id));
+            return Err(request_reused(&request.id).into());
         }
         Ok(if events.is_empty() { None } else { Some(events) })
     }
@@ -871,13 +878,8 @@ impl FileStore {
         } else {
             None
         };
-        let snag = |stop: Stop| match stop {
-            Stop::Refused(refusal) => Snag::Refused(refusal),
-            Stop::Unreadable(trouble) => Snag::Repair(trouble.to_string()),
-        };
         let repeated = earlier.is_some();
-        let own_in =
-            |table: &dyn Table| state::leases_of(table, &ask.actor.agent_id).map_err(|e| snag(e.into()));
+        let own_in = |table: &dyn Table| state::leases_of(table, &ask.actor.agent_id);
         let mut wrote = false;
         let (reply, own) = if let Some(events) = earlier {
             (ask.command.reply(&events), own_in(&loaded.folded)?)
@@ -888,13 +890,13 @@ impl FileStore {
                 now.wall,
                 ask.actor.clone(),
             );
-            match decide(&mut draft, ask.command, &ask.context(&now)).map_err(snag)? {
+            match decide(&mut draft, ask.command, &ask.context(&now))? {
                 Answer::Already(reply) => (Some(reply), own_in(&loaded.folded)?),
                 Answer::Done => {
                     let events = draft.events().to_vec();
                     // Everything that may have to be tried again comes before the append.
                     let own = own_in(draft.state())?;
-                    let (lines, changes) = draft.finish(Some(&request)).map_err(|e| snag(e.into()))?;
+                    let (lines, changes) = draft.finish(Some(&request))?;
                     (ask.prepare)(&events).map_err(|e| self.io("write", "issues", &e))?;
                     self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
                     wrote = true;

@@ -39,9 +39,10 @@ pub struct Position {
 /// What the views for outside readers looked like when they were last written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ViewMarks {
-    /// Length of `claims.jsonl`.
+    /// Length of `claims.jsonl`, and when it was last changed.
     pub claims_len: u64,
-    /// Sequence that `claims.index.json` shows.
+    pub claims_changed: i64,
+    /// Sequence up to which `claims.index.json` says all there is to say.
     pub index_sequence: u64,
     pub index_len: u64,
     pub index_sum: u64,
@@ -123,6 +124,7 @@ pub fn encode_batch(
         body.extend_from_slice(&number.to_le_bytes());
     }
     body.extend_from_slice(&marks.index_changed.to_le_bytes());
+    body.extend_from_slice(&marks.claims_changed.to_le_bytes());
     let lines_len = u32::try_from(lines.len()).map_err(|_| io::Error::other("a transaction is too large"))?;
     body.extend_from_slice(&lines_len.to_le_bytes());
     body.extend_from_slice(lines);
@@ -302,6 +304,7 @@ fn decode_batch(
         index_sum: body.u64()?,
         index_inode: body.u64()?,
         index_changed: i64::from_le_bytes(body.take(8)?.try_into().ok()?),
+        claims_changed: i64::from_le_bytes(body.take(8)?.try_into().ok()?),
     };
     let lines_len = body.u32()? as usize;
     let lines_at = body_at + len - body.0.len();

@@ -52,7 +52,7 @@ pub struct Report {
 pub struct Problem {
     pub check: &'static str,
     pub message: String,
-    /// Mended by the next command that writes, without help.
+    /// Nothing is lost by it: whoever comes across it mends it.
     pub heals: bool,
     pub help: String,
 }
@@ -342,7 +342,7 @@ impl FileStore {
         let views = || -> io::Result<Vec<String>> {
             let mut found = Vec::new();
             let was = marks;
-            self.mend_claims(&mut marks, position.sequence)?;
+            self.mend_claims(&mut marks, position.sequence, true)?;
             if was.claims_len != 0 && was.claims_len > marks.claims_len {
                 found.push("claims.jsonl was ahead of the log; it was cut back".to_owned());
             }
@@ -473,6 +473,7 @@ impl FileStore {
                 "jit recover".into()
             },
         };
+        let (mut claims_upto, mut claims_fine) = (0, true);
         let whole = self.picture(&*log, None, rules).and_then(|picture| {
             if picture.torn > 0 {
                 report.problems.push(problem(
@@ -483,9 +484,19 @@ impl FileStore {
             }
             let mut memory = Memory::default();
             let mut waiting = Vec::new();
-            report.segments = self.segments(picture.first)?.len() as u64;
+            let segments = self.segments(picture.first)?;
+            report.segments = segments.len() as u64;
+            let oldest = segments.first().map_or(picture.first, |segment| segment.first);
+            claims_upto = views::trusted_claims(&*self.disk, oldest - 1).map_or(0, |(len, _)| len);
+            let mut records = Vec::new();
             self.replay(None, &picture, rules, &mut |line| {
                 report.lines += 1;
+                records.extend(wire::claims_record(&line.stamped).unwrap_or_default());
+                if records.len() > 1 << 18 || line.stamped.sequence == picture.end.sequence {
+                    claims_fine &= views::claims_say(&*self.disk, claims_upto, &records).unwrap_or(false);
+                    claims_upto += records.len() as u64;
+                    records.clear();
+                }
                 waiting.push(line.stamped);
                 if waiting.len() >= FOLD_EVERY {
                     absorb(&mut memory, &mut waiting)
@@ -502,7 +513,11 @@ impl FileStore {
                 let heals = self
                     .picture(&*log, journal.as_ref(), rules)
                     .is_ok_and(|picture| picture.patched);
-                report.problems.push(problem("log", refusal.message, heals));
+                report.problems.push(Problem {
+                    // Everyday commands do not read that far back.
+                    help: "jit recover".into(),
+                    ..problem("log", refusal.message, heals)
+                });
                 return Ok(report);
             }
             Err(refusal) => return Err(refusal),
@@ -511,22 +526,35 @@ impl FileStore {
         let leases = state::leases(&memory).map_err(unreadable)?;
         report.leases = leases.len() as u64;
         report.issues = state::issues(&memory).map_err(unreadable)?.len() as u64;
-        self.check_state(&memory, journal, &mut report);
+        self.check_state(&memory, journal, picture.end.sequence, &mut report);
         let marks = folded::read_journal(&*self.disk)
             .ok()
             .flatten()
             .map_or_else(ViewMarks::default, |j| j.marks());
-        self.check_views(&memory, &picture.end, &marks, &mut report);
+        self.check_views(&memory, &marks, &mut report);
+        let len = self
+            .disk
+            .meta(views::CLAIMS)
+            .ok()
+            .flatten()
+            .map_or(0, |meta| meta.len);
+        if !claims_fine || len != claims_upto {
+            report.problems.push(problem(
+                "claims",
+                "claims.jsonl is missing, torn or was changed by somebody else".into(),
+                true,
+            ));
+        }
         Ok(report)
     }
 
-    fn check_state(&self, memory: &Memory, journal: Option<Journal>, report: &mut Report) {
+    fn check_state(&self, memory: &Memory, journal: Option<Journal>, end: u64, report: &mut Report) {
         let mut problem = |message: String| {
             report.problems.push(Problem {
                 check: "state",
                 message,
                 heals: true,
-                help: "any jit command that writes mends it".into(),
+                help: "jit recover".into(),
             });
         };
         let Some(journal) = journal else {
@@ -547,14 +575,14 @@ impl FileStore {
                     records.into_iter().filter(|(k, _)| same(k)).collect();
                 let expected = memory.0.iter().filter(|(k, _)| same(k));
                 let differs = !expected.eq(on_disk.iter());
-                if differs && position.sequence >= report.lines {
+                if differs && position.sequence >= end {
                     problem("the folded state does not say what the log says".into());
                 }
             }
         }
     }
 
-    fn check_views(&self, memory: &Memory, end: &Position, marks: &ViewMarks, report: &mut Report) {
+    fn check_views(&self, memory: &Memory, marks: &ViewMarks, report: &mut Report) {
         let mut problem = |check, message: &str| {
             report.problems.push(Problem {
                 check,
@@ -573,15 +601,6 @@ impl FileStore {
             _ => problem(
                 "index",
                 "claims.index.json is missing or was changed by somebody else",
-            ),
-        }
-        match views::trusted_claims(&*self.disk, end.sequence) {
-            Ok((len, _))
-                if len == marks.claims_len
-                    && views::claims_untouched(&*self.disk, marks).unwrap_or(false) => {}
-            _ => problem(
-                "claims",
-                "claims.jsonl is missing, torn or was changed by somebody else",
             ),
         }
     }
