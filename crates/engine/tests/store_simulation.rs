@@ -207,8 +207,17 @@ impl World {
     fn restart(&mut self, rng: &mut Rng) {
         self.boots += 1;
         if rng.bool(0.5) {
-            // Everything that was acknowledged is durable, and nothing else has been left undone here.
+            // What was acknowledged is durable. What a command wrote on its way to a refusal may be lost: that a
+            // segment was begun, or that the machine had been started anew, which the next one will say again.
+            let before = events(&self.store());
             self.disk = self.disk.crash(rng);
+            let lines = events(&self.store());
+            for lost in &before[lines.len().min(before.len())..] {
+                let own = matches!(lost.event, Event::Boot { .. } | Event::SegmentStarted { .. });
+                assert!(own, "acknowledged and lost: {lost:?}");
+                self.seen.pop();
+                self.model.lines -= 1;
+            }
         }
         self.clock
             .reboot(&format!("boot-{}-of-this", self.boots), rng.range(0, 20_000));

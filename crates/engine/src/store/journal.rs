@@ -188,8 +188,8 @@ impl Journal {
             .map_or(0, |(_, start, _)| self.end - *start as u64)
     }
 
-    fn key(&self, change: &Change) -> &str {
-        std::str::from_utf8(&self.bytes[change.key.0..change.key.1]).unwrap_or("")
+    fn key(&self, change: &Change) -> &[u8] {
+        &self.bytes[change.key.0..change.key.1]
     }
 
     /// `None`: not in the journal. `Some(None)`: removed.
@@ -213,9 +213,9 @@ impl Journal {
         let mut found = Changes::new();
         for change in &self.changes[..count] {
             let key = self.key(change);
-            if key.starts_with(prefix) {
+            if key.starts_with(prefix.as_bytes()) {
                 let value = change.value.map(|(from, to)| self.bytes[from..to].to_vec());
-                found.insert(key.to_owned(), value);
+                found.insert(String::from_utf8_lossy(key).into_owned(), value);
             }
         }
         found
@@ -313,7 +313,7 @@ fn decode_batch(
     let known = changes.len();
     while !body.0.is_empty() {
         let at = body_at + len - body.0.len();
-        let Some((key, value)) = body.record() else {
+        let Some((key, value)) = body.raw_record() else {
             changes.truncate(known);
             return None;
         };

@@ -7,8 +7,8 @@
 //! # Format of the index
 //!
 //! One JSON object in several lines: a first line that ends in `"active":[`, one line for each lease, a last line `]}`.
-//! That makes a change of one lease a matter of copying bytes. Beyond [`EXACT_UPTO`] leases it is written only every
-//! [`LAG`] sequences, and is then at most so much behind.
+//! That makes a change of one lease a matter of copying bytes. Beyond [`EXACT_UPTO`] leases it is written only now and
+//! then, and is at most [`LAG`] sequences or a fifth of its length behind.
 
 use std::io;
 
@@ -29,7 +29,7 @@ const INDEX_NEW: &str = "claims.index.json.new";
 
 /// Up to so many leases the index is always current.
 pub const EXACT_UPTO: u64 = 500;
-/// Beyond that it may be this many sequences behind.
+/// Beyond that it may be this many sequences behind, or a fifth of the number of leases: writing it costs as much.
 pub const LAG: u64 = 100;
 
 /// What was found to be wrong with a view.
@@ -164,7 +164,7 @@ pub fn update_index(
     } else {
         Found::Repaired("claims.index.json was missing or not as it was left; it was made anew from the log")
     };
-    if untouched && active > EXACT_UPTO && position.sequence - marks.index_sequence < LAG {
+    if untouched && active > EXACT_UPTO && position.sequence - marks.index_sequence < LAG.max(active / 5) {
         return Ok(found);
     }
     let touched = lines
@@ -274,7 +274,7 @@ fn write_index(
     bytes.extend_from_slice(b"\n]}\n");
     let file = disk.open(INDEX_NEW, How::Fresh)?;
     write_all_at(&*file, &bytes, 0)?;
-    disk.rename(INDEX_NEW, INDEX)?;
+    disk.replace(INDEX_NEW, INDEX)?;
     let meta = file.meta()?;
     marks.index_sequence = position.sequence;
     marks.index_len = bytes.len() as u64;
