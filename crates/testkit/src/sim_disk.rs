@@ -526,7 +526,11 @@ fn parent(path: &str) -> &str {
 }
 
 fn clean(path: &str) -> &str {
-    path.strip_prefix("./").unwrap_or(path).trim_end_matches('/')
+    match path.strip_prefix("./").unwrap_or(path).trim_end_matches('/') {
+        // The port's name for the control directory itself.
+        "" => ROOT,
+        path => path,
+    }
 }
 
 #[derive(Debug, Default)]
