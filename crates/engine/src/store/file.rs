@@ -78,7 +78,7 @@ const ANY_SEGMENT: u64 = u64::MAX;
 
 impl Slots {
     pub fn read(file: &dyn DiskFile) -> io::Result<Self> {
-        let bytes = read_range(file, 0, 192)?;
+        let bytes = read_range(file, 0, BOOT_AT as usize + SLOT_LEN)?;
         let slot = |at: u64| -> Option<u64> {
             let text = bytes.get(at as usize..at as usize + 37)?;
             let (number, sum) = std::str::from_utf8(text).ok()?.split_once(' ')?;

@@ -212,7 +212,7 @@ impl Run {
     pub fn open(disk: &dyn Disk, path: &str, len: u64) -> io::Result<Self> {
         let file = disk.open(path, How::Read)?;
         let tail_at = len.saturating_sub(TAIL as u64);
-        let tail = read_range(&*file, tail_at, TAIL + 1)?;
+        let tail = read_range(&*file, tail_at, (len - tail_at) as usize)?;
         if tail_at + tail.len() as u64 != len || tail.len() < FOOTER {
             return Err(corrupt("its length is wrong"));
         }

@@ -295,7 +295,8 @@ fn usage(e: &clap::Error) -> Box<Refusal> {
     Box::new(refusal)
 }
 
-fn tree() -> Command {
+/// The tree of commands, with only those that `wanted` names: all of it takes longer to build than a claim takes.
+fn tree(wanted: &dyn Fn(&str) -> bool) -> Command {
     let root = Command::new("jit")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Many agents, one repository: work is never lost and never given to two")
@@ -309,7 +310,11 @@ fn tree() -> Command {
                 .help("With --help: show every command"),
         );
     let mut root = Everywhere::augment_args(root);
-    for entry in TABLE {
+    let name_of = |entry: &Entry| match entry {
+        Entry::Verb(verb) => verb.name,
+        Entry::Noun(name, ..) => name,
+    };
+    for entry in TABLE.iter().filter(|entry| wanted(name_of(entry))) {
         root = root.subcommand(match entry {
             Entry::Verb(verb) => verb_command(verb),
             Entry::Noun(name, about, shown, verbs) => {
@@ -319,7 +324,7 @@ fn tree() -> Command {
                     .subcommand_required(true)
                     .arg_required_else_help(true)
                     .disable_help_subcommand(true);
-                for verb in *verbs {
+                for verb in verbs.iter().filter(|verb| wanted(verb.name)) {
                     noun = noun.subcommand(verb_command(verb));
                 }
                 noun
@@ -375,7 +380,10 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         return finish(render::print(concat!("jit ", env!("CARGO_PKG_VERSION"), "\n")), 0);
     }
     let says = |flag: &str| args.iter().skip(1).take_while(|a| *a != "--").any(|a| a == flag);
-    let matches = match tree().try_get_matches_from(&args) {
+    // Only commands that were typed can be meant. Whatever is wrong, or help, is said by the whole tree, which knows
+    // what else there is.
+    let typed = tree(&|name| args.iter().any(|arg| arg == name)).try_get_matches_from(&args);
+    let matches = match typed.or_else(|_| tree(&|_| true).try_get_matches_from(&args)) {
         Ok(matches) => matches,
         Err(e) => match e.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
