@@ -8,6 +8,7 @@ pub mod event;
 pub mod ids;
 pub mod issue;
 pub mod lease;
+pub mod merge;
 pub mod policy;
 pub mod refusal;
 pub mod state;

@@ -501,7 +501,7 @@ impl App {
             gates: create.gates.clone(),
         });
         let tag = format!("{:016x}", random()?);
-        let mut written: Option<(IssueId, Vec<(&'static str, Vec<u8>)>)> = None;
+        let mut written: Option<(IssueId, issues::Files)> = None;
         let by = self.actor.agent_id.clone();
         let outcome = self.transact(&command, &mut |events| {
             for event in events {

@@ -5,11 +5,13 @@
 pub mod agent;
 pub mod app;
 pub mod config;
+pub mod doctor;
 pub mod duration;
 pub mod git;
 pub mod heartbeat;
 pub mod issues;
 pub mod os;
 pub mod request;
+pub mod setup;
 pub mod store;
 pub mod worktree;

@@ -13,3 +13,4 @@ pub mod store_contract;
 pub use manual_clock::ManualClock;
 pub use rng::Rng;
 pub use sim_disk::SimDisk;
+pub mod world;

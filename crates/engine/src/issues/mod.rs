@@ -53,12 +53,14 @@ struct SetLine<'a> {
 }
 
 /// The files of one issue: name and content.
+pub type Files = Vec<(&'static str, Vec<u8>)>;
+
 pub fn files(
     issue: &Issue,
     description: Option<&str>,
     by: &AgentId,
     entropy: &mut dyn FnMut() -> io::Result<u128>,
-) -> io::Result<Vec<(&'static str, Vec<u8>)>> {
+) -> io::Result<Files> {
     let mut main = serde_json::to_vec_pretty(&IssueFile {
         schema_version: 1,
         id: &issue.id,

@@ -47,6 +47,37 @@ impl ProcessRef {
 }
 
 /// When the process with this pid started; `None` if there is no such process or it is a zombie.
+/// Waits until the process ends, at most `longest`. Says whether it has ended.
+#[cfg(target_os = "linux")]
+pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    let Some(handle) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+        return Ok(!process.is_alive()?);
+    };
+    // The handle could belong to a later process with the same number.
+    if !process.is_alive()? {
+        return Ok(true);
+    }
+    let time = rustix::time::Timespec {
+        tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: longest.subsec_nanos().into(),
+    };
+    match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&time)) {
+        Ok(ended) => Ok(ended > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Waits until the process ends, at most `longest`. Says whether it has ended. Not run here.
+#[cfg(not(target_os = "linux"))]
+pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Result<bool> {
+    std::thread::sleep(longest.min(std::time::Duration::from_secs(1)));
+    Ok(!process.is_alive()?)
+}
+
 pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
     Ok(stat(pid)?
         .filter(|stat| !matches!(stat.state, b'Z' | b'X' | b'x'))

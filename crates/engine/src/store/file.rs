@@ -308,7 +308,9 @@ impl FileStore {
         self.place_segment(&bytes, None)
             .map_err(|e| self.io("create", log::ACTIVE, &e))?;
         self.disk.sync_dir("").map_err(|e| self.io("sync", "", &e))?;
-        let _ = Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot));
+        Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot)).map_err(|e| self.io("write", LOCK, &e))?;
+        let slots = Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e))?;
+        self.repair(&now, slots, "")?;
         Ok(true)
     }
 

@@ -1,0 +1,300 @@
+//! `jit doctor`: looks at everything that must be right, and says how to mend what is not. Changes nothing.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use serde::Serialize;
+
+use jit_core::refusal::Code;
+use jit_core::state;
+
+use crate::app::{App, Options, Surroundings, control_mode};
+use crate::git::{Git, Place, worktrees};
+use crate::heartbeat;
+use crate::os::clock;
+use crate::setup;
+use crate::store::Outcome;
+use crate::worktree::identity::{self, Need};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Ok,
+    /// Works, but somebody should know.
+    Warn,
+    Fail,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub name: &'static str,
+    pub status: Status,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Findings(Vec<Check>);
+
+impl Findings {
+    fn add(&mut self, name: &'static str, status: Status, message: impl ToString, help: Option<&str>) {
+        let help = help.map(str::to_owned);
+        self.0.push(Check {
+            name,
+            status,
+            message: message.to_string(),
+            help,
+        });
+    }
+
+    fn ok(&mut self, name: &'static str, message: impl ToString) {
+        self.add(name, Status::Ok, message, None);
+    }
+
+    fn warn(&mut self, name: &'static str, message: impl ToString, help: &str) {
+        self.add(name, Status::Warn, message, Some(help));
+    }
+
+    fn fail(&mut self, name: &'static str, message: impl ToString, help: &str) {
+        self.add(name, Status::Fail, message, Some(help));
+    }
+}
+
+/// The oldest git whose worktrees and merges we rely on.
+const OLDEST_GIT: (u32, u32) = (2, 38);
+/// Less free space than this is worth a word.
+const LITTLE_SPACE: u64 = 256 << 20;
+
+pub fn examine(options: &Options) -> Vec<Check> {
+    let mut found = Findings::default();
+    git_version(&mut found);
+    clocks(&mut found);
+    let surroundings = match Surroundings::find(options) {
+        Ok(surroundings) => surroundings,
+        Err(refusal) => {
+            let help = refusal
+                .help
+                .first()
+                .map_or("mend what the message names", String::as_str);
+            let name = if refusal.code == Code::Config {
+                "config"
+            } else {
+                "repository"
+            };
+            found.fail(name, &refusal.message, help);
+            return found.0;
+        }
+    };
+    found.ok("config", "every file and variable can be read");
+    let place = surroundings.place.clone();
+    match (&place.common_dir, &place.worktree_root) {
+        (Some(common), _) => found.ok("repository", format!("common directory {}", common.display())),
+        (None, _) => found.warn("repository", "no git here: .jit/ serves alone", "git init"),
+    }
+    permissions(&mut found, &place);
+    disk_space(&mut found, &place);
+    if let Some(common) = &place.common_dir {
+        merge_driver(&mut found, &place, common);
+    }
+    match App::within(surroundings, options, Need::Read) {
+        Err(refusal) => {
+            let help = refusal.help.first().map_or("jit init", String::as_str);
+            found.fail("store", &refusal.message, help);
+        }
+        Ok(app) => {
+            log(&mut found, &app);
+            orphans(&mut found, &app);
+        }
+    }
+    found.0
+}
+
+fn git_version(found: &mut Findings) {
+    let Ok(text) = Git::at(".").arg("--version").line() else {
+        return found.fail(
+            "git",
+            "git cannot be started",
+            "install git 2.38 or newer and put it on PATH",
+        );
+    };
+    let numbers: Vec<u32> = text
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|part| part.parse().ok())
+        .collect();
+    match numbers.as_slice() {
+        [major, minor, ..] if (*major, *minor) >= OLDEST_GIT => found.ok("git", text),
+        _ => found.fail("git", format!("{text} is too old"), "install git 2.38 or newer"),
+    }
+}
+
+fn clocks(found: &mut Findings) {
+    match clock::boot_id() {
+        Ok(_) if clock::wall_ms() < 1_700_000_000_000 => found.warn(
+            "clock",
+            "the wall clock stands before 2023: times shown to people will be wrong, leases are not affected",
+            "set the clock",
+        ),
+        Ok(_) => found.ok("clock", "boot clock and boot id can be read"),
+        Err(e) => found.fail("clock", format!("the boot id cannot be read: {e}"), "mount /proc"),
+    }
+}
+
+fn permissions(found: &mut Findings, place: &Place) {
+    let dir = &place.control_dir;
+    let Ok(meta) = dir.symlink_metadata() else {
+        return found.warn(
+            "permissions",
+            format!("{} is not there yet", dir.display()),
+            "jit init",
+        );
+    };
+    if !meta.is_dir() {
+        return found.fail(
+            "permissions",
+            format!("{} is not a directory", dir.display()),
+            "move it away, then: jit init",
+        );
+    }
+    let (mode, wanted) = (
+        meta.permissions().mode() & 0o777,
+        control_mode(&place.shared) & 0o777,
+    );
+    if meta.uid() != rustix::process::geteuid().as_raw() && wanted == 0o700 {
+        found.warn(
+            "permissions",
+            format!("{} belongs to another user", dir.display()),
+            "for several users: git config core.sharedRepository group, then jit init",
+        );
+    } else if mode & !wanted != 0 {
+        found.warn(
+            "permissions",
+            format!("{} is open to others (mode {mode:03o})", dir.display()),
+            &format!("chmod {wanted:o} {}", dir.display()),
+        );
+    } else {
+        found.ok("permissions", format!("{} has mode {mode:03o}", dir.display()));
+    }
+}
+
+fn disk_space(found: &mut Findings, place: &Place) {
+    let dir = if place.control_dir.is_dir() {
+        place.control_dir.as_path()
+    } else {
+        Path::new(".")
+    };
+    match rustix::fs::statvfs(dir) {
+        Ok(stat) => {
+            let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+            let read_only = stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+            if read_only {
+                found.fail("disk", "the file system is read-only", "mount it writable");
+            } else if free < LITTLE_SPACE {
+                found.warn(
+                    "disk",
+                    format!("only {} MiB are free", free >> 20),
+                    "free some space",
+                );
+            } else {
+                found.ok("disk", format!("{} MiB free", free >> 20));
+            }
+        }
+        Err(e) => found.warn("disk", format!("free space cannot be told: {e}"), "df"),
+    }
+}
+
+fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
+    let attributes = place.local_jit.as_ref().map(|local| local.join(".gitattributes"));
+    let named = attributes.is_some_and(|path| {
+        std::fs::read_to_string(path).is_ok_and(|text| text.contains(setup::MERGE_DRIVER))
+    });
+    match (named, setup::has_merge_driver(common)) {
+        (true, false) => found.warn(
+            "merge driver",
+            "git does not know how to merge issue files here: two branches that change one issue may conflict",
+            "jit init",
+        ),
+        (_, true) => found.ok("merge driver", "registered"),
+        (false, false) => found.warn("merge driver", "not registered", "jit init"),
+    }
+}
+
+fn log(found: &mut Findings, app: &App) {
+    match app.store.validate(&app.actor) {
+        Ok(report) => {
+            let text = format!(
+                "{} lines, {} leases, {} issues",
+                report.lines, report.leases, report.issues
+            );
+            if report.problems.is_empty() {
+                found.ok("log", text);
+            }
+            for problem in report.problems {
+                let status = if problem.heals { Status::Warn } else { Status::Fail };
+                found.add(problem.check, status, problem.message, Some(&problem.help));
+            }
+        }
+        Err(refusal) => {
+            let help = refusal.help.first().map_or("jit recover", String::as_str);
+            found.fail("log", &refusal.message, help);
+        }
+    }
+}
+
+/// Worktrees that are gone, and leases whose holders are.
+fn orphans(found: &mut Findings, app: &App) {
+    let mut fine = true;
+    let mut known = Vec::new();
+    if let Some(common) = &app.place.common_dir {
+        for entry in worktrees::list(common).unwrap_or_default() {
+            if let Some(why) = entry.prunable {
+                fine = false;
+                let name = entry
+                    .root
+                    .as_deref()
+                    .unwrap_or(&entry.git_dir)
+                    .display()
+                    .to_string();
+                found.warn("worktrees", format!("{name}: {why}"), "git worktree prune");
+            } else {
+                known.extend(identity::peek(&entry.git_dir).map(|identity| identity.worktree_id));
+            }
+        }
+    }
+    let view: Outcome<_> = app.view();
+    if let Ok(view) = view {
+        let leases = state::leases(&*view.table).unwrap_or_default();
+        for lease in leases.iter().filter(|lease| !lease.expired(&view.now)) {
+            let gone = lease.worktree_id.as_ref().is_some_and(|id| !known.contains(id));
+            if gone && app.place.has_git() {
+                fine = false;
+                found.warn(
+                    "leases",
+                    format!(
+                        "{} of {} was taken in a worktree that is gone",
+                        lease.lease_id, lease.agent_id
+                    ),
+                    &format!(
+                        "wait until {}, or: jit claim force-evict {} --reason <why>",
+                        lease.expires_at, lease.lease_id
+                    ),
+                );
+            }
+        }
+    }
+    for beat in heartbeat::all(&app.place.control_dir).unwrap_or_default() {
+        if !beat.alive {
+            let path = heartbeat::path(&app.place.control_dir, &beat.heartbeat.agent_id);
+            found.ok(
+                "heartbeats",
+                format!(
+                    "{} stopped beating (its file {} may be deleted)",
+                    beat.heartbeat.agent_id,
+                    path.display()
+                ),
+            );
+        }
+    }
+    if fine {
+        found.ok("orphans", "no worktree and no lease is left behind");
+    }
+}

@@ -1,0 +1,161 @@
+//! `jit init`: everything a repository needs, made once, said once, and left alone when it is there.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jit_core::lease::Actor;
+use jit_core::refusal::{Code, Refusal};
+
+use crate::app::{Surroundings, ensure_control_dir};
+use crate::git::Git;
+use crate::os::clock::SystemClock;
+use crate::os::file;
+use crate::store::Outcome;
+use crate::store::disk::RealDisk;
+use crate::store::file::{FileStore, io_refusal};
+use crate::worktree::ensure_excluded;
+use crate::worktree::identity::{self, Need, VIEW_PATTERN};
+
+const CONFIG: &str = "\
+# Settings of jit for this repository. Every key with its default: jit config show --origin
+
+[worktree]
+# mode = \"auto\"              # auto | on | off
+# enforce_leases = \"strict\"  # strict | strict-explicit | warn | off
+
+[coordination]
+# default_ttl_secs = 600
+# heartbeat_interval_secs = 30
+# lease_renewal_threshold_pct = 10
+
+[global_operations]
+# require_main_history = true
+# allowed_branches = []      # none: the default branch
+";
+
+const ATTRIBUTES: &str = "\
+# Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field.
+*.jsonl merge=union
+issue.json merge=jit-issue
+";
+
+/// The name of the merge driver in git's configuration.
+pub const MERGE_DRIVER: &str = "jit-issue";
+const DRIVER_COMMAND: &str = "jit merge-driver %O %A %B %P";
+
+/// What was done, each in a few words, and what should be known besides.
+#[derive(Debug, Default)]
+pub struct Done {
+    pub steps: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// Makes a file unless something of that name is there.
+fn ensure_file(path: &Path, content: &str, done: &mut Done) -> Outcome<()> {
+    match file::create(path, content.as_bytes()) {
+        Ok(true) => {
+            done.steps.push(format!("wrote {}", path.display()));
+            Ok(())
+        }
+        Ok(false) => Ok(()),
+        Err(e) => Err(io_refusal("write", path, &e)),
+    }
+}
+
+fn ensure_dir(path: &Path, done: &mut Done) -> Outcome<()> {
+    match fs::create_dir(path) {
+        Ok(()) => {
+            done.steps.push(format!("made {}", path.display()));
+            Ok(())
+        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(e) => Err(io_refusal("create", path, &e)),
+    }
+}
+
+/// Sets the repository up. Running it again changes nothing and says so.
+pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Done> {
+    let place = &found.place;
+    let mut done = Done::default();
+    done.warnings.extend(found.whoami.warnings.iter().cloned());
+    if ensure_control_dir(place)? {
+        done.steps.push(format!("made {}", place.control_dir.display()));
+    }
+    let disk = RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?;
+    let mut worktree_id = None;
+    if let Some(local) = &place.local_jit {
+        ensure_dir(local, &mut done)?;
+        if let Some(common) = &place.common_dir
+            && ensure_excluded(common, &[VIEW_PATTERN]).map_err(|e| io_refusal("write", common, &e))?
+        {
+            done.steps.push(format!(
+                "excluded {VIEW_PATTERN} in {}",
+                common.join("info/exclude").display()
+            ));
+        }
+        let (identity, notices) = identity::load_or_create(place, jiff::Timestamp::now(), Need::Write)
+            .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+        done.warnings.extend(notices.iter().map(ToString::to_string));
+        identity::ensure_view(place, &identity).map_err(|e| io_refusal("write", local, &e))?;
+        worktree_id = Some(identity.worktree_id);
+        ensure_file(&local.join("config.toml"), CONFIG, &mut done)?;
+        if place.has_git() {
+            ensure_file(&local.join(".gitattributes"), ATTRIBUTES, &mut done)?;
+        }
+        ensure_dir(&local.join("issues"), &mut done)?;
+        ensure_dir(&local.join("gates"), &mut done)?;
+    }
+    let wait = lock_timeout.unwrap_or(Duration::from_secs(found.config.lock_timeout_secs()));
+    let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock), wait);
+    let actor = Actor {
+        agent_id: found.whoami.agent_id.clone(),
+        worktree_id,
+    };
+    if store.create(&actor)? {
+        done.steps.push(format!(
+            "began the log in {}",
+            place.control_dir.join("events").display()
+        ));
+    }
+    if let Some(common) = &place.common_dir {
+        ensure_merge_driver(common, &mut done)?;
+    }
+    Ok(done)
+}
+
+fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
+    let git = |e: crate::git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
+    let key = format!("merge.{MERGE_DRIVER}.driver");
+    let current = Git::in_git_dir(common)
+        .args(["config", "--local", "--get", &key])
+        .line()
+        .unwrap_or_default();
+    if current == DRIVER_COMMAND {
+        return Ok(());
+    }
+    let name = format!("merge.{MERGE_DRIVER}.name");
+    Git::in_git_dir(common)
+        .args(["config", "--local", &name, "jit: issues, field by field"])
+        .run()
+        .map_err(git)?;
+    Git::in_git_dir(common)
+        .args(["config", "--local", &key, DRIVER_COMMAND])
+        .run()
+        .map_err(git)?;
+    done.steps.push(format!(
+        "registered the merge driver {MERGE_DRIVER} in git's configuration"
+    ));
+    Ok(())
+}
+
+/// Whether git knows how to merge issues here.
+pub fn has_merge_driver(common: &Path) -> bool {
+    let key = format!("merge.{MERGE_DRIVER}.driver");
+    Git::in_git_dir(common)
+        .args(["config", "--get", &key])
+        .line()
+        .is_ok_and(|line| !line.is_empty())
+}

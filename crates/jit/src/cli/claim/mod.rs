@@ -1,0 +1,28 @@
+//! `jit claim`: leases on issues.
+
+mod acquire;
+mod force_evict;
+pub mod history;
+mod list;
+mod release;
+mod renew;
+mod status;
+mod transfer;
+
+use super::{Verb, verb};
+
+pub const VERBS: &[Verb] = &[
+    verb!("acquire", "Take an issue, for a time", acquire),
+    verb!("renew", "Keep it longer", renew),
+    verb!("release", "Give it back", release),
+    verb!("transfer", "Hand it to another agent", transfer),
+    verb!("force-evict", "Take it away from its holder", force_evict),
+    verb!("status", "Who holds what", status),
+    verb!("list", "Who holds what", list),
+    verb!("history", "Who held what, and how it ended", history),
+];
+
+/// A lease by its own id or by its issue.
+fn target(text: &str) -> Result<jit_core::command::Target, String> {
+    jit_core::command::Target::parse(text).map_err(|e| e.to_string())
+}

@@ -1,0 +1,22 @@
+use jit_engine::app::Surroundings;
+use jit_engine::store::Outcome;
+use serde_json::json;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Such as coordination.default_ttl_secs
+    key: String,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let found = Surroundings::find(&cx.options()?)?;
+    let setting = found.config.get(&flags.key).map_err(|e| super::refusal(&e))?;
+    let value = super::value(&setting.value);
+    let shown = json!({ "key": flags.key, "value": value, "origin": setting.origin.to_string() });
+    Ok(cx.show(&shown, |_| match value.as_str() {
+        Some(word) => format!("{word}\n"),
+        None => format!("{value}\n"),
+    }))
+}

@@ -1,0 +1,41 @@
+use jit_engine::app::Surroundings;
+use jit_engine::config::Sources;
+use jit_engine::store::Outcome;
+use serde_json::json;
+
+use crate::cli::{Cx, Output, invalid};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Comments and order of the file are kept; a value that does not fit changes nothing.\n\n\
+    Example:\n  jit config set coordination.default_ttl_secs 20m"
+)]
+pub struct Flags {
+    /// Such as coordination.default_ttl_secs
+    key: String,
+    #[arg(allow_hyphen_values = true)]
+    value: String,
+    /// In your own configuration instead of the repository's
+    #[arg(long)]
+    user: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let found = Surroundings::find(&cx.options()?)?;
+    let sources = Sources::from_process(&found.place);
+    let (file, none) = if flags.user {
+        (sources.user, "no home folder is known")
+    } else {
+        (
+            sources.repository,
+            "there is no worktree here whose .jit/config.toml could be changed",
+        )
+    };
+    let file = file.ok_or_else(|| invalid(none))?;
+    let value = jit_engine::config::set(&file, &flags.key, &flags.value).map_err(|e| super::refusal(&e))?;
+    let shown =
+        json!({ "key": flags.key, "value": super::value(&value), "file": file.display().to_string() });
+    Ok(cx.show(&shown, |_| {
+        format!("{} = {value} in {}\n", flags.key, file.display())
+    }))
+}

@@ -1,0 +1,120 @@
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use jit_core::event::Stamped;
+use jit_core::time::Wall;
+use jit_core::wire;
+use jit_engine::os::watch::Watch;
+use jit_engine::store::{Outcome, Store as _};
+use jit_engine::worktree::identity::Need;
+use serde_json::{Value, json};
+
+use super::{Cx, Output, invalid};
+use crate::exit::BROKEN_PIPE;
+use crate::render::{self, clean_line};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  jit events --since 1h --type claim\n  jit events --follow --json")]
+pub struct Flags {
+    /// Go on showing what happens
+    #[arg(long, short)]
+    follow: bool,
+    /// Not before: a time (2026-01-03T12:00:00Z) or so long ago (10m)
+    #[arg(long, value_name = "T", value_parser = since)]
+    since: Option<Wall>,
+    /// Only this type (claim.acquired) or group (claim); may be repeated
+    #[arg(long = "type", value_name = "T")]
+    kinds: Vec<String>,
+}
+
+fn since(text: &str) -> Result<Wall, String> {
+    if let Ok(wall) = text.parse() {
+        return Ok(wall);
+    }
+    let secs = super::duration(text).map_err(|_| "give a time or a duration".to_owned())?;
+    let ago = i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(1000);
+    Ok(Wall::from_ms(
+        jit_engine::os::clock::wall_ms().saturating_sub(ago),
+    ))
+}
+
+/// The unified event: what the log says, without its checksums.
+fn unified(line: &Stamped) -> Value {
+    let mut bytes = Vec::new();
+    wire::encode_line(&mut bytes, line, 0, 0);
+    let mut value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    if let Value::Object(map) = &mut value {
+        for internal in ["durable", "prev", "sum"] {
+            map.remove(internal);
+        }
+    }
+    value
+}
+
+fn line_for_people(line: &Stamped) -> String {
+    let about = line
+        .event
+        .lease()
+        .and_then(|lease| lease.resource.issue())
+        .map_or(String::new(), |id| format!("  {id}"));
+    format!(
+        "{:>6}  {}  {:<20}  {}{about}\n",
+        line.sequence,
+        line.at,
+        clean_line(line.event.kind()),
+        clean_line(line.actor.agent_id.as_str())
+    )
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let app = cx.app(Need::Read)?;
+    app.view()?;
+    let wanted = |line: &Stamped| {
+        let kind = line.event.kind();
+        flags.since.is_none_or(|since| line.at >= since)
+            && (flags.kinds.is_empty()
+                || flags
+                    .kinds
+                    .iter()
+                    .any(|k| kind == k || kind.strip_prefix(k.as_str()).is_some_and(|r| r.starts_with('.'))))
+    };
+    if !flags.follow {
+        let mut events = Vec::new();
+        app.store.events(0, &mut |line| {
+            if wanted(&line) {
+                events.push(line);
+            }
+            ControlFlow::Continue(())
+        })?;
+        if cx.json() {
+            let all: Vec<Value> = events.iter().map(unified).collect();
+            return Ok(cx.show(&json!({ "events": all }), |_| String::new()));
+        }
+        return Ok(cx.show(&(), |_| events.iter().map(line_for_people).collect()));
+    }
+    let watch = Watch::on(&app.place.control_dir.join("events")).map_err(invalid)?;
+    let mut after = 0;
+    loop {
+        let mut open = true;
+        app.store.events(after, &mut |line| {
+            after = line.sequence;
+            if wanted(&line) {
+                let text = if cx.json() {
+                    cx.json_line(&unified(&line))
+                } else {
+                    line_for_people(&line)
+                };
+                open = matches!(render::print(&text), Ok(true));
+            }
+            if open {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+        if !open {
+            return Ok(cx.show(&(), |_| String::new()).exit(BROKEN_PIPE));
+        }
+        watch.wait(Duration::from_secs(3600)).map_err(invalid)?;
+    }
+}

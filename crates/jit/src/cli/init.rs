@@ -1,0 +1,43 @@
+use jit_engine::app::Surroundings;
+use jit_engine::setup;
+use jit_engine::store::Outcome;
+use serde_json::json;
+
+use super::{Cx, Output};
+use crate::render::clean_line;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Running it again changes nothing. What it makes in the worktree (.jit/) is meant to be committed; \
+    what all worktrees share stays in the git directory."
+)]
+pub struct Flags {}
+
+pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
+    let options = cx.options()?;
+    let found = Surroundings::find(&options)?;
+    let done = setup::init(&found, options.lock_timeout)?;
+    let value = json!({
+        "control_dir": found.place.control_dir.to_string_lossy(),
+        "local_dir": found.place.local_jit.as_ref().map(|path| path.to_string_lossy()),
+        "changed": !done.steps.is_empty(),
+        "steps": done.steps,
+    });
+    let shown = cx.show(&value, |style| {
+        let mut text: String = done
+            .steps
+            .iter()
+            .map(|step| format!("  {}\n", clean_line(step)))
+            .collect();
+        if done.steps.is_empty() {
+            text.push_str("jit is set up here already; nothing was changed.\n");
+        } else {
+            text.push_str(&format!(
+                "{} jit is set up. Next: jit issue create \"what is to be done\"\n",
+                style.good("✓")
+            ));
+        }
+        text
+    });
+    Ok(shown.warn(done.warnings))
+}

@@ -1,0 +1,16 @@
+use jit_core::ids::IssuePrefix;
+use jit_engine::request::Request;
+use jit_engine::store::Outcome;
+use jit_engine::worktree::identity::Need;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Its id, or the beginning of it
+    issue: IssuePrefix,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Need::Read, Request::ShowIssue { issue: flags.issue })
+}

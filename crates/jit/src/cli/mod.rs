@@ -1,0 +1,485 @@
+//! The command line: a table of nouns and verbs, the options that hold everywhere, and what happens around a command.
+//!
+//! Each verb is a file of its own with its flags and its request. The table builds only what was typed: clap's tree of
+//! all commands would take longer to make than a claim takes.
+
+mod claim;
+mod config;
+mod demo;
+mod doctor;
+mod events;
+mod heartbeat;
+mod init;
+mod issue;
+mod merge_driver;
+mod recover;
+mod validate;
+mod whoami;
+mod worktree;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_engine::app::{App, Options};
+use jit_engine::request::{Answer, Reply, Request};
+use jit_engine::store::Outcome;
+use jit_engine::worktree::identity::Need;
+
+use crate::exit;
+use crate::render::{self, Color, Style};
+
+/// A command: its name, one line about it, its flags, and what runs it.
+pub struct Verb {
+    name: &'static str,
+    about: &'static str,
+    flags: fn(Command) -> Command,
+    run: fn(&ArgMatches, &Cx) -> Outcome<Output>,
+    /// Shown by a plain `jit --help`.
+    shown: Shown,
+}
+
+#[derive(PartialEq, Eq, Clone, Copy)]
+enum Shown {
+    Everyday,
+    WithAll,
+    Never,
+}
+
+enum Entry {
+    Noun(&'static str, &'static str, Shown, &'static [Verb]),
+    Verb(Verb),
+}
+
+/// `verb!("acquire", "about", acquire)`: the module has `Flags` and `run`.
+macro_rules! verb {
+    ($name:literal, $about:literal, $module:ident) => {
+        verb!($name, $about, $module, $crate::cli::Shown::Everyday)
+    };
+    ($name:literal, $about:literal, $module:ident, $shown:expr) => {
+        $crate::cli::Verb {
+            name: $name,
+            about: $about,
+            flags: <$module::Flags as clap::Args>::augment_args,
+            run: |matches, cx| {
+                let flags = <$module::Flags as clap::FromArgMatches>::from_arg_matches(matches)
+                    .map_err(|e| $crate::cli::usage(&e))?;
+                $module::run(flags, cx)
+            },
+            shown: $shown,
+        }
+    };
+}
+use verb;
+
+const TABLE: &[Entry] = &[
+    Entry::Verb(verb!("init", "Set up jit in this repository", init)),
+    Entry::Noun("issue", "Work to be done", Shown::Everyday, issue::VERBS),
+    Entry::Noun(
+        "claim",
+        "Take, keep and give back issues",
+        Shown::Everyday,
+        claim::VERBS,
+    ),
+    Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
+    Entry::Verb(verb!("whoami", "Which agent jit takes you for, and why", whoami)),
+    Entry::Verb(verb!("events", "Everything that happened, in order", events)),
+    Entry::Verb(verb!("doctor", "Check everything and say how to mend it", doctor)),
+    Entry::Verb(verb!("demo", "The whole story on a scratch repository", demo)),
+    Entry::Noun(
+        "config",
+        "Settings and where they come from",
+        Shown::Everyday,
+        config::VERBS,
+    ),
+    Entry::Verb(verb!(
+        "heartbeat",
+        "Sign of life that also keeps leases alive",
+        heartbeat,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "validate",
+        "Compare every file with the log",
+        validate,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "recover",
+        "Save what can be saved from a damaged log",
+        recover,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "merge-driver",
+        "Called by git to merge issue files",
+        merge_driver,
+        Shown::Never
+    )),
+];
+
+// Not a doc comment: clap would take it for the program's description.
+// Options that hold for every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+struct Everywhere {
+    /// Run as if started in this folder
+    #[arg(short = 'C', value_name = "DIR", global = true, action = ArgAction::Append)]
+    dir: Vec<PathBuf>,
+    /// Print exactly one JSON document
+    #[arg(long, global = true)]
+    json: bool,
+    /// Keep only these fields of the JSON
+    #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
+    fields: Vec<String>,
+    /// Act as this agent, such as agent:copilot-1
+    #[arg(long, global = true, value_name = "ID")]
+    agent_id: Option<String>,
+    /// Makes repeating a write safe
+    #[arg(long, global = true, value_name = "ID")]
+    request_id: Option<String>,
+    /// How long to wait for the store's lock
+    #[arg(long, global = true, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
+    lock_timeout: Option<u64>,
+    /// Say nothing but the answer
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Colours: only on a terminal unless told otherwise
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
+    color: Color,
+}
+
+/// What a command knows about how it was called.
+pub struct Cx {
+    everywhere: Everywhere,
+    pub style: Style,
+    /// As typed, for printing it again.
+    typed: Vec<OsString>,
+}
+
+/// What a command has to show.
+pub struct Output {
+    text: String,
+    warnings: Vec<String>,
+    exit: u8,
+}
+
+impl Output {
+    pub fn exit(mut self, code: u8) -> Self {
+        self.exit = code;
+        self
+    }
+
+    pub fn warn(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.extend(warnings);
+        self
+    }
+}
+
+impl Cx {
+    pub fn json(&self) -> bool {
+        self.everywhere.json
+    }
+
+    pub fn options(&self) -> Outcome<Options> {
+        let named = match &self.everywhere.request_id {
+            Some(id) => Some(id.clone()),
+            None => std::env::var("JIT_REQUEST_ID").ok().filter(|id| !id.is_empty()),
+        };
+        let request = named.map(|id| id.parse()).transpose().map_err(invalid)?;
+        Ok(Options {
+            dir: None,
+            agent: self.everywhere.agent_id.clone(),
+            lock_timeout: self.everywhere.lock_timeout.map(Duration::from_secs),
+            request,
+        })
+    }
+
+    pub fn app(&self, need: Need) -> Outcome<App> {
+        App::open(&self.options()?, need)
+    }
+
+    /// The answer in the form that was asked for.
+    pub fn show(&self, value: &impl serde::Serialize, text: impl FnOnce(Style) -> String) -> Output {
+        let text = if self.json() {
+            self.json_line(value)
+        } else {
+            text(self.style)
+        };
+        Output {
+            text,
+            warnings: Vec::new(),
+            exit: 0,
+        }
+    }
+
+    /// One JSON document on one line.
+    pub fn json_line(&self, value: &impl serde::Serialize) -> String {
+        let mut line = if self.everywhere.fields.is_empty() {
+            serde_json::to_string(value).unwrap_or_default()
+        } else {
+            let value = serde_json::to_value(value).unwrap_or_default();
+            render::keep_fields(value, &self.everywhere.fields).to_string()
+        };
+        line.push('\n');
+        line
+    }
+
+    /// Asks the engine and shows what it says.
+    pub fn ask(&self, need: Need, request: Request) -> Outcome<Output> {
+        let Answer { reply, warnings } = self.app(need)?.handle(request)?;
+        Ok(self.show(&reply, |style| text(&reply, style)).warn(warnings))
+    }
+}
+
+fn text(reply: &Reply, style: Style) -> String {
+    match reply {
+        Reply::Lease(lease) => render::lease(lease, style),
+        Reply::Released { released: leases } | Reply::Evicted { evicted: leases } => {
+            let done = if matches!(reply, Reply::Released { .. }) {
+                "Released"
+            } else {
+                "Evicted"
+            };
+            let line = |lease: &jit_core::wire::LeaseView| {
+                let what = lease.issue_id.as_ref().map_or("?", |id| id.as_str());
+                format!("{done} {} (lease {})\n", style.bold(what), lease.lease_id)
+            };
+            leases.iter().map(line).collect()
+        }
+        Reply::Claims(claims) => render::claims(&claims.active, style),
+        Reply::History { records } => records.iter().map(claim::history::line).collect(),
+        Reply::Issue(issue) => render::issue(issue, style),
+        Reply::Issues { issues } => render::issues(issues),
+    }
+}
+
+/// A length of time such as `600`, `90s` or `1h30m`, in seconds.
+pub fn duration(text: &str) -> Result<u64, String> {
+    jit_engine::duration::parse_secs(text).map_err(|e| e.to_string())
+}
+
+pub fn invalid(why: impl ToString) -> Box<Refusal> {
+    Box::new(Refusal::new(Code::Invalid, why.to_string()))
+}
+
+/// What clap has to say, as a refusal like any other.
+fn usage(e: &clap::Error) -> Box<Refusal> {
+    let text = e.render().to_string();
+    let mut lines = text.lines();
+    let message = lines
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned();
+    let rest: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut message = message;
+    let mut help = Vec::new();
+    for line in rest {
+        if let Some(usage) = line.strip_prefix("Usage: ") {
+            help.push(usage.to_owned());
+        } else if let Some(tip) = line.strip_prefix("tip: ") {
+            help.push(tip.to_owned());
+        } else if !line.starts_with("For more information") {
+            message.push(' ');
+            message.push_str(line);
+        }
+    }
+    let mut refusal = Refusal::new(Code::Usage, message);
+    refusal.help = help;
+    Box::new(refusal)
+}
+
+fn tree() -> Command {
+    let root = Command::new("jit")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Many agents, one repository: work is never lost and never given to two")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .arg(
+            Arg::new("all")
+                .long("all")
+                .action(ArgAction::SetTrue)
+                .help("With --help: show every command"),
+        );
+    let mut root = Everywhere::augment_args(root);
+    for entry in TABLE {
+        root = root.subcommand(match entry {
+            Entry::Verb(verb) => verb_command(verb),
+            Entry::Noun(name, about, shown, verbs) => {
+                let mut noun = Command::new(*name)
+                    .about(*about)
+                    .hide(*shown != Shown::Everyday)
+                    .subcommand_required(true)
+                    .arg_required_else_help(true)
+                    .disable_help_subcommand(true);
+                for verb in *verbs {
+                    noun = noun.subcommand(verb_command(verb));
+                }
+                noun
+            }
+        });
+    }
+    root
+}
+
+fn verb_command(verb: &Verb) -> Command {
+    Command::new(verb.name)
+        .about(verb.about)
+        .hide(verb.shown != Shown::Everyday)
+        .defer(verb.flags)
+}
+
+fn all_commands() -> String {
+    let mut rows = Vec::new();
+    for entry in TABLE {
+        match entry {
+            Entry::Verb(verb) if verb.shown != Shown::Never => {
+                rows.push(vec![format!("  jit {}", verb.name), verb.about.to_owned()]);
+            }
+            Entry::Verb(_) => {}
+            Entry::Noun(noun, _, _, verbs) => {
+                for verb in *verbs {
+                    rows.push(vec![format!("  jit {noun} {}", verb.name), verb.about.to_owned()]);
+                }
+            }
+        }
+    }
+    format!("Every command (each has --help):\n\n{}", render::table(&rows))
+}
+
+fn find(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatches)> {
+    let (name, below) = matches.subcommand()?;
+    TABLE.iter().find_map(|entry| match entry {
+        Entry::Verb(verb) if verb.name == name => Some((verb, below)),
+        Entry::Noun(noun, _, _, verbs) if *noun == name => {
+            let (name, below) = below.subcommand()?;
+            verbs
+                .iter()
+                .find(|verb| verb.name == name)
+                .map(|verb| (verb, below))
+        }
+        _ => None,
+    })
+}
+
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    // Asked for by every program that looks whether jit is there: answered without building anything.
+    if args.len() == 2 && (args[1] == "--version" || args[1] == "-V") {
+        return finish(render::print(concat!("jit ", env!("CARGO_PKG_VERSION"), "\n")), 0);
+    }
+    let says = |flag: &str| args.iter().skip(1).take_while(|a| *a != "--").any(|a| a == flag);
+    let matches = match tree().try_get_matches_from(&args) {
+        Ok(matches) => matches,
+        Err(e) => match e.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                let text = if says("--all") {
+                    all_commands()
+                } else {
+                    e.render().to_string()
+                };
+                return finish(render::print(&text), 0);
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if !says("--json") => {
+                render::say(e.render().to_string().trim_end());
+                return ExitCode::from(2);
+            }
+            _ => return fail(&usage(&e), says("--json")),
+        },
+    };
+    let everywhere = match <Everywhere as clap::FromArgMatches>::from_arg_matches(&matches) {
+        Ok(everywhere) => everywhere,
+        Err(e) => return fail(&usage(&e), says("--json")),
+    };
+    let json = everywhere.json;
+    let Some((verb, below)) = find(&matches) else {
+        return fail(&invalid("no such command"), json);
+    };
+    for dir in &everywhere.dir {
+        if let Err(e) = std::env::set_current_dir(dir) {
+            let refusal = Refusal::new(Code::NotFound, format!("cannot go to {}: {e}", dir.display()));
+            return fail(&refusal, json);
+        }
+    }
+    let cx = Cx {
+        style: Style::new(everywhere.color),
+        everywhere,
+        typed: args,
+    };
+    match (verb.run)(below, &cx) {
+        Ok(output) => {
+            if !cx.everywhere.quiet {
+                for warning in &output.warnings {
+                    render::say(&format!("warning: {}", render::clean_line(warning)));
+                }
+            }
+            finish(render::print(&output.text), output.exit)
+        }
+        Err(mut refusal) => {
+            if refusal.code == Code::Unknown {
+                refusal.help.insert(0, repeat(&cx.typed, &refusal.details));
+            }
+            fail(&refusal, json)
+        }
+    }
+}
+
+/// The command to run again when the outcome is unknown: the same, with its request id.
+fn repeat(typed: &[OsString], details: &Details) -> String {
+    let Details::Facts(facts) = details else {
+        return String::new();
+    };
+    let id = facts
+        .iter()
+        .find(|(name, _)| *name == "request_id")
+        .map_or("", |(_, id)| id);
+    let quote = |word: &OsString| {
+        let word = word.to_string_lossy().into_owned();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let mut words: Vec<String> = vec!["jit".into()];
+    words.extend(typed.iter().skip(1).map(quote));
+    if !typed
+        .iter()
+        .any(|word| word.to_string_lossy().starts_with("--request-id"))
+    {
+        words.push(format!("--request-id {id}"));
+    }
+    words.join(" ")
+}
+
+fn fail(refusal: &Refusal, json: bool) -> ExitCode {
+    if json {
+        return finish(
+            render::print(&format!("{}\n", exit::failure(refusal))),
+            refusal.code.exit(),
+        );
+    }
+    render::say(&format!("error: {}", render::clean(&refusal.message)));
+    for line in &refusal.help {
+        render::say(&format!("  try: {}", render::clean_line(line)));
+    }
+    ExitCode::from(refusal.code.exit())
+}
+
+fn finish(printed: std::io::Result<bool>, code: u8) -> ExitCode {
+    match printed {
+        Ok(true) => ExitCode::from(code),
+        Ok(false) => ExitCode::from(exit::BROKEN_PIPE),
+        Err(e) => {
+            render::say(&format!("error: cannot write to standard output: {e}"));
+            ExitCode::from(1)
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! `jit worktree`: where work happens.
+
+mod info;
+mod init;
+mod list;
+
+use super::{Verb, verb};
+
+pub const VERBS: &[Verb] = &[
+    verb!("info", "This worktree", info),
+    verb!("list", "All worktrees, with who works there", list),
+    verb!("init", "Give this worktree its identity", init),
+];

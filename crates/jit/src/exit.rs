@@ -1,0 +1,28 @@
+//! Exit codes and how failures look.
+
+use jit_core::refusal::{Details, Refusal};
+use jit_core::wire::LeaseView;
+use serde_json::{Value, json};
+
+/// Standard output was closed by its reader: what the shell says of a process that SIGPIPE ended.
+pub const BROKEN_PIPE: u8 = 141;
+
+/// The documented JSON of a failure.
+pub fn failure(refusal: &Refusal) -> Value {
+    let details = match &refusal.details {
+        Details::None => Value::Null,
+        Details::Lease(lease) => json!({ "lease": LeaseView::of(lease) }),
+        Details::Candidates(names) => json!({ "candidates": names }),
+        Details::Facts(facts) => facts
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), json!(value)))
+            .collect(),
+    };
+    json!({ "error": {
+        "code": refusal.code.as_str(),
+        "message": refusal.message,
+        "help": refusal.help,
+        "retryable": refusal.code.retryable(),
+        "details": details,
+    }})
+}

@@ -1,0 +1,313 @@
+//! How answers look to a person. Everything that came from outside is made harmless for a terminal first.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use jit_core::wire::LeaseView;
+use jit_engine::request::{ActiveLease, IssueView};
+use serde_json::Value;
+
+/// Text from issues, agents or files, with everything a terminal would act on shown instead of obeyed.
+pub fn clean(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+                out.extend(c.escape_unicode());
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The same, on one line.
+pub fn clean_line(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// Emphasis, where the output is a terminal that wants it.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    on: bool,
+}
+
+impl Style {
+    pub fn new(color: Color) -> Self {
+        let on = match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && io::stdout().is_terminal()
+            }
+        };
+        Self { on }
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.on {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    pub fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    pub fn good(self, text: &str) -> String {
+        self.wrap("32", text)
+    }
+
+    pub fn bad(self, text: &str) -> String {
+        self.wrap("31", text)
+    }
+}
+
+/// Writes to standard output; `Ok(false)` when nobody reads it any more.
+pub fn print(text: &str) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// To standard error, for people. When that is closed too there is nobody to tell.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Rows of equal columns, two spaces apart.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let width = |text: &str| text.chars().count();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut widths = vec![0; columns];
+    for row in rows {
+        for (n, cell) in row.iter().enumerate() {
+            widths[n] = widths[n].max(width(cell));
+        }
+    }
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (n, cell) in row.iter().enumerate() {
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', widths[n] - width(cell) + 2));
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// Keeps only the named fields: of the object itself, or of each thing in its list.
+pub fn keep_fields(value: Value, fields: &[String]) -> Value {
+    let pick = |value: Value| match value {
+        Value::Object(map) => Value::Object(
+            map.into_iter()
+                .filter(|(name, _)| fields.iter().any(|f| f == name))
+                .collect(),
+        ),
+        other => other,
+    };
+    match value {
+        Value::Object(map) if map.values().any(is_list) => Value::Object(
+            map.into_iter()
+                .filter(|(name, value)| is_list(value) || fields.iter().any(|f| f == name))
+                .map(|(name, value)| match value {
+                    Value::Array(items) if items.iter().all(Value::is_object) => {
+                        (name, Value::Array(items.into_iter().map(pick).collect()))
+                    }
+                    other => (name, other),
+                })
+                .collect(),
+        ),
+        other => pick(other),
+    }
+}
+
+/// A list of things, as `{"issues":[…]}` has it; a thing's own list of words is not one.
+fn is_list(value: &Value) -> bool {
+    value
+        .as_array()
+        .is_some_and(|items| items.first().is_some_and(Value::is_object))
+}
+
+pub fn lease(lease: &LeaseView, style: Style) -> String {
+    let what = lease.issue_id.as_ref().map_or("?", |id| id.as_str());
+    let how = match (lease.existing, lease.regranted) {
+        (true, _) => "Held already:",
+        (_, true) => "Granted again:",
+        _ => "Granted:",
+    };
+    let place = lease.worktree_id.as_ref().map_or("no worktree", |id| id.as_str());
+    let branch = lease
+        .branch
+        .as_deref()
+        .map_or(String::new(), |b| format!(", branch {}", clean_line(b)));
+    format!(
+        "{how} {} to {} until {}\n  lease {}  token {}  ({place}{branch})\n",
+        style.bold(what),
+        clean_line(lease.agent_id.as_str()),
+        lease.expires_at,
+        lease.lease_id,
+        lease.token,
+    )
+}
+
+pub fn claims(active: &[ActiveLease], style: Style) -> String {
+    if active.is_empty() {
+        return "Nobody holds anything.\n".into();
+    }
+    let mut rows = vec![
+        vec![
+            "ISSUE",
+            "HOLDER",
+            "WORKTREE",
+            "BRANCH",
+            "LEFT",
+            "HEARTBEAT",
+            "LEASE",
+        ]
+        .into_iter()
+        .map(str::to_owned)
+        .collect::<Vec<_>>(),
+    ];
+    for one in active {
+        let heart = match (one.heartbeat_age_secs, one.heartbeat_alive) {
+            (Some(age), Some(true)) => format!("{age}s ago"),
+            (Some(_), _) => "dead".to_owned(),
+            _ => "-".to_owned(),
+        };
+        rows.push(vec![
+            one.lease
+                .issue_id
+                .as_ref()
+                .map_or("?".to_owned(), ToString::to_string),
+            clean_line(one.lease.agent_id.as_str()),
+            one.lease
+                .worktree_id
+                .as_ref()
+                .map_or("-".to_owned(), ToString::to_string),
+            one.lease.branch.as_deref().map_or("-".to_owned(), clean_line),
+            jit_core::refusal::left(one.remaining_secs * 1000),
+            heart,
+            one.lease.lease_id.to_string(),
+        ]);
+    }
+    let text = table(&rows);
+    match text.split_once('\n') {
+        Some((head, rest)) => format!("{}\n{rest}", style.dim(head)),
+        None => text,
+    }
+}
+
+pub fn issue(view: &IssueView, style: Style) -> String {
+    let issue = &view.issue;
+    let mut out = format!(
+        "{}  {}\n",
+        style.bold(issue.id.as_str()),
+        clean_line(&issue.title)
+    );
+    let mut row = |name: &str, value: &str| out.push_str(&format!("  {name:<11} {value}\n"));
+    row("state", issue.state.as_str());
+    row("type", &clean_line(&issue.kind));
+    row("priority", issue.priority.as_str());
+    if let Some(parent) = &issue.parent {
+        row("parent", parent.as_str());
+    }
+    if !issue.labels.is_empty() {
+        row("labels", &clean_line(&issue.labels.join(", ")));
+    }
+    if !issue.depends_on.is_empty() {
+        let names: Vec<&str> = issue.depends_on.iter().map(|id| id.as_str()).collect();
+        row("depends on", &names.join(", "));
+    }
+    if !issue.gates.is_empty() {
+        row("gates", &clean_line(&issue.gates.join(", ")));
+    }
+    if let Some(lease) = &view.lease {
+        row(
+            "held by",
+            &format!(
+                "{} until {}",
+                clean_line(lease.agent_id.as_str()),
+                lease.expires_at
+            ),
+        );
+    }
+    row("created", &issue.created_at.to_string());
+    if let Some(text) = &view.description {
+        out.push('\n');
+        out.push_str(clean(text).trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+pub fn issues(views: &[IssueView]) -> String {
+    if views.is_empty() {
+        return "No issues.\n".into();
+    }
+    let rows: Vec<Vec<String>> = views
+        .iter()
+        .map(|view| {
+            vec![
+                view.issue.id.to_string(),
+                view.issue.state.to_string(),
+                view.issue.priority.to_string(),
+                view.assignee
+                    .as_ref()
+                    .map_or("-".to_owned(), |agent| clean_line(agent.as_str())),
+                clean_line(&view.issue.title),
+            ]
+        })
+        .collect();
+    table(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn i1_escape_sequences_are_shown_not_obeyed() {
+        assert_eq!(
+            clean("a\u{1b}[31mb\u{9b}c\u{202e}d\n"),
+            "a\\u{1b}[31mb\\u{9b}c\\u{202e}d\n"
+        );
+        assert_eq!(clean_line("a\nb"), "a b");
+    }
+
+    #[test]
+    fn i1_fields_are_kept_of_things_and_of_lists() {
+        let fields = ["id".to_owned()];
+        assert_eq!(
+            keep_fields(json!({"id": 1, "labels": ["x"], "t": 2}), &fields),
+            json!({"id": 1})
+        );
+        assert_eq!(
+            keep_fields(json!({"issues": [{"id": 1, "t": 2}], "sequence": 3}), &fields),
+            json!({"issues": [{"id": 1}]})
+        );
+        assert_eq!(
+            keep_fields(json!({"issues": []}), &["issues".to_owned()]),
+            json!({"issues": []})
+        );
+    }
+}
