@@ -10,8 +10,9 @@
 //! - Sequences have no gaps and each line names the checksum of the one before, across segments.
 //! - A transaction counts when all of its lines are there.
 //! - An unfinished end (no newline, or part of a transaction) is *torn*: it was never acknowledged and is cut. Anything
-//!   else that does not fit is *damage* and is refused with line and offset. After a power loss the first bad line is
-//!   torn too, unless it is known to have been durable: then it is damage.
+//!   else that does not fit is *damage* and is refused with line and offset. After a power loss or a failed sync the
+//!   first bad line is torn too, unless it is known to have been durable: then it is damage.
+//! - A log that ends before what is known to have been durable is damaged, even where it ends with a line.
 
 use std::io;
 
