@@ -696,7 +696,7 @@ fn d1_nobody_says_yes_on_top_of_a_failed_sync() {
 }
 
 #[test]
-fn b6_acquire_and_release_sync_once_and_start_nothing() {
+fn b2_acquire_and_release_sync_once_and_start_nothing() {
     if without("strace") {
         return;
     }

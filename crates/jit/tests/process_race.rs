@@ -277,7 +277,7 @@ fn b2_of_those_queued_at_the_lock_exactly_one_wins() {
 }
 
 #[test]
-fn b6_readers_never_wait_for_writers() {
+fn d2_readers_never_wait_for_writers() {
     let (world, _, ids) = world_with_issues(2);
     let _ = world.jit_as("agent:one", ["claim", "acquire", &ids[0]]).ok();
     let before = world.events();

@@ -91,7 +91,7 @@ fn wait_for_expiry(world: &World, issue: &str) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn b4_a_wall_clock_a_day_off_steals_and_lengthens_nothing() {
+fn b6_a_wall_clock_a_day_off_steals_and_lengthens_nothing() {
     if without("faketime") {
         return;
     }
@@ -182,7 +182,7 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 #[test]
-fn b5_a_heart_that_stood_still_past_the_deadline_steals_nothing() {
+fn b12_a_heart_that_stood_still_past_the_deadline_steals_nothing() {
     let world = world_with(&["WORK-1"]);
     let grant = world.jit_as(
         "agent:slow",
@@ -311,7 +311,7 @@ impl Stopped {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn b5_a_client_that_stood_still_past_its_deadline_is_refused_or_granted_anew() {
+fn b4_a_client_that_stood_still_past_its_deadline_is_refused_or_granted_anew() {
     if without("strace") {
         return;
     }
@@ -385,7 +385,7 @@ fn boots(world: &World) -> usize {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn b4_a_reboot_anchors_deadlines_once_and_leaves_leases_their_time() {
+fn b6_a_reboot_anchors_deadlines_once_and_leaves_leases_their_time() {
     let Some(mounts) = own_mounts() else { return };
     let world = world_with(&["LONG-1", "OVER-1", "FREE-1", "FREE-2", "FREE-3", "FREE-4"]);
     let _ = world
@@ -460,7 +460,7 @@ fn b4_a_reboot_anchors_deadlines_once_and_leaves_leases_their_time() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn b4_a_clock_set_back_before_a_reboot_lengthens_no_lease() {
+fn b6_a_clock_set_back_before_a_reboot_lengthens_no_lease() {
     let Some(mounts) = own_mounts() else { return };
     if without("faketime") {
         return;
