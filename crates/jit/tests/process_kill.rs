@@ -48,6 +48,35 @@ fn no_state(world: &World) {
     fs::remove_file(world.control().join("claims.jsonl")).expect("records");
 }
 
+/// The names of the files that the journal was folded into.
+fn runs(world: &World) -> Vec<std::ffi::OsString> {
+    let entries = fs::read_dir(world.control().join("state")).expect("a state");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut runs: Vec<_> = names
+        .filter(|name| name.to_string_lossy().starts_with("run-"))
+        .collect();
+    runs.sort();
+    runs
+}
+
+/// The journal has grown so far that the next command folds it.
+fn heavy_journal(world: &World) {
+    for n in 0..2000 {
+        if n > 40 {
+            let (snapshot, before) = (world.snapshot(), runs(world));
+            let _ = world.jit_as("agent:one", ["claim", "acquire", "WORK-1"]).ok();
+            let folds = runs(world) != before;
+            world.restore(&snapshot);
+            if folds {
+                return;
+            }
+        }
+        let verb = if n % 2 == 0 { "acquire" } else { "release" };
+        let _ = world.jit_as("agent:pad", ["claim", verb, "PAD-1"]).ok();
+    }
+    panic!("the journal is never folded");
+}
+
 const HOLD: &[&str] = &["agent:one", "claim", "acquire", "WORK-1", "--ttl", "1h"];
 
 const CASES: &[Case] = &[
@@ -118,6 +147,14 @@ const CASES: &[Case] = &[
         holder: Some("agent:one"),
     },
     Case {
+        name: "acquire, folding the journal",
+        agent: "agent:one",
+        words: &["claim", "acquire", "WORK-1", "--ttl", "1h"],
+        before: &[],
+        damage: heavy_journal,
+        holder: Some("agent:one"),
+    },
+    Case {
         name: "acquire, making all state anew",
         agent: "agent:one",
         words: &["claim", "acquire", "WORK-1", "--ttl", "1h"],
@@ -140,6 +177,7 @@ impl Case {
         let setup: &[&[&str]] = &[
             &["human:setup", "issue", "create", "Work", "--id", "WORK-1"],
             &["human:setup", "issue", "create", "Other", "--id", "OTHER-1"],
+            &["human:setup", "issue", "create", "Pad", "--id", "PAD-1"],
             &["agent:old", "claim", "acquire", "WORK-1"],
             &["agent:old", "claim", "release", "WORK-1"],
         ];
@@ -412,6 +450,16 @@ fn heavy_d1_killed_at_every_system_call_of_issue_create() {
 #[test]
 fn heavy_d1_killed_while_mending_a_torn_end() {
     kill_everywhere(case("acquire, mending a torn end"));
+}
+
+#[test]
+fn heavy_d1_killed_while_folding_the_journal() {
+    kill_everywhere(case("acquire, folding the journal"));
+}
+
+#[test]
+fn heavy_d1_every_system_call_of_folding_the_journal_fails_once() {
+    fail_everywhere(case("acquire, folding the journal"));
 }
 
 #[test]
