@@ -310,3 +310,262 @@ fn d2_readers_never_wait_for_writers() {
     let _ = world.jit_as("agent:two", ["claim", "acquire", &ids[1]]).ok();
     everything_agrees(&world);
 }
+
+/// Starts `count` processes at once and returns what they left.
+fn at_once(
+    world: &World,
+    dir: &std::path::Path,
+    count: usize,
+    words: &(dyn Fn(usize) -> Vec<String> + Sync),
+) -> Vec<Ran> {
+    let start = Barrier::new(count);
+    thread::scope(|scope| {
+        let racers: Vec<_> = (0..count)
+            .map(|n| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    world.jit_as_in(&format!("agent:first-{n}"), dir, words(n))
+                })
+            })
+            .collect();
+        racers
+            .into_iter()
+            .map(|racer| racer.join().expect("no panic"))
+            .collect()
+    })
+}
+
+#[test]
+fn a1_many_inits_at_once_begin_one_log() {
+    let world = World::new(JIT);
+    let ran = at_once(&world, &world.repo(), 16, &|_| vec!["init".into()]);
+    // Not all of them get to register the merge driver: git's own lock on its configuration turns some away.
+    for ran in &ran {
+        assert!(
+            ran.code == 0 || ran.stderr.contains("could not lock config file"),
+            "{}",
+            ran.stderr
+        );
+    }
+    let kinds: Vec<String> = world
+        .events()
+        .iter()
+        .map(|event| event["type"].to_string())
+        .collect();
+    assert_eq!(kinds, ["\"log.segment\"", "\"boot\""]);
+    let _ = world.jit(["init"]).ok();
+    world.validates();
+}
+
+#[test]
+#[ignore = "known fault: some of many inits at once fail because git locks its configuration"]
+fn a1_many_inits_at_once_all_succeed() {
+    for _ in 0..5 {
+        let world = World::new(JIT);
+        for ran in at_once(&world, &world.repo(), 16, &|_| vec!["init".into()]) {
+            let _ = ran.ok();
+        }
+    }
+}
+
+/// A clone of a repository that uses jit, on a machine that has no control plane for it yet.
+fn fresh_clone(world: &World) -> PathBuf {
+    let _ = world.jit(["init"]).ok();
+    world.git(&world.repo(), ["add", ".jit"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "jit"]);
+    world.git(world.root(), ["clone", "-q", "repo", "clone"]);
+    world.root().join("clone")
+}
+
+#[test]
+#[ignore = "known fault: the first write in a fresh clone fails, because locks/ is not there"]
+fn a1_a_fresh_clone_is_ready_for_many_at_once() {
+    let world = World::new(JIT);
+    let clone = fresh_clone(&world);
+    let words = |n: usize| {
+        vec![
+            "issue".into(),
+            "create".into(),
+            "Work".into(),
+            "--id".into(),
+            format!("WORK-{n}"),
+        ]
+    };
+    for ran in at_once(&world, &clone, 16, &words) {
+        let _ = ran.ok();
+    }
+    let events = world.jit_in(&clone, ["events", "--json"]).ok().json();
+    let count = |kind: &str| {
+        field(&events["events"], "type")
+            .iter()
+            .filter(|k| **k == kind)
+            .count()
+    };
+    assert_eq!(
+        (count("log.segment"), count("boot"), count("issue.created")),
+        (1, 1, 16)
+    );
+    let _ = world.jit_in(&clone, ["validate"]).ok();
+}
+
+#[test]
+fn a1_readers_make_a_fresh_clone_ready() {
+    let world = World::new(JIT);
+    let clone = fresh_clone(&world);
+    let words = |_| vec!["claim".into(), "list".into(), "--json".into()];
+    for ran in at_once(&world, &clone, 16, &words) {
+        assert_eq!(listed(&ran.ok().json()).len(), 0);
+    }
+    let _ = world.jit_in(&clone, ["issue", "create", "Work"]).ok();
+    let _ = world.jit_in(&clone, ["validate"]).ok();
+}
+
+/// A write that was tried, and what came of it.
+struct Tried {
+    agent: String,
+    words: Vec<String>,
+    request: String,
+    /// `None` when the process was killed before it ended by itself.
+    ran: Option<Ran>,
+}
+
+#[test]
+fn heavy_d1_processes_killed_at_random_lose_and_double_nothing() {
+    use std::io::Read as _;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Stdio;
+
+    let (agents, writes) = if long() { (16, 400) } else { (8, 50) };
+    // One issue for each agent, and two that all of them want.
+    let (world, trees, ids) = world_with_issues(agents + 2);
+    let tried: Mutex<Vec<Tried>> = Mutex::default();
+    thread::scope(|scope| {
+        for agent in 0..agents {
+            let (world, tree, ids, tried) = (&world, &trees[agent % trees.len()], &ids, &tried);
+            scope.spawn(move || {
+                let mut rng = jit_testkit::Rng::new(agent as u64 + 1);
+                for n in 0..writes {
+                    let wanted = if rng.bool(0.8) {
+                        agent
+                    } else {
+                        agents + rng.index(2)
+                    };
+                    let issue = &ids[wanted];
+                    let verb = ["acquire", "renew", "release"][n % 3];
+                    let request = format!("storm-{agent}-{n}");
+                    let words: Vec<String> = ["claim", verb, issue, "--json", "--request-id", &request]
+                        .map(str::to_owned)
+                        .to_vec();
+                    let name = format!("agent:storm-{agent}");
+                    let mut command = world.jit_command(tree);
+                    command.env("JIT_AGENT_ID", &name).args(&words);
+                    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+                    let mut child = command.spawn().expect("jit starts");
+                    if rng.bool(0.5) {
+                        thread::sleep(Duration::from_micros(rng.range(0, 20_000)));
+                        // Perhaps it has ended already; then it was too late.
+                        let _ = child.kill();
+                    }
+                    let (mut stdout, mut stderr) = (String::new(), String::new());
+                    let pipes = (child.stdout.take(), child.stderr.take());
+                    pipes
+                        .0
+                        .expect("a pipe")
+                        .read_to_string(&mut stdout)
+                        .expect("text");
+                    pipes
+                        .1
+                        .expect("a pipe")
+                        .read_to_string(&mut stderr)
+                        .expect("text");
+                    let status = child.wait().expect("an end");
+                    let ran = status.code().map(|code| Ran { code, stdout, stderr });
+                    assert!(ran.is_some() || status.signal() == Some(9));
+                    let agent = name;
+                    let mut tried = tried.lock().expect("no panic");
+                    tried.push(Tried {
+                        agent,
+                        words,
+                        request,
+                        ran,
+                    });
+                }
+            });
+        }
+    });
+    let tried = tried.into_inner().expect("no panic");
+    let effects = |world: &World| {
+        let mut effects: BTreeMap<String, usize> = BTreeMap::new();
+        for event in world.events().iter().filter(|event| event["tx"][0] == 1) {
+            if let Some(id) = event["request"]["id"].as_str() {
+                *effects.entry(id.to_owned()).or_default() += 1;
+            }
+        }
+        effects
+    };
+    let first = effects(&world);
+    let mut killed = 0;
+    for one in &tried {
+        let done = first.get(&one.request).copied().unwrap_or(0);
+        match &one.ran {
+            None => {
+                killed += 1;
+                assert!(done <= 1, "{} was doubled", one.request);
+            }
+            Some(ran) if ran.code == 0 => {
+                let nothing_to_do = ran.json()["existing"] == true;
+                assert_eq!(
+                    done,
+                    usize::from(!nothing_to_do),
+                    "{}: {}",
+                    one.request,
+                    ran.stdout
+                );
+            }
+            Some(ran) => {
+                assert!(
+                    matches!(ran.code, 3..=5),
+                    "{}: {} {}",
+                    ran.code,
+                    ran.stdout,
+                    ran.stderr
+                );
+                assert_eq!(done, 0, "{} was refused and done: {}", one.request, ran.stdout);
+            }
+        }
+    }
+    // Whoever was killed asks again: what was done before is answered, and not done again.
+    let mut again = 0;
+    for one in tried.iter().filter(|one| one.ran.is_none()) {
+        let worker: usize = one
+            .agent
+            .rsplit('-')
+            .next()
+            .and_then(|n| n.parse().ok())
+            .expect("a number");
+        let ran = world.jit_as_in(&one.agent, &trees[worker % trees.len()], &one.words);
+        assert!(
+            matches!(ran.code, 0 | 3 | 4 | 5),
+            "{}: {} {}",
+            ran.code,
+            ran.stdout,
+            ran.stderr
+        );
+        if first.contains_key(&one.request) {
+            assert_eq!(ran.code, 0, "{} was done: {}", one.request, ran.stdout);
+            again += 1;
+        }
+    }
+    for (request, done) in effects(&world) {
+        assert!(done <= 1, "{request} was done {done} times");
+    }
+    let _ = world
+        .jit(["issue", "create", "a write that mends what is beside the log"])
+        .ok();
+    everything_agrees(&world);
+    say(&format!(
+        "{} processes, {killed} killed, {again} of those had done their work",
+        tried.len()
+    ));
+}
