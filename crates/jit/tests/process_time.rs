@@ -503,3 +503,32 @@ fn b6_a_clock_set_back_before_a_reboot_lengthens_no_lease() {
         say(&format!("clock {offset} over a reboot: as it should be"));
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "known fault: a reader that lists the segments before it opens the log misses one that is left in between"]
+fn d3_a_reader_that_stood_still_while_a_segment_was_left_sees_no_gap() {
+    if without("strace") {
+        return;
+    }
+    let world = world_with(&["WORK-1", "WORK-2"]);
+    // It stands still when it has seen which segments there are.
+    let stopped = Stopped::after(&world, "getdents64", 2, "agent:reader", &["events", "--json"]);
+    let way = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o/dev/null",
+        "-etrace=fdatasync",
+        "-einject=fdatasync:error=EIO",
+    ];
+    let words = ["claim", "acquire", "WORK-1", "--json"];
+    let _ = world.run(world.jit_by_way_of(&way, "agent:one", words)).exits(7);
+    // Leaves the segment whose sync has failed.
+    let _ = world.jit_as("agent:two", ["claim", "acquire", "WORK-2"]).ok();
+    let (code, seen) = stopped.go_on();
+    assert_eq!(code, 0, "{seen}");
+    for (n, event) in seen["events"].as_array().expect("a list").iter().enumerate() {
+        assert_eq!(event["sequence"], n as u64 + 1, "gapless");
+    }
+}
