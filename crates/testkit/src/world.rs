@@ -3,6 +3,8 @@
 //! Nothing of the machine leaks in: the environment is empty but for PATH, git reads no configuration but the
 //! repository's, and every folder disappears with the [`World`].
 
+pub mod tools;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
