@@ -232,14 +232,21 @@ impl Cx {
 
     /// Asks the engine and shows what it says.
     pub fn ask(&self, need: Need, request: Request) -> Outcome<Output> {
+        let done = match request {
+            Request::Renew { .. } => "Renewed:",
+            Request::Transfer { .. } => "Handed over:",
+            _ => "Granted:",
+        };
         let Answer { reply, warnings } = self.app(need)?.handle(request)?;
-        Ok(self.show(&reply, |style| text(&reply, style)).warn(warnings))
+        Ok(self
+            .show(&reply, |style| text(&reply, done, style))
+            .warn(warnings))
     }
 }
 
-fn text(reply: &Reply, style: Style) -> String {
+fn text(reply: &Reply, done: &str, style: Style) -> String {
     match reply {
-        Reply::Lease(lease) => render::lease(lease, style),
+        Reply::Lease(lease) => render::lease(lease, done, style),
         Reply::Released { released: leases } | Reply::Evicted { evicted: leases } => {
             let done = if matches!(reply, Reply::Released { .. }) {
                 "Released"
@@ -449,13 +456,14 @@ fn repeat(typed: &[OsString], details: &Details) -> String {
         }
     };
     let mut words: Vec<String> = vec!["jit".into()];
-    words.extend(typed.iter().skip(1).map(quote));
+    // In front: behind a `--` it would be taken for something else.
     if !typed
         .iter()
         .any(|word| word.to_string_lossy().starts_with("--request-id"))
     {
         words.push(format!("--request-id {id}"));
     }
+    words.extend(typed.iter().skip(1).map(quote));
     words.join(" ")
 }
 
@@ -481,5 +489,33 @@ fn finish(printed: std::io::Result<bool>, code: u8) -> ExitCode {
             render::say(&format!("error: cannot write to standard output: {e}"));
             ExitCode::from(1)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_the_command_to_repeat_can_be_pasted_and_has_its_request_id() {
+        let repeated = |typed: &[&str]| {
+            let typed: Vec<OsString> = typed.iter().map(OsString::from).collect();
+            repeat(&typed, &Details::Facts(vec![("request_id", "R1".into())]))
+        };
+        assert_eq!(
+            repeated(&["/bin/jit", "issue", "create", "--", "--it's odd"]),
+            r"jit --request-id R1 issue create -- '--it'\''s odd'"
+        );
+        assert_eq!(
+            repeated(&["jit", "claim", "acquire", "X", "--request-id=mine"]),
+            "jit claim acquire X --request-id=mine"
+        );
+    }
+
+    #[test]
+    fn i1_the_tree_of_commands_is_sound() {
+        let mut all = tree();
+        all.build();
+        all.debug_assert();
     }
 }
