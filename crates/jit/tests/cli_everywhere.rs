@@ -323,6 +323,14 @@ fn i1_help_shows_a_dozen_and_all_of_them_on_demand() {
     }
     let version = world.jit(["--version"]).ok().stdout;
     assert_eq!(version, format!("jit {}\n", env!("CARGO_PKG_VERSION")));
+    let version = world.jit(["--json", "--version"]).ok().json();
+    assert_eq!(version, json!({ "version": env!("CARGO_PKG_VERSION") }));
+    let help = world.jit(["claim", "acquire", "--help", "--json"]).ok().json();
+    assert!(
+        help["help"]
+            .as_str()
+            .is_some_and(|text| text.contains("Usage: jit"))
+    );
     let ran = world.jit::<&str>([]).exits(2);
     assert!(ran.stderr.contains("Usage: jit"), "{}", ran.stderr);
 }

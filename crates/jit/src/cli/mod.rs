@@ -30,6 +30,7 @@ use jit_engine::app::{App, Options};
 use jit_engine::request::{Answer, Reply, Request};
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
+use serde_json::json;
 
 use crate::exit;
 use crate::render::{self, Color, Style};
@@ -386,10 +387,16 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         Ok(matches) => matches,
         Err(e) => match e.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                let text = if says("--all") {
+                let version = e.kind() == ErrorKind::DisplayVersion;
+                let text = if says("--all") && !version {
                     all_commands()
                 } else {
                     e.render().to_string()
+                };
+                let text = match (says("--json"), version) {
+                    (false, _) => text,
+                    (true, true) => json_line(&json!({ "version": env!("CARGO_PKG_VERSION") })),
+                    (true, false) => json_line(&json!({ "help": text })),
                 };
                 return finish(render::print(&text), 0);
             }
@@ -467,10 +474,14 @@ fn repeat(typed: &[OsString], details: &Details) -> String {
     words.join(" ")
 }
 
+fn json_line(value: &serde_json::Value) -> String {
+    format!("{value}\n")
+}
+
 fn fail(refusal: &Refusal, json: bool) -> ExitCode {
     if json {
         return finish(
-            render::print(&format!("{}\n", exit::failure(refusal))),
+            render::print(&json_line(&exit::failure(refusal))),
             refusal.code.exit(),
         );
     }
