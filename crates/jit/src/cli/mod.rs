@@ -1,7 +1,7 @@
 //! The command line: a table of nouns and verbs, the options that hold everywhere, and what happens around a command.
 //!
-//! Each verb is a file of its own with its flags and its request. The table builds only what was typed: clap's tree of
-//! all commands would take longer to make than a claim takes.
+//! Each verb is a file of its own with its flags and its request. Only what was typed is built: clap's tree of all
+//! commands would take longer to make than a claim takes.
 
 mod claim;
 mod config;
@@ -303,7 +303,26 @@ fn usage(e: &clap::Error) -> Box<Refusal> {
     Box::new(refusal)
 }
 
-fn tree() -> Command {
+/// The commands that were typed, or all of them.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    All,
+    /// Only those whose name is one of these words. Where that can be parsed, the whole tree would be parsed alike: a
+    /// command whose name is not among the words cannot be what they mean. Everything else (help, mistakes and the
+    /// suggestions that follow them) needs the whole tree.
+    Among(&'a [OsString]),
+}
+
+impl Wanted<'_> {
+    fn has(self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Among(words) => words.iter().any(|word| word == name),
+        }
+    }
+}
+
+fn tree(wanted: Wanted<'_>) -> Command {
     let root = Command::new("jit")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Many agents, one repository: work is never lost and never given to two")
@@ -318,21 +337,23 @@ fn tree() -> Command {
         );
     let mut root = Everywhere::augment_args(root);
     for entry in TABLE {
-        root = root.subcommand(match entry {
-            Entry::Verb(verb) => verb_command(verb),
-            Entry::Noun(name, about, shown, verbs) => {
+        let command = match entry {
+            Entry::Verb(verb) if wanted.has(verb.name) => verb_command(verb),
+            Entry::Noun(name, about, shown, verbs) if wanted.has(name) => {
                 let mut noun = Command::new(*name)
                     .about(*about)
                     .hide(*shown != Shown::Everyday)
                     .subcommand_required(true)
                     .arg_required_else_help(true)
                     .disable_help_subcommand(true);
-                for verb in *verbs {
+                for verb in verbs.iter().filter(|verb| wanted.has(verb.name)) {
                     noun = noun.subcommand(verb_command(verb));
                 }
                 noun
             }
-        });
+            Entry::Verb(_) | Entry::Noun(..) => continue,
+        };
+        root = root.subcommand(command);
     }
     root
 }
@@ -383,7 +404,10 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         return finish(render::print(concat!("jit ", env!("CARGO_PKG_VERSION"), "\n")), 0);
     }
     let says = |flag: &str| args.iter().skip(1).take_while(|a| *a != "--").any(|a| a == flag);
-    let matches = match tree().try_get_matches_from(&args) {
+    let parsed = tree(Wanted::Among(&args))
+        .try_get_matches_from(&args)
+        .or_else(|_| tree(Wanted::All).try_get_matches_from(&args));
+    let matches = match parsed {
         Ok(matches) => matches,
         Err(e) => match e.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -525,7 +549,7 @@ mod tests {
 
     #[test]
     fn i1_the_tree_of_commands_is_sound() {
-        let mut all = tree();
+        let mut all = tree(Wanted::All);
         all.build();
         all.debug_assert();
     }
