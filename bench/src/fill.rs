@@ -1,10 +1,18 @@
 //! Fills a control plane with a long history, to see whether a claim still costs what it costs on an empty one.
 //!
-//! Not written yet: a million records have to come from the store itself, because only it knows its formats, and running
-//! the command a million times would take the better part of an hour. Until then this says so, and nothing is printed
-//! that looks like a figure.
+//! The log is written directly, line by line in the store's own encoding: running the command a million times would
+//! take the better part of an hour. What is derived from the log is removed, so the first command folds all of it.
 
-use std::path::Path;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use jit_core::event::{Event, SegmentReason, Stamped};
+use jit_core::ids::{AgentId, IssueId, LeaseId};
+use jit_core::issue::{Issue, Priority, State};
+use jit_core::lease::{Actor, Lease, Resource};
+use jit_core::time::{BootId, Wall};
+use jit_core::wire::encode_line;
 
 #[derive(Debug, Clone, Copy)]
 pub struct History {
@@ -12,10 +20,162 @@ pub struct History {
     pub leases: usize,
 }
 
-/// Gives the repository at `_repo` that history, or says why it cannot.
-pub fn fill(_repo: &Path, history: History) -> Result<(), String> {
-    let History { records, leases } = history;
-    Err(format!(
-        "nothing writes a log of {records} records with {leases} active leases yet"
-    ))
+/// Where the store begins a new segment.
+const SEGMENT: u64 = 16 << 20;
+const TTL_SECS: u64 = 7 * 24 * 3600;
+
+struct Log {
+    dir: PathBuf,
+    file: BufWriter<fs::File>,
+    first: u64,
+    written: u64,
+    sequence: u64,
+    sum: u64,
+    actor: Actor,
+    wall: Wall,
+}
+
+impl Log {
+    fn push(&mut self, event: Event) -> io::Result<()> {
+        if self.written > SEGMENT && !matches!(event, Event::SegmentStarted { .. }) {
+            self.file.flush()?;
+            let sealed = self.dir.join(format!("control-{:016}.jsonl", self.first));
+            fs::rename(self.dir.join("control.jsonl"), sealed)?;
+            self.file = BufWriter::new(fs::File::create(self.dir.join("control.jsonl"))?);
+            (self.first, self.written) = (self.sequence + 1, 0);
+            self.push(Event::SegmentStarted {
+                reason: SegmentReason::Size,
+            })?;
+        }
+        self.sequence += 1;
+        let line = Stamped {
+            sequence: self.sequence,
+            at: self.wall,
+            actor: self.actor.clone(),
+            request: None,
+            part: (1, 1),
+            event,
+        };
+        let mut bytes = Vec::with_capacity(700);
+        self.sum = encode_line(&mut bytes, &line, self.sequence - 1, self.sum);
+        self.written += bytes.len() as u64;
+        self.file.write_all(&bytes)
+    }
+
+    fn lease(&self, issue: &IssueId, agent: &AgentId, ticks: u64) -> Lease {
+        Lease {
+            lease_id: LeaseId::generate(self.wall.ms(), u128::from(self.sequence)),
+            resource: Resource::Issue(issue.clone()),
+            agent_id: agent.clone(),
+            worktree_id: None,
+            branch: Some("main".into()),
+            ttl_secs: TTL_SECS,
+            acquired_at: self.wall,
+            expires_at: self.wall.plus_secs(TTL_SECS),
+            deadline: ticks + TTL_SECS * 1000,
+            token: self.sequence + 1,
+            parent: None,
+            on_behalf_of: None,
+            note: None,
+        }
+    }
+}
+
+/// Gives the repository at `repo` that history, or says why it cannot.
+pub fn fill(repo: &Path, history: History) -> Result<(), String> {
+    write(&repo.join(".git/jit"), history).map_err(|e| e.to_string())
+}
+
+fn write(control: &Path, history: History) -> io::Result<()> {
+    let bad = |e: &dyn std::fmt::Display| io::Error::other(e.to_string());
+    let uptime = fs::read_to_string("/proc/uptime")?;
+    let seconds: f64 = uptime
+        .split(' ')
+        .next()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(0.0);
+    let ticks = (seconds * 1000.0) as u64;
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_err(|e| bad(&e))?;
+    for name in ["state", "claims.jsonl", "claims.index.json", "locks/control.lock"] {
+        let path = control.join(name);
+        if path.is_dir() {
+            fs::remove_dir_all(&path)?;
+            fs::create_dir(&path)?;
+        } else if path.exists() {
+            fs::remove_file(&path)?;
+        }
+    }
+    let dir = control.join("events");
+    let mut log = Log {
+        file: BufWriter::new(fs::File::create(dir.join("control.jsonl"))?),
+        dir,
+        first: 1,
+        written: 0,
+        sequence: 0,
+        sum: 0,
+        actor: Actor {
+            agent_id: "agent:filler".parse().map_err(|e| bad(&e))?,
+            worktree_id: None,
+        },
+        wall: Wall::from_ms(i64::try_from(now.as_millis()).unwrap_or(0)),
+    };
+    log.push(Event::SegmentStarted {
+        reason: SegmentReason::Created,
+    })?;
+    log.push(Event::Boot {
+        boot: BootId(boot),
+        ticks,
+    })?;
+    let mut issues = Vec::with_capacity(history.leases);
+    for n in 0..history.leases {
+        let id: IssueId = format!("FILL-{n:06}").parse().map_err(|e| bad(&e))?;
+        let issue = Issue {
+            id: id.clone(),
+            title: format!("Number {n}"),
+            kind: "issue".into(),
+            state: State::Ready,
+            priority: Priority::Normal,
+            parent: None,
+            labels: Vec::new(),
+            depends_on: Vec::new(),
+            gates: Vec::new(),
+            created_at: log.wall,
+            updated_at: log.wall,
+            revision: 1,
+            lives_in: None,
+        };
+        log.push(Event::IssueCreated { issue })?;
+        issues.push(id);
+    }
+    let agents: Vec<AgentId> = (0..100)
+        .filter_map(|n| format!("agent:filler-{n}").parse().ok())
+        .collect();
+    let mut turn = 0;
+    while log.sequence + 2 + (history.leases as u64) < history.records as u64 {
+        let (issue, agent) = (&issues[turn % issues.len()], &agents[turn % agents.len()]);
+        let lease = log.lease(issue, agent, ticks);
+        log.push(Event::Acquired {
+            lease: lease.clone(),
+            regranted: false,
+        })?;
+        log.push(Event::Released {
+            lease,
+            by: agent.clone(),
+        })?;
+        turn += 1;
+    }
+    for (n, issue) in issues.iter().enumerate() {
+        let lease = log.lease(issue, &agents[n % agents.len()], ticks);
+        log.push(Event::Acquired {
+            lease,
+            regranted: false,
+        })?;
+    }
+    log.file.flush()?;
+    log.file.get_ref().sync_all()
 }

@@ -72,6 +72,13 @@ impl<'a> Draft<'a> {
         &self.events
     }
 
+    /// Drops what was drafted: the answer needs nothing written.
+    fn forget(&mut self) {
+        self.next -= self.events.len() as u64;
+        self.events.clear();
+        self.state.changes.clear();
+    }
+
     /// The transaction's lines and everything they change.
     pub fn finish(self, request: Option<&Request>) -> Read<(Vec<Stamped>, Changes)> {
         let Self {
@@ -113,6 +120,14 @@ pub enum Answer {
 }
 
 pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answer, Stop> {
+    let answer = answer(draft, command, cx)?;
+    if matches!(answer, Answer::Already(_)) {
+        draft.forget();
+    }
+    Ok(answer)
+}
+
+fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answer, Stop> {
     if let Some(kind) = state::newer(draft.state())? {
         return Err(Refusal::new(
             Code::Newer,
@@ -131,16 +146,10 @@ pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<
             on_behalf_of,
         } => {
             let issue = state::resolve(draft.state(), issue)?;
-            if issue.state.is_closed() {
-                return Err(
-                    Refusal::new(Code::Closed, format!("{} is {}", issue.id, issue.state))
-                        .help(format!("jit issue show {}", issue.id))
-                        .into(),
-                );
-            }
+            require_open(&issue)?;
             let ttl_secs = cx.ttl.resolve(*ttl_secs, &issue.kind, &cx.actor.agent_id)?;
             let resource = Resource::Issue(issue.id);
-            if let Some(lease) = live(draft, &resource, cx)? {
+            if let Some(lease) = live(draft, &resource.key(), cx)? {
                 return if lease.held_by(&cx.actor) {
                     Ok(Answer::Already(Reply::Lease {
                         lease,
@@ -179,7 +188,7 @@ pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<
             if_half_gone,
         } => renew(draft, target, *ttl_secs, *if_half_gone, cx),
         Command::Release { target } => {
-            let found = find(draft, target)?;
+            let found = find(draft, target, cx)?;
             let lease = match found.active {
                 Some(lease) => require_obeys(lease, target, cx)?,
                 // It ran out and nobody wanted it: what the holder asks for is so already.
@@ -204,18 +213,19 @@ pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<
             worktree,
             branch,
         } => {
-            let Some(lease) = find(draft, target)?.active else {
-                return Err(not_active(target).into());
+            let found = find(draft, target, cx)?;
+            let Some(lease) = found.active else {
+                let ran_out = found
+                    .ended
+                    .filter(|ended| ended.how == End::Expired && ended.lease.obeys(&cx.actor));
+                let refusal = not_active(target);
+                return Err(match ran_out {
+                    Some(ended) => refusal.help(format!("jit claim renew {}", ended.lease.lease_id)),
+                    None => refusal,
+                }
+                .into());
             };
             let lease = require_obeys(lease, target, cx)?;
-            if lease.expired(&cx.now) {
-                return Err(Refusal::new(
-                    Code::NotHolder,
-                    format!("the lease {} expired at {}", lease.lease_id, lease.expires_at),
-                )
-                .help(format!("jit claim renew {}", lease.lease_id))
-                .into());
-            }
             let worktree_id = worktree.clone().or_else(|| lease.worktree_id.clone());
             if *to == lease.agent_id && worktree_id == lease.worktree_id {
                 return Err(Refusal::new(Code::Invalid, format!("{to} holds it already")).into());
@@ -260,7 +270,7 @@ pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<
             if reason.trim().is_empty() {
                 return Err(Refusal::new(Code::Invalid, "say why: --reason must not be empty").into());
             }
-            let Some(lease) = find(draft, target)?.active else {
+            let Some(lease) = find(draft, target, cx)?.active else {
                 return Err(not_active(target).into());
             };
             let by = &cx.actor.agent_id;
@@ -276,13 +286,24 @@ pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<
     }
 }
 
+/// What is done or rejected is not worked on.
+fn require_open(issue: &Issue) -> Result<(), Refusal> {
+    if issue.state.is_closed() {
+        return Err(
+            Refusal::new(Code::Closed, format!("{} is {}", issue.id, issue.state))
+                .help(format!("jit issue show {}", issue.id)),
+        );
+    }
+    Ok(())
+}
+
 fn deadline(cx: &Context, ttl_secs: u64) -> u64 {
     cx.now.ticks.saturating_add(ttl_secs.saturating_mul(1000))
 }
 
-/// The lease on `resource` if it still counts; one whose time is over is ended on the way.
-fn live(draft: &mut Draft<'_>, resource: &Resource, cx: &Context) -> Result<Option<Lease>, Stop> {
-    let Some(lease) = state::lease_on(draft.state(), &resource.key())? else {
+/// The lease on a resource if it still counts; one whose time is over is ended on the way.
+fn live(draft: &mut Draft<'_>, resource_key: &str, cx: &Context) -> Result<Option<Lease>, Stop> {
+    let Some(lease) = state::lease_on(draft.state(), resource_key)? else {
         return Ok(None);
     };
     if !lease.expired(&cx.now) {
@@ -330,12 +351,12 @@ struct Found {
     ended: Option<state::Ended>,
 }
 
-/// What `target` names now, and what it named last.
-fn find(draft: &Draft<'_>, target: &Target) -> Result<Found, Stop> {
-    let table = draft.state();
+/// What `target` names now, and what it named last. A lease whose time is over is ended on the way, so that the answer
+/// does not depend on whether somebody had noticed before.
+fn find(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<Found, Stop> {
     let resource = match target {
-        Target::Issue(text) => Resource::Issue(state::resolve(table, text)?.id).key(),
-        Target::Lease(id) => match state::resource_of(table, id)? {
+        Target::Issue(text) => Resource::Issue(state::resolve(draft.state(), text)?.id).key(),
+        Target::Lease(id) => match state::resource_of(draft.state(), id)? {
             Some(resource) => resource,
             None => {
                 return Err(
@@ -346,8 +367,8 @@ fn find(draft: &Draft<'_>, target: &Target) -> Result<Found, Stop> {
             }
         },
     };
-    let mut active = state::lease_on(table, &resource)?;
-    let mut ended = state::ended(table, &resource)?;
+    let mut active = live(draft, &resource, cx)?;
+    let mut ended = state::ended(draft.state(), &resource)?;
     if let Target::Lease(id) = target {
         if let Some(other) = active.take_if(|lease| lease.lease_id != *id) {
             // The resource went to somebody else: for the caller that is what matters.
@@ -399,13 +420,9 @@ fn renew(
     if_half_gone: bool,
     cx: &Context,
 ) -> Result<Answer, Stop> {
-    let found = find(draft, target)?;
+    let found = find(draft, target, cx)?;
     let (lease, over) = match (found.active, found.ended) {
-        (Some(lease), _) => {
-            let lease = require_obeys(lease, target, cx)?;
-            let over = lease.expired(&cx.now);
-            (lease, over)
-        }
+        (Some(lease), _) => (require_obeys(lease, target, cx)?, false),
         (None, Some(ended)) if ended.how == End::Expired && ended.lease.obeys(&cx.actor) => {
             (ended.lease, true)
         }
@@ -427,9 +444,11 @@ fn renew(
         }
         _ => return Err(not_active(target).into()),
     };
-    let asked = ttl_secs.or(Some(lease.ttl_secs));
-    let ttl_secs = cx.ttl.resolve(asked, "", &lease.agent_id)?;
-    if !over && if_half_gone && lease.remaining_ms(&cx.now) * 2 > lease.ttl_secs.saturating_mul(1000) {
+    // As long as before, unless the longest allowed has become shorter meanwhile.
+    let asked = ttl_secs.unwrap_or(lease.ttl_secs.min(cx.ttl.max_secs));
+    let ttl_secs = cx.ttl.resolve(Some(asked), "", &lease.agent_id)?;
+    let half_left = lease.remaining_ms(&cx.now) > lease.ttl_secs.saturating_mul(1000) / 2;
+    if !over && if_half_gone && half_left {
         return Ok(Answer::Already(Reply::Lease {
             lease,
             existing: true,
@@ -444,7 +463,11 @@ fn renew(
     };
     if over {
         // Its time was over but nobody came: granted again, as a new grant with a new token.
-        live(draft, &lease.resource, cx)?;
+        if let Some(id) = lease.resource.issue()
+            && let Some(issue) = state::issue(draft.state(), id)?
+        {
+            require_open(&issue)?;
+        }
         renewed.acquired_at = cx.now.wall;
         renewed.token = draft.next_sequence();
         renewed.parent = None;

@@ -40,11 +40,11 @@ pub struct Ended {
     pub at: Wall,
 }
 
+/// Followed by a newline and the lease.
 #[derive(Serialize, Deserialize)]
 struct EndedRecord {
     how: End,
     at: Wall,
-    lease: serde_json::Value,
 }
 
 /// Where the answer to a request is in the log.
@@ -129,15 +129,13 @@ pub fn expired(table: &dyn Table, now: &Now, limit: usize) -> Read<Vec<Lease>> {
 
 pub fn ended(table: &dyn Table, resource_key: &str) -> Read<Option<Ended>> {
     let key = format!("E/{resource_key}");
-    let Some(record) = load::<EndedRecord>(table, &key)? else {
+    let Some(bytes) = table.get(&key)? else {
         return Ok(None);
     };
-    let lease = parse_lease(&key, &json_bytes(&record.lease))?;
-    Ok(Some(Ended {
-        lease,
-        how: record.how,
-        at: record.at,
-    }))
+    let split = bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len());
+    let EndedRecord { how, at } = parse(&key, &bytes[..split])?;
+    let lease = parse_lease(&key, bytes.get(split + 1..).unwrap_or_default())?;
+    Ok(Some(Ended { lease, how, at }))
 }
 
 pub fn anchor(table: &dyn Table) -> Read<Option<Anchor>> {
@@ -262,12 +260,10 @@ fn end(table: &mut Overlay<'_>, resource: &Resource, how: End, at: Wall) -> Read
     {
         table.remove(format!("l/{}", before.lease.lease_id));
     }
-    let record = EndedRecord {
-        how,
-        at,
-        lease: serde_json::from_slice(&encode_lease(&lease)).unwrap_or_default(),
-    };
-    table.put(format!("E/{key}"), json_bytes(&record));
+    let mut record = json_bytes(&EndedRecord { how, at });
+    record.push(b'\n');
+    record.extend_from_slice(&encode_lease(&lease));
+    table.put(format!("E/{key}"), record);
     Ok(())
 }
 

@@ -438,72 +438,121 @@ pub fn decode_line(line: &[u8]) -> Result<Line, String> {
     })
 }
 
+/// What `claims.jsonl` says of one event: only what applies to its operation is there.
+#[derive(Serialize)]
+struct ClaimRecord<'a> {
+    schema_version: u64,
+    sequence: u64,
+    op: &'static str,
+    lease_id: &'a LeaseId,
+    issue_id: Option<&'a IssueId>,
+    agent_id: &'a AgentId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renewed_at: Option<Wall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    released_at: Option<Wall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    released_by: Option<&'a AgentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evicted_at: Option<Wall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a AgentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transferred_at: Option<Wall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_lease_id: Option<&'a LeaseId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_agent_id: Option<&'a AgentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to_lease: Option<LeaseView>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    regranted: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    restored: bool,
+    #[serde(flatten)]
+    grant: Option<Granted<'a>>,
+}
+
+/// The terms of a lease, for operations that set them.
+#[derive(Serialize)]
+struct Granted<'a> {
+    worktree_id: Option<&'a WorktreeId>,
+    branch: Option<&'a str>,
+    ttl_secs: u64,
+    acquired_at: Wall,
+    expires_at: Wall,
+    token: u64,
+    parent: Option<&'a LeaseId>,
+    on_behalf_of: Option<&'a AgentId>,
+}
+
 /// The record of `claims.jsonl` for an event, with its newline; `None` for events that are not about claims.
 pub fn claims_record(stamped: &Stamped) -> Option<Vec<u8>> {
     let lease = stamped.event.lease()?;
-    let mut map = serde_json::Map::new();
-    let mut put = |name: &str, value: serde_json::Value| {
-        map.insert(name.to_owned(), value);
+    let at = Some(stamped.at);
+    let mut record = ClaimRecord {
+        schema_version: SCHEMA_VERSION,
+        sequence: stamped.sequence,
+        op: "acquire",
+        lease_id: &lease.lease_id,
+        issue_id: lease.resource.issue(),
+        agent_id: &lease.agent_id,
+        renewed_at: None,
+        released_at: None,
+        released_by: None,
+        evicted_at: None,
+        by: None,
+        reason: None,
+        transferred_at: None,
+        from_lease_id: None,
+        from_agent_id: None,
+        to_lease: None,
+        regranted: false,
+        restored: false,
+        grant: None,
     };
-    let at = serde_json::Value::from(stamped.at.to_string());
-    let (op, times): (&str, &str) = match &stamped.event {
-        Event::Acquired { .. } | Event::Restored { .. } => ("acquire", ""),
-        Event::Renewed { .. } => ("renew", "renewed_at"),
-        Event::Released { .. } => ("release", "released_at"),
-        Event::AutoEvicted { .. } => ("auto-evict", "evicted_at"),
-        Event::ForceEvicted { .. } => ("force-evict", "evicted_at"),
-        Event::Transferred { .. } => ("transfer", "transferred_at"),
-        _ => return None,
-    };
-    put("schema_version", SCHEMA_VERSION.into());
-    put("sequence", stamped.sequence.into());
-    put("op", op.into());
-    put("lease_id", lease.lease_id.as_str().into());
-    put("issue_id", lease.resource.issue().map(IssueId::as_str).into());
-    put("agent_id", lease.agent_id.as_str().into());
-    if !times.is_empty() {
-        put(times, at);
-    }
+    let mut granted = true;
     match &stamped.event {
-        Event::Acquired { regranted: true, .. } => put("regranted", true.into()),
-        Event::Restored { .. } => put("restored", true.into()),
-        Event::Released { by, .. } => put("released_by", by.as_str().into()),
-        Event::AutoEvicted { .. } => put("reason", "expired".into()),
+        Event::Acquired { regranted, .. } => record.regranted = *regranted,
+        Event::Restored { .. } => record.restored = true,
+        Event::Renewed { .. } => (record.op, record.renewed_at) = ("renew", at),
+        Event::Released { by, .. } => {
+            (record.op, record.released_at, record.released_by) = ("release", at, Some(by));
+            granted = false;
+        }
+        Event::AutoEvicted { .. } => {
+            (record.op, record.evicted_at, record.reason) = ("auto-evict", at, Some("expired"));
+            granted = false;
+        }
         Event::ForceEvicted { by, reason, .. } => {
-            put("by", by.as_str().into());
-            put("reason", reason.as_str().into());
+            (record.op, record.evicted_at) = ("force-evict", at);
+            (record.by, record.reason) = (Some(by), Some(reason.as_str()));
+            granted = false;
         }
         Event::Transferred {
             from_lease_id,
             from_agent_id,
             ..
         } => {
-            put("from_lease_id", from_lease_id.as_str().into());
-            put("from_agent_id", from_agent_id.as_str().into());
-            put(
-                "to_lease",
-                serde_json::to_value(LeaseView::of(lease)).unwrap_or_default(),
-            );
+            (record.op, record.transferred_at) = ("transfer", at);
+            (record.from_lease_id, record.from_agent_id) = (Some(from_lease_id), Some(from_agent_id));
+            record.to_lease = Some(LeaseView::of(lease));
         }
-        _ => {}
+        _ => return None,
     }
-    if op != "release" && !op.ends_with("evict") {
-        put(
-            "worktree_id",
-            lease.worktree_id.as_ref().map(WorktreeId::as_str).into(),
-        );
-        put("branch", lease.branch.as_deref().into());
-        put("ttl_secs", lease.ttl_secs.into());
-        put("acquired_at", lease.acquired_at.to_string().into());
-        put("expires_at", lease.expires_at.to_string().into());
-        put("token", lease.token.into());
-        put("parent", lease.parent.as_ref().map(LeaseId::as_str).into());
-        put(
-            "on_behalf_of",
-            lease.on_behalf_of.as_ref().map(AgentId::as_str).into(),
-        );
-    }
-    let mut line = json_bytes(&map);
+    record.grant = granted.then_some(Granted {
+        worktree_id: lease.worktree_id.as_ref(),
+        branch: lease.branch.as_deref(),
+        ttl_secs: lease.ttl_secs,
+        acquired_at: lease.acquired_at,
+        expires_at: lease.expires_at,
+        token: lease.token,
+        parent: lease.parent.as_ref(),
+        on_behalf_of: lease.on_behalf_of.as_ref(),
+    });
+    let mut line = json_bytes(&record);
     line.push(b'\n');
     Some(line)
 }

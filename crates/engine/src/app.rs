@@ -161,7 +161,7 @@ impl App {
         let wait = options
             .lock_timeout
             .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
-        let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock), wait);
+        let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
         let (worktree_id, branch) = if place.worktree_root.is_some() {
             let (identity, notices) = identity::load_or_create(&place, jiff::Timestamp::now(), need)
                 .map_err(|e| refuse(Code::Io, e))?;

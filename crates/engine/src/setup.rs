@@ -109,7 +109,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         ensure_dir(&local.join("gates"), &mut done)?;
     }
     let wait = lock_timeout.unwrap_or(Duration::from_secs(found.config.lock_timeout_secs()));
-    let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock), wait);
+    let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
     let actor = Actor {
         agent_id: found.whoami.agent_id.clone(),
         worktree_id,

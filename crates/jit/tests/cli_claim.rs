@@ -184,7 +184,8 @@ fn b4_an_expired_lease_is_granted_again_to_its_holder_with_a_new_token() {
     let world = world();
     let old = let_expire(&world, "agent:one");
     let id = old["lease_id"].as_str().expect("an id");
-    let _ = by(&world, "agent:two", &["claim", "renew", id]).exits(5);
+    // For anybody else it is a lease that nobody holds any more.
+    let _ = by(&world, "agent:two", &["claim", "renew", id]).exits(3);
     let new = by(&world, "agent:one", &["claim", "renew", id, "--ttl", "1m"])
         .ok()
         .json();

@@ -3,10 +3,12 @@
 //!
 //! Everything here is deterministic: a test that fails prints the seed that makes it fail again.
 
+pub mod drive;
 pub mod manual_clock;
 pub mod model;
 pub mod rng;
 pub mod sim_disk;
+pub mod store_contract;
 
 pub use manual_clock::ManualClock;
 pub use rng::Rng;

@@ -190,17 +190,23 @@ impl Model {
         }
     }
 
-    /// What is meant: by a lease id only the lease of that id, by an issue whatever it has.
-    fn find(&self, by: By<'_>) -> Result<Found, Outcome> {
+    /// What is meant: by a lease id only the lease of that id, by an issue whatever it has. A lease whose time is up
+    /// is as good as ended, whether or not somebody has noticed.
+    fn find(&self, by: By<'_>, now: &Now) -> Result<Found, Outcome> {
+        let seen = |slot: &Slot| match &slot.holder {
+            Some(holder) if holder.lapsed(now) => (None, Some((holder.clone(), Why::Lapsed))),
+            holder => (holder.clone(), slot.last.clone()),
+        };
         match by {
             By::Issue(issue) => {
-                let slot = self.issues.get(issue).ok_or(Outcome::NotFound)?;
-                Ok((issue.to_owned(), slot.holder.clone(), slot.last.clone()))
+                let (holder, last) = seen(self.issues.get(issue).ok_or(Outcome::NotFound)?);
+                Ok((issue.to_owned(), holder, last))
             }
             By::Lease(id) => {
                 for (issue, slot) in &self.issues {
-                    let last = slot.last.clone().filter(|(last, _)| last.lease == id);
-                    match &slot.holder {
+                    let (holder, last) = seen(slot);
+                    let last = last.filter(|(last, _)| last.lease == id);
+                    match &holder {
                         Some(holder) if holder.lease == id => {
                             return Ok((issue.clone(), Some(holder.clone()), None));
                         }
@@ -263,7 +269,7 @@ impl Model {
         if_half_gone: bool,
         now: &Now,
     ) -> Outcome {
-        let (issue, holder, last) = match self.find(by) {
+        let (issue, holder, last) = match self.find(by, now) {
             Ok(found) => found,
             Err(outcome) => return outcome,
         };
@@ -278,7 +284,7 @@ impl Model {
         if bad_ttl(new_ttl) {
             return Outcome::Invalid;
         }
-        if held && !holder.lapsed(now) {
+        if held {
             let left = holder.deadline - now.ticks;
             if if_half_gone && left > holder.ttl_secs * 500 {
                 return Outcome::Existing;
@@ -300,7 +306,7 @@ impl Model {
     }
 
     pub fn release(&mut self, by: By<'_>, who: Who<'_>, now: &Now) -> Outcome {
-        let (issue, holder, last) = match self.find(by) {
+        let (issue, holder, last) = match self.find(by, now) {
             Ok(found) => found,
             Err(outcome) => return outcome,
         };
@@ -325,12 +331,12 @@ impl Model {
         fresh: &str,
         now: &Now,
     ) -> Outcome {
-        let (issue, holder) = match self.find(by) {
+        let (issue, holder) = match self.find(by, now) {
             Ok((issue, Some(holder), _)) => (issue, holder),
             Ok((_, None, _)) => return Outcome::NotFound,
             Err(outcome) => return outcome,
         };
-        if !holder.obeys(who) || holder.lapsed(now) {
+        if !holder.obeys(who) {
             return Outcome::NotHolder;
         }
         let worktree = worktree.map(str::to_owned).or(holder.worktree.clone());
@@ -361,7 +367,7 @@ impl Model {
         if reason.trim().is_empty() {
             return Outcome::Invalid;
         }
-        match self.find(by) {
+        match self.find(by, now) {
             Ok((issue, Some(_), _)) => {
                 self.end(&issue, Why::Evicted);
                 self.note_lapses(now);
@@ -416,10 +422,7 @@ mod tests {
         assert_eq!(model.acquire("i", B, None, None, "2", &at(9_999)), Outcome::Held);
         assert_eq!(model.renew(issue, A, None, true, &at(4_999)), Outcome::Existing);
         assert_eq!(model.renew(issue, A, None, true, &at(5_000)), Outcome::Renewed);
-        assert_eq!(
-            model.renew(issue, B, None, false, &at(20_000)),
-            Outcome::NotHolder
-        );
+        assert_eq!(model.renew(issue, B, None, false, &at(20_000)), Outcome::NotFound);
         assert_eq!(
             model.renew(issue, A, None, false, &at(20_000)),
             Outcome::Regranted

@@ -526,7 +526,11 @@ fn parent(path: &str) -> &str {
 }
 
 fn clean(path: &str) -> &str {
-    path.strip_prefix("./").unwrap_or(path).trim_end_matches('/')
+    match path.strip_prefix("./").unwrap_or(path).trim_end_matches('/') {
+        // The port's name for the control directory itself.
+        "" => ROOT,
+        path => path,
+    }
 }
 
 #[derive(Debug, Default)]
@@ -1005,7 +1009,8 @@ impl SimDisk {
 
     // How a process ends.
 
-    /// Its `nth` call from now and all later ones do nothing and fail; its locks are free from then on.
+    /// Its `nth` call from now and all later ones do nothing and fail; its locks are free from then on. Only
+    /// unlocking says yes: it is so, and real unlocking does not fail.
     pub fn stop_after(&self, nth: u64) {
         self.stop_mid_write(nth, 0);
     }
@@ -1246,7 +1251,7 @@ impl Disk for SimDisk {
     fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>> {
         let path = clean(path);
         let mut state = self.whole_as(Kind::Open, path, how != How::Read)?;
-        let id = state.open(path, how != How::Read)?;
+        let id = state.open(path, matches!(how, How::Write | How::Fresh))?;
         if how == How::Fresh {
             let changed = state.tick();
             let inode = state.inode(id);
@@ -1335,7 +1340,8 @@ impl Disk for SimDisk {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        let dir = clean(dir);
+        // Here the empty name is the control directory itself.
+        let dir = if dir.is_empty() { ROOT } else { clean(dir) };
         let mut state = self.whole(Kind::SyncDir, dir)?;
         state.require_dir(dir)?;
         state.commit(|change| change.touches(dir));
@@ -1546,7 +1552,12 @@ impl LockGuard for SimLock {
     }
 
     fn release(&mut self) -> io::Result<()> {
-        drop(self.file.disk.whole(Kind::Unlock, &self.file.path)?);
+        match self.file.disk.whole(Kind::Unlock, &self.file.path) {
+            Ok(state) => drop(state),
+            // Death has let go of it already, and nobody is left to be told: the next call says so.
+            Err(e) if is_killed(&e) => return Ok(()),
+            Err(e) => return Err(e),
+        }
         self.let_go();
         Ok(())
     }

@@ -159,7 +159,7 @@ impl Config {
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         for file in [&sources.user, &sources.repository].into_iter().flatten() {
-            match std::fs::read(file) {
+            match crate::git::files::read(file).map_err(io::Error::from) {
                 Ok(bytes) => config.read_file(file, &bytes)?,
                 Err(error)
                     if matches!(

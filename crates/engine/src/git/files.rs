@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 /// The whole file. One read where it is small: a read of a regular file that gives less than was asked for has
 /// reached its end.
-pub(super) fn read(path: &Path) -> rustix::io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path) -> rustix::io::Result<Vec<u8>> {
     read_with(path, OFlags::empty())
 }
 

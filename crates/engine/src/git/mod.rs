@@ -9,4 +9,4 @@ pub use discover::{DiscoverError, GitEnv, Place};
 pub use run::{Git, GitError};
 pub use worktrees::WorktreeEntry;
 
-mod files;
+pub(crate) mod files;

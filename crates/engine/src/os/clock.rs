@@ -21,14 +21,24 @@ const BOOT_CLOCK: ClockId = ClockId::Boottime;
 const BOOT_CLOCK: ClockId = ClockId::Monotonic;
 
 /// The machine's own clock, for a store that lives on this machine.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemClock;
+#[derive(Debug, Default)]
+pub struct SystemClock {
+    /// A process does not outlive its boot.
+    boot: std::sync::OnceLock<BootId>,
+}
 
 impl crate::store::Clock for SystemClock {
     fn now(&self) -> io::Result<Now> {
+        let boot = match self.boot.get() {
+            Some(boot) => boot.clone(),
+            None => {
+                let boot = BootId(boot_id()?);
+                self.boot.get_or_init(|| boot).clone()
+            }
+        };
         Ok(Now {
             wall: Wall::from_ms(wall_ms()),
-            boot: BootId(boot_id()?),
+            boot,
             ticks: boot_ns() / 1_000_000,
         })
     }
@@ -54,8 +64,12 @@ pub fn wall_ms() -> i64 {
 /// Names this start of the machine.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn boot_id() -> io::Result<String> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    checked_boot_id(&text)
+    let mut text = [0; 64];
+    let len = std::io::Read::read(
+        &mut std::fs::File::open("/proc/sys/kernel/random/boot_id")?,
+        &mut text,
+    )?;
+    checked_boot_id(&String::from_utf8_lossy(&text[..len]))
 }
 
 /// Names this start of the machine. Not `kern.boottime`, which moves when the wall clock is set.

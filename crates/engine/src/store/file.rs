@@ -12,7 +12,8 @@
 //!
 //! A failed sync may have thrown dirty pages away while later syncs succeed. So the segment is marked suspect (in the
 //! lock file), nobody says yes on top of it, and the next writer copies every line that is not surely on disk into a new
-//! segment first.
+//! segment first. And should the process that saw the failure die before it could say so: step 4 writes the lines that
+//! nobody has vouched for once more, together with the new ones, so that their pages are dirty again.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -25,7 +26,7 @@ use jit_core::ids::RequestId;
 use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Details, Refusal, Stop};
 use jit_core::state;
-use jit_core::table::{Changes, Overlay, Unreadable};
+use jit_core::table::{Changes, Overlay, Table, Unreadable};
 use jit_core::time::{BootId, Now, Wall};
 use jit_core::wire::{encode_line, trailing_sum};
 use xxhash_rust::xxh3::xxh3_64;
@@ -45,6 +46,7 @@ const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];
 pub const SEGMENT_LIMIT: u64 = 16 << 20;
 /// How long answers to requests are remembered.
 const REQUEST_MEMORY_MS: i64 = 24 * 3600 * 1000;
+const REQUEST_MEMORY_LINES: u64 = 10_000;
 
 /// A repository's control directory.
 #[derive(Debug, Clone)]
@@ -53,6 +55,7 @@ pub struct FileStore {
     clock: Arc<dyn Clock>,
     lock_wait: Duration,
     segment_limit: u64,
+    journal_limit: u64,
 }
 
 /// What is kept in the lock file itself: three numbers, each with a checksum, written in place.
@@ -67,27 +70,38 @@ pub(super) struct Slots {
 }
 
 const SYNCED_AT: u64 = 0;
-const SUSPECT_AT: u64 = 64;
+pub(super) const SUSPECT_AT: u64 = 64;
 const BOOT_AT: u64 = 128;
+/// Twenty digits, a space, sixteen hex digits, a newline.
+const SLOT_LEN: usize = 38;
+const ANY_SEGMENT: u64 = u64::MAX;
 
 impl Slots {
     pub fn read(file: &dyn DiskFile) -> io::Result<Self> {
-        let bytes = read_range(file, 0, 192)?;
-        let slot = |at: u64| -> u64 {
-            let text = bytes
-                .get(at as usize..at as usize + 37)
-                .and_then(|b| std::str::from_utf8(b).ok());
-            let Some((number, sum)) = text.and_then(|t| t.split_once(' ')) else {
-                return 0;
-            };
-            let fine = u64::from_str_radix(sum, 16).is_ok_and(|sum| sum == xxh3_64(number.as_bytes()));
-            if fine { number.parse().unwrap_or(0) } else { 0 }
+        let bytes = read_range(file, 0, BOOT_AT as usize + SLOT_LEN)?;
+        let slot = |at: u64| -> Option<u64> {
+            let text = bytes.get(at as usize..at as usize + 37)?;
+            let (number, sum) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+            let sum = u64::from_str_radix(sum, 16).ok()?;
+            (sum == xxh3_64(number.as_bytes())).then_some(number.parse().ok()?)
         };
+        // A mark that is garbled, or half written at this moment, may have been one: nobody builds on that.
+        let marked = bytes
+            .iter()
+            .skip(SUSPECT_AT as usize)
+            .take(SLOT_LEN)
+            .any(|b| *b != 0);
+        let garbled = if marked { ANY_SEGMENT } else { 0 };
         Ok(Self {
-            synced: slot(SYNCED_AT),
-            suspect: slot(SUSPECT_AT),
-            boot: slot(BOOT_AT),
+            synced: slot(SYNCED_AT).unwrap_or(0),
+            suspect: slot(SUSPECT_AT).unwrap_or(garbled),
+            boot: slot(BOOT_AT).unwrap_or(0),
         })
+    }
+
+    /// Whether a sync of that segment has failed.
+    fn suspects(self, segment: u64) -> bool {
+        self.suspect == segment || self.suspect == ANY_SEGMENT
     }
 
     pub fn write(file: &dyn DiskFile, at: u64, number: u64) -> io::Result<()> {
@@ -123,6 +137,21 @@ pub(super) enum Snag {
 impl From<Box<Refusal>> for Snag {
     fn from(refusal: Box<Refusal>) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<Unreadable> for Snag {
+    fn from(trouble: Unreadable) -> Self {
+        Self::Repair(trouble.to_string())
+    }
+}
+
+impl From<Stop> for Snag {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Refused(refusal) => Self::Refused(refusal),
+            Stop::Unreadable(trouble) => trouble.into(),
+        }
     }
 }
 
@@ -178,6 +207,7 @@ impl FileStore {
             clock,
             lock_wait,
             segment_limit: SEGMENT_LIMIT,
+            journal_limit: folded::JOURNAL_LIMIT,
         }
     }
 
@@ -185,6 +215,13 @@ impl FileStore {
     #[must_use]
     pub fn with_segment_limit(mut self, bytes: u64) -> Self {
         self.segment_limit = bytes;
+        self
+    }
+
+    /// For tests that want to see the journal folded into runs.
+    #[must_use]
+    pub fn with_journal_limit(mut self, bytes: u64) -> Self {
+        self.journal_limit = bytes;
         self
     }
 
@@ -213,7 +250,20 @@ impl FileStore {
                 .map(|m| m.is_some())
                 .map_err(|e| self.io("look at", path, &e))
         };
-        Ok(there(log::ACTIVE)? || there(log::NEXT)? || !self.sealed()?.is_empty())
+        Ok(there(log::ACTIVE)? || !self.sealed()?.is_empty() || self.next_is_whole()?)
+    }
+
+    /// Whether a segment in the making was finished and only its name is missing: it is synced before it is renamed,
+    /// so its first transaction is all there or it is not a segment yet.
+    fn next_is_whole(&self) -> Outcome<bool> {
+        let look = || -> io::Result<bool> {
+            let Some(file) = open_if_there(&*self.disk, log::NEXT)? else {
+                return Ok(false);
+            };
+            let source: &dyn DiskFile = &*file;
+            log::has_transaction(&source, log::NEXT)
+        };
+        look().map_err(|e| self.io("read", log::NEXT, &e))
     }
 
     pub(super) fn sealed(&self) -> Outcome<Vec<log::Segment>> {
@@ -227,6 +277,8 @@ impl FileStore {
         }
         let guard = self.lock(actor)?;
         if self.exists()? {
+            // Whoever made it may have been killed before the names were on disk.
+            self.sync_names()?;
             return Ok(false);
         }
         let now = self.now()?;
@@ -262,17 +314,33 @@ impl FileStore {
         Ok(true)
     }
 
+    /// Makes the names of the log and of the directories durable, whoever made them.
+    pub(super) fn sync_names(&self) -> Outcome<()> {
+        for dir in ["events", ""] {
+            self.disk.sync_dir(dir).map_err(|e| self.io("sync", dir, &e))?;
+        }
+        Ok(())
+    }
+
     /// Writes a new active segment, durable before it takes the place of the old one, which is sealed.
+    ///
+    /// The directory is synced between the steps: nobody promises that a power loss keeps renames in their order.
     pub(super) fn place_segment(&self, bytes: &[u8], old: Option<u64>) -> io::Result<()> {
-        let disk = &*self.disk;
-        let file = disk.open(log::NEXT, How::Fresh)?;
+        self.write_next(bytes)?;
+        if let Some(first) = old {
+            self.disk.rename(log::ACTIVE, &log::sealed_path(first))?;
+            self.disk.sync_dir("events")?;
+        }
+        self.disk.rename(log::NEXT, log::ACTIVE)?;
+        self.disk.sync_dir("events")
+    }
+
+    /// Writes a segment under a name that does not count yet, durably.
+    pub(super) fn write_next(&self, bytes: &[u8]) -> io::Result<()> {
+        let file = self.disk.open(log::NEXT, How::Fresh)?;
         write_all_at(&*file, bytes, 0)?;
         file.sync()?;
-        if let Some(first) = old {
-            disk.rename(log::ACTIVE, &log::sealed_path(first))?;
-        }
-        disk.rename(log::NEXT, log::ACTIVE)?;
-        disk.sync_dir("events")
+        self.disk.sync_dir("events")
     }
 
     /// Takes the store's lock, and says beside it who has it.
@@ -339,28 +407,38 @@ impl FileStore {
         )
     }
 
-    /// Opens the active segment; finishes a sealing that was interrupted.
+    /// Opens the active segment; a writer finishes a sealing that was interrupted.
     pub(super) fn open_log(&self, how: How) -> Outcome<Box<dyn DiskFile>> {
         let missing = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
-        match self.disk.open(log::ACTIVE, how) {
-            Ok(file) => return Ok(file),
-            Err(e) if missing(&e) && how == How::Existing => {}
-            Err(e) if missing(&e) => {
-                return self.disk.open(log::NEXT, how).map_err(|_| self.no_log());
+        // Names move while a reader looks from one to the other.
+        for _ in 0..3 {
+            match self.disk.open(log::ACTIVE, how) {
+                Ok(file) => return Ok(file),
+                Err(e) if missing(&e) => {}
+                Err(e) => return Err(self.io("open", log::ACTIVE, &e)),
             }
-            Err(e) => return Err(self.io("open", log::ACTIVE, &e)),
+            if how == How::Existing {
+                if !self.next_is_whole()? {
+                    break;
+                }
+                self.disk
+                    .rename(log::NEXT, log::ACTIVE)
+                    .map_err(|e| self.io("rename", log::NEXT, &e))?;
+                self.sync_names()?;
+                continue;
+            }
+            match self.disk.open(log::NEXT, how) {
+                Ok(file) => {
+                    let source: &dyn DiskFile = &*file;
+                    if log::has_transaction(&source, log::NEXT).map_err(|e| self.io("read", log::NEXT, &e))? {
+                        return Ok(file);
+                    }
+                }
+                Err(e) if missing(&e) => {}
+                Err(e) => return Err(self.io("open", log::NEXT, &e)),
+            }
         }
-        match self.disk.rename(log::NEXT, log::ACTIVE) {
-            Ok(()) => {}
-            Err(e) if missing(&e) => return Err(self.no_log()),
-            Err(e) => return Err(self.io("rename", log::NEXT, &e)),
-        }
-        self.disk
-            .sync_dir("events")
-            .map_err(|e| self.io("sync", "events", &e))?;
-        self.disk
-            .open(log::ACTIVE, how)
-            .map_err(|e| self.io("open", log::ACTIVE, &e))
+        Err(self.no_log())
     }
 
     fn no_log(&self) -> Box<Refusal> {
@@ -381,11 +459,6 @@ impl FileStore {
     /// The quick way in: the journal ends where the log ends, or the log has a few whole lines more.
     fn load(&self, log: Box<dyn DiskFile>, now: &Now, slots: Slots, write: bool) -> Result<Loaded, Snag> {
         let repair = |why: &str| Snag::Repair(why.to_owned());
-        let same_boot = slots.boot == boot_mark(&now.boot);
-        if !same_boot && write {
-            // Journal and views were not synced: look at everything once after a power loss.
-            return Err(repair(""));
-        }
         let journal = folded::read_journal(&*self.disk)
             .map_err(|e| self.io("read", folded::JOURNAL, &e))?
             .ok_or_else(|| {
@@ -414,10 +487,7 @@ impl FileStore {
             return Ok(loaded);
         }
         // Lines of a writer that was killed before it reached the journal, or that is at work right now.
-        let rules = Rules {
-            power_loss: !same_boot,
-            durable: slots.synced,
-        };
+        let rules = Self::rules(slots, now, 0);
         let (mut tail, mut bytes) = (Vec::new(), Vec::new());
         let source: &dyn DiskFile = &*loaded.log;
         let end = log::read_segment(&source, log::ACTIVE, from, None, rules, &mut |line, text, _| {
@@ -468,14 +538,20 @@ impl FileStore {
     }
 
     /// Loads for writing, with whatever repair that takes.
-    fn load_for_write(&self, guard: &dyn LockGuard, actor: &Actor) -> Outcome<(Loaded, Now, Slots)> {
+    fn load_for_write(&self, guard: &dyn LockGuard, actor: &Actor) -> Result<(Loaded, Now, Slots), Snag> {
         let now = self.now()?;
         let read_slots = || Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e));
         let mut slots = read_slots()?;
         let mut notices = Vec::new();
-        let mut loaded = match self.load(self.open_log(How::Existing)?, &now, slots, true) {
+        let first_look = if slots.boot != boot_mark(&now.boot) || slots.suspect != 0 {
+            // Journal and views were not synced, or pages of the log were lost: look at everything once.
+            Err(Snag::Repair(String::new()))
+        } else {
+            self.load(self.open_log(How::Existing)?, &now, slots, true)
+        };
+        let mut loaded = match first_look {
             Ok(loaded) => loaded,
-            Err(Snag::Refused(refusal)) => return Err(refusal),
+            Err(Snag::Refused(refusal)) => return Err(refusal.into()),
             Err(Snag::Repair(why)) => {
                 notices.extend(self.repair(&now, slots, &why)?);
                 // Repaired and verified: from here on this boot's rules hold.
@@ -485,27 +561,27 @@ impl FileStore {
                 self.load_again(&now, slots)?
             }
         };
-        if slots.suspect == loaded.position.segment {
+        if slots.suspects(loaded.position.segment) {
             self.leave_suspect(&loaded, &now, slots, actor)?;
-            Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", LOCK, &e))?;
             notices.push("a sync of the log had failed; a new segment was begun".into());
-            slots = read_slots()?;
             loaded = self.load_again(&now, slots)?;
+        }
+        if slots.suspect != 0 {
+            Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", LOCK, &e))?;
+            slots = read_slots()?;
         }
         if loaded.position.offset > self.segment_limit {
             self.seal(&loaded, &now, slots, actor)?;
             loaded = self.load_again(&now, slots)?;
         }
-        let anchor = state::anchor(&loaded.folded).map_err(|e| self.unreadable(&e))?;
+        let anchor = state::anchor(&loaded.folded)?;
         if anchor.is_none_or(|anchor| anchor.boot_id != now.boot) {
             let mut draft = Draft::new(&loaded.folded, loaded.position.sequence, now.wall, actor.clone());
-            draft
-                .emit(Event::Boot {
-                    boot: now.boot.clone(),
-                    ticks: now.ticks,
-                })
-                .map_err(|e| self.unreadable(&e))?;
-            let (lines, changes) = draft.finish(None).map_err(|e| self.unreadable(&e))?;
+            draft.emit(Event::Boot {
+                boot: now.boot.clone(),
+                ticks: now.ticks,
+            })?;
+            let (lines, changes) = draft.finish(None)?;
             self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
             notices.append(&mut loaded.notices);
             loaded = self.load_again(&now, slots)?;
@@ -526,13 +602,10 @@ impl FileStore {
             })
     }
 
-    fn unreadable(&self, e: &Unreadable) -> Box<Refusal> {
-        Box::new(Refusal::new(Code::Io, format!("the state cannot be read: {e}")).help("jit doctor"))
-    }
-
     /// Begins a new segment because the active one has grown large.
     fn seal(&self, loaded: &Loaded, now: &Now, slots: Slots, actor: &Actor) -> Outcome<()> {
         let attempt = || -> io::Result<()> {
+            Self::write_unsynced(loaded, slots)?;
             loaded.log.sync()?;
             // Sealed segments are the ground that the views are checked against.
             if let Some(claims) = open_if_there(&*self.disk, views::CLAIMS)? {
@@ -564,12 +637,19 @@ impl FileStore {
             sum: prev,
         });
         let mut kept = Vec::new();
+        // What runs cover had been synced, whether or not that was noted.
+        let covered = loaded
+            .folded
+            .journal
+            .as_ref()
+            .map_or(0, |j| j.header.covers.sequence);
+        let sure = slots.synced.max(covered);
         let rules = Rules {
             power_loss: false,
             durable: 0,
         };
         log::read_segment(&source, log::ACTIVE, start, None, rules, &mut |line, text, _| {
-            if line.stamped.sequence > slots.synced {
+            if line.stamped.sequence > sure {
                 kept.extend_from_slice(text);
                 kept.push(b'\n');
             }
@@ -577,7 +657,7 @@ impl FileStore {
         })
         .map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
         let line = segment_line(SegmentReason::Suspect, position.sequence + 1, now, actor);
-        encode_line(&mut kept, &line, slots.synced, position.sum);
+        encode_line(&mut kept, &line, sure, position.sum);
         self.place_segment(&kept, Some(position.segment))
             .map_err(|e| self.io("write", log::NEXT, &e))?;
         self.rejournal(now, slots)
@@ -586,6 +666,29 @@ impl FileStore {
     /// After the log went on in a new file: journal and views follow.
     fn rejournal(&self, now: &Now, slots: Slots) -> Outcome<()> {
         self.repair(now, slots, "").map(|_| ())
+    }
+
+    /// The lines at the end of the log that nobody has vouched for yet, from the journal's copy, and where they begin.
+    fn unsynced(loaded: &Loaded, slots: Slots) -> (u64, Vec<u8>) {
+        let mut found: Option<(u64, Vec<u8>)> = None;
+        if let Some(journal) = &loaded.folded.journal {
+            for (at, lines) in journal.lines_after(loaded.position.segment, slots.synced) {
+                let (_, bytes) = found.get_or_insert_with(|| (at, Vec::new()));
+                bytes.extend_from_slice(lines);
+            }
+        }
+        let tail_at = loaded.position.offset - loaded.tail_bytes.len() as u64;
+        let (at, mut bytes) = found
+            .filter(|(at, bytes)| at + bytes.len() as u64 == tail_at)
+            .unwrap_or((tail_at, Vec::new()));
+        bytes.extend_from_slice(&loaded.tail_bytes);
+        (at, bytes)
+    }
+
+    /// Makes the pages of lines dirty again that nobody has vouched for.
+    fn write_unsynced(loaded: &Loaded, slots: Slots) -> io::Result<()> {
+        let (at, bytes) = Self::unsynced(loaded, slots);
+        write_all_at(&*loaded.log, &bytes, at)
     }
 
     /// Appends a transaction to the log and brings everything else up to date. The caller syncs.
@@ -603,7 +706,9 @@ impl FileStore {
         for line in lines {
             sum = encode_line(&mut bytes, line, slots.synced, sum);
         }
-        if let Err(e) = write_all_at(&*loaded.log, &bytes, before.offset) {
+        let (at, mut all) = Self::unsynced(loaded, slots);
+        all.extend_from_slice(&bytes);
+        if let Err(e) = write_all_at(&*loaded.log, &all, at) {
             // What got there is taken back; should that fail too, the next writer finds a torn end.
             let _ = loaded.log.set_len(before.offset);
             let mut refusal = self.io("write", log::ACTIVE, &e);
@@ -634,7 +739,7 @@ impl FileStore {
             loaded
                 .notices
                 .push("claims.jsonl was not as it was left; it was mended from the log".into());
-            self.mend_claims(&mut loaded.marks, loaded.position.sequence)?;
+            self.mend_claims(&mut loaded.marks, loaded.position.sequence, false)?;
         }
         let found = views::update_index(
             disk,
@@ -655,19 +760,17 @@ impl FileStore {
         Ok(())
     }
 
-    /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`.
-    pub(super) fn mend_claims(&self, marks: &mut ViewMarks, upto: u64) -> io::Result<()> {
-        // Only sealed segments are ground to stand on: from the active one on, every record is made again.
-        let source = open_if_there(&*self.disk, log::ACTIVE)?;
-        let first = source
-            .as_deref()
-            .map(|file| log::first_of(&file))
-            .transpose()?
-            .flatten();
-        let ground = first.map_or(0, |(first, _)| first - 1);
+    /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`. Its part about sealed segments was synced
+    /// when they were sealed: it may be trusted after a power loss, but not when somebody else changed the file.
+    pub(super) fn mend_claims(&self, marks: &mut ViewMarks, upto: u64, trust_sealed: bool) -> io::Result<()> {
+        let refused = |refusal: Box<Refusal>| io::Error::other(refusal.message);
+        let source = self.open_log(How::Read).map_err(refused)?;
+        let active = log::first_of(&&*source)?.map_or(1, |(first, _)| first);
+        let sealed = log::sealed(&*self.disk)?;
+        let oldest = sealed.first().map_or(active, |segment| segment.first.min(active));
+        let ground = if trust_sealed { active } else { oldest } - 1;
         let (len, last) = views::trusted_claims(&*self.disk, ground.min(upto))?;
         let mut records = Vec::new();
-        let refused = |refusal: Box<Refusal>| io::Error::other(refusal.message);
         self.events_between(last, upto, &mut |line| {
             records.extend(jit_core::wire::claims_record(&line).unwrap_or_default());
             ControlFlow::Continue(())
@@ -678,18 +781,18 @@ impl FileStore {
 
     /// Makes sure that everything up to the end of what was loaded is on disk, and notes it.
     fn make_durable(&self, guard: &mut dyn LockGuard, loaded: &Loaded) -> Outcome<()> {
-        let released = guard.release();
-        debug_assert!(released.is_ok(), "unlocking an open file does not fail");
+        // Should it fail, others wait a little longer.
+        let _ = guard.release();
         let segment = loaded.position.segment;
         if let Err(e) = loaded.log.sync() {
             // Segments are numbered upwards: a mark on a later one must stay.
-            if Slots::read(guard.file()).is_ok_and(|slots| slots.suspect <= segment) {
+            if Slots::read(guard.file()).map_or(true, |slots| slots.suspect <= segment) {
                 let _ = Slots::write(guard.file(), SUSPECT_AT, segment);
             }
             return Err(self.unknown(&format!("the log could not be synced: {e}")));
         }
         let slots = Slots::read(guard.file()).map_err(|e| self.unknown(&e.to_string()))?;
-        if slots.suspect == segment {
+        if slots.suspects(segment) {
             return Err(self.unknown("another process could not sync the log"));
         }
         if slots.synced < loaded.position.sequence {
@@ -713,16 +816,19 @@ impl FileStore {
             .journal
             .as_ref()
             .map_or(0, super::journal::Journal::weight);
-        if weight < folded::JOURNAL_LIMIT {
+        if weight < self.journal_limit {
             return;
         }
         let Ok(_turn) = self.disk.lock(COMPACT_LOCK, Duration::ZERO) else {
             return;
         };
+        // The wall clock may jump, so what is near in the log is kept whatever the clock says.
         let forgotten = |key: &str, value: &[u8]| {
             key.starts_with("q/")
-                && serde_json::from_slice::<state::Answered>(value)
-                    .is_ok_and(|answered| answered.at.ms() + REQUEST_MEMORY_MS < wall.ms())
+                && serde_json::from_slice::<state::Answered>(value).is_ok_and(|answered| {
+                    answered.at.ms() + REQUEST_MEMORY_MS < wall.ms()
+                        && answered.last + REQUEST_MEMORY_LINES < loaded.position.sequence
+                })
         };
         if let Ok(Some(compaction)) = folded::compact(&*self.disk, loaded.position.sequence, &forgotten)
             && let Ok(_guard) = self.lock(actor)
@@ -732,19 +838,19 @@ impl FileStore {
     }
 
     /// The events that answered a request before, if any did.
-    fn answer_of(&self, loaded: &Loaded, request: &Request) -> Outcome<Option<Vec<Event>>> {
+    fn answer_of(&self, loaded: &Loaded, request: &Request) -> Result<Option<Vec<Event>>, Snag> {
         let range = if request.id.is_made_up() {
             // These are not kept in the state, only in the log.
             Some((0, loaded.position.sequence, None))
         } else {
-            let answered = state::answered(&loaded.folded, &request.id).map_err(|e| self.unreadable(&e))?;
+            let answered = state::answered(&loaded.folded, &request.id)?;
             answered.map(|a| (a.first - 1, a.last, Some(a.digest)))
         };
         let Some((after, upto, digest)) = range else {
             return Ok(None);
         };
         if digest.is_some_and(|digest| digest != request.digest) {
-            return Err(request_reused(&request.id));
+            return Err(request_reused(&request.id).into());
         }
         let mut events = Vec::new();
         let mut reused = false;
@@ -756,7 +862,7 @@ impl FileStore {
             ControlFlow::Continue(())
         })?;
         if reused {
-            return Err(request_reused(&request.id));
+            return Err(request_reused(&request.id).into());
         }
         Ok(if events.is_empty() { None } else { Some(events) })
     }
@@ -774,13 +880,11 @@ impl FileStore {
         } else {
             None
         };
-        let snag = |stop: Stop| match stop {
-            Stop::Refused(refusal) => Snag::Refused(refusal),
-            Stop::Unreadable(trouble) => Snag::Repair(trouble.to_string()),
-        };
         let repeated = earlier.is_some();
-        let reply = if let Some(events) = earlier {
-            ask.command.reply(&events)
+        let own_in = |table: &dyn Table| state::leases_of(table, &ask.actor.agent_id);
+        let mut wrote = false;
+        let (reply, own) = if let Some(events) = earlier {
+            (ask.command.reply(&events), own_in(&loaded.folded)?)
         } else {
             let mut draft = Draft::new(
                 &loaded.folded,
@@ -788,20 +892,25 @@ impl FileStore {
                 now.wall,
                 ask.actor.clone(),
             );
-            match decide(&mut draft, ask.command, &ask.context(&now)).map_err(snag)? {
-                Answer::Already(reply) => Some(reply),
+            match decide(&mut draft, ask.command, &ask.context(&now))? {
+                Answer::Already(reply) => (Some(reply), own_in(&loaded.folded)?),
                 Answer::Done => {
                     let events = draft.events().to_vec();
-                    let (lines, changes) = draft.finish(Some(&request)).map_err(|e| snag(e.into()))?;
+                    // Everything that may have to be tried again comes before the append.
+                    let own = own_in(draft.state())?;
+                    let (lines, changes) = draft.finish(Some(&request))?;
                     (ask.prepare)(&events).map_err(|e| self.io("write", "issues", &e))?;
                     self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
-                    ask.command.reply(&events)
+                    wrote = true;
+                    (ask.command.reply(&events), own)
                 }
             }
         };
-        let own = state::leases_of(&loaded.folded, &ask.actor.agent_id).map_err(|e| snag(e.into()))?;
         // A yes rests on every line before it, so these must be durable even when nothing was written now.
         if loaded.position.sequence > slots.synced {
+            if !wrote {
+                Self::write_unsynced(&loaded, slots).map_err(|e| self.io("write", log::ACTIVE, &e))?;
+            }
             self.make_durable(&mut *guard, &loaded)?;
         }
         drop(guard);
@@ -818,20 +927,21 @@ impl FileStore {
         })
     }
 
-    /// Lets the caller do something under the store's lock, after the store has been mended if need be.
+    /// Events of `after + 1 ..= upto`, while segments may be sealed meanwhile.
     pub(super) fn events_between(
         &self,
         after: u64,
         upto: u64,
         each: &mut dyn FnMut(Stamped) -> ControlFlow<()>,
     ) -> Outcome<()> {
-        let mut segments = self.sealed()?;
+        // The active one first: whatever is sealed afterwards, this open file goes on from the sealed ones before it.
         let active = self.open_log(How::Read)?;
         let source: &dyn DiskFile = &*active;
         let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
         let Some((active_first, _)) = first else {
             return Ok(());
         };
+        let mut segments = self.sealed()?;
         segments.retain(|segment| segment.first < active_first);
         segments.push(log::Segment {
             path: log::ACTIVE.into(),
@@ -843,11 +953,16 @@ impl FileStore {
             if stopped || segment.first > upto || until.is_some_and(|until| until <= after + 1) {
                 continue;
             }
-            let file = self
-                .disk
-                .open(&segment.path, How::Read)
-                .map_err(|e| self.io("open", &segment.path, &e))?;
-            let source: &dyn DiskFile = &*file;
+            let file;
+            let source: &dyn DiskFile = if until.is_none() {
+                &*active
+            } else {
+                file = self
+                    .disk
+                    .open(&segment.path, How::Read)
+                    .map_err(|e| self.io("open", &segment.path, &e))?;
+                &*file
+            };
             let Some((first, prev)) =
                 log::first_of(&source).map_err(|e| self.io("read", &segment.path, &e))?
             else {

@@ -289,6 +289,12 @@ pub fn install(disk: &dyn Disk, compaction: &Compaction) -> io::Result<()> {
         return Ok(());
     }
     replace_journal(disk, &compaction.after, journal.batches_after(compaction.upto))?;
-    remove_unused(disk, &compaction.before.runs, &compaction.after.runs);
+    // Everything else, also what a compaction that was killed has left: there is only one at a time.
+    for name in disk.list("state")? {
+        let path = format!("state/{name}");
+        if name.starts_with("run-") && !compaction.after.runs.iter().any(|run| run.name == path) {
+            let _ = disk.remove(&path);
+        }
+    }
     Ok(())
 }

@@ -39,9 +39,10 @@ pub struct Position {
 /// What the views for outside readers looked like when they were last written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ViewMarks {
-    /// Length of `claims.jsonl`.
+    /// Length of `claims.jsonl`, and when it was last changed.
     pub claims_len: u64,
-    /// Sequence that `claims.index.json` shows.
+    pub claims_changed: i64,
+    /// Sequence up to which `claims.index.json` says all there is to say.
     pub index_sequence: u64,
     pub index_len: u64,
     pub index_sum: u64,
@@ -123,6 +124,7 @@ pub fn encode_batch(
         body.extend_from_slice(&number.to_le_bytes());
     }
     body.extend_from_slice(&marks.index_changed.to_le_bytes());
+    body.extend_from_slice(&marks.claims_changed.to_le_bytes());
     let lines_len = u32::try_from(lines.len()).map_err(|_| io::Error::other("a transaction is too large"))?;
     body.extend_from_slice(&lines_len.to_le_bytes());
     body.extend_from_slice(lines);
@@ -186,8 +188,8 @@ impl Journal {
             .map_or(0, |(_, start, _)| self.end - *start as u64)
     }
 
-    fn key(&self, change: &Change) -> &str {
-        std::str::from_utf8(&self.bytes[change.key.0..change.key.1]).unwrap_or("")
+    fn key(&self, change: &Change) -> &[u8] {
+        &self.bytes[change.key.0..change.key.1]
     }
 
     /// `None`: not in the journal. `Some(None)`: removed.
@@ -211,9 +213,9 @@ impl Journal {
         let mut found = Changes::new();
         for change in &self.changes[..count] {
             let key = self.key(change);
-            if key.starts_with(prefix) {
+            if key.starts_with(prefix.as_bytes()) {
                 let value = change.value.map(|(from, to)| self.bytes[from..to].to_vec());
-                found.insert(key.to_owned(), value);
+                found.insert(String::from_utf8_lossy(key).into_owned(), value);
             }
         }
         found
@@ -231,13 +233,29 @@ impl Journal {
 
     /// The log's bytes as the journal remembers them: where they begin in the segment, and what they are.
     pub fn lines_in(&self, segment: u64) -> impl Iterator<Item = (u64, &[u8])> {
-        self.batches
+        Self::lines_of(&self.bytes, &self.batches, segment)
+    }
+
+    fn lines_of<'a>(
+        bytes: &'a [u8],
+        batches: &'a [(Batch, usize, usize)],
+        segment: u64,
+    ) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let here = batches
             .iter()
-            .filter(move |(b, ..)| b.position.segment == segment)
-            .map(|(batch, ..)| {
-                let lines = &self.bytes[batch.lines.0..batch.lines.1];
-                (batch.position.offset.saturating_sub(lines.len() as u64), lines)
-            })
+            .filter(move |(b, ..)| b.position.segment == segment);
+        here.map(|(batch, ..)| {
+            let lines = &bytes[batch.lines.0..batch.lines.1];
+            (batch.position.offset.saturating_sub(lines.len() as u64), lines)
+        })
+    }
+
+    /// The same for transactions that end after log sequence `after`.
+    pub fn lines_after(&self, segment: u64, after: u64) -> impl Iterator<Item = (u64, &[u8])> {
+        let known = self
+            .batches
+            .partition_point(|(b, ..)| b.position.sequence <= after);
+        Self::lines_of(&self.bytes, &self.batches[known..], segment)
     }
 
     /// The sequence before the last batch: what a run may cover if the journal is to keep a copy of the log's end.
@@ -286,6 +304,7 @@ fn decode_batch(
         index_sum: body.u64()?,
         index_inode: body.u64()?,
         index_changed: i64::from_le_bytes(body.take(8)?.try_into().ok()?),
+        claims_changed: i64::from_le_bytes(body.take(8)?.try_into().ok()?),
     };
     let lines_len = body.u32()? as usize;
     let lines_at = body_at + len - body.0.len();
@@ -294,7 +313,7 @@ fn decode_batch(
     let known = changes.len();
     while !body.0.is_empty() {
         let at = body_at + len - body.0.len();
-        let Some((key, value)) = body.record() else {
+        let Some((key, value)) = body.raw_record() else {
             changes.truncate(known);
             return None;
         };

@@ -10,8 +10,9 @@
 //! - Sequences have no gaps and each line names the checksum of the one before, across segments.
 //! - A transaction counts when all of its lines are there.
 //! - An unfinished end (no newline, or part of a transaction) is *torn*: it was never acknowledged and is cut. Anything
-//!   else that does not fit is *damage* and is refused with line and offset. After a power loss the first bad line is
-//!   torn too, unless it is known to have been durable: then it is damage.
+//!   else that does not fit is *damage* and is refused with line and offset. After a power loss or a failed sync the
+//!   first bad line is torn too, unless it is known to have been durable: then it is damage.
+//! - A log that ends before what is known to have been durable is damaged, even where it ends with a line.
 
 use std::io;
 
@@ -133,8 +134,12 @@ pub fn read_segment(
             Next::Line(text) => text,
             Next::Rest(rest) => {
                 let torn = reader.at + rest as u64 - good.offset;
-                if torn > 0 && sequence < rules.durable {
+                // Lines that had been durable are gone, at the end of a line or in the midst of one.
+                if good.sequence < rules.durable && until.is_none() {
                     return Err(damage(path, source, offset, sequence + 1, "it is cut off"));
+                }
+                if rest > MAX_LINE && !rules.power_loss {
+                    return Err(damage(path, source, offset, sequence + 1, "it has no end"));
                 }
                 if until.is_some() {
                     return Err(damage(
@@ -317,6 +322,28 @@ impl Lines<'_> {
     }
 }
 
+/// Whether the segment's first transaction is all there.
+pub fn has_transaction(source: &dyn Source, path: &str) -> io::Result<bool> {
+    let Some((first, prev)) = first_of(source)? else {
+        return Ok(false);
+    };
+    let start = Position {
+        segment: first,
+        offset: 0,
+        sequence: first - 1,
+        sum: prev,
+    };
+    let rules = Rules {
+        power_loss: true,
+        durable: 0,
+    };
+    match read_segment(source, path, start, None, rules, &mut |_, _, _| Ok(())) {
+        Ok(end) => Ok(end.position.offset > 0),
+        Err(Trouble::Damage(_)) => Ok(false),
+        Err(Trouble::Io(e)) => Err(e),
+    }
+}
+
 /// The first sequence in a segment and the checksum before it, from its first line; `None` when it has none.
 pub fn first_of(source: &dyn Source) -> io::Result<Option<(u64, u64)>> {
     let mut reader = Lines {
@@ -328,7 +355,8 @@ pub fn first_of(source: &dyn Source) -> io::Result<Option<(u64, u64)>> {
     Ok(match reader.next()? {
         Next::Line(text) => decode_line(&text)
             .ok()
-            .map(|line| (line.stamped.sequence, line.prev)),
+            .map(|line| (line.stamped.sequence, line.prev))
+            .filter(|(sequence, _)| *sequence > 0),
         Next::Rest(_) => None,
     })
 }

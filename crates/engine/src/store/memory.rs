@@ -81,7 +81,7 @@ impl Store for MemoryStore {
         let earlier: Vec<Stamped> = inner
             .log
             .iter()
-            .filter(|line| line.request.as_ref().is_some_and(|r| r.id == request.id))
+            .filter(|line| ask.repeatable && line.request.as_ref().is_some_and(|r| r.id == request.id))
             .cloned()
             .collect();
         let (reply, repeated) = if let Some(first) = earlier.first() {

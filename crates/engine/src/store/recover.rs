@@ -17,7 +17,7 @@ use jit_core::time::Now;
 use jit_core::wire::{self, Line, decode_line, encode_line};
 
 use super::disk::{DiskFile, How, open_if_there, read_range, write_all_at};
-use super::file::{FileStore, Slots, Snag, boot_mark, damaged, ends_line};
+use super::file::{FileStore, SUSPECT_AT, Slots, Snag, boot_mark, damaged, ends_line};
 use super::folded::{self, Folded};
 use super::journal::{Header, Journal, Position, ViewMarks, encode_batch};
 use super::log::{self, Damage, Rules, Segment, Source, Trouble};
@@ -52,7 +52,7 @@ pub struct Report {
 pub struct Problem {
     pub check: &'static str,
     pub message: String,
-    /// Mended by the next command that writes, without help.
+    /// Nothing is lost by it: whoever comes across it mends it.
     pub heals: bool,
     pub help: String,
 }
@@ -76,9 +76,10 @@ impl FileStore {
         read().map_err(|e| self.io("read", log::ACTIVE, &e))
     }
 
-    fn rules(slots: Slots, now: &Now, covered: u64) -> Rules {
+    /// A failed sync is a small power loss: pages may be missing that nobody was told yes about.
+    pub(super) fn rules(slots: Slots, now: &Now, covered: u64) -> Rules {
         Rules {
-            power_loss: slots.boot != boot_mark(&now.boot),
+            power_loss: slots.boot != boot_mark(&now.boot) || slots.suspect != 0,
             durable: slots.synced.max(covered),
         }
     }
@@ -169,7 +170,13 @@ impl FileStore {
         let mut at: Option<Position> = None;
         for (n, segment) in segments.iter().enumerate() {
             let until = segments.get(n + 1).map(|next| next.first);
-            if from.is_some_and(|from| segment.first < from.segment) {
+            let before = |from: Position| {
+                // A segment that was left because of a failed sync counts only up to where the next one begins: what
+                // was known of its end is continued there.
+                segment.first < from.segment
+                    || (segment.first == from.segment && until.is_some_and(|until| until <= from.sequence))
+            };
+            if from.is_some_and(before) {
                 continue;
             }
             let file;
@@ -230,6 +237,21 @@ impl FileStore {
                         reason: SegmentReason::Created | SegmentReason::Recovered
                     }
                 );
+                if let Some(from) = from
+                    && line.stamped.sequence <= from.sequence
+                {
+                    return if line.stamped.sequence < from.sequence || line.sum == from.sum {
+                        Ok(())
+                    } else {
+                        Err(Trouble::Damage(Damage {
+                            path: segment.path.clone(),
+                            line: 0,
+                            offset: end,
+                            sequence: from.sequence,
+                            why: "it is not the line that was there before".into(),
+                        }))
+                    };
+                }
                 if std::mem::take(&mut opening) && !begins {
                     return Err(Trouble::Damage(Damage {
                         path: segment.path.clone(),
@@ -312,13 +334,15 @@ impl FileStore {
         } else if picture.torn > 0 {
             notices.push(self.set_aside(&*log, &picture.end)?);
         }
+        // Whoever made the names may have been killed before they were durable.
+        self.sync_names()?;
         let (folded, header) = self.fold(journal.as_ref(), &picture, rules)?;
         let mut marks = journal.as_ref().map_or_else(ViewMarks::default, Journal::marks);
         let position = picture.end;
         let views = || -> io::Result<Vec<String>> {
             let mut found = Vec::new();
             let was = marks;
-            self.mend_claims(&mut marks, position.sequence)?;
+            self.mend_claims(&mut marks, position.sequence, true)?;
             if was.claims_len != 0 && was.claims_len > marks.claims_len {
                 found.push("claims.jsonl was ahead of the log; it was cut back".to_owned());
             }
@@ -356,7 +380,11 @@ impl FileStore {
                     folded::replace_journal(&*self.disk, &header, &batch)
                 }
                 None => {
-                    // Runs cover only what is durable.
+                    // Runs cover only what is durable. A sync that failed before, unknown to us, may have left pages
+                    // that look clean and are not on disk.
+                    if position.sequence > slots.synced {
+                        write_all_at(&*log, &picture.bytes[..position.offset as usize], 0)?;
+                    }
                     log.sync()?;
                     folded::write_whole(&*self.disk, &folded, &position, &marks)
                 }
@@ -445,6 +473,7 @@ impl FileStore {
                 "jit recover".into()
             },
         };
+        let (mut claims_upto, mut claims_fine) = (0, true);
         let whole = self.picture(&*log, None, rules).and_then(|picture| {
             if picture.torn > 0 {
                 report.problems.push(problem(
@@ -455,9 +484,19 @@ impl FileStore {
             }
             let mut memory = Memory::default();
             let mut waiting = Vec::new();
-            report.segments = self.segments(picture.first)?.len() as u64;
+            let segments = self.segments(picture.first)?;
+            report.segments = segments.len() as u64;
+            let oldest = segments.first().map_or(picture.first, |segment| segment.first);
+            claims_upto = views::trusted_claims(&*self.disk, oldest - 1).map_or(0, |(len, _)| len);
+            let mut records = Vec::new();
             self.replay(None, &picture, rules, &mut |line| {
                 report.lines += 1;
+                records.extend(wire::claims_record(&line.stamped).unwrap_or_default());
+                if records.len() > 1 << 18 || line.stamped.sequence == picture.end.sequence {
+                    claims_fine &= views::claims_say(&*self.disk, claims_upto, &records).unwrap_or(false);
+                    claims_upto += records.len() as u64;
+                    records.clear();
+                }
                 waiting.push(line.stamped);
                 if waiting.len() >= FOLD_EVERY {
                     absorb(&mut memory, &mut waiting)
@@ -474,7 +513,11 @@ impl FileStore {
                 let heals = self
                     .picture(&*log, journal.as_ref(), rules)
                     .is_ok_and(|picture| picture.patched);
-                report.problems.push(problem("log", refusal.message, heals));
+                report.problems.push(Problem {
+                    // Everyday commands do not read that far back.
+                    help: "jit recover".into(),
+                    ..problem("log", refusal.message, heals)
+                });
                 return Ok(report);
             }
             Err(refusal) => return Err(refusal),
@@ -483,22 +526,35 @@ impl FileStore {
         let leases = state::leases(&memory).map_err(unreadable)?;
         report.leases = leases.len() as u64;
         report.issues = state::issues(&memory).map_err(unreadable)?.len() as u64;
-        self.check_state(&memory, journal, &mut report);
+        self.check_state(&memory, journal, picture.end.sequence, &mut report);
         let marks = folded::read_journal(&*self.disk)
             .ok()
             .flatten()
             .map_or_else(ViewMarks::default, |j| j.marks());
-        self.check_views(&memory, &picture.end, &marks, &mut report);
+        self.check_views(&memory, &marks, &mut report);
+        let len = self
+            .disk
+            .meta(views::CLAIMS)
+            .ok()
+            .flatten()
+            .map_or(0, |meta| meta.len);
+        if !claims_fine || len != claims_upto {
+            report.problems.push(problem(
+                "claims",
+                "claims.jsonl is missing, torn or was changed by somebody else".into(),
+                true,
+            ));
+        }
         Ok(report)
     }
 
-    fn check_state(&self, memory: &Memory, journal: Option<Journal>, report: &mut Report) {
+    fn check_state(&self, memory: &Memory, journal: Option<Journal>, end: u64, report: &mut Report) {
         let mut problem = |message: String| {
             report.problems.push(Problem {
                 check: "state",
                 message,
                 heals: true,
-                help: "any jit command that writes mends it".into(),
+                help: "jit recover".into(),
             });
         };
         let Some(journal) = journal else {
@@ -519,14 +575,14 @@ impl FileStore {
                     records.into_iter().filter(|(k, _)| same(k)).collect();
                 let expected = memory.0.iter().filter(|(k, _)| same(k));
                 let differs = !expected.eq(on_disk.iter());
-                if differs && position.sequence >= report.lines {
+                if differs && position.sequence >= end {
                     problem("the folded state does not say what the log says".into());
                 }
             }
         }
     }
 
-    fn check_views(&self, memory: &Memory, end: &Position, marks: &ViewMarks, report: &mut Report) {
+    fn check_views(&self, memory: &Memory, marks: &ViewMarks, report: &mut Report) {
         let mut problem = |check, message: &str| {
             report.problems.push(Problem {
                 check,
@@ -545,15 +601,6 @@ impl FileStore {
             _ => problem(
                 "index",
                 "claims.index.json is missing or was changed by somebody else",
-            ),
-        }
-        match views::trusted_claims(&*self.disk, end.sequence) {
-            Ok((len, _))
-                if len == marks.claims_len
-                    && views::claims_untouched(&*self.disk, marks).unwrap_or(false) => {}
-            _ => problem(
-                "claims",
-                "claims.jsonl is missing, torn or was changed by somebody else",
             ),
         }
     }
@@ -579,23 +626,34 @@ impl FileStore {
             other => return other,
         }
         let (memory, last, lost) = self.survivors(&now)?;
-        let backup = format!("backup-{}", now.wall.to_string().replace([':', '.'], "-"));
-        self.disk
-            .make_dir(&backup)
-            .map_err(|e| self.io("create", &backup, &e))?;
+        // Tokens up to there were given out, even if nothing else is known of them.
+        let last = last.max(slots.synced);
+        let backup = self.fresh_backup(&now)?;
         let bytes = self.restatement(&memory, last, lost, &backup, &now, actor)?;
-        for dir in ["events", "state"] {
-            for name in self.disk.list(dir).map_err(|e| self.io("list", dir, &e))? {
-                let from = format!("{dir}/{name}");
-                self.disk
-                    .rename(&from, &format!("{backup}/{name}"))
-                    .map_err(|e| self.io("move", &from, &e))?;
+        // Whatever happens in between: either the damaged log is still there to be salvaged again, or everything of
+        // it is in the backup and the new one only waits for its name.
+        let attempt = || -> io::Result<()> {
+            self.write_next(&bytes)?;
+            let away = |path: String, name: &str| self.disk.rename(&path, &format!("{backup}/{name}"));
+            for dir in ["state", "events"] {
+                for name in self.disk.list(dir)? {
+                    let path = format!("{dir}/{name}");
+                    if path != log::ACTIVE && path != log::NEXT {
+                        away(path, &name)?;
+                    }
+                }
+                self.disk.sync_dir(dir)?;
             }
-        }
-        self.place_segment(&bytes, None)
-            .map_err(|e| self.io("write", log::ACTIVE, &e))?;
-        self.disk.sync_dir("").map_err(|e| self.io("sync", "", &e))?;
-        Slots::write(guard.file(), 64, 0).map_err(|e| self.io("write", "locks/control.lock", &e))?;
+            if self.disk.meta(log::ACTIVE)?.is_some() {
+                away(log::ACTIVE.to_owned(), "control.jsonl")?;
+            }
+            self.disk.sync_dir(&backup)?;
+            self.disk.sync_dir("events")?;
+            self.disk.rename(log::NEXT, log::ACTIVE)
+        };
+        attempt().map_err(|e| self.io("set aside", "events", &e))?;
+        self.sync_names()?;
+        Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", "locks/control.lock", &e))?;
         self.repair(&now, self.slots()?, "")?;
         let count = |prefix: &str| {
             memory
@@ -608,6 +666,23 @@ impl FileStore {
             leases: count("L/"),
             issues: count("i/"),
         })
+    }
+
+    /// A directory for the old files that has never been used before.
+    fn fresh_backup(&self, now: &Now) -> Outcome<String> {
+        let name = format!("backup-{}", now.wall.to_string().replace([':', '.'], "-"));
+        let attempt = || -> io::Result<String> {
+            let mut path = name.clone();
+            let mut n = 1;
+            while self.disk.meta(&path)?.is_some() {
+                n += 1;
+                path = format!("{name}-{n}");
+            }
+            self.disk.make_dir(&path)?;
+            self.disk.sync_dir("")?;
+            Ok(path)
+        };
+        attempt().map_err(|e| self.io("create", &name, &e))
     }
 
     /// The state that every readable line adds up to, the highest sequence seen, and how many lines are lost. Where the
@@ -629,10 +704,18 @@ impl FileStore {
         let mut paths: Vec<String> = self.sealed()?.into_iter().map(|segment| segment.path).collect();
         paths.extend([log::ACTIVE.to_owned(), log::NEXT.to_owned()]);
         for path in paths {
-            let Ok(file) = self.disk.open(&path, How::Read) else {
+            let file = open_if_there(&*self.disk, &path).map_err(|e| self.io("open", &path, &e))?;
+            let Some(file) = file else {
                 continue;
             };
             let bytes = self.read_active(&*file)?;
+            // A segment in the making counts when it is whole: an earlier recovery that was interrupted says all
+            // there is to say, half of one says less than the files it was made from.
+            if path == log::NEXT
+                && !log::has_transaction(&bytes, &path).map_err(|e| self.io("read", &path, &e))?
+            {
+                continue;
+            }
             for text in bytes.split(|b| *b == b'\n').filter(|text| !text.is_empty()) {
                 match decode_line(text) {
                     Ok(line) if line.stamped.sequence > last => {
@@ -655,7 +738,7 @@ impl FileStore {
         if state::anchor(&before)
             .ok()
             .flatten()
-            .is_some_and(|anchor| anchor.boot_id != now.boot)
+            .is_none_or(|anchor| anchor.boot_id != now.boot)
         {
             state::reanchor(&mut overlay, &now.boot, now.ticks, now.wall)
                 .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;

@@ -59,9 +59,15 @@ impl<'a> Cursor<'a> {
 
     /// A record: key, and value unless removed.
     pub fn record(&mut self) -> Option<(&'a str, Option<&'a [u8]>)> {
+        let (key, value) = self.raw_record()?;
+        Some((std::str::from_utf8(key).ok()?, value))
+    }
+
+    /// The same without a look at the key.
+    pub fn raw_record(&mut self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
         let key_len = self.u16()?;
         let value_len = self.u32()?;
-        let key = std::str::from_utf8(self.take(key_len.into())?).ok()?;
+        let key = self.take(key_len.into())?;
         if value_len == REMOVED {
             return Some((key, None));
         }
@@ -206,7 +212,7 @@ impl Run {
     pub fn open(disk: &dyn Disk, path: &str, len: u64) -> io::Result<Self> {
         let file = disk.open(path, How::Read)?;
         let tail_at = len.saturating_sub(TAIL as u64);
-        let tail = read_range(&*file, tail_at, TAIL + 1)?;
+        let tail = read_range(&*file, tail_at, (len - tail_at) as usize)?;
         if tail_at + tail.len() as u64 != len || tail.len() < FOOTER {
             return Err(corrupt("its length is wrong"));
         }
@@ -303,8 +309,10 @@ impl Run {
         let bytes = self.block(n)?;
         let mut cursor = Cursor(&bytes);
         while !cursor.0.is_empty() {
-            let (found, value) = cursor.record().ok_or_else(|| corrupt("a record is cut off"))?;
-            match found.cmp(key) {
+            let (found, value) = cursor
+                .raw_record()
+                .ok_or_else(|| corrupt("a record is cut off"))?;
+            match found.cmp(key.as_bytes()) {
                 std::cmp::Ordering::Less => {}
                 std::cmp::Ordering::Equal => return Ok(Some(value.map(<[u8]>::to_vec))),
                 std::cmp::Ordering::Greater => break,

@@ -7,8 +7,8 @@
 //! # Format of the index
 //!
 //! One JSON object in several lines: a first line that ends in `"active":[`, one line for each lease, a last line `]}`.
-//! That makes a change of one lease a matter of copying bytes. Beyond [`EXACT_UPTO`] leases it is written only every
-//! [`LAG`] sequences, and is then at most so much behind.
+//! That makes a change of one lease a matter of copying bytes. Beyond [`EXACT_UPTO`] leases it is written only now and
+//! then, and is at most [`LAG`] sequences or a fifth of its length behind.
 
 use std::io;
 
@@ -29,7 +29,7 @@ const INDEX_NEW: &str = "claims.index.json.new";
 
 /// Up to so many leases the index is always current.
 pub const EXACT_UPTO: u64 = 500;
-/// Beyond that it may be this many sequences behind.
+/// Beyond that it may be this many sequences behind, or a fifth of the number of leases: writing it costs as much.
 pub const LAG: u64 = 100;
 
 /// What was found to be wrong with a view.
@@ -48,19 +48,32 @@ pub fn append_claims(disk: &dyn Disk, marks: &mut ViewMarks, lines: &[Stamped]) 
         bytes.extend(wire::claims_record(line).unwrap_or_default());
     }
     let file = disk.open(CLAIMS, How::Write)?;
-    if file.meta()?.len != marks.claims_len {
+    let meta = file.meta()?;
+    // No mark yet: the file has just been created.
+    let untouched = marks.claims_changed == changed(&meta) || marks.claims_changed == 0;
+    if meta.len != marks.claims_len || !untouched {
         return Ok(false);
     }
     if !bytes.is_empty() {
         write_all_at(&*file, &bytes, marks.claims_len)?;
         marks.claims_len += bytes.len() as u64;
     }
+    if !bytes.is_empty() || marks.claims_changed == 0 {
+        marks.claims_changed = changed(&file.meta()?);
+    }
     Ok(true)
 }
 
-/// Whether `claims.jsonl` still has the length it was left with.
-pub fn claims_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
-    Ok(disk.meta(CLAIMS)?.map_or(0, |meta| meta.len) == marks.claims_len)
+fn changed(meta: &Meta) -> i64 {
+    i64::try_from(meta.changed).unwrap_or(0)
+}
+
+/// Whether `claims.jsonl` goes on at `at` with exactly these bytes.
+pub fn claims_say(disk: &dyn Disk, at: u64, records: &[u8]) -> io::Result<bool> {
+    match open_if_there(disk, CLAIMS)? {
+        Some(file) => Ok(read_range(&*file, at, records.len())? == records),
+        None => Ok(records.is_empty()),
+    }
 }
 
 /// How far `claims.jsonl` can be trusted: up to the first line that is not a record with a growing sequence, and not
@@ -108,6 +121,7 @@ pub fn restore_claims(disk: &dyn Disk, marks: &mut ViewMarks, len: u64, records:
         write_all_at(&*file, records, len)?;
     }
     marks.claims_len = end;
+    marks.claims_changed = changed(&file.meta()?);
     Ok(())
 }
 
@@ -131,9 +145,7 @@ pub fn index_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
 }
 
 fn same_file(meta: &Meta, marks: &ViewMarks) -> bool {
-    meta.len == marks.index_len
-        && meta.inode == marks.index_inode
-        && i64::try_from(meta.changed).ok() == Some(marks.index_changed)
+    meta.len == marks.index_len && meta.inode == marks.index_inode && changed(meta) == marks.index_changed
 }
 
 /// Brings the index up to date after `lines`, by editing the old one where it is as it was left.
@@ -152,13 +164,15 @@ pub fn update_index(
     } else {
         Found::Repaired("claims.index.json was missing or not as it was left; it was made anew from the log")
     };
-    if untouched && active > EXACT_UPTO && position.sequence - marks.index_sequence < LAG {
+    if untouched && active > EXACT_UPTO && position.sequence - marks.index_sequence < LAG.max(active / 5) {
         return Ok(found);
     }
-    let changed = lines
+    let touched = lines
         .iter()
         .any(|line| line.event.lease().is_some() || matches!(line.event, Event::Boot { .. }));
-    if untouched && !changed && marks.index_sequence > 0 {
+    if untouched && !touched && marks.index_sequence + 1 == lines_start(lines, position) {
+        // Nothing in it changes: it is as good as new.
+        marks.index_sequence = position.sequence;
         return Ok(found);
     }
     let entries =
@@ -260,13 +274,13 @@ fn write_index(
     bytes.extend_from_slice(b"\n]}\n");
     let file = disk.open(INDEX_NEW, How::Fresh)?;
     write_all_at(&*file, &bytes, 0)?;
-    disk.rename(INDEX_NEW, INDEX)?;
+    disk.replace(INDEX_NEW, INDEX)?;
     let meta = file.meta()?;
     marks.index_sequence = position.sequence;
     marks.index_len = bytes.len() as u64;
     marks.index_sum = xxh3_64(&bytes);
     marks.index_inode = meta.inode;
-    marks.index_changed = i64::try_from(meta.changed).unwrap_or(0);
+    marks.index_changed = changed(&meta);
     Ok(())
 }
 

@@ -303,26 +303,8 @@ fn usage(e: &clap::Error) -> Box<Refusal> {
     Box::new(refusal)
 }
 
-/// The commands that were typed, or all of them.
-#[derive(Clone, Copy)]
-enum Wanted<'a> {
-    All,
-    /// Only those whose name is one of these words. Where that can be parsed, the whole tree would be parsed alike: a
-    /// command whose name is not among the words cannot be what they mean. Everything else (help, mistakes and the
-    /// suggestions that follow them) needs the whole tree.
-    Among(&'a [OsString]),
-}
-
-impl Wanted<'_> {
-    fn has(self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Among(words) => words.iter().any(|word| word == name),
-        }
-    }
-}
-
-fn tree(wanted: Wanted<'_>) -> Command {
+/// The tree of commands, with only those that `wanted` names: all of it takes longer to build than a claim takes.
+fn tree(wanted: &dyn Fn(&str) -> bool) -> Command {
     let root = Command::new("jit")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Many agents, one repository: work is never lost and never given to two")
@@ -336,24 +318,26 @@ fn tree(wanted: Wanted<'_>) -> Command {
                 .help("With --help: show every command"),
         );
     let mut root = Everywhere::augment_args(root);
-    for entry in TABLE {
-        let command = match entry {
-            Entry::Verb(verb) if wanted.has(verb.name) => verb_command(verb),
-            Entry::Noun(name, about, shown, verbs) if wanted.has(name) => {
+    let name_of = |entry: &Entry| match entry {
+        Entry::Verb(verb) => verb.name,
+        Entry::Noun(name, ..) => name,
+    };
+    for entry in TABLE.iter().filter(|entry| wanted(name_of(entry))) {
+        root = root.subcommand(match entry {
+            Entry::Verb(verb) => verb_command(verb),
+            Entry::Noun(name, about, shown, verbs) => {
                 let mut noun = Command::new(*name)
                     .about(*about)
                     .hide(*shown != Shown::Everyday)
                     .subcommand_required(true)
                     .arg_required_else_help(true)
                     .disable_help_subcommand(true);
-                for verb in verbs.iter().filter(|verb| wanted.has(verb.name)) {
+                for verb in verbs.iter().filter(|verb| wanted(verb.name)) {
                     noun = noun.subcommand(verb_command(verb));
                 }
                 noun
             }
-            Entry::Verb(_) | Entry::Noun(..) => continue,
-        };
-        root = root.subcommand(command);
+        });
     }
     root
 }
@@ -404,10 +388,10 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         return finish(render::print(concat!("jit ", env!("CARGO_PKG_VERSION"), "\n")), 0);
     }
     let says = |flag: &str| args.iter().skip(1).take_while(|a| *a != "--").any(|a| a == flag);
-    let parsed = tree(Wanted::Among(&args))
-        .try_get_matches_from(&args)
-        .or_else(|_| tree(Wanted::All).try_get_matches_from(&args));
-    let matches = match parsed {
+    // Only commands that were typed can be meant. Whatever is wrong, or help, is said by the whole tree, which knows
+    // what else there is.
+    let typed = tree(&|name| args.iter().any(|arg| arg == name)).try_get_matches_from(&args);
+    let matches = match typed.or_else(|_| tree(&|_| true).try_get_matches_from(&args)) {
         Ok(matches) => matches,
         Err(e) => match e.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -549,7 +533,7 @@ mod tests {
 
     #[test]
     fn i1_the_tree_of_commands_is_sound() {
-        let mut all = tree(Wanted::All);
+        let mut all = tree(&|_| true);
         all.build();
         all.debug_assert();
     }

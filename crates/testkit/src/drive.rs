@@ -1,0 +1,163 @@
+//! Short words for the commands that tests of a store give, and for what they look at afterwards.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jit_core::command::{Command, NewIssue, Reply, Target};
+use jit_core::event::Stamped;
+use jit_core::ids::{LeaseId, RequestId};
+use jit_core::issue::{Priority, State};
+use jit_core::lease::{Actor, Lease};
+use jit_core::policy::TtlPolicy;
+use jit_core::state;
+use jit_engine::store::disk::Disk;
+use jit_engine::store::file::FileStore;
+use jit_engine::store::{Ask, Clock, Done, Outcome, Store};
+
+/// `agent:a`, in the worktree of that number; zero is none.
+pub fn actor(agent: &str, worktree: u32) -> Actor {
+    Actor {
+        agent_id: agent.parse().expect("an agent id"),
+        worktree_id: (worktree > 0).then(|| format!("wt:{worktree:08x}").parse().expect("a worktree id")),
+    }
+}
+
+pub fn create(id: &str) -> Command {
+    Command::CreateIssue(NewIssue {
+        ids: vec![id.parse().expect("an issue id")],
+        chosen: true,
+        title: format!("about {id}"),
+        kind: "task".into(),
+        state: State::Ready,
+        priority: Priority::Normal,
+        parent: None,
+        labels: Vec::new(),
+        depends_on: Vec::new(),
+        gates: Vec::new(),
+    })
+}
+
+pub fn acquire(issue: &str, ttl_secs: u64) -> Command {
+    Command::Acquire {
+        issue: issue.parse().expect("an issue id"),
+        ttl_secs: Some(ttl_secs),
+        note: None,
+        on_behalf_of: None,
+    }
+}
+
+fn target(text: &str) -> Target {
+    Target::parse(text).expect("a lease or an issue")
+}
+
+pub fn renew(of: &str, ttl_secs: Option<u64>) -> Command {
+    Command::Renew {
+        target: target(of),
+        ttl_secs,
+        if_half_gone: false,
+    }
+}
+
+pub fn release(of: &str) -> Command {
+    Command::Release { target: target(of) }
+}
+
+pub fn transfer(of: &str, to: &str) -> Command {
+    Command::Transfer {
+        target: target(of),
+        to: to.parse().expect("an agent id"),
+        worktree: None,
+        branch: None,
+    }
+}
+
+pub fn evict(of: &str) -> Command {
+    Command::ForceEvict {
+        target: target(of),
+        reason: "it hangs".into(),
+    }
+}
+
+/// A lease id that no other number gives.
+pub fn lease_id(n: u128) -> LeaseId {
+    LeaseId::generate(1_767_441_600_000, n)
+}
+
+/// Carries out a command; a lease it grants has the id [`lease_id`]`(n)`.
+pub fn ask(store: &dyn Store, who: &Actor, command: &Command, n: u128) -> Outcome<Done> {
+    let request = RequestId::make_up(1_767_441_600_000, n);
+    give(store, who, command, n, request, false)
+}
+
+/// The same under a request id that the caller chose.
+pub fn ask_as(store: &dyn Store, who: &Actor, command: &Command, n: u128, request: &str) -> Outcome<Done> {
+    let request = request.parse().expect("a request id");
+    give(store, who, command, n, request, true)
+}
+
+fn give(
+    store: &dyn Store,
+    who: &Actor,
+    command: &Command,
+    n: u128,
+    request: RequestId,
+    repeatable: bool,
+) -> Outcome<Done> {
+    let ttl = TtlPolicy::default();
+    store.transact(&mut Ask {
+        command,
+        actor: who,
+        branch: None,
+        fresh_lease: lease_id(n),
+        ttl: &ttl,
+        agents_may_evict: false,
+        request,
+        repeatable,
+        prepare: &mut |_| Ok(()),
+    })
+}
+
+/// The one lease an answer is about.
+pub fn lease_in(done: &Done) -> &Lease {
+    match &done.reply {
+        Reply::Lease { lease, .. } => lease,
+        Reply::Released(leases) | Reply::Evicted(leases) => &leases[0],
+        Reply::Issue(issue) => panic!("an issue, not a lease: {issue:?}"),
+    }
+}
+
+/// Every lease, expired ones too, by issue.
+pub fn leases(store: &dyn Store) -> BTreeMap<String, Lease> {
+    let view = store.view().expect("the state can be read");
+    state::leases(&*view.table)
+        .expect("leases can be read")
+        .into_iter()
+        .map(|lease| (lease.resource.issue().expect("an issue").to_string(), lease))
+        .collect()
+}
+
+pub fn sequence(store: &dyn Store) -> u64 {
+    store.view().expect("the state can be read").sequence
+}
+
+pub fn events(store: &dyn Store) -> Vec<Stamped> {
+    let mut all = Vec::new();
+    store
+        .events(0, &mut |line| {
+            all.push(line);
+            ControlFlow::Continue(())
+        })
+        .expect("the log can be read");
+    all
+}
+
+/// A store in files, as a new process opens it.
+pub fn open(disk: &(impl Disk + Clone + 'static), clock: &(impl Clock + Clone + 'static)) -> FileStore {
+    FileStore::new(
+        Arc::new(disk.clone()),
+        Arc::new(clock.clone()),
+        Duration::from_secs(10),
+    )
+}

@@ -1,0 +1,680 @@
+//! What every store must do, whatever it is made of.
+//!
+//! Each check is a function of a [`Backend`], which makes an empty log with a clock set by hand and opens as many
+//! handles on it as a check wants, each standing for a process. [`store_contract!`](crate::store_contract) makes a test
+//! of each of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Barrier;
+
+use jit_core::command::{Command, Reply};
+use jit_core::event::Event;
+use jit_core::lease::{Actor, Lease};
+use jit_core::refusal::Code;
+use jit_core::state;
+use jit_engine::store::{Done, Outcome, Store};
+
+use crate::ManualClock;
+use crate::drive::{
+    acquire, actor, ask, ask_as, create, events, evict, lease_id, lease_in, leases, release, renew, sequence,
+    transfer,
+};
+use crate::model::{By, Model, Outcome as Says};
+use crate::rng::{Rng, each_seed};
+
+/// A handle, as another process would have it.
+pub type Handle = Box<dyn Store + Send>;
+
+/// One empty log.
+pub trait Backend: Sync {
+    fn clock(&self) -> &ManualClock;
+    /// Another handle on it.
+    fn open(&self) -> Handle;
+}
+
+/// Every check as a test; `$make` gives a new backend.
+#[macro_export]
+macro_rules! store_contract {
+    ($name:ident, $make:expr) => {
+        mod $name {
+            use super::*;
+            $crate::store_contract!(@ $make,
+                one_winner, a_holder_is_told_that_it_holds, others_are_refused, tokens_grow, lapsed_leases_are_granted_again,
+                a_lease_changes_hands, eviction_needs_a_person_and_a_reason, a_refusal_writes_nothing,
+                a_request_is_carried_out_once, a_request_id_is_for_one_command, reading_changes_nothing,
+                events_have_no_gaps, unknown_names_are_refused, only_ticks_make_a_lease_expire,
+                a_boot_anchors_deadlines_once, an_error_while_preparing_stops_the_append, what_the_model_says);
+        }
+    };
+    (@ $make:expr, $($check:ident),+) => {
+        $(#[test] fn $check() { $crate::store_contract::$check(&|| Box::new($make)); })+
+    };
+}
+
+/// Makes backends.
+pub type Make<'a> = &'a dyn Fn() -> Box<dyn Backend>;
+
+fn a() -> Actor {
+    actor("agent:a", 1)
+}
+
+fn b() -> Actor {
+    actor("agent:b", 2)
+}
+
+fn code(outcome: Outcome<Done>) -> Code {
+    outcome.expect_err("a refusal").code
+}
+
+fn with_issues(make: Make<'_>, ids: &[&str]) -> Box<dyn Backend> {
+    let backend = make();
+    let store = backend.open();
+    for (n, id) in ids.iter().enumerate() {
+        ask(&*store, &actor("human:h", 1), &create(id), 1_000_000 + n as u128).expect("an issue");
+    }
+    backend
+}
+
+pub fn one_winner(make: Make<'_>) {
+    const RIVALS: usize = 8;
+    let backend = with_issues(make, &["WI-1", "WI-2", "WI-3"]);
+    for (round, issue) in ["WI-1", "WI-2", "WI-3"].into_iter().enumerate() {
+        let start = Barrier::new(RIVALS);
+        let answers: Vec<Result<u64, Code>> = std::thread::scope(|scope| {
+            let rivals: Vec<_> = (0..RIVALS)
+                .map(|n| {
+                    let (start, backend) = (&start, &*backend);
+                    scope.spawn(move || {
+                        let store = backend.open();
+                        let who = actor(&format!("agent:{n}"), n as u32 + 1);
+                        start.wait();
+                        let done = ask(&*store, &who, &acquire(issue, 600), (round * 100 + n) as u128);
+                        done.map(|done| lease_in(&done).token)
+                            .map_err(|refusal| refusal.code)
+                    })
+                })
+                .collect();
+            rivals
+                .into_iter()
+                .map(|rival| rival.join().expect("no panic"))
+                .collect()
+        });
+        let won: Vec<u64> = answers
+            .iter()
+            .filter_map(|answer| answer.as_ref().ok().copied())
+            .collect();
+        assert_eq!(won.len(), 1, "{answers:?}");
+        assert!(
+            answers
+                .iter()
+                .all(|answer| !answer.is_err_and(|code| code != Code::Held)),
+            "{answers:?}"
+        );
+        assert_eq!(leases(&*backend.open())[issue].token, won[0]);
+    }
+}
+
+pub fn a_holder_is_told_that_it_holds(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let first = ask(&*backend.open(), &a(), &acquire("WI-1", 60), 1).expect("granted");
+    let before = sequence(&*backend.open());
+    let again = ask(&*backend.open(), &a(), &acquire("WI-1", 60), 2).expect("existing");
+    assert!(matches!(&again.reply, Reply::Lease { existing: true, lease, .. } if lease == lease_in(&first)));
+    assert_eq!(again.own, vec![lease_in(&first).clone()]);
+    assert_eq!(
+        sequence(&*backend.open()),
+        before,
+        "an answer that changes nothing writes nothing"
+    );
+    // The same agent elsewhere is somebody else.
+    assert_eq!(
+        code(ask(
+            &*backend.open(),
+            &actor("agent:a", 2),
+            &acquire("WI-1", 60),
+            3
+        )),
+        Code::Held
+    );
+}
+
+pub fn others_are_refused(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let store = backend.open();
+    let done = ask(&*store, &a(), &acquire("WI-1", 60), 1).expect("granted");
+    let lease = lease_in(&done).lease_id.to_string();
+    assert_eq!(code(ask(&*store, &b(), &acquire("WI-1", 60), 2)), Code::Held);
+    for of in ["WI-1", lease.as_str()] {
+        assert_eq!(code(ask(&*store, &b(), &renew(of, None), 3)), Code::NotHolder);
+        assert_eq!(code(ask(&*store, &b(), &release(of), 3)), Code::NotHolder);
+        assert_eq!(
+            code(ask(&*store, &b(), &transfer(of, "agent:b"), 3)),
+            Code::NotHolder
+        );
+    }
+    ask(&*store, &a(), &release(&lease), 4).expect("released");
+    assert_eq!(code(ask(&*store, &a(), &release("WI-1"), 5)), Code::NotFound);
+    ask(&*store, &b(), &acquire("WI-1", 60), 6).expect("free again");
+    assert_eq!(code(ask(&*store, &a(), &renew(&lease, None), 7)), Code::NotHolder);
+}
+
+pub fn tokens_grow(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1", "WI-2"]);
+    let mut last = 0;
+    for n in 0..20 {
+        let (who, issue) = (
+            if n % 2 == 0 { a() } else { b() },
+            if n % 3 == 0 { "WI-1" } else { "WI-2" },
+        );
+        let done = ask(&*backend.open(), &who, &acquire(issue, 10), n).expect("granted");
+        let token = lease_in(&done).token;
+        assert!(token > last, "{token} after {last}");
+        assert!(token <= done.sequence);
+        last = token;
+        match n % 4 {
+            0 => backend.clock().advance(10_000),
+            1 => drop(ask(&*backend.open(), &actor("human:h", 1), &evict(issue), n).expect("evicted")),
+            _ => drop(ask(&*backend.open(), &who, &release(issue), n).expect("released")),
+        }
+    }
+}
+
+pub fn lapsed_leases_are_granted_again(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let first = ask(&*backend.open(), &a(), &acquire("WI-1", 10), 1).expect("granted");
+    backend.clock().advance(10_000);
+    let again = ask(&*backend.open(), &a(), &renew("WI-1", None), 2).expect("granted again");
+    assert!(matches!(
+        again.reply,
+        Reply::Lease {
+            regranted: true,
+            existing: false,
+            ..
+        }
+    ));
+    assert!(lease_in(&again).token > lease_in(&first).token);
+    backend.clock().advance(10_000);
+    // Somebody takes it: the late one is refused, and its token is older.
+    let other = ask(&*backend.open(), &b(), &acquire("WI-1", 10), 3).expect("free");
+    let late = lease_in(&first).lease_id.to_string();
+    assert_eq!(
+        code(ask(&*backend.open(), &a(), &renew(&late, None), 4)),
+        Code::NotHolder
+    );
+    assert_eq!(
+        code(ask(&*backend.open(), &a(), &release(&late), 5)),
+        Code::NotHolder
+    );
+    assert!(lease_in(&other).token > lease_in(&again).token);
+}
+
+pub fn a_lease_changes_hands(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let mine = ask(&*backend.open(), &a(), &acquire("WI-1", 60), 1).expect("granted");
+    let given = ask(&*backend.open(), &a(), &transfer("WI-1", "agent:b"), 2).expect("transferred");
+    let (old, new) = (lease_in(&mine), lease_in(&given));
+    assert_ne!(old.lease_id, new.lease_id);
+    assert!(new.token > old.token);
+    assert_eq!(new.agent_id.as_str(), "agent:b");
+    assert!(given.own.is_empty());
+    assert_eq!(
+        code(ask(&*backend.open(), &a(), &renew("WI-1", None), 3)),
+        Code::NotHolder
+    );
+    // It stayed in its worktree.
+    ask(&*backend.open(), &actor("agent:b", 1), &renew("WI-1", None), 4).expect("its new holder renews");
+}
+
+pub fn eviction_needs_a_person_and_a_reason(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let store = backend.open();
+    ask(&*store, &a(), &acquire("WI-1", 60), 1).expect("granted");
+    assert_eq!(code(ask(&*store, &b(), &evict("WI-1"), 2)), Code::NotAllowed);
+    let unexplained = Command::ForceEvict {
+        target: jit_core::command::Target::parse("WI-1").expect("an issue"),
+        reason: "  ".into(),
+    };
+    assert_eq!(
+        code(ask(&*store, &actor("human:h", 1), &unexplained, 3)),
+        Code::Invalid
+    );
+    let done = ask(&*store, &actor("human:h", 1), &evict("WI-1"), 4).expect("evicted");
+    assert!(matches!(&done.reply, Reply::Evicted(gone) if gone.len() == 1));
+    assert_eq!(code(ask(&*store, &a(), &renew("WI-1", None), 5)), Code::NotHolder);
+    assert_eq!(
+        code(ask(&*store, &actor("human:h", 1), &evict("WI-1"), 6)),
+        Code::NotFound
+    );
+}
+
+pub fn a_refusal_writes_nothing(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1", "WI-2"]);
+    let store = backend.open();
+    ask(&*store, &a(), &acquire("WI-1", 10), 1).expect("granted");
+    ask(&*store, &a(), &acquire("WI-2", 100), 1).expect("granted");
+    // WI-1 lapses: not even that is noted by a command that is refused.
+    backend.clock().advance(10_000);
+    let before = (sequence(&*store), events(&*store).len());
+    let h = actor("human:h", 1);
+    for (who, command) in [
+        (&b(), acquire("WI-2", 10)),
+        (&b(), acquire("WI-1", 0)),
+        (&b(), renew("WI-1", None)),
+        (&b(), release("WI-2")),
+        (&b(), evict("WI-2")),
+        (&a(), transfer("WI-1", "agent:b")),
+        (&a(), transfer("WI-2", "agent:a")),
+        (&h, create("WI-1")),
+        (&h, create("wi-2")),
+        (&h, evict("WI-3")),
+    ] {
+        ask(&*backend.open(), who, &command, 9).expect_err("refused");
+        assert_eq!((sequence(&*store), events(&*store).len()), before, "{command:?}");
+    }
+}
+
+pub fn a_request_is_carried_out_once(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let commands: [(Actor, Command); 6] = [
+        (actor("human:h", 1), create("WI-2")),
+        (a(), acquire("WI-1", 60)),
+        (a(), renew("WI-1", Some(90))),
+        (a(), transfer("WI-1", "agent:b")),
+        (actor("human:h", 1), evict("WI-1")),
+        (a(), acquire("WI-1", 60)),
+    ];
+    for (n, (who, command)) in commands.iter().enumerate() {
+        let request = format!("request-{n}");
+        let first = ask_as(&*backend.open(), who, command, 10 + n as u128, &request).expect("done");
+        assert!(!first.repeated);
+        let before = sequence(&*backend.open());
+        for _ in 0..2 {
+            backend.clock().advance(1_000);
+            let again = ask_as(&*backend.open(), who, command, 20 + n as u128, &request).expect("the same");
+            assert!(again.repeated);
+            assert_eq!(again.reply, first.reply);
+        }
+        assert_eq!(sequence(&*backend.open()), before);
+    }
+    // A made-up id is found as well, when somebody comes back with it.
+    let done = ask(&*backend.open(), &a(), &release("WI-1"), 77).expect("released");
+    let id = jit_core::ids::RequestId::make_up(1_767_441_600_000, 77);
+    let again = ask_as(&*backend.open(), &a(), &release("WI-1"), 78, id.as_str()).expect("found");
+    assert!(again.repeated);
+    assert_eq!(again.reply, done.reply);
+}
+
+pub fn a_request_id_is_for_one_command(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1", "WI-2"]);
+    ask_as(&*backend.open(), &a(), &acquire("WI-1", 60), 1, "once").expect("granted");
+    let before = sequence(&*backend.open());
+    for (who, command) in [
+        (a(), acquire("WI-2", 60)),
+        (a(), acquire("WI-1", 61)),
+        (a(), release("WI-1")),
+        (b(), acquire("WI-1", 60)),
+    ] {
+        assert_eq!(
+            code(ask_as(&*backend.open(), &who, &command, 2, "once")),
+            Code::RequestReused
+        );
+    }
+    assert_eq!(sequence(&*backend.open()), before);
+    // A refusal does not use the id up.
+    assert_eq!(
+        code(ask_as(&*backend.open(), &b(), &acquire("WI-1", 60), 3, "twice")),
+        Code::Held
+    );
+    ask_as(&*backend.open(), &a(), &release("WI-1"), 4, "other").expect("released");
+    let done = ask_as(&*backend.open(), &b(), &acquire("WI-1", 60), 5, "twice").expect("granted now");
+    assert!(!done.repeated);
+}
+
+pub fn reading_changes_nothing(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    ask(&*backend.open(), &a(), &acquire("WI-1", 10), 1).expect("granted");
+    backend.clock().advance(11_000);
+    backend.clock().reboot("another", 1_000);
+    let store = backend.open();
+    let before = (sequence(&*store), events(&*store));
+    for _ in 0..3 {
+        store.view().expect("a view");
+        backend.open().view().expect("a view");
+    }
+    assert_eq!((sequence(&*store), events(&*store)), before);
+}
+
+pub fn events_have_no_gaps(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1", "WI-2"]);
+    for n in 0..12 {
+        ask(&*backend.open(), &a(), &acquire("WI-1", 5), n).expect("granted");
+        backend.clock().advance(6_000);
+    }
+    let store = backend.open();
+    let all = events(&*store);
+    assert_eq!(all.len() as u64, sequence(&*store));
+    assert!(all.iter().zip(1..).all(|(line, n)| line.sequence == n));
+    for line in &all {
+        assert!(line.part.0 >= 1 && line.part.0 <= line.part.1);
+    }
+    for after in [0, 3, all.len() as u64 - 1, all.len() as u64, u64::MAX - 1] {
+        let mut seen = Vec::new();
+        let tail: Vec<_> = all.iter().filter(|line| line.sequence > after).cloned().collect();
+        store
+            .events(after, &mut |line| {
+                seen.push(line);
+                ControlFlow::Continue(())
+            })
+            .expect("events");
+        assert_eq!(seen, tail, "after {after}");
+    }
+    let mut seen = 0;
+    store
+        .events(0, &mut |_| {
+            seen += 1;
+            if seen == 3 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+        .expect("events");
+    assert_eq!(seen, 3);
+}
+
+pub fn unknown_names_are_refused(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1", "WI-1-A", "WI-1-B"]);
+    let store = backend.open();
+    assert_eq!(code(ask(&*store, &a(), &acquire("WI-9", 60), 1)), Code::NotFound);
+    assert_eq!(
+        code(ask(&*store, &a(), &acquire("WI-1-", 60), 1)),
+        Code::Ambiguous
+    );
+    assert_eq!(
+        code(ask(&*store, &a(), &renew(lease_id(5).as_str(), None), 1)),
+        Code::NotFound
+    );
+    assert_eq!(code(ask(&*store, &a(), &renew("WI-1", None), 1)), Code::NotFound);
+    let done = ask(&*store, &a(), &acquire("wi-1-a", 60), 1).expect("in any case of letters");
+    assert_eq!(
+        lease_in(&done).resource.issue().map(|id| id.as_str()),
+        Some("WI-1-A")
+    );
+}
+
+pub fn only_ticks_make_a_lease_expire(make: Make<'_>) {
+    const DAY: i64 = 86_400_000;
+    let backend = with_issues(make, &["WI-1"]);
+    ask(&*backend.open(), &a(), &acquire("WI-1", 60), 1).expect("granted");
+    for jump in [DAY, -2 * DAY, DAY] {
+        backend.clock().jump_wall(jump);
+        assert_eq!(
+            code(ask(&*backend.open(), &b(), &acquire("WI-1", 60), 2)),
+            Code::Held
+        );
+    }
+    backend.clock().advance(59_999);
+    assert_eq!(
+        code(ask(&*backend.open(), &b(), &acquire("WI-1", 60), 3)),
+        Code::Held
+    );
+    backend.clock().jump_wall(-DAY);
+    backend.clock().advance(1);
+    ask(&*backend.open(), &b(), &acquire("WI-1", 60), 4).expect("not a millisecond longer");
+}
+
+pub fn a_boot_anchors_deadlines_once(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1", "WI-2"]);
+    let clock = backend.clock();
+    ask(&*backend.open(), &a(), &acquire("WI-1", 60), 1).expect("granted");
+    clock.reboot("second", 20_000);
+    let left = |store: &dyn Store| {
+        let view = store.view().expect("a view");
+        state::leases(&*view.table).expect("leases")[0].remaining_ms(&view.now)
+    };
+    assert_eq!(
+        left(&*backend.open()),
+        40_000,
+        "seen before anybody writes it down"
+    );
+    clock.advance(5_000);
+    ask(&*backend.open(), &b(), &acquire("WI-2", 60), 2).expect("granted");
+    assert_eq!(left(&*backend.open()), 35_000);
+    ask(&*backend.open(), &b(), &release("WI-2"), 3).expect("released");
+    let boots = |boot: &str| {
+        let all = events(&*backend.open());
+        let of = |event: &Event| matches!(event, Event::Boot { boot: b, .. } if b.0 == boot);
+        all.iter().filter(|line| of(&line.event)).count()
+    };
+    assert_eq!(boots("second"), 1);
+    // A wall clock that was set back while the machine was off gives no more than the whole TTL.
+    clock.jump_wall(-86_400_000);
+    clock.reboot("third", 0);
+    assert_eq!(left(&*backend.open()), 60_000);
+    assert_eq!(
+        code(ask(&*backend.open(), &b(), &acquire("WI-1", 60), 4)),
+        Code::Held
+    );
+    clock.advance(60_000);
+    ask(&*backend.open(), &b(), &acquire("WI-1", 60), 5).expect("expired");
+    assert_eq!((boots("second"), boots("third")), (1, 1));
+}
+
+pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let store = backend.open();
+    let before = sequence(&*store);
+    let ttl = jit_core::policy::TtlPolicy::default();
+    let refused = store.transact(&mut jit_engine::store::Ask {
+        command: &create("WI-2"),
+        actor: &a(),
+        branch: None,
+        fresh_lease: lease_id(1),
+        ttl: &ttl,
+        agents_may_evict: false,
+        request: "r".parse().expect("a request id"),
+        repeatable: true,
+        prepare: &mut |events| {
+            assert!(matches!(events, [Event::IssueCreated { .. }]));
+            Err(std::io::Error::other("no room"))
+        },
+    });
+    assert_eq!(code(refused), Code::Io);
+    assert_eq!(sequence(&*store), before);
+    ask_as(&*store, &a(), &create("WI-2"), 2, "r").expect("the request was not used up");
+}
+
+/// What an answer comes down to.
+pub fn says(command: &Command, outcome: &Outcome<Done>) -> Says {
+    match outcome {
+        Ok(done) => match (&done.reply, command) {
+            (Reply::Lease { existing: true, .. }, _) => Says::Existing,
+            (Reply::Lease { regranted: true, .. }, _) => Says::Regranted,
+            (Reply::Lease { .. }, Command::Acquire { .. }) => Says::Granted,
+            (Reply::Lease { .. }, Command::Renew { .. }) => Says::Renewed,
+            (Reply::Lease { .. }, _) => Says::Transferred,
+            (Reply::Released(_), _) => Says::Released,
+            (Reply::Evicted(_), _) => Says::Evicted,
+            (Reply::Issue(_), _) => Says::Granted,
+        },
+        Err(refusal) => match refusal.code {
+            Code::Held => Says::Held,
+            Code::NotHolder => Says::NotHolder,
+            Code::NotAllowed => Says::NotAllowed,
+            Code::NotFound => Says::NotFound,
+            Code::Closed => Says::Closed,
+            Code::Invalid => Says::Invalid,
+            other => panic!("{other:?}: {}", refusal.message),
+        },
+    }
+}
+
+/// A command in the plain words of the model, to be given to both.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Acquire(String, u64),
+    Renew(String, Option<u64>),
+    Release(String),
+    Transfer(String, String),
+    Evict(String),
+}
+
+impl Step {
+    /// On one of `issues`, by a name that is an issue or a lease given before.
+    pub fn random(rng: &mut Rng, issues: &[&str], agents: &[&str], known: &[String]) -> Self {
+        let issue = (*rng.choose(issues)).to_owned();
+        let of = if !known.is_empty() && rng.bool(0.4) {
+            rng.choose(known).clone()
+        } else {
+            issue.clone()
+        };
+        match rng.range(0, 12) {
+            0..=4 => Self::Acquire(issue, *rng.choose(&[1, 5, 10, 10, 60, 0])),
+            5..=7 => Self::Renew(of, *rng.choose(&[None, None, Some(20)])),
+            8 | 9 => Self::Release(of),
+            10 => Self::Transfer(of, (*rng.choose(agents)).to_owned()),
+            _ => Self::Evict(of),
+        }
+    }
+
+    pub fn command(&self) -> Command {
+        match self {
+            Self::Acquire(issue, ttl) => acquire(issue, *ttl),
+            Self::Renew(of, ttl) => renew(of, *ttl),
+            Self::Release(of) => release(of),
+            Self::Transfer(of, to) => transfer(of, to),
+            Self::Evict(of) => evict(of),
+        }
+    }
+
+    /// What the model says to it, and becomes.
+    pub fn judge(&self, model: &mut Model, who: &Actor, fresh: &str, now: &jit_core::time::Now) -> Says {
+        let me = (
+            who.agent_id.as_str(),
+            who.worktree_id.as_ref().map(|id| id.as_str()),
+        );
+        let by = |of: &'_ str| {
+            if of.len() == 26 {
+                ByOwned::Lease(of.into())
+            } else {
+                ByOwned::Issue(of.into())
+            }
+        };
+        match self {
+            Self::Acquire(issue, ttl) => model.acquire(issue, me, None, Some(*ttl), fresh, now),
+            Self::Renew(of, ttl) => model.renew(by(of).by(), me, *ttl, false, now),
+            Self::Release(of) => match model.release(by(of).by(), me, now) {
+                Says::AlreadyReleased => Says::Released,
+                other => other,
+            },
+            Self::Transfer(of, to) => model.transfer(by(of).by(), me, to, None, fresh, now),
+            Self::Evict(of) => model.force_evict(by(of).by(), me, "it hangs", now),
+        }
+    }
+}
+
+enum ByOwned {
+    Lease(String),
+    Issue(String),
+}
+
+impl ByOwned {
+    fn by(&self) -> By<'_> {
+        match self {
+            Self::Lease(id) => By::Lease(id),
+            Self::Issue(id) => By::Issue(id),
+        }
+    }
+}
+
+/// The leases of a store are those of the model.
+pub fn same_leases(found: &BTreeMap<String, Lease>, model: &Model) {
+    let plain = |lease: &Lease| {
+        (
+            lease.lease_id.to_string(),
+            lease.agent_id.to_string(),
+            lease.token,
+            lease.deadline,
+        )
+    };
+    let found: BTreeMap<_, _> = found
+        .iter()
+        .map(|(issue, lease)| (issue.clone(), plain(lease)))
+        .collect();
+    let expected: BTreeMap<_, _> = model
+        .issues
+        .iter()
+        .filter_map(|(issue, slot)| {
+            let holder = slot.holder.as_ref()?;
+            let plain = (
+                holder.lease.clone(),
+                holder.agent.clone(),
+                holder.token,
+                holder.deadline,
+            );
+            Some((issue.clone(), plain))
+        })
+        .collect();
+    assert_eq!(found, expected);
+}
+
+pub fn what_the_model_says(make: Make<'_>) {
+    const ISSUES: [&str; 3] = ["WI-1", "WI-2", "WI-3"];
+    const AGENTS: [&str; 3] = ["agent:a", "agent:b", "human:h"];
+    let mut seen = BTreeSet::new();
+    each_seed(25, |rng| {
+        let backend = with_issues(make, &ISSUES);
+        let clock = backend.clock();
+        let mut model = Model::default();
+        for issue in ISSUES {
+            model.add_issue(issue, "task", false);
+        }
+        model.lines = sequence(&*backend.open());
+        let mut handles: Vec<Handle> = (0..3).map(|_| backend.open()).collect();
+        let (mut known, mut boots) = (Vec::new(), 0);
+        let mut anchored = true;
+        let mut sealed = segments(&*backend.open());
+        for n in 0..40u128 {
+            match rng.range(0, 10) {
+                0..=2 => clock.advance(*rng.choose(&[1, 500, 5_000, 10_000, 30_000])),
+                3 => clock.jump_wall(*rng.choose(&[86_400_000, -86_400_000])),
+                4 if rng.bool(0.3) => {
+                    boots += 1;
+                    clock.reboot(&format!("boot-{boots}-of-model"), rng.range(0, 20_000));
+                    anchored = false;
+                }
+                5 => handles[0] = backend.open(),
+                _ => {}
+            }
+            let step = Step::random(rng, &ISSUES, &AGENTS, &known);
+            let who = actor(AGENTS[rng.index(3)], rng.range(1, 3) as u32);
+            let now = clock.now().expect("a clock");
+            if !std::mem::replace(&mut anchored, true) {
+                model.reboot(&now);
+            }
+            let store = &*handles[rng.index(3)];
+            let fresh = lease_id(n);
+            let outcome = ask(store, &who, &step.command(), n);
+            // A store may begin a new segment before it carries out a command.
+            model.lines += segments(store) - std::mem::replace(&mut sealed, segments(store));
+            let expected = step.judge(&mut model, &who, fresh.as_str(), &now);
+            assert_eq!(says(&step.command(), &outcome), expected, "{step:?} by {who:?}");
+            seen.insert(format!("{expected:?}"));
+            if matches!(expected, Says::Granted | Says::Transferred) {
+                known.push(fresh.to_string());
+            }
+            same_leases(&leases(store), &model);
+            assert_eq!(sequence(store), model.lines, "{step:?}");
+        }
+    });
+    if crate::rng::seed_in_env(crate::rng::SEED_VAR).is_none() {
+        assert!(seen.len() >= 9, "too little happened: {seen:?}");
+    }
+}
+
+/// Lines that a store wrote for itself to begin a segment.
+fn segments(store: &dyn Store) -> u64 {
+    let own = |event: &Event| matches!(event, Event::SegmentStarted { .. });
+    events(store).iter().filter(|line| own(&line.event)).count() as u64
+}
