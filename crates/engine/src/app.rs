@@ -69,6 +69,16 @@ fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {
     Box::new(Refusal::new(code, message.to_string()))
 }
 
+/// As a shell reads it back as one word.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 pub fn not_initialized(place: &Place) -> Box<Refusal> {
     let message = if place.has_git() {
         "jit has not been set up in this repository"
@@ -238,6 +248,11 @@ impl App {
     /// Warnings about leases that are about to run out (B11).
     fn soon_over(&self, own: &[Lease], now: &Now) -> Vec<String> {
         let pct = self.config.lease_renewal_threshold_pct();
+        // Who said who it is on the command line has to say it again.
+        let who = match self.whoami.source {
+            agent::Source::Flag => format!(" --agent-id {}", shell_word(self.actor.agent_id.as_str())),
+            _ => String::new(),
+        };
         let mine = own
             .iter()
             .filter(|lease| lease.held_by(&self.actor) && !lease.expired(now));
@@ -246,7 +261,7 @@ impl App {
         })
         .map(|lease| {
             format!(
-                "your lease on {} ends in {}: jit claim renew {} --ttl {}",
+                "your lease on {} ends in {}: jit claim renew {} --ttl {}{who}",
                 lease.resource.issue().map_or("it", IssueId::as_str),
                 left(lease.remaining_ms(now)),
                 lease.lease_id,

@@ -12,7 +12,7 @@ use crate::app::{App, Options, Surroundings, control_mode};
 use crate::git::{Git, Place, worktrees};
 use crate::heartbeat;
 use crate::os::clock;
-use crate::setup;
+use crate::setup::{self, Driver};
 use crate::store::Outcome;
 use crate::worktree::identity::{self, Need};
 
@@ -165,6 +165,12 @@ fn permissions(found: &mut Findings, place: &Place) {
             format!("{} belongs to another user", dir.display()),
             "for several users: git config core.sharedRepository group, then jit init",
         );
+    } else if mode & !wanted & 0o022 != 0 {
+        found.fail(
+            "permissions",
+            format!("{} can be changed by others (mode {mode:03o})", dir.display()),
+            &format!("chmod {wanted:o} {}", dir.display()),
+        );
     } else if mode & !wanted != 0 {
         found.warn(
             "permissions",
@@ -207,14 +213,19 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
     let named = attributes.is_some_and(|path| {
         std::fs::read_to_string(path).is_ok_and(|text| text.contains(setup::MERGE_DRIVER))
     });
-    match (named, setup::has_merge_driver(common)) {
-        (true, false) => found.warn(
+    match setup::merge_driver(common) {
+        Driver::Current => found.ok("merge driver", "registered"),
+        Driver::Other(command) => found.fail(
             "merge driver",
-            "git does not know how to merge issue files here: two branches that change one issue may conflict",
+            format!("git merges issue files with another command: {command}"),
             "jit init",
         ),
-        (_, true) => found.ok("merge driver", "registered"),
-        (false, false) => found.warn("merge driver", "not registered", "jit init"),
+        Driver::Missing if named => found.fail(
+            "merge driver",
+            "git does not know how to merge issue files here: two branches that change one issue will conflict",
+            "jit init",
+        ),
+        Driver::Missing => found.warn("merge driver", "not registered", "jit init"),
     }
 }
 

@@ -151,11 +151,20 @@ fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether git knows how to merge issues here.
-pub fn has_merge_driver(common: &Path) -> bool {
+/// What git would run to merge issues here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Driver {
+    Current,
+    /// Another command: of an older jit, or of somebody's own.
+    Other(String),
+    Missing,
+}
+
+pub fn merge_driver(common: &Path) -> Driver {
     let key = format!("merge.{MERGE_DRIVER}.driver");
-    Git::in_git_dir(common)
-        .args(["config", "--get", &key])
-        .line()
-        .is_ok_and(|line| !line.is_empty())
+    match Git::in_git_dir(common).args(["config", "--get", &key]).line() {
+        Ok(line) if line == DRIVER_COMMAND => Driver::Current,
+        Ok(line) if !line.is_empty() => Driver::Other(line),
+        _ => Driver::Missing,
+    }
 }

@@ -114,6 +114,20 @@ pub fn table(rows: &[Vec<String>]) -> String {
     out
 }
 
+/// The names under which many things come. A thing's own list of words is not one of them.
+const PLURALS: &[&str] = &[
+    "active",
+    "checks",
+    "events",
+    "evicted",
+    "issues",
+    "problems",
+    "records",
+    "released",
+    "settings",
+    "worktrees",
+];
+
 /// Keeps only the named fields: of the object itself, or of each thing in its list.
 pub fn keep_fields(value: Value, fields: &[String]) -> Value {
     let pick = |value: Value| match value {
@@ -125,11 +139,11 @@ pub fn keep_fields(value: Value, fields: &[String]) -> Value {
         other => other,
     };
     match value {
-        Value::Object(map) if map.values().any(is_list) => Value::Object(
+        Value::Object(map) if map.iter().any(is_list) => Value::Object(
             map.into_iter()
-                .filter(|(name, value)| is_list(value) || fields.iter().any(|f| f == name))
+                .filter(|(name, value)| is_list((name, value)) || fields.iter().any(|f| f == name))
                 .map(|(name, value)| match value {
-                    Value::Array(items) if items.iter().all(Value::is_object) => {
+                    Value::Array(items) if is_plural(&name) => {
                         (name, Value::Array(items.into_iter().map(pick).collect()))
                     }
                     other => (name, other),
@@ -140,19 +154,22 @@ pub fn keep_fields(value: Value, fields: &[String]) -> Value {
     }
 }
 
-/// A list of things, as `{"issues":[…]}` has it; a thing's own list of words is not one.
-fn is_list(value: &Value) -> bool {
-    value
-        .as_array()
-        .is_some_and(|items| items.first().is_some_and(Value::is_object))
+fn is_plural(name: &str) -> bool {
+    PLURALS.contains(&name)
 }
 
-pub fn lease(lease: &LeaseView, style: Style) -> String {
+/// A list of things, as `{"issues":[…]}` has it, also when there are none.
+fn is_list((name, value): (&String, &Value)) -> bool {
+    value.is_array() && is_plural(name)
+}
+
+/// `done` is what happened to it when it is neither an old one nor granted again.
+pub fn lease(lease: &LeaseView, done: &str, style: Style) -> String {
     let what = lease.issue_id.as_ref().map_or("?", |id| id.as_str());
     let how = match (lease.existing, lease.regranted) {
         (true, _) => "Held already:",
         (_, true) => "Granted again:",
-        _ => "Granted:",
+        _ => done,
     };
     let place = lease.worktree_id.as_ref().map_or("no worktree", |id| id.as_str());
     let branch = lease
@@ -306,8 +323,13 @@ mod tests {
             json!({"issues": [{"id": 1}]})
         );
         assert_eq!(
-            keep_fields(json!({"issues": []}), &["issues".to_owned()]),
-            json!({"issues": []})
+            keep_fields(json!({"issues": []}), &fields),
+            json!({"issues": []}),
+            "a list without things is still a list"
+        );
+        assert_eq!(
+            keep_fields(json!({"id": 1, "labels": [], "checks": 3}), &fields),
+            json!({"id": 1})
         );
     }
 }

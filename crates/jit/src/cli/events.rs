@@ -1,7 +1,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use jit_core::event::Stamped;
+use jit_core::event::{Event, Stamped};
 use jit_core::time::Wall;
 use jit_core::wire;
 use jit_engine::os::watch::Watch;
@@ -52,11 +52,16 @@ fn unified(line: &Stamped) -> Value {
 }
 
 fn line_for_people(line: &Stamped) -> String {
-    let about = line
-        .event
-        .lease()
-        .and_then(|lease| lease.resource.issue())
-        .map_or(String::new(), |id| format!("  {id}"));
+    let about = match &line.event {
+        Event::IssueCreated { issue } | Event::IssueRestored { issue } => {
+            Some(format!("  {}  {}", issue.id, clean_line(&issue.title)))
+        }
+        event => event
+            .lease()
+            .and_then(|lease| lease.resource.issue())
+            .map(|id| format!("  {id}")),
+    };
+    let about = about.unwrap_or_default();
     format!(
         "{:>6}  {}  {:<20}  {}{about}\n",
         line.sequence,

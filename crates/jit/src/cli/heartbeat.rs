@@ -101,8 +101,16 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     }
     let heart = ProcessRef::current().map_err(io)?;
     loop {
-        let secs = interval(&app, flags.interval)?;
-        beat(&app, heart, secs)?;
+        let secs = match interval(&app, flags.interval).and_then(|secs| beat(&app, heart, secs).map(|_| secs))
+        {
+            Ok(secs) => secs,
+            // Somebody kept the store busy: a heart that stops for that would lose what it is there to keep.
+            Err(refusal) if refusal.code.retryable() => {
+                render::say(&format!("warning: {}", render::clean_line(&refusal.message)));
+                1
+            }
+            Err(refusal) => return Err(refusal),
+        };
         if wait_for_end(vouched, Duration::from_secs(secs)).map_err(io)? {
             return Ok(
                 cx.show(&json!({ "stopped": "the process it beat for has ended" }), |_| {

@@ -1,7 +1,7 @@
 //! The command line: a table of nouns and verbs, the options that hold everywhere, and what happens around a command.
 //!
-//! Each verb is a file of its own with its flags and its request. The table builds only what was typed: clap's tree of
-//! all commands would take longer to make than a claim takes.
+//! Each verb is a file of its own with its flags and its request. Only what was typed is built: clap's tree of all
+//! commands would take longer to make than a claim takes.
 
 mod claim;
 mod config;
@@ -30,6 +30,7 @@ use jit_engine::app::{App, Options};
 use jit_engine::request::{Answer, Reply, Request};
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
+use serde_json::json;
 
 use crate::exit;
 use crate::render::{self, Color, Style};
@@ -232,14 +233,21 @@ impl Cx {
 
     /// Asks the engine and shows what it says.
     pub fn ask(&self, need: Need, request: Request) -> Outcome<Output> {
+        let done = match request {
+            Request::Renew { .. } => "Renewed:",
+            Request::Transfer { .. } => "Handed over:",
+            _ => "Granted:",
+        };
         let Answer { reply, warnings } = self.app(need)?.handle(request)?;
-        Ok(self.show(&reply, |style| text(&reply, style)).warn(warnings))
+        Ok(self
+            .show(&reply, |style| text(&reply, done, style))
+            .warn(warnings))
     }
 }
 
-fn text(reply: &Reply, style: Style) -> String {
+fn text(reply: &Reply, done: &str, style: Style) -> String {
     match reply {
-        Reply::Lease(lease) => render::lease(lease, style),
+        Reply::Lease(lease) => render::lease(lease, done, style),
         Reply::Released { released: leases } | Reply::Evicted { evicted: leases } => {
             let done = if matches!(reply, Reply::Released { .. }) {
                 "Released"
@@ -387,10 +395,16 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         Ok(matches) => matches,
         Err(e) => match e.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                let text = if says("--all") {
+                let version = e.kind() == ErrorKind::DisplayVersion;
+                let text = if says("--all") && !version {
                     all_commands()
                 } else {
                     e.render().to_string()
+                };
+                let text = match (says("--json"), version) {
+                    (false, _) => text,
+                    (true, true) => json_line(&json!({ "version": env!("CARGO_PKG_VERSION") })),
+                    (true, false) => json_line(&json!({ "help": text })),
                 };
                 return finish(render::print(&text), 0);
             }
@@ -457,20 +471,25 @@ fn repeat(typed: &[OsString], details: &Details) -> String {
         }
     };
     let mut words: Vec<String> = vec!["jit".into()];
-    words.extend(typed.iter().skip(1).map(quote));
+    // In front: behind a `--` it would be taken for something else.
     if !typed
         .iter()
         .any(|word| word.to_string_lossy().starts_with("--request-id"))
     {
         words.push(format!("--request-id {id}"));
     }
+    words.extend(typed.iter().skip(1).map(quote));
     words.join(" ")
+}
+
+fn json_line(value: &serde_json::Value) -> String {
+    format!("{value}\n")
 }
 
 fn fail(refusal: &Refusal, json: bool) -> ExitCode {
     if json {
         return finish(
-            render::print(&format!("{}\n", exit::failure(refusal))),
+            render::print(&json_line(&exit::failure(refusal))),
             refusal.code.exit(),
         );
     }
@@ -489,5 +508,33 @@ fn finish(printed: std::io::Result<bool>, code: u8) -> ExitCode {
             render::say(&format!("error: cannot write to standard output: {e}"));
             ExitCode::from(1)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_the_command_to_repeat_can_be_pasted_and_has_its_request_id() {
+        let repeated = |typed: &[&str]| {
+            let typed: Vec<OsString> = typed.iter().map(OsString::from).collect();
+            repeat(&typed, &Details::Facts(vec![("request_id", "R1".into())]))
+        };
+        assert_eq!(
+            repeated(&["/bin/jit", "issue", "create", "--", "--it's odd"]),
+            r"jit --request-id R1 issue create -- '--it'\''s odd'"
+        );
+        assert_eq!(
+            repeated(&["jit", "claim", "acquire", "X", "--request-id=mine"]),
+            "jit claim acquire X --request-id=mine"
+        );
+    }
+
+    #[test]
+    fn i1_the_tree_of_commands_is_sound() {
+        let mut all = tree(&|_| true);
+        all.build();
+        all.debug_assert();
     }
 }

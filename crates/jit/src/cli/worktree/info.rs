@@ -40,7 +40,10 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
         let mut text = format!("{}\n", style.bold(&id));
         for name in ["root", "branch", "is_worktree", "common_dir", "shared_jit"] {
             let field = &value[name];
-            let field = field.as_str().map_or_else(|| field.to_string(), clean_line);
+            let field = match field {
+                serde_json::Value::Null => "-".to_owned(),
+                field => field.as_str().map_or_else(|| field.to_string(), clean_line),
+            };
             text.push_str(&format!("  {name:<12} {field}\n"));
         }
         text
