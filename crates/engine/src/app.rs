@@ -120,9 +120,10 @@ pub fn control_mode(shared: &Shared) -> u32 {
 
 /// Makes the control directory if it is not there. Says whether it did.
 pub fn ensure_control_dir(place: &Place) -> Outcome<bool> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
     let dir = &place.control_dir;
-    match std::fs::create_dir(dir) {
+    // Private from the first moment on; opened to others only afterwards.
+    match std::fs::DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => {
             let mode = std::fs::Permissions::from_mode(control_mode(&place.shared));
             std::fs::set_permissions(dir, mode).map_err(|e| io_refusal("set permissions of", dir, &e))?;
@@ -448,15 +449,15 @@ impl App {
             .collect();
         let sequence = view.sequence;
         let generated_at = view.now.wall;
-        self.read_answer(
-            &view,
-            Reply::Claims(Claims {
-                schema_version: 1,
-                sequence,
-                generated_at,
-                active,
-            }),
-        )
+        let claims = Claims {
+            schema_version: 1,
+            sequence,
+            generated_at,
+            active,
+        };
+        let mut answer = self.read_answer(&view, Reply::Claims(claims))?;
+        answer.warnings.extend(self.store.mend_views(&self.actor));
+        Ok(answer)
     }
 
     fn history(

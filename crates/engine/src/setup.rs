@@ -9,8 +9,8 @@ use std::time::Duration;
 use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Refusal};
 
-use crate::app::{Surroundings, ensure_control_dir};
-use crate::git::Git;
+use crate::app::{Surroundings, control_mode, ensure_control_dir};
+use crate::git::{Git, Place};
 use crate::os::clock::SystemClock;
 use crate::os::file;
 use crate::store::Outcome;
@@ -83,6 +83,11 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
     done.warnings.extend(found.whoami.warnings.iter().cloned());
     if ensure_control_dir(place)? {
         done.steps.push(format!("made {}", place.control_dir.display()));
+    } else if align_permissions(place)
+        .map_err(|e| io_refusal("set permissions of", &place.control_dir, &e))?
+    {
+        done.steps
+            .push(format!("set the permissions of {}", place.control_dir.display()));
     }
     let disk = RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?;
     let mut worktree_id = None;
@@ -121,9 +126,38 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         ));
     }
     if let Some(common) = &place.common_dir {
+        // git refuses to change its configuration while another process does: one at a time.
+        let _turn =
+            file::lock_folder(&place.control_dir).map_err(|e| io_refusal("lock", &place.control_dir, &e))?;
         ensure_merge_driver(common, &mut done)?;
     }
     Ok(done)
+}
+
+/// Gives the control plane the permissions that git's configuration asks for, if it has others. Says whether it did.
+fn align_permissions(place: &Place) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fn align(path: &Path, mode: u32) -> io::Result<()> {
+        let meta = path.symlink_metadata()?;
+        if meta.is_dir() {
+            for entry in fs::read_dir(path)? {
+                align(&entry?.path(), mode)?;
+            }
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        } else if meta.is_file() {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o666))
+        } else {
+            Ok(())
+        }
+    }
+    let (dir, mode) = (&place.control_dir, control_mode(&place.shared));
+    let meta = dir.symlink_metadata()?;
+    // Without git the control plane is .jit itself, which holds the versioned files too.
+    if !meta.is_dir() || !place.has_git() || meta.permissions().mode() & 0o7777 == mode {
+        return Ok(false);
+    }
+    align(dir, mode)?;
+    Ok(true)
 }
 
 fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {

@@ -511,7 +511,6 @@ fn heavy_d1_every_system_call_of_leaving_a_suspect_segment_fails_once() {
 }
 
 #[test]
-#[ignore = "known fault: between two segments jit events and claim history cannot open the log"]
 fn d1_killed_or_failing_between_two_segments() {
     let case = case("acquire, leaving a suspect segment");
     kill_where(case, &between_segments);
@@ -534,7 +533,6 @@ fn heavy_d1_killed_at_every_system_call_of_init() {
 }
 
 #[test]
-#[ignore = "known fault: an empty events/next.jsonl left by a killed init is taken for a log"]
 fn heavy_d1_init_killed_before_the_first_lines_of_the_log() {
     kill_init(&first_lines);
 }
@@ -721,10 +719,8 @@ fn d1_a_failed_sync_is_unknown_and_the_printed_command_settles_it() {
         assert_eq!(error["code"], "unknown", "{error}");
         assert_eq!(error["retryable"], true, "{error}");
         let help = error["help"][0].as_str().expect("a command").to_owned();
-        assert!(
-            help.starts_with(&format!("jit {}", &case.words[..2].join(" "))),
-            "{help}"
-        );
+        let typed = case.words[..2].join(" ");
+        assert!(help.starts_with("jit ") && help.contains(&typed), "{help}");
         let request = error["details"]["request_id"].as_str().expect("an id").to_owned();
         assert!(help.contains(&format!("--request-id {request}")), "{help}");
         // In text the same command is shown.

@@ -359,7 +359,6 @@ fn a1_many_inits_at_once_begin_one_log() {
 }
 
 #[test]
-#[ignore = "known fault: some of many inits at once fail because git locks its configuration"]
 fn a1_many_inits_at_once_all_succeed() {
     for _ in 0..5 {
         let world = World::new(JIT);
@@ -379,7 +378,6 @@ fn fresh_clone(world: &World) -> PathBuf {
 }
 
 #[test]
-#[ignore = "known fault: the first write in a fresh clone fails, because locks/ is not there"]
 fn a1_a_fresh_clone_is_ready_for_many_at_once() {
     let world = World::new(JIT);
     let clone = fresh_clone(&world);

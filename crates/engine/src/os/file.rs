@@ -18,7 +18,16 @@ use super::random;
 
 /// Creates `path` with this content unless it exists. Says whether it did.
 pub fn create(path: &Path, content: &[u8]) -> io::Result<bool> {
-    let temporary = Temporary::write(path, content, None)?;
+    create_with(path, content, None)
+}
+
+/// The same, with these permissions instead of what the umask leaves.
+pub fn create_with(
+    path: &Path,
+    content: &[u8],
+    permissions: Option<std::fs::Permissions>,
+) -> io::Result<bool> {
+    let temporary = Temporary::write(path, content, permissions)?;
     let moved = rustix::fs::renameat_with(
         rustix::fs::CWD,
         &temporary.path,

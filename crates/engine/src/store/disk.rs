@@ -147,18 +147,38 @@ impl RealDisk {
         })
     }
 
+    /// Opens without following a symbolic link anywhere on the way: not the file, and not the folder it is in.
+    #[cfg(target_os = "linux")]
+    fn openat(&self, path: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        use rustix::fs::ResolveFlags;
+        use rustix::io::Errno;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+        match rustix::fs::openat2(&self.dir, path, flags, mode, resolve) {
+            // Kernels before 5.6, and sandboxes that do not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&self.dir, path, flags, mode),
+            // Interrupted by a rename elsewhere: the kernel asks to try again.
+            Err(Errno::AGAIN) => rustix::fs::openat(&self.dir, path, flags, mode),
+            opened => opened,
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn openat(&self, path: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        rustix::fs::openat(&self.dir, path, flags, mode)
+    }
+
     fn open_existing(&self, path: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&self.dir, path, flags, Mode::empty())?.into())
+        Ok(self.openat(path, flags, Mode::empty())?.into())
     }
 
     fn open_raw(&self, path: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Opening first without creating saves the change of mode that follows a creation.
-        match rustix::fs::openat(&self.dir, path, flags, Mode::empty()) {
+        match self.openat(path, flags, Mode::empty()) {
             Ok(fd) => Ok(fd.into()),
             Err(rustix::io::Errno::NOENT) if flags.contains(OFlags::RDWR) => {
-                let fd = rustix::fs::openat(&self.dir, path, flags | OFlags::CREATE, self.file_mode)?;
+                let fd = self.openat(path, flags | OFlags::CREATE, self.file_mode)?;
                 // The umask may have taken bits that a shared repository needs.
                 if self.file_mode.intersects(Mode::RWXG | Mode::RWXO) {
                     rustix::fs::fchmod(&fd, self.file_mode)?;

@@ -157,6 +157,15 @@ impl From<Stop> for Snag {
 
 /// The operating system said no: to whom, about what, and what to do.
 pub fn io_refusal(what: &str, path: &std::path::Path, e: &io::Error) -> Box<Refusal> {
+    if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+        let message = format!(
+            "cannot {what} {}: there is a symbolic link where jit keeps its own files",
+            path.display()
+        );
+        return Box::new(
+            Refusal::new(Code::Io, message).help("put the real file or folder back, or: jit doctor"),
+        );
+    }
     let refusal = Refusal::new(Code::Io, format!("cannot {what} {}: {e}", path.display()));
     Box::new(match e.kind() {
         io::ErrorKind::StorageFull => refusal.help("free some disk space, then run the command again"),
@@ -348,6 +357,8 @@ impl FileStore {
         let guard = match self.disk.lock(LOCK, self.lock_wait) {
             Ok(guard) => guard,
             Err(e) if e.kind() == io::ErrorKind::TimedOut => return Err(self.busy()),
+            // The folder for locks is made with the log.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(self.no_log()),
             Err(e) => return Err(self.io("lock", LOCK, &e)),
         };
         // For people only: a failure here is not a failure.
@@ -760,6 +771,41 @@ impl FileStore {
         Ok(())
     }
 
+    /// Puts right what a killed writer or somebody else left wrong beside the log, where nothing else is to be written.
+    fn tend(&self, loaded: &mut Loaded, wall: Wall) {
+        let wrong = !loaded.tail.is_empty() || !self.views_untouched(&loaded.marks);
+        if wrong && let Err(e) = self.catch_up(loaded, &[], &[], wall) {
+            loaded.notices.push(format!(
+                "files beside the log could not be brought up to date: {e}"
+            ));
+        }
+    }
+
+    fn views_untouched(&self, marks: &ViewMarks) -> bool {
+        views::index_untouched(&*self.disk, marks).unwrap_or(false)
+            && views::claims_untouched(&*self.disk, marks).unwrap_or(false)
+    }
+
+    /// For commands that only read: mends the views if they need it and nobody is writing. Never waits. Says what it did.
+    pub fn mend_views(&self, actor: &Actor) -> Vec<String> {
+        let journal = folded::read_journal(&*self.disk).ok().flatten();
+        if journal.is_some_and(|journal| self.views_untouched(&journal.marks())) {
+            return Vec::new();
+        }
+        let quick = Self {
+            lock_wait: Duration::ZERO,
+            ..self.clone()
+        };
+        let Ok(guard) = quick.lock(actor) else {
+            return Vec::new();
+        };
+        let Ok((mut loaded, now, _)) = quick.load_for_write(&*guard, actor) else {
+            return Vec::new();
+        };
+        self.tend(&mut loaded, now.wall);
+        loaded.notices
+    }
+
     /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`. Its part about sealed segments was synced
     /// when they were sealed: it may be trusted after a power loss, but not when somebody else changed the file.
     pub(super) fn mend_claims(&self, marks: &mut ViewMarks, upto: u64, trust_sealed: bool) -> io::Result<()> {
@@ -892,9 +938,18 @@ impl FileStore {
                 now.wall,
                 ask.actor.clone(),
             );
-            match decide(&mut draft, ask.command, &ask.context(&now))? {
-                Answer::Already(reply) => (Some(reply), own_in(&loaded.folded)?),
-                Answer::Done => {
+            match decide(&mut draft, ask.command, &ask.context(&now)) {
+                Err(stop) => {
+                    drop(draft);
+                    self.tend(&mut loaded, now.wall);
+                    return Err(stop.into());
+                }
+                Ok(Answer::Already(reply)) => {
+                    drop(draft);
+                    self.tend(&mut loaded, now.wall);
+                    (Some(reply), own_in(&loaded.folded)?)
+                }
+                Ok(Answer::Done) => {
                     let events = draft.events().to_vec();
                     // Everything that may have to be tried again comes before the append.
                     let own = own_in(draft.state())?;

@@ -64,6 +64,12 @@ pub fn append_claims(disk: &dyn Disk, marks: &mut ViewMarks, lines: &[Stamped]) 
     Ok(true)
 }
 
+/// Whether `claims.jsonl` is as it was left.
+pub fn claims_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
+    let meta = disk.meta(CLAIMS)?.unwrap_or_default();
+    Ok(meta.len == marks.claims_len && (marks.claims_changed == changed(&meta) || marks.claims_changed == 0))
+}
+
 fn changed(meta: &Meta) -> i64 {
     i64::try_from(meta.changed).unwrap_or(0)
 }

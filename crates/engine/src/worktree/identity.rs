@@ -28,6 +28,7 @@ use sha2::{Digest, Sha256};
 use super::exclude::ensure_excluded;
 pub use super::identity_file::WorktreeIdentity;
 use super::identity_file::{SCHEMA, Stored, load};
+use crate::git::config::Shared;
 use crate::git::{GitEnv, Place};
 use crate::os::file;
 
@@ -172,6 +173,18 @@ pub fn peek(git_dir: &Path) -> Option<WorktreeIdentity> {
     }
 }
 
+/// The permissions of a file in a repository that git shares; `None` where the umask decides.
+fn shared_mode(shared: &Shared) -> Option<std::fs::Permissions> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = match shared {
+        Shared::Umask => return None,
+        Shared::Group => 0o660,
+        Shared::Everybody => 0o664,
+        Shared::Mode(mode) => mode & 0o666,
+    };
+    Some(std::fs::Permissions::from_mode(mode))
+}
+
 struct Scene<'a> {
     place: &'a Place,
     root: &'a Path,
@@ -242,7 +255,7 @@ impl Scene<'_> {
             {
                 std::fs::create_dir_all(local)?;
             }
-            file::create(path, &identity.to_json())
+            file::create_with(path, &identity.to_json(), shared_mode(&self.place.shared))
         };
         match make() {
             Ok(true) => Ok(identity),
