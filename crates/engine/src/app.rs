@@ -456,7 +456,9 @@ impl App {
             active,
         };
         let mut answer = self.read_answer(&view, Reply::Claims(claims))?;
-        answer.warnings.extend(self.store.mend_views(&self.actor));
+        if !view.views_fine {
+            answer.warnings.extend(self.store.mend_views(&self.actor));
+        }
         Ok(answer)
     }
 

@@ -786,24 +786,27 @@ impl FileStore {
             && views::claims_untouched(&*self.disk, marks).unwrap_or(false)
     }
 
-    /// For commands that only read: mends the views if they need it and nobody is writing. Never waits. Says what it did.
+    /// For a command that only reads and found that the views need mending: does it if nobody is writing. Never waits.
+    /// Says what it did.
     pub fn mend_views(&self, actor: &Actor) -> Vec<String> {
-        let journal = folded::read_journal(&*self.disk).ok().flatten();
-        if journal.is_some_and(|journal| self.views_untouched(&journal.marks())) {
-            return Vec::new();
-        }
         let quick = Self {
             lock_wait: Duration::ZERO,
             ..self.clone()
         };
-        let Ok(guard) = quick.lock(actor) else {
-            return Vec::new();
+        let mend = || -> Result<Vec<String>, Snag> {
+            let guard = quick.lock(actor)?;
+            let now = self.now()?;
+            let slots = Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e))?;
+            if slots.boot != boot_mark(&now.boot) {
+                // The first writer of this boot looks at everything anyway.
+                return Ok(Vec::new());
+            }
+            // Opened for reading: whatever is wrong with the log itself is not a reader's business.
+            let mut loaded = self.load(self.open_log(How::Read)?, &now, slots, false)?;
+            self.tend(&mut loaded, now.wall);
+            Ok(loaded.notices)
         };
-        let Ok((mut loaded, now, _)) = quick.load_for_write(&*guard, actor) else {
-            return Vec::new();
-        };
-        self.tend(&mut loaded, now.wall);
-        loaded.notices
+        mend().unwrap_or_default()
     }
 
     /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`. Its part about sealed segments was synced
@@ -1061,7 +1064,9 @@ impl FileStore {
         };
         let log = self.open_log(How::Read)?;
         let loaded = self.load(log, &now, slots, false)?;
-        self.view_of(loaded.folded, loaded.position, now, Vec::new())
+        let views_fine = loaded.tail.is_empty() && self.views_untouched(&loaded.marks);
+        let view = self.view_of(loaded.folded, loaded.position, now, Vec::new())?;
+        Ok(View { views_fine, ..view })
     }
 
     pub(super) fn view_of(
@@ -1085,6 +1090,7 @@ impl FileStore {
             sequence: position.sequence,
             now,
             notices,
+            views_fine: false,
         })
     }
 }

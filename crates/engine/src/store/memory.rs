@@ -138,6 +138,7 @@ impl Store for MemoryStore {
             sequence: inner.log.len() as u64,
             now,
             notices: Vec::new(),
+            views_fine: true,
         })
     }
 

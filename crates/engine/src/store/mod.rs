@@ -99,6 +99,8 @@ pub struct View {
     pub sequence: u64,
     pub now: Now,
     pub notices: Vec<String>,
+    /// Files beside the log are as they were left. False is a reason to look closer, not a fault.
+    pub views_fine: bool,
 }
 
 /// A table that can be shown in debug output.

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_engine::app::{App, Options};
@@ -124,35 +124,98 @@ const TABLE: &[Entry] = &[
     )),
 ];
 
-// Not a doc comment: clap would take it for the program's description.
-// Options that hold for every command.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Everywhere")]
+/// Options that hold for every command.
+#[derive(Debug)]
 struct Everywhere {
-    /// Run as if started in this folder
-    #[arg(short = 'C', value_name = "DIR", global = true, action = ArgAction::Append)]
     dir: Vec<PathBuf>,
-    /// Print exactly one JSON document
-    #[arg(long, global = true)]
     json: bool,
-    /// Keep only these fields of the JSON
-    #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
     fields: Vec<String>,
-    /// Act as this agent, such as agent:copilot-1
-    #[arg(long, global = true, value_name = "ID")]
     agent_id: Option<String>,
-    /// Makes repeating a write safe
-    #[arg(long, global = true, value_name = "ID")]
     request_id: Option<String>,
-    /// How long to wait for the store's lock
-    #[arg(long, global = true, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
     lock_timeout: Option<u64>,
-    /// Say nothing but the answer
-    #[arg(short, long, global = true)]
     quiet: bool,
-    /// Colours: only on a terminal unless told otherwise
-    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
     color: Color,
+}
+
+type Build = fn(Arg) -> Arg;
+
+/// How each of them is written. A table, not a derive, so that only those that were typed need to be built.
+const EVERYWHERE: &[(&str, Build)] = &[
+    ("dir", |arg| {
+        arg.short('C')
+            .value_name("DIR")
+            .value_parser(clap::value_parser!(PathBuf))
+            .action(ArgAction::Append)
+            .help("Run as if started in this folder")
+    }),
+    ("json", |arg| {
+        arg.long("json")
+            .action(ArgAction::SetTrue)
+            .help("Print exactly one JSON document")
+    }),
+    ("fields", |arg| {
+        arg.long("fields")
+            .value_name("A,B")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .help("Keep only these fields of the JSON")
+    }),
+    ("agent-id", |arg| {
+        arg.long("agent-id")
+            .value_name("ID")
+            .help("Act as this agent, such as agent:copilot-1")
+    }),
+    ("request-id", |arg| {
+        arg.long("request-id")
+            .value_name("ID")
+            .help("Makes repeating a write safe")
+    }),
+    ("lock-timeout", |arg| {
+        arg.long("lock-timeout")
+            .value_name("D")
+            .value_parser(duration)
+            .allow_hyphen_values(true)
+            .help("How long to wait for the store's lock")
+    }),
+    ("quiet", |arg| {
+        arg.short('q')
+            .long("quiet")
+            .action(ArgAction::SetTrue)
+            .help("Say nothing but the answer")
+    }),
+    ("color", |arg| {
+        arg.long("color")
+            .value_name("WHEN")
+            .value_parser(clap::value_parser!(Color))
+            .help("Colours: only on a terminal unless told otherwise [default: auto]")
+    }),
+];
+
+impl Everywhere {
+    /// What was not typed may not even be known to `matches`.
+    fn of(matches: &ArgMatches) -> Self {
+        fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Option<T> {
+            matches.try_get_one::<T>(name).ok().flatten().cloned()
+        }
+        fn many<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<T> {
+            matches
+                .try_get_many::<T>(name)
+                .ok()
+                .flatten()
+                .map(|all| all.cloned().collect())
+                .unwrap_or_default()
+        }
+        Self {
+            dir: many(matches, "dir"),
+            json: one(matches, "json").unwrap_or(false),
+            fields: many(matches, "fields"),
+            agent_id: one(matches, "agent-id"),
+            request_id: one(matches, "request-id"),
+            lock_timeout: one(matches, "lock-timeout"),
+            quiet: one(matches, "quiet").unwrap_or(false),
+            color: one(matches, "color").unwrap_or(Color::Auto),
+        }
+    }
 }
 
 /// What a command knows about how it was called.
@@ -303,26 +366,62 @@ fn usage(e: &clap::Error) -> Box<Refusal> {
     Box::new(refusal)
 }
 
-/// The tree of commands, with only those that `wanted` names: all of it takes longer to build than a claim takes.
-fn tree(wanted: &dyn Fn(&str) -> bool) -> Command {
-    let root = Command::new("jit")
+/// What of the command line's grammar is built: all of it takes longer than a claim takes.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    All,
+    /// Only what these words could mean. Where that can be parsed, the whole grammar would parse it alike. Everything
+    /// else (help, mistakes and the suggestions that follow them) needs all of it.
+    Among(&'a [OsString]),
+}
+
+impl Wanted<'_> {
+    fn command(self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Among(words) => words.iter().any(|word| word == name),
+        }
+    }
+
+    fn option(self, name: &str) -> bool {
+        let Self::Among(words) = self else { return true };
+        // Short ones may stand together with others in one word.
+        let short = match name {
+            "dir" => b'C',
+            "quiet" => b'q',
+            _ => 0,
+        };
+        words
+            .iter()
+            .map(|word| word.as_encoded_bytes())
+            .any(|word| match word {
+                [b'-', b'-', long @ ..] => long.starts_with(name.as_bytes()),
+                [b'-', letters @ ..] => letters.contains(&short),
+                _ => false,
+            })
+    }
+}
+
+fn tree(wanted: Wanted<'_>) -> Command {
+    let mut root = Command::new("jit")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Many agents, one repository: work is never lost and never given to two")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
-        .arg(
-            Arg::new("all")
-                .long("all")
-                .action(ArgAction::SetTrue)
-                .help("With --help: show every command"),
-        );
-    let mut root = Everywhere::augment_args(root);
+        .disable_help_subcommand(true);
+    if wanted.option("all") {
+        let all = Arg::new("all").long("all").action(ArgAction::SetTrue);
+        root = root.arg(all.help("With --help: show every command"));
+    }
+    root = root.next_help_heading("Everywhere");
+    for (name, build) in EVERYWHERE.iter().filter(|(name, _)| wanted.option(name)) {
+        root = root.arg(build(Arg::new(*name)).global(true));
+    }
     let name_of = |entry: &Entry| match entry {
         Entry::Verb(verb) => verb.name,
         Entry::Noun(name, ..) => name,
     };
-    for entry in TABLE.iter().filter(|entry| wanted(name_of(entry))) {
+    for entry in TABLE.iter().filter(|entry| wanted.command(name_of(entry))) {
         root = root.subcommand(match entry {
             Entry::Verb(verb) => verb_command(verb),
             Entry::Noun(name, about, shown, verbs) => {
@@ -332,7 +431,7 @@ fn tree(wanted: &dyn Fn(&str) -> bool) -> Command {
                     .subcommand_required(true)
                     .arg_required_else_help(true)
                     .disable_help_subcommand(true);
-                for verb in verbs.iter().filter(|verb| wanted(verb.name)) {
+                for verb in verbs.iter().filter(|verb| wanted.command(verb.name)) {
                     noun = noun.subcommand(verb_command(verb));
                 }
                 noun
@@ -388,10 +487,8 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         return finish(render::print(concat!("jit ", env!("CARGO_PKG_VERSION"), "\n")), 0);
     }
     let says = |flag: &str| args.iter().skip(1).take_while(|a| *a != "--").any(|a| a == flag);
-    // Only commands that were typed can be meant. Whatever is wrong, or help, is said by the whole tree, which knows
-    // what else there is.
-    let typed = tree(&|name| args.iter().any(|arg| arg == name)).try_get_matches_from(&args);
-    let matches = match typed.or_else(|_| tree(&|_| true).try_get_matches_from(&args)) {
+    let typed = tree(Wanted::Among(&args)).try_get_matches_from(&args);
+    let matches = match typed.or_else(|_| tree(Wanted::All).try_get_matches_from(&args)) {
         Ok(matches) => matches,
         Err(e) => match e.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -415,10 +512,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
             _ => return fail(&usage(&e), says("--json")),
         },
     };
-    let everywhere = match <Everywhere as clap::FromArgMatches>::from_arg_matches(&matches) {
-        Ok(everywhere) => everywhere,
-        Err(e) => return fail(&usage(&e), says("--json")),
-    };
+    let everywhere = Everywhere::of(&matches);
     let json = everywhere.json;
     let Some((verb, below)) = find(&matches) else {
         return fail(&invalid("no such command"), json);
@@ -533,7 +627,7 @@ mod tests {
 
     #[test]
     fn i1_the_tree_of_commands_is_sound() {
-        let mut all = tree(&|_| true);
+        let mut all = tree(Wanted::All);
         all.build();
         all.debug_assert();
     }
