@@ -95,10 +95,11 @@ pub const MAX_ISSUE_ID: usize = 64;
 /// Fewest characters of an issue id that may stand for the whole of it.
 pub const MIN_PREFIX: usize = 4;
 
-fn unprintable(c: char) -> bool {
+/// Characters that a terminal or a log would act on, or that nobody can see.
+pub fn is_unprintable(c: char) -> bool {
     // Besides control characters: line and paragraph separators, and the marks that reorder text on a terminal.
     c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{200b}'..='\u{200f}')
+        || matches!(c, '\u{061c}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{200b}'..='\u{200f}')
 }
 
 impl FromStr for AgentId {
@@ -124,7 +125,7 @@ impl FromStr for AgentId {
         if name.trim() != name {
             return bad("it begins or ends with a space");
         }
-        if name.chars().any(unprintable) {
+        if name.chars().any(is_unprintable) {
             return bad("it contains control or invisible characters");
         }
         Ok(Self(text.to_owned()))
@@ -329,7 +330,7 @@ impl FromStr for RequestId {
         if text.len() > 128 {
             return bad("it is longer than 128 bytes");
         }
-        if text.chars().any(|c| unprintable(c) || c.is_whitespace()) {
+        if text.chars().any(|c| is_unprintable(c) || c.is_whitespace()) {
             return bad("it contains white space or control characters");
         }
         Ok(Self(text.to_owned()))

@@ -214,10 +214,20 @@ impl App {
         command: &Command,
         prepare: &mut dyn FnMut(&[Event]) -> io::Result<()>,
     ) -> Outcome<Done> {
+        self.transact_as(self.request.as_ref(), command, prepare)
+    }
+
+    /// `named` is the request id that the caller gave for exactly this command.
+    fn transact_as(
+        &self,
+        named: Option<&RequestId>,
+        command: &Command,
+        prepare: &mut dyn FnMut(&[Event]) -> io::Result<()>,
+    ) -> Outcome<Done> {
         let entropy = || random::u128().map_err(|e| refuse(Code::Io, e));
         let wall = crate::os::clock::wall_ms();
         let fresh_lease = LeaseId::generate(wall, entropy()?);
-        let request = match &self.request {
+        let request = match named {
             Some(id) => id.clone(),
             None => RequestId::make_up(wall, entropy()?),
         };
@@ -230,7 +240,7 @@ impl App {
                 ttl: &self.ttl,
                 agents_may_evict: self.config.may_force_evict(),
                 request: request.clone(),
-                repeatable: self.request.is_some(),
+                repeatable: named.is_some(),
                 prepare,
             })
         });
@@ -356,11 +366,12 @@ impl App {
     }
 
     fn acquire(&self, command: &Command, wait: Option<Duration>) -> Outcome<Answer> {
-        let Some(wait) = wait else {
-            return self.carry_out(command);
-        };
-        let until = Instant::now() + wait;
-        // Watching begins before the first attempt, so that no release can slip in between.
+        let until = Instant::now() + wait.unwrap_or_default();
+        match self.carry_out(command) {
+            Err(refusal) if refusal.code == Code::Held && wait.is_some() => {}
+            other => return other,
+        }
+        // Watching begins before the next attempt, so that no release can slip in between.
         let watch = Watch::on(&self.place.control_dir.join("events")).map_err(|e| refuse(Code::Io, e))?;
         loop {
             let refused = match self.carry_out(command) {
@@ -531,16 +542,8 @@ impl App {
             }
             Ok(())
         });
-        let done = match outcome {
-            Ok(done) => done,
-            Err(refusal) => {
-                if let (Some((id, _)), true) = (&written, refusal.code != Code::Unknown) {
-                    self.replica.take_back(id, &tag);
-                }
-                return Err(refusal);
-            }
-        };
-        let mut answer = self.answer(done);
+        // Where the append failed, the files stay in the replica unseen; whoever uses the id next moves them aside.
+        let mut answer = self.answer(outcome?);
         if let (Some((id, files)), Some(tree)) = (&written, &self.place.local_jit)
             && let Err(e) = issues::project(tree, id, files)
         {
@@ -620,7 +623,8 @@ impl App {
                 ttl_secs: None,
                 if_half_gone: true,
             };
-            match self.transact(&command, &mut |_| Ok(())) {
+            // Every beat is a request of its own, whatever the agent's environment says.
+            match self.transact_as(None, &command, &mut |_| Ok(())) {
                 Ok(_) => renewed += 1,
                 // Somebody else has it now: that is for the agent to find out, not for its heart.
                 Err(refusal) if refusal.code == Code::NotHolder || refusal.code == Code::NotFound => {}

@@ -81,6 +81,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
     let place = &found.place;
     let mut done = Done::default();
     done.warnings.extend(found.whoami.warnings.iter().cloned());
+    require_ours(place)?;
     if ensure_control_dir(place)? {
         done.steps.push(format!("made {}", place.control_dir.display()));
     } else if align_permissions(place)
@@ -134,21 +135,34 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
     Ok(done)
 }
 
+/// Names that jit itself makes in the control plane.
+fn is_ours(name: &str) -> bool {
+    matches!(name, "events" | "state" | "locks" | "heartbeat" | "issues")
+        || name.starts_with("claims.")
+        || name.starts_with("backup-")
+}
+
 /// Gives the control plane the permissions that git's configuration asks for, if it has others. Says whether it did.
+/// Touches nothing but what jit made.
 fn align_permissions(place: &Place) -> io::Result<bool> {
     use std::os::unix::fs::PermissionsExt as _;
     fn align(path: &Path, mode: u32) -> io::Result<()> {
         let meta = path.symlink_metadata()?;
+        let wanted = match (meta.is_dir(), meta.is_file()) {
+            (true, _) => mode,
+            (_, true) => mode & 0o666,
+            _ => return Ok(()),
+        };
         if meta.is_dir() {
             for entry in fs::read_dir(path)? {
                 align(&entry?.path(), mode)?;
             }
-            fs::set_permissions(path, fs::Permissions::from_mode(mode))
-        } else if meta.is_file() {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o666))
-        } else {
-            Ok(())
         }
+        // Setting what is set already would look like an edit to whoever watches the file.
+        if meta.permissions().mode() & 0o7777 != wanted {
+            fs::set_permissions(path, fs::Permissions::from_mode(wanted))?;
+        }
+        Ok(())
     }
     let (dir, mode) = (&place.control_dir, control_mode(&place.shared));
     let meta = dir.symlink_metadata()?;
@@ -156,8 +170,43 @@ fn align_permissions(place: &Place) -> io::Result<bool> {
     if !meta.is_dir() || !place.has_git() || meta.permissions().mode() & 0o7777 == mode {
         return Ok(false);
     }
-    align(dir, mode)?;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_ours) {
+            align(&entry.path(), mode)?;
+        }
+    }
+    fs::set_permissions(dir, fs::Permissions::from_mode(mode))?;
     Ok(true)
+}
+
+/// A folder that JIT_DIR names must be jit's own, or empty: it gets jit's permissions and jit's files.
+fn require_ours(place: &Place) -> Outcome<()> {
+    let dir = &place.control_dir;
+    let foreign = || -> io::Result<Option<std::ffi::OsString>> {
+        if !place.has_git() || dir.join("events").is_dir() {
+            return Ok(None);
+        }
+        for entry in fs::read_dir(dir)? {
+            let name = entry?.file_name();
+            if !name.to_str().is_some_and(is_ours) {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    };
+    match foreign() {
+        Ok(None) => Ok(()),
+        Ok(Some(name)) => Err(Box::new(
+            Refusal::new(
+                Code::Invalid,
+                format!("{} is not jit's: it holds {name:?}", dir.display()),
+            )
+            .help("point JIT_DIR at a folder of its own, or unset it"),
+        )),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+        Err(e) => Err(io_refusal("read", dir, &e)),
+    }
 }
 
 fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {

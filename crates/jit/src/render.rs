@@ -12,7 +12,9 @@ pub fn clean(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' | '\t' => out.push(c),
-            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+            // Joiners hold letters and emoji together; they move nothing.
+            '\u{200c}' | '\u{200d}' => out.push(c),
+            c if jit_core::ids::is_unprintable(c) => {
                 out.extend(c.escape_unicode());
             }
             c => out.push(c),

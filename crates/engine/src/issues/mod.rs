@@ -23,6 +23,8 @@ use jit_core::ids::{AgentId, IssueId, LeaseId};
 use jit_core::issue::Issue;
 use jit_core::time::Wall;
 
+use crate::os::file;
+
 /// Longest description that is read back, in bytes.
 const MAX_DESCRIPTION: u64 = 4 << 20;
 
@@ -130,14 +132,14 @@ impl Replica {
 
     /// Writes a whole new issue, durable when this returns.
     pub fn add(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)], tag: &str) -> io::Result<()> {
-        crate::os::file::make_dir_like_parent(&self.folder)?;
+        file::make_dir_like_parent(&self.folder)?;
         let beside = self.folder.join(format!(".new-{tag}"));
-        crate::os::file::make_dir_like_parent(&beside)?;
+        file::make_dir_like_parent(&beside)?;
         let written = (|| {
             for (name, content) in files {
-                let file = crate::os::file::create_like_parent(&beside.join(name))?;
-                io::Write::write_all(&mut &file, content)?;
-                file.sync_all()?;
+                let new = file::create_like_parent(&beside.join(name))?;
+                io::Write::write_all(&mut &new, content)?;
+                new.sync_all()?;
             }
             fs::File::open(&beside)?.sync_all()?;
             let place = self.folder(id);
@@ -152,11 +154,6 @@ impl Replica {
             let _ = fs::remove_dir_all(&beside);
         }
         written
-    }
-
-    /// Takes back an issue whose event could not be appended.
-    pub fn take_back(&self, id: &IssueId, tag: &str) {
-        let _ = fs::rename(self.folder(id), self.folder.join(format!(".orphan-{tag}")));
     }
 
     /// The long text, if there is one.
@@ -176,10 +173,13 @@ impl Replica {
 
 /// Writes an issue's files into a tree.
 pub fn project(tree_jit: &Path, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
-    let folder = tree_jit.join("issues").join(id.as_str());
-    fs::create_dir_all(&folder)?;
+    let issues = tree_jit.join("issues");
+    let folder = issues.join(id.as_str());
+    for dir in [tree_jit, &issues, &folder] {
+        file::ensure_real_dir(dir)?;
+    }
     for (name, content) in files {
-        crate::os::file::replace(&folder.join(name), content)?;
+        file::replace_here(&folder.join(name), content)?;
     }
     Ok(())
 }

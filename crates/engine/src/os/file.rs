@@ -72,6 +72,37 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(&goal)
 }
 
+/// The same, but nothing is followed: a symbolic link in the file's place is replaced itself. For folders whose content
+/// may come from a clone.
+pub fn replace_here(path: &Path, content: &[u8]) -> io::Result<()> {
+    let old = std::fs::symlink_metadata(path)
+        .ok()
+        .filter(std::fs::Metadata::is_file);
+    let temporary = Temporary::write(path, content, old.map(|meta| meta.permissions()))?;
+    std::fs::rename(&temporary.path, path)?;
+    temporary.taken();
+    sync_folder(path)
+}
+
+/// Makes a folder unless it is there. A symbolic link does not count as one.
+pub fn ensure_real_dir(path: &Path) -> io::Result<()> {
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            match std::fs::symlink_metadata(path)?.is_dir() {
+                true => Ok(()),
+                false => Err(io::Error::new(
+                    io::ErrorKind::NotADirectory,
+                    format!(
+                        "{} is a symbolic link or a file; jit does not write through it",
+                        path.display()
+                    ),
+                )),
+            }
+        }
+        made => made,
+    }
+}
+
 /// Holds a kernel lock on a folder until dropped, waiting for it if need be. The folder itself is locked, so nothing
 /// is left lying about. Not to be taken twice by one thread: the second would wait for the first.
 pub fn lock_folder(folder: &Path) -> io::Result<File> {
@@ -85,7 +116,7 @@ pub fn lock_folder(folder: &Path) -> io::Result<File> {
 pub fn make_dir_like_parent(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {
         Ok(()) => std::fs::set_permissions(path, std::fs::metadata(folder_of(path))?.permissions()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => ensure_real_dir(path),
         Err(error) => Err(error),
     }
 }

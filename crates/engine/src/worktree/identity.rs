@@ -147,12 +147,17 @@ pub fn ensure_view(place: &Place, identity: &WorktreeIdentity) -> io::Result<boo
     };
     let view = local.join("worktree.json");
     let content = identity.to_json();
-    if !local.is_dir() || std::fs::read(&view).is_ok_and(|old| old == content) {
+    let real = |path: &Path| path.symlink_metadata();
+    // What a clone put there as a link is neither read nor written through.
+    let there = real(&view).is_ok_and(|meta| meta.is_file());
+    if !real(local).is_ok_and(|meta| meta.is_dir())
+        || (there && std::fs::read(&view).is_ok_and(|old| old == content))
+    {
         return Ok(false);
     }
     // First ignored, then there: otherwise a status in between would show it.
     ensure_excluded(common, &[VIEW_PATTERN])?;
-    file::replace(&view, &content)?;
+    file::replace_here(&view, &content)?;
     Ok(true)
 }
 

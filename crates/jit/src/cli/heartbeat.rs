@@ -137,6 +137,7 @@ fn start_daemon(flags: &Flags, app: &App, vouched: ProcessRef, cx: &Cx) -> Outco
     }
     // Its own process group: Ctrl-C in the terminal is not meant for it; it ends with the process it beats for.
     command
+        .env_remove("JIT_REQUEST_ID")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

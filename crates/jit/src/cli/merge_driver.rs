@@ -6,7 +6,7 @@ use jit_engine::store::Outcome;
 use serde_json::{Map, Value, json};
 
 use super::{Cx, Output, invalid};
-use crate::render::say;
+use crate::render::{clean_line, say};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -44,7 +44,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         .collect();
     if !fields.is_empty() && !cx.json() {
         let path = flags.path.as_deref().unwrap_or("an issue");
-        say(&format!("jit: {path}: both sides changed {}", fields.join(", ")));
+        say(&clean_line(&format!(
+            "jit: {path}: both sides changed {}",
+            fields.join(", ")
+        )));
     }
     let code = u8::from(!fields.is_empty());
     Ok(cx

@@ -4,6 +4,7 @@ use jit_engine::worktree::identity::Need;
 use serde_json::json;
 
 use super::{Cx, Output};
+use crate::render::clean_line;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -31,7 +32,7 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
                 .as_array()
                 .into_iter()
                 .flatten()
-                .map(|m| format!("  {}\n", m.as_str().unwrap_or("")))
+                .map(|m| format!("  {}\n", clean_line(m.as_str().unwrap_or(""))))
                 .collect();
             return format!("The log is sound: {} lines.\n{mended}", value["lines"]);
         }
@@ -40,7 +41,7 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
             value["lost"],
             value["leases"],
             value["issues"],
-            value["backup"].as_str().unwrap_or("")
+            clean_line(value["backup"].as_str().unwrap_or(""))
         )
     }))
 }

@@ -4,6 +4,7 @@ use jit_engine::store::Outcome;
 use serde_json::json;
 
 use crate::cli::{Cx, Output, invalid};
+use crate::render::clean_line;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -36,6 +37,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let shown =
         json!({ "key": flags.key, "value": super::value(&value), "file": file.display().to_string() });
     Ok(cx.show(&shown, |_| {
-        format!("{} = {value} in {}\n", flags.key, file.display())
+        format!(
+            "{} = {value} in {}\n",
+            flags.key,
+            clean_line(&file.display().to_string())
+        )
     }))
 }
