@@ -46,7 +46,6 @@ impl ProcessRef {
     }
 }
 
-/// When the process with this pid started; `None` if there is no such process or it is a zombie.
 /// Waits until the process ends, at most `longest`. Says whether it has ended.
 #[cfg(target_os = "linux")]
 pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Result<bool> {
@@ -78,6 +77,7 @@ pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Re
     Ok(!process.is_alive()?)
 }
 
+/// When the process with this pid started; `None` if there is no such process or it is a zombie.
 pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
     Ok(stat(pid)?
         .filter(|stat| !matches!(stat.state, b'Z' | b'X' | b'x'))
