@@ -61,6 +61,8 @@ pub enum Command {
         reason: String,
     },
     CreateIssue(NewIssue),
+    /// Issues that a tree brought and the log does not know yet; those it does know are left alone.
+    AdoptIssues(Vec<Issue>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +122,12 @@ impl Command {
             }
             Self::Release { .. } => Some(Reply::Released(ended())),
             Self::ForceEvict { .. } => Some(Reply::Evicted(ended())),
+            Self::AdoptIssues(_) => Some(Reply::Adopted(
+                events
+                    .iter()
+                    .filter(|event| matches!(event, Event::IssueCreated { .. }))
+                    .count(),
+            )),
             Self::CreateIssue(_) => events.iter().find_map(|event| match event {
                 Event::IssueCreated { issue } => Some(Reply::Issue(Box::new(issue.clone()))),
                 _ => None,
@@ -139,6 +147,8 @@ pub enum Reply {
     Released(Vec<Lease>),
     Evicted(Vec<Lease>),
     Issue(Box<Issue>),
+    /// So many issues are new to the log.
+    Adopted(usize),
 }
 
 /// Everything a decision may know besides the state. Time and randomness are arguments.

@@ -264,7 +264,10 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
                         cx.actor.agent_id
                     ),
                 )
-                .help("ask a person to run it, or: jit config set agents.may_force_evict true")
+                .help(format!(
+                    "ask a person to run: jit claim force-evict {} --reason <why>",
+                    target.as_str()
+                ))
                 .into());
             }
             if reason.trim().is_empty() {
@@ -283,6 +286,22 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             Ok(Answer::Done)
         }
         Command::CreateIssue(new) => create_issue(draft, new, cx),
+        Command::AdoptIssues(issues) => {
+            for issue in issues {
+                if state::issue(draft.state(), &issue.id)?.is_none() {
+                    let issue = Issue {
+                        lives_in: cx.actor.worktree_id.clone(),
+                        ..issue.clone()
+                    };
+                    draft.emit(Event::IssueCreated { issue })?;
+                }
+            }
+            Ok(if draft.events().is_empty() {
+                Answer::Already(Reply::Adopted(0))
+            } else {
+                Answer::Done
+            })
+        }
     }
 }
 
@@ -372,15 +391,15 @@ fn find(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<Found, S
     if let Target::Lease(id) = target {
         if let Some(other) = active.take_if(|lease| lease.lease_id != *id) {
             // The resource went to somebody else: for the caller that is what matters.
-            return Err(not_holder(&other, target).into());
+            return Err(not_holder(&other, target, cx).into());
         }
         ended = ended.filter(|ended| ended.lease.lease_id == *id);
     }
     Ok(Found { active, ended })
 }
 
-fn not_holder(lease: &Lease, target: &Target) -> Refusal {
-    Refusal::new(
+fn not_holder(lease: &Lease, target: &Target, cx: &Context) -> Refusal {
+    let refusal = Refusal::new(
         Code::NotHolder,
         format!(
             "{} is held by {}{}, lease {}",
@@ -397,15 +416,26 @@ fn not_holder(lease: &Lease, target: &Target) -> Refusal {
         "jit claim status --issue {}",
         lease.resource.issue().map_or("", |id| id.as_str())
     ))
-    .help(format!("jit claim force-evict {} --reason <why>", lease.lease_id))
-    .details(Details::Lease(Box::new(lease.clone())))
+    .details(Details::Lease(Box::new(lease.clone())));
+    if lease.agent_id == cx.actor.agent_id {
+        let place = lease.worktree_id.as_ref().map_or("no worktree", |id| id.as_str());
+        return refusal.help(format!(
+            "run it in the worktree the lease was taken in: {place} (jit worktree list)"
+        ));
+    }
+    // Agents are not told to do what they may not.
+    if cx.actor.agent_id.kind() == "agent" && !cx.agents_may_evict {
+        refusal
+    } else {
+        refusal.help(format!("jit claim force-evict {} --reason <why>", lease.lease_id))
+    }
 }
 
 fn require_obeys(lease: Lease, target: &Target, cx: &Context) -> Result<Lease, Refusal> {
     if lease.obeys(&cx.actor) {
         Ok(lease)
     } else {
-        Err(not_holder(&lease, target))
+        Err(not_holder(&lease, target, cx))
     }
 }
 

@@ -203,10 +203,43 @@ impl App {
                     && self.place.local_jit.as_deref().is_some_and(Path::is_dir) =>
             {
                 self.store.create(&self.actor)?;
+                self.adopt_tree()?;
                 act()
             }
             other => other,
         }
+    }
+
+    /// Makes issues known that are in this worktree's tree but not in the log: a clone or a pull brought them. Returns
+    /// how many, and what was found there that is not an issue.
+    pub fn adopt_tree(&self) -> Outcome<(usize, Vec<String>)> {
+        let Some(tree) = &self.place.local_jit else {
+            return Ok((0, Vec::new()));
+        };
+        let view = self.store.view()?;
+        let known = |id: &IssueId| state::issue(&*view.table, id).is_ok_and(|issue| issue.is_some());
+        let found = issues::tree::read(tree, &known).map_err(|e| io_refusal("read", tree, &e))?;
+        if found.issues.is_empty() {
+            return Ok((0, found.unsound));
+        }
+        let command = Command::AdoptIssues(found.issues.iter().map(|(issue, _)| issue.clone()).collect());
+        let tag = format!("{:016x}", random::u64().map_err(|e| refuse(Code::Io, e))?);
+        let done = self.transact_as(None, &command, &mut |events| {
+            for event in events {
+                if let Event::IssueCreated { issue } = event
+                    && let Some((_, files)) = found.issues.iter().find(|(one, _)| one.id == issue.id)
+                {
+                    self.replica
+                        .add(&issue.id, files, &format!("{tag}-{}", issue.id))?;
+                }
+            }
+            Ok(())
+        })?;
+        let count = match done.reply {
+            Decided::Adopted(count) => count,
+            _ => 0,
+        };
+        Ok((count, found.unsound))
     }
 
     fn transact(
@@ -282,7 +315,16 @@ impl App {
         .collect()
     }
 
+    /// Carries out a request. What a pull brought and nobody has looked at yet is looked at before saying that an
+    /// issue is not there.
     pub fn handle(&self, request: Request) -> Outcome<Answer> {
+        match self.carry(request.clone()) {
+            Err(refusal) if refusal.code == Code::NotFound && self.adopt_tree()?.0 > 0 => self.carry(request),
+            other => other,
+        }
+    }
+
+    fn carry(&self, request: Request) -> Outcome<Answer> {
         match request {
             Request::Acquire {
                 issue,
@@ -328,7 +370,25 @@ impl App {
 
     fn carry_out(&self, command: &Command) -> Outcome<Answer> {
         let done = self.transact(command, &mut |_| Ok(()))?;
-        Ok(self.answer(done))
+        let past = match &done.reply {
+            // The answer of that time could be taken for a grant of today.
+            Decided::Lease { lease, .. } if done.repeated && lease.held_by(&self.actor) => {
+                let current = done
+                    .own
+                    .iter()
+                    .any(|own| own.token == lease.token && !own.expired(&done.now));
+                (!current).then(|| {
+                    format!(
+                        "this is the answer to a request of the past: lease {} has ended since",
+                        lease.lease_id
+                    )
+                })
+            }
+            _ => None,
+        };
+        let mut answer = self.answer(done);
+        answer.warnings.extend(past);
+        Ok(answer)
     }
 
     fn answer(&self, done: Done) -> Answer {
@@ -357,6 +417,7 @@ impl App {
                     evicted: views(&leases),
                 }
             }
+            Decided::Adopted(_) => Reply::Issues { issues: Vec::new() },
             Decided::Issue(issue) => {
                 let description = self.replica.description(&issue.id).ok().flatten();
                 Reply::Issue(Box::new(IssueView::new(*issue, None, &done.now, description)))
@@ -507,6 +568,13 @@ impl App {
     }
 
     fn create_issue(&self, create: &CreateIssue) -> Outcome<Answer> {
+        if let (Some(id), Some(tree)) = (&create.id, &self.place.local_jit)
+            && tree.join("issues").join(id.as_str()).is_dir()
+        {
+            // A pull may have brought it: then it is there already, and must not be written over.
+            self.with_log(&mut || self.store.view().map(drop))?;
+            self.adopt_tree()?;
+        }
         let random = || random::u64().map_err(|e| refuse(Code::Io, e));
         let (ids, chosen) = match &create.id {
             Some(id) => (vec![id.clone()], true),
@@ -558,10 +626,15 @@ impl App {
     fn show_issue(&self, text: &jit_core::ids::IssuePrefix) -> Outcome<Answer> {
         let view = self.view()?;
         let issue = self.resolve(&view, text)?;
-        let description = self
+        let mut description = self
             .replica
             .description(&issue.id)
             .map_err(|e| io_refusal("read", &self.replica.folder(&issue.id), &e))?;
+        if description.is_none() && !self.replica.folder(&issue.id).is_dir() {
+            // The replica lost it; the tree may still have it.
+            let tree = self.place.local_jit.as_deref().map(Replica::at);
+            description = tree.and_then(|tree| tree.description(&issue.id).ok().flatten());
+        }
         let key = jit_core::lease::Resource::Issue(issue.id.clone()).key();
         let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
         let shown = IssueView::new(issue, lease.as_ref(), &view.now, description);

@@ -240,7 +240,12 @@ fn log(found: &mut Findings, app: &App) {
                 found.ok("log", text);
             }
             for problem in report.problems {
-                let status = if problem.heals { Status::Warn } else { Status::Fail };
+                // A damaged log is never just worth a word, even where the next writer can mend it.
+                let status = if problem.heals && problem.check != "log" {
+                    Status::Warn
+                } else {
+                    Status::Fail
+                };
                 found.add(problem.check, status, problem.message, Some(&problem.help));
             }
         }
@@ -290,6 +295,32 @@ fn orphans(found: &mut Findings, app: &App) {
                     ),
                 );
             }
+        }
+    }
+    if let Ok(view) = app.view() {
+        let lost = |issue: &jit_core::issue::Issue| {
+            !app.place
+                .control_dir
+                .join("issues")
+                .join(issue.id.as_str())
+                .is_dir()
+        };
+        let missing: Vec<_> = state::issues(&*view.table)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(lost)
+            .collect();
+        if let Some(first) = missing.first() {
+            fine = false;
+            found.warn(
+                "issues",
+                format!(
+                    "the files of {} issues are missing from the control plane, {} among them",
+                    missing.len(),
+                    first.id
+                ),
+                "their fields are in the log; long texts are in .jit/issues of the worktrees",
+            );
         }
     }
     for beat in heartbeat::all(&app.place.control_dir).unwrap_or_default() {

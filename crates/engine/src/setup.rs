@@ -49,6 +49,8 @@ const DRIVER_COMMAND: &str = "jit merge-driver %O %A %B %P";
 /// What was done, each in a few words, and what should be known besides.
 #[derive(Debug, Default)]
 pub struct Done {
+    /// There was no log before: what the tree holds is new to it.
+    pub log_is_new: bool,
     pub steps: Vec<String>,
     pub warnings: Vec<String>,
 }
@@ -121,6 +123,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         worktree_id,
     };
     if store.create(&actor)? {
+        done.log_is_new = true;
         done.steps.push(format!(
             "began the log in {}",
             place.control_dir.join("events").display()

@@ -124,7 +124,7 @@ pub fn lease_in(done: &Done) -> &Lease {
     match &done.reply {
         Reply::Lease { lease, .. } => lease,
         Reply::Released(leases) | Reply::Evicted(leases) => &leases[0],
-        Reply::Issue(issue) => panic!("an issue, not a lease: {issue:?}"),
+        other => panic!("not a lease: {other:?}"),
     }
 }
 

@@ -496,7 +496,7 @@ pub fn says(command: &Command, outcome: &Outcome<Done>) -> Says {
             (Reply::Lease { .. }, _) => Says::Transferred,
             (Reply::Released(_), _) => Says::Released,
             (Reply::Evicted(_), _) => Says::Evicted,
-            (Reply::Issue(_), _) => Says::Granted,
+            (Reply::Issue(_) | Reply::Adopted(_), _) => Says::Granted,
         },
         Err(refusal) => match refusal.code {
             Code::Held => Says::Held,

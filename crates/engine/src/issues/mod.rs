@@ -13,6 +13,8 @@
 //! - The replica has an issue before the log does; a folder that the log does not know is what a crash left behind, and
 //!   is moved aside when its id is used again.
 
+pub mod tree;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

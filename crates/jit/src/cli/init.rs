@@ -1,6 +1,7 @@
-use jit_engine::app::Surroundings;
+use jit_engine::app::{App, Surroundings};
 use jit_engine::setup;
 use jit_engine::store::Outcome;
+use jit_engine::worktree::identity::Need;
 use serde_json::json;
 
 use super::{Cx, Output};
@@ -16,10 +17,19 @@ pub struct Flags {}
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     let options = cx.options()?;
     let found = Surroundings::find(&options)?;
-    let done = setup::init(&found, options.lock_timeout)?;
+    let mut done = setup::init(&found, options.lock_timeout)?;
+    let place = found.place.clone();
+    if done.log_is_new {
+        let (adopted, unsound) = App::within(found, &options, Need::Write)?.adopt_tree()?;
+        if adopted > 0 {
+            done.steps.push(format!("found {adopted} issues in .jit/issues"));
+        }
+        done.warnings
+            .extend(unsound.into_iter().map(|what| format!("not an issue: {what}")));
+    }
     let value = json!({
-        "control_dir": found.place.control_dir.to_string_lossy(),
-        "local_dir": found.place.local_jit.as_ref().map(|path| path.to_string_lossy()),
+        "control_dir": place.control_dir.to_string_lossy(),
+        "local_dir": place.local_jit.as_ref().map(|path| path.to_string_lossy()),
         "changed": !done.steps.is_empty(),
         "steps": done.steps,
     });

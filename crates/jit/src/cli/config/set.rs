@@ -1,3 +1,4 @@
+use jit_core::refusal::{Code, Refusal};
 use jit_engine::app::Surroundings;
 use jit_engine::config::Sources;
 use jit_engine::store::Outcome;
@@ -5,6 +6,9 @@ use serde_json::json;
 
 use crate::cli::{Cx, Output, invalid};
 use crate::render::clean_line;
+
+/// Settings that restrain agents.
+const GUARDED: &[&str] = &["agents.", "worktree.", "global_operations."];
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -23,6 +27,15 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let found = Surroundings::find(&cx.options()?)?;
+    if found.whoami.agent_id.kind() == "agent" && GUARDED.iter().any(|guarded| flags.key.starts_with(guarded))
+    {
+        // A guard rail, not a fence: what restrains agents is not theirs to change.
+        let message = format!("{} is not for agents to change", flags.key);
+        return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(format!(
+            "ask a person to run: jit config set {} {}",
+            flags.key, flags.value
+        ))));
+    }
     let sources = Sources::from_process(&found.place);
     let (file, none) = if flags.user {
         (sources.user, "no home folder is known")
