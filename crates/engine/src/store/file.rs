@@ -750,7 +750,14 @@ impl FileStore {
             loaded
                 .notices
                 .push("claims.jsonl was not as it was left; it was mended from the log".into());
-            self.mend_claims(&mut loaded.marks, loaded.position.sequence, false)?;
+            let mended = self.mend_claims(&mut loaded.marks, loaded.position.sequence, false);
+            if let Err(e) = mended {
+                // The journal must not fall behind because of it.
+                loaded.marks.claims_changed = views::NOT_MENDED;
+                loaded.notices.push(format!(
+                    "claims.jsonl could not be mended ({e}); the next command will try"
+                ));
+            }
         }
         let found = views::update_index(
             disk,
@@ -913,6 +920,17 @@ impl FileStore {
         if reused {
             return Err(request_reused(&request.id).into());
         }
+        if events.is_empty() && digest.is_some() {
+            // Doing it again would do it twice.
+            let damage = Damage {
+                path: log::ACTIVE.into(),
+                line: 0,
+                offset: 0,
+                sequence: after + 1,
+                why: format!("the lines that answered the request {} are not there", request.id),
+            };
+            return Err(damaged(&damage, &*self.disk).into());
+        }
         Ok(if events.is_empty() { None } else { Some(events) })
     }
 
@@ -992,12 +1010,25 @@ impl FileStore {
         upto: u64,
         each: &mut dyn FnMut(Stamped) -> ControlFlow<()>,
     ) -> Outcome<()> {
+        // What is known to be durable is asked first: the log may only grow meanwhile.
+        let rules = Self::rules(self.slots()?, &self.now()?, 0);
         // The active one first: whatever is sealed afterwards, this open file goes on from the sealed ones before it.
         let active = self.open_log(How::Read)?;
         let source: &dyn DiskFile = &*active;
+        let unfit = |path: &str, sequence: u64, why: &str| {
+            let damage = Damage {
+                path: path.to_owned(),
+                line: 1,
+                offset: 0,
+                sequence,
+                why: why.to_owned(),
+            };
+            damaged(&damage, &*self.disk)
+        };
         let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
         let Some((active_first, _)) = first else {
-            return Ok(());
+            // A segment gets its name when its first transaction is on disk.
+            return Err(unfit(log::ACTIVE, 0, "its first line is missing or unreadable"));
         };
         let mut segments = self.sealed()?;
         segments.retain(|segment| segment.first < active_first);
@@ -1006,6 +1037,7 @@ impl FileStore {
             first: active_first,
         });
         let mut stopped = false;
+        let mut before: Option<Position> = None;
         for (n, segment) in segments.iter().enumerate() {
             let until = segments.get(n + 1).map(|next| next.first);
             if stopped || segment.first > upto || until.is_some_and(|until| until <= after + 1) {
@@ -1021,10 +1053,17 @@ impl FileStore {
                     .map_err(|e| self.io("open", &segment.path, &e))?;
                 &*file
             };
-            let Some((first, prev)) =
-                log::first_of(&source).map_err(|e| self.io("read", &segment.path, &e))?
-            else {
-                continue;
+            let first = log::first_of(&source).map_err(|e| self.io("read", &segment.path, &e))?;
+            let continues = |(first, prev): &(u64, u64)| {
+                *first == segment.first && before.is_none_or(|b| (b.sequence + 1, b.sum) == (*first, *prev))
+            };
+            let Some((first, prev)) = first.filter(continues) else {
+                let expected = before.map_or(segment.first, |b| b.sequence + 1);
+                return Err(unfit(
+                    &segment.path,
+                    expected,
+                    "it does not continue the segment before",
+                ));
             };
             let start = Position {
                 segment: first,
@@ -1032,13 +1071,21 @@ impl FileStore {
                 sequence: first - 1,
                 sum: prev,
             };
-            let rules = Rules {
-                power_loss: until.is_none(),
-                durable: 0,
-            };
+            let rules = if until.is_none() { rules } else { Rules::SEALED };
+            // Lines before the oldest segment are asked for: it must be one that nothing comes before.
+            let mut opening = n == 0 && after + 1 < first;
             // Stopping early is told to the reader of lines as an error of our own.
             let outcome =
                 log::read_segment(&source, &segment.path, start, until, rules, &mut |line, _, _| {
+                    if std::mem::take(&mut opening) && !line.begins_log() {
+                        return Err(Trouble::Damage(Damage {
+                            path: segment.path.clone(),
+                            line: 1,
+                            offset: 0,
+                            sequence: first,
+                            why: "an earlier segment is missing".into(),
+                        }));
+                    }
                     let sequence = line.stamped.sequence;
                     if sequence > upto || (sequence > after && each(line.stamped).is_break()) {
                         stopped = true;
@@ -1047,7 +1094,7 @@ impl FileStore {
                     Ok(())
                 });
             match outcome {
-                Ok(_) => {}
+                Ok(end) => before = Some(end.position),
                 Err(_) if stopped => {}
                 Err(trouble) => return Err(self.trouble(&segment.path, trouble)),
             }

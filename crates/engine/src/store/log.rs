@@ -89,6 +89,14 @@ pub struct Rules {
     pub durable: u64,
 }
 
+impl Rules {
+    /// A sealed segment was synced before it was sealed, and another follows: nothing of it may be torn.
+    pub const SEALED: Self = Self {
+        power_loss: false,
+        durable: u64::MAX,
+    };
+}
+
 /// Takes a line, its text, and the offset of its end.
 pub type EachLine<'a> = dyn FnMut(Line, &[u8], u64) -> Result<(), Trouble> + 'a;
 

@@ -222,21 +222,8 @@ impl FileStore {
                 }
             };
             let mut opening = at.is_none() && from.is_none();
-            let rules = if until.is_none() {
-                rules
-            } else {
-                Rules {
-                    power_loss: false,
-                    durable: u64::MAX,
-                }
-            };
+            let rules = if until.is_none() { rules } else { Rules::SEALED };
             let end = log::read_segment(source, &segment.path, start, until, rules, &mut |line, _, end| {
-                let begins = matches!(
-                    line.stamped.event,
-                    Event::SegmentStarted {
-                        reason: SegmentReason::Created | SegmentReason::Recovered
-                    }
-                );
                 if let Some(from) = from
                     && line.stamped.sequence <= from.sequence
                 {
@@ -252,7 +239,7 @@ impl FileStore {
                         }))
                     };
                 }
-                if std::mem::take(&mut opening) && !begins {
+                if std::mem::take(&mut opening) && !line.begins_log() {
                     return Err(Trouble::Damage(Damage {
                         path: segment.path.clone(),
                         line: 1,
@@ -443,7 +430,7 @@ impl FileStore {
         )
     }
 
-    fn slots(&self) -> Outcome<Slots> {
+    pub(super) fn slots(&self) -> Outcome<Slots> {
         let read = || match open_if_there(&*self.disk, "locks/control.lock")? {
             Some(file) => Slots::read(&*file),
             None => Ok(Slots::default()),

@@ -32,6 +32,9 @@ pub const EXACT_UPTO: u64 = 500;
 /// Beyond that it may be this many sequences behind, or a fifth of the number of leases: writing it costs as much.
 pub const LAG: u64 = 100;
 
+/// In place of the time of the last change: `claims.jsonl` is not what the log says.
+pub const NOT_MENDED: i64 = -1;
+
 /// What was found to be wrong with a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
