@@ -151,6 +151,21 @@ pub fn newer(table: &dyn Table) -> Read<Option<String>> {
     load(table, "m/newer")
 }
 
+/// Writing is not safe after an event that this program does not know.
+pub fn refuse_newer(table: &dyn Table) -> Result<(), Stop> {
+    match newer(table)? {
+        None => Ok(()),
+        Some(kind) => Err(Refusal::new(
+            Code::Newer,
+            format!(
+                "a newer jit wrote an event this one does not know ({kind}): reading is safe, writing is not"
+            ),
+        )
+        .help("install the newest jit")
+        .into()),
+    }
+}
+
 pub fn answered(table: &dyn Table, request: &RequestId) -> Read<Option<Answered>> {
     load(table, &format!("q/{request}"))
 }

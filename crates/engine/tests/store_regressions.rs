@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use jit_core::event::Stamped;
+use jit_core::event::{Event, Stamped};
 use jit_core::lease::Actor;
 use jit_core::refusal::Code;
 use jit_engine::store::file::FileStore;
 use jit_engine::store::{Outcome, Store};
-use jit_testkit::drive::{acquire, actor, ask, ask_as, create, open};
+use jit_testkit::drive::{acquire, actor, ask, ask_as, create, events, leases, open, release};
 use jit_testkit::{ManualClock, SimDisk};
 
 const LOG: &str = "events/control.jsonl";
@@ -142,4 +142,113 @@ fn b9_a_request_whose_answer_is_lost_is_not_carried_out_again() {
     disk.take(&scene.segments()[0]).expect("the oldest segment");
     let refused = again(&disk).expect_err("its lines are gone");
     assert_eq!(refused.code, Code::Damaged, "{refused:?}");
+}
+
+/// A recovery is killed when its new log only waits for its name; the damage is in a sealed segment, so commands go on.
+#[test]
+fn d1_a_recovery_that_was_killed_does_not_bring_old_holders_back_later() {
+    let scene = sealed_scene();
+    let sealed = &scene.segments()[0];
+    let mut bytes = scene.disk.read(sealed).expect("a segment");
+    bytes[40] ^= 1;
+    scene.disk.put(sealed, &bytes);
+    // What the recovery would have made.
+    let made = scene.disk.copy();
+    scene.store_on(&made).salvage(&human()).expect("salvaged");
+    let next: Vec<u8> = made.read(LOG).expect("a log");
+    scene.disk.put("events/next.jsonl", &next);
+    ask(&scene.store(), &actor("agent:a", 1), &release("WI-1"), 90).expect("released");
+    ask(&scene.store(), &actor("agent:b", 2), &acquire("WI-1", 3_600), 91).expect("granted");
+    let held = leases(&scene.store());
+    scene.store().salvage(&human()).expect("salvaged");
+    assert_eq!(leases(&scene.store()), held);
+}
+
+/// Killed twice: the second recovery must not lose what only the first one's new log still says.
+#[test]
+fn d1_a_recovery_killed_again_and_again_loses_nothing() {
+    let scene = sealed_scene();
+    let sealed = &scene.segments()[0];
+    let mut bytes = scene.disk.read(sealed).expect("a segment");
+    bytes[40] ^= 1;
+    scene.disk.put(sealed, &bytes);
+    let held = leases(&scene.store());
+    scene.disk.settle();
+    let whole = scene.disk.copy();
+    open(&whole, &scene.clock).salvage(&human()).expect("salvaged");
+    let calls = whole.calls().total();
+    for first in 1..=calls {
+        for second in (1..=calls).step_by(3) {
+            let disk = scene.disk.copy();
+            for k in [first, second] {
+                let victim = disk.another_process();
+                victim.stop_mid_write(k, 300);
+                let _ = open(&victim, &scene.clock).salvage(&human());
+            }
+            let what = format!("killed at call {first}, then at {second}");
+            let store = scene.store_on(&disk);
+            store
+                .salvage(&human())
+                .unwrap_or_else(|e| panic!("{what}: {e:?}"));
+            assert_eq!(leases(&store), held, "{what}");
+        }
+    }
+}
+
+/// An event by a newer program at the log's end.
+fn with_unknown_event(scene: &Scene) -> Vec<u8> {
+    let last = events(&scene.store()).pop().expect("lines");
+    let mut log = scene.disk.read(LOG).expect("a log");
+    let sum = jit_core::wire::trailing_sum(&log).expect("a sum");
+    let line = Stamped {
+        sequence: last.sequence + 1,
+        part: (1, 1),
+        request: None,
+        event: Event::Unknown {
+            kind: "issue.teleported".into(),
+        },
+        ..last
+    };
+    jit_core::wire::encode_line(&mut log, &line, last.sequence, sum);
+    log
+}
+
+#[test]
+fn b6_an_older_program_writes_nothing_after_an_event_it_does_not_know() {
+    for (segment_limit, reboot, without_state, torn) in [
+        (1 << 20, true, false, false),
+        (100, false, false, false),
+        (1 << 20, false, true, false),
+        (1 << 20, false, false, true),
+    ] {
+        let mut scene = Scene::new(1 << 20);
+        scene.claims(1..4);
+        let mut log = with_unknown_event(&scene);
+        if torn {
+            log.extend_from_slice(b"{\"schema_version\":9,\"sequ");
+        }
+        scene.disk.put(LOG, &log);
+        scene.segment_limit = segment_limit;
+        if reboot {
+            scene.clock.reboot("second", 1_000);
+        }
+        if without_state {
+            scene.disk.take("state/journal");
+        }
+        let watched = |disk: &SimDisk| {
+            let mut files = disk.files();
+            files.retain(|path, _| !path.starts_with("locks/"));
+            files
+        };
+        let before = watched(&scene.disk);
+        let refused = ask(&scene.store(), &human(), &create("WI-9"), 9).expect_err("newer");
+        assert_eq!(refused.code, Code::Newer);
+        scene.store().mend_views(&human());
+        let refused = scene.store().salvage(&human()).expect_err("newer");
+        assert_eq!(refused.code, Code::Newer);
+        assert!(
+            watched(&scene.disk) == before,
+            "{segment_limit} {reboot} {without_state} {torn}"
+        );
+    }
 }

@@ -345,8 +345,12 @@ impl FileStore {
     }
 
     /// Writes a segment under a name that does not count yet, durably.
-    pub(super) fn write_next(&self, bytes: &[u8]) -> io::Result<()> {
-        let file = self.disk.open(log::NEXT, How::Fresh)?;
+    fn write_next(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write_durably(log::NEXT, bytes)
+    }
+
+    pub(super) fn write_durably(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let file = self.disk.open(path, How::Fresh)?;
         write_all_at(&*file, bytes, 0)?;
         file.sync()?;
         self.disk.sync_dir("events")
@@ -467,7 +471,8 @@ impl FileStore {
         )
     }
 
-    /// The quick way in: the journal ends where the log ends, or the log has a few whole lines more.
+    /// The quick way in: the journal ends where the log ends, or the log has a few whole lines more. To `write` is
+    /// refused where a newer program wrote something this one does not know, before anything is changed.
     fn load(&self, log: Box<dyn DiskFile>, now: &Now, slots: Slots, write: bool) -> Result<Loaded, Snag> {
         let repair = |why: &str| Snag::Repair(why.to_owned());
         let journal = folded::read_journal(&*self.disk)
@@ -495,6 +500,9 @@ impl FileStore {
             notices: Vec::new(),
         };
         if len == from.offset {
+            if write {
+                state::refuse_newer(&loaded.folded)?;
+            }
             return Ok(loaded);
         }
         // Lines of a writer that was killed before it reached the journal, or that is at work right now.
@@ -512,15 +520,18 @@ impl FileStore {
             // The journal may still have what the log lost.
             Trouble::Damage(damage) => Snag::Repair(damaged(&damage, &*self.disk).message),
         })?;
-        if end.torn > 0 && write {
-            let note = self.set_aside(&*loaded.log, &end.position)?;
-            loaded.notices.push(note);
-        }
         let mut overlay = Overlay::new(&loaded.folded);
         for line in &tail {
             state::apply(&mut overlay, line).map_err(|e| Snag::Repair(e.to_string()))?;
         }
         loaded.folded.fresh = overlay.changes;
+        if write {
+            state::refuse_newer(&loaded.folded)?;
+            if end.torn > 0 {
+                let note = self.set_aside(&*loaded.log, &end.position)?;
+                loaded.notices.push(note);
+            }
+        }
         loaded.position = end.position;
         loaded.tail = tail;
         loaded.tail_bytes = bytes;
@@ -810,6 +821,7 @@ impl FileStore {
             }
             // Opened for reading: whatever is wrong with the log itself is not a reader's business.
             let mut loaded = self.load(self.open_log(How::Read)?, &now, slots, false)?;
+            state::refuse_newer(&loaded.folded)?;
             self.tend(&mut loaded, now.wall);
             Ok(loaded.notices)
         };

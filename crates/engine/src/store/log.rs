@@ -352,6 +352,28 @@ pub fn has_transaction(source: &dyn Source, path: &str) -> io::Result<bool> {
     }
 }
 
+/// The first sequence of a segment of which every byte belongs to a whole transaction.
+pub fn first_if_whole(source: &dyn Source) -> io::Result<Option<u64>> {
+    let Some((first, prev)) = first_of(source)? else {
+        return Ok(None);
+    };
+    let start = Position {
+        segment: first,
+        offset: 0,
+        sequence: first - 1,
+        sum: prev,
+    };
+    let rules = Rules {
+        power_loss: false,
+        durable: 0,
+    };
+    match read_segment(source, NEXT, start, None, rules, &mut |_, _, _| Ok(())) {
+        Ok(end) => Ok((end.torn == 0 && end.position.offset > 0).then_some(first)),
+        Err(Trouble::Damage(_)) => Ok(None),
+        Err(Trouble::Io(e)) => Err(e),
+    }
+}
+
 /// The first sequence in a segment and the checksum before it, from its first line; `None` when it has none.
 pub fn first_of(source: &dyn Source) -> io::Result<Option<(u64, u64)>> {
     let mut reader = Lines {

@@ -10,7 +10,7 @@ use std::io;
 
 use jit_core::event::{Event, SegmentReason, Stamped};
 use jit_core::lease::Actor;
-use jit_core::refusal::{Code, Refusal};
+use jit_core::refusal::{Code, Refusal, Stop};
 use jit_core::state;
 use jit_core::table::{Memory, Overlay, Table};
 use jit_core::time::Now;
@@ -25,6 +25,9 @@ use super::{Outcome, View, views};
 
 /// How many events are applied before they are folded into the table under them.
 const FOLD_EVERY: usize = 4096;
+
+/// A new log in the making, before it takes the place of an older one in the making.
+const RECOVERED: &str = "events/recovered.jsonl";
 
 /// The active segment as it should be.
 struct Picture {
@@ -314,6 +317,11 @@ impl FileStore {
             .map_or(0, |journal| journal.header.covers.sequence);
         let rules = Self::rules(slots, now, covered);
         let picture = self.picture(&*log, journal.as_ref(), rules)?;
+        let folded = self.fold(journal.as_ref(), &picture, rules);
+        if let Ok((folded, _)) = &folded {
+            // Before anything is written.
+            state::refuse_newer(folded).map_err(from_stop)?;
+        }
         if picture.patched {
             self.write_picture(&*log, &picture)?;
             notices
@@ -323,7 +331,7 @@ impl FileStore {
         }
         // Whoever made the names may have been killed before they were durable.
         self.sync_names()?;
-        let (folded, header) = self.fold(journal.as_ref(), &picture, rules)?;
+        let (folded, header) = folded?;
         let mut marks = journal.as_ref().map_or_else(ViewMarks::default, Journal::marks);
         let position = picture.end;
         let views = || -> io::Result<Vec<String>> {
@@ -606,13 +614,18 @@ impl FileStore {
                 lines += 1;
                 Ok(())
             })?;
-            Ok(Recovered::Sound { lines, mended })
+            // The log is there and sound, so a segment in the making is a leftover.
+            match self.disk.remove(log::NEXT) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", log::NEXT, &e)),
+                _ => Ok(Recovered::Sound { lines, mended }),
+            }
         });
         match sound {
             Err(refusal) if refusal.code == Code::Damaged => {}
             other => return other,
         }
-        let (memory, last, lost) = self.survivors(&now)?;
+        let (memory, last, lost) = self.survivors(&now, slots.synced)?;
+        state::refuse_newer(&memory).map_err(from_stop)?;
         // Tokens up to there were given out, even if nothing else is known of them.
         let last = last.max(slots.synced);
         let backup = self.fresh_backup(&now)?;
@@ -620,7 +633,10 @@ impl FileStore {
         // Whatever happens in between: either the damaged log is still there to be salvaged again, or everything of
         // it is in the backup and the new one only waits for its name.
         let attempt = || -> io::Result<()> {
-            self.write_next(&bytes)?;
+            // Not in place: what an earlier recovery wrote there may be all that is left.
+            self.write_durably(RECOVERED, &bytes)?;
+            self.disk.rename(RECOVERED, log::NEXT)?;
+            self.disk.sync_dir("events")?;
             let away = |path: String, name: &str| self.disk.rename(&path, &format!("{backup}/{name}"));
             for dir in ["state", "events"] {
                 for name in self.disk.list(dir)? {
@@ -674,7 +690,7 @@ impl FileStore {
 
     /// The state that every readable line adds up to, the highest sequence seen, and how many lines are lost. Where the
     /// folded state is sound it is the better witness: it remembers lines that can no longer be read.
-    fn survivors(&self, now: &Now) -> Outcome<(Memory, u64, u64)> {
+    fn survivors(&self, now: &Now, synced: u64) -> Outcome<(Memory, u64, u64)> {
         let mut memory = Memory::default();
         let mut known = 0;
         if let Ok(Some(journal)) = folded::read_journal(&*self.disk)
@@ -697,11 +713,14 @@ impl FileStore {
             };
             let bytes = self.read_active(&*file)?;
             // A segment in the making counts when it is whole: an earlier recovery that was interrupted says all
-            // there is to say, half of one says less than the files it was made from.
-            if path == log::NEXT
-                && !log::has_transaction(&bytes, &path).map_err(|e| self.io("read", &path, &e))?
-            {
-                continue;
+            // there is to say, half of one says less than the files it was made from. When the log has gone on
+            // since, it is out of date and says nothing.
+            if path == log::NEXT {
+                let seen = last.max(known).max(synced);
+                let first = log::first_if_whole(&bytes).map_err(|e| self.io("read", &path, &e))?;
+                if first.is_none_or(|first| first <= seen) {
+                    continue;
+                }
             }
             for text in bytes.split(|b| *b == b'\n').filter(|text| !text.is_empty()) {
                 match decode_line(text) {
@@ -781,6 +800,13 @@ impl FileStore {
             sum = encode_line(&mut bytes, &line, 0, sum);
         }
         Ok(bytes)
+    }
+}
+
+fn from_stop(stop: Stop) -> Box<Refusal> {
+    match stop {
+        Stop::Refused(refusal) => refusal,
+        Stop::Unreadable(e) => Box::new(Refusal::new(Code::Io, e.to_string()).help("jit doctor")),
     }
 }
 
