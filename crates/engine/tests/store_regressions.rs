@@ -252,3 +252,83 @@ fn b6_an_older_program_writes_nothing_after_an_event_it_does_not_know() {
         );
     }
 }
+
+/// A byte in the last line, before its checksum: the journal has the line as it was.
+#[test]
+fn d1_a_garbled_last_line_is_noticed_before_anything_is_put_after_it() {
+    let scene = Scene::new(1 << 20);
+    scene.claims(1..4);
+    let log = scene.disk.read(LOG).expect("a log");
+    let last = log[..log.len() - 1]
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .expect("lines")
+        + 1;
+    for at in (last..log.len() - 27).step_by(11) {
+        let disk = scene.disk.copy();
+        let mut bytes = log.clone();
+        bytes[at] ^= 1;
+        disk.put(LOG, &bytes);
+        let store = scene.store_on(&disk);
+        ask(&store, &human(), &create("WI-9"), 9).expect("mended");
+        let report = store.validate(&human()).expect("a report");
+        assert_eq!(report.problems, vec![], "byte {at}");
+    }
+}
+
+#[test]
+fn b6_a_journal_of_absurd_length_is_not_read() {
+    let scene = Scene::new(1 << 20);
+    scene.claims(1..3);
+    let mut journal = scene.disk.read("state/journal").expect("a journal");
+    journal.resize((64 << 20) + 1, 0);
+    scene.disk.put("state/journal", &journal);
+    let held = leases(&scene.store());
+    assert_eq!(held.len(), 2);
+    let done = ask(&scene.store(), &human(), &create("WI-9"), 9).expect("mended");
+    assert!(!done.notices.is_empty(), "it was made anew");
+    assert!(scene.disk.read("state/journal").expect("a journal").len() < 1 << 20);
+}
+
+/// How many records all runs have together.
+fn records(disk: &SimDisk) -> u64 {
+    let runs = disk
+        .files()
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("state/run-"));
+    runs.map(|(_, bytes)| {
+        let at = bytes.len() - 24;
+        u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    })
+    .sum()
+}
+
+/// Leases that have come and gone leave nothing behind that a later command would have to step over.
+#[test]
+fn g3_churn_leaves_no_removals_behind() {
+    const HELD: u128 = 200;
+    let scene = Scene::new(100_000);
+    let store = || scene.store().with_journal_limit(4_000);
+    let (a, b) = (actor("agent:a", 1), actor("agent:b", 2));
+    for n in 0..HELD {
+        let issue = format!("HELD-{n}");
+        ask(&store(), &human(), &create(&issue), n).expect("an issue");
+        ask(&store(), &a, &acquire(&issue, 86_400), n).expect("granted");
+    }
+    for n in 0..5 {
+        ask(&store(), &human(), &create(&format!("WI-{n}")), n).expect("an issue");
+    }
+    let mut most = 0;
+    for n in 0..5_000u128 {
+        let issue = format!("WI-{}", n % 5);
+        ask(&store(), &b, &acquire(&issue, 600), 1_000 + n).expect("granted");
+        scene.clock.advance(7);
+        ask(&store(), &b, &release(&issue), 20_000 + n).expect("released");
+        if n % 100 == 99 {
+            most = most.max(records(&scene.disk));
+            scene.disk.forget_calls();
+        }
+    }
+    // Five records for each lease that is held and one for its issue; a few for each that has ended.
+    assert!(most < 8 * HELD as u64, "{most} records");
+}

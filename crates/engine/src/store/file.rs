@@ -29,7 +29,7 @@ use jit_core::state;
 use jit_core::table::{Changes, Overlay, Table, Unreadable};
 use jit_core::time::{BootId, Now, Wall};
 use jit_core::wire::{encode_line, trailing_sum};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::disk::{Disk, DiskFile, How, LockGuard, open_if_there, read_range, write_all_at};
 use super::folded::{self, Folded};
@@ -47,6 +47,9 @@ pub const SEGMENT_LIMIT: u64 = 16 << 20;
 /// How long answers to requests are remembered.
 const REQUEST_MEMORY_MS: i64 = 24 * 3600 * 1000;
 const REQUEST_MEMORY_LINES: u64 = 10_000;
+
+/// How much of the log's end is compared with the journal's copy by every command.
+const LAST_LINES: usize = 16 * 1024;
 
 /// A repository's control directory.
 #[derive(Debug, Clone)]
@@ -489,6 +492,14 @@ impl FileStore {
                 "journal and log did not agree; they were compared and mended",
             ));
         }
+        // The checksum at the end is only what the line says of itself.
+        if let Some((at, lines)) = journal.last_lines(LAST_LINES)
+            && read_range(&*log, at, lines.len()).map_err(|e| self.io("read", log::ACTIVE, &e))? != lines
+        {
+            return Err(repair(
+                "journal and log did not agree; they were compared and mended",
+            ));
+        }
         let marks = journal.marks();
         let mut loaded = Loaded {
             log,
@@ -541,18 +552,31 @@ impl FileStore {
     /// Cuts the log at `end`, keeping what was after it in a file of its own.
     pub(super) fn set_aside(&self, log: &dyn DiskFile, end: &Position) -> Outcome<String> {
         let attempt = || -> io::Result<String> {
-            let len = log.meta()?.len;
-            let torn = read_range(
-                log,
-                end.offset,
-                usize::try_from(len - end.offset).unwrap_or(usize::MAX),
-            )?;
-            let path = format!("events/torn-{:016}-{:016x}", end.sequence + 1, xxh3_64(&torn));
-            write_all_at(&*self.disk.open(&path, How::Fresh)?, &torn, 0)?;
+            let len = log.meta()?.len - end.offset;
+            // In pieces: nobody knows how much somebody may have appended.
+            let each_piece = |each: &mut dyn FnMut(&[u8], u64) -> io::Result<()>| {
+                let mut at = 0;
+                while at < len {
+                    let piece = read_range(log, end.offset + at, (len - at).min(1 << 18) as usize)?;
+                    if piece.is_empty() {
+                        break;
+                    }
+                    each(&piece, at)?;
+                    at += piece.len() as u64;
+                }
+                Ok::<_, io::Error>(())
+            };
+            let mut sum = Xxh3::new();
+            each_piece(&mut |piece, _| {
+                sum.update(piece);
+                Ok(())
+            })?;
+            let path = format!("events/torn-{:016}-{:016x}", end.sequence + 1, sum.digest());
+            let copy = self.disk.open(&path, How::Fresh)?;
+            each_piece(&mut |piece, at| write_all_at(&*copy, piece, at))?;
             log.set_len(end.offset)?;
             Ok(format!(
-                "the log ended in {} bytes of an unfinished write; they were moved to {}",
-                torn.len(),
+                "the log ended in {len} bytes of an unfinished write; they were moved to {}",
                 self.disk.show(&path).display()
             ))
         };
@@ -1207,12 +1231,18 @@ impl Store for FileStore {
                 Err(_) => {}
             }
         }
-        // Not a passing thing: fold the log in memory, without touching anything.
-        let now = self.now()?;
-        self.fold_in_memory(now).map_err(|snag| match snag {
-            Snag::Refused(refusal) => refusal,
-            Snag::Repair(why) => Box::new(Refusal::new(Code::Io, why).help("jit doctor")),
-        })
+        // Not a passing thing: fold the log in memory, without touching anything. That may be overtaken too.
+        let mut tries = 1;
+        loop {
+            match self.fold_in_memory(self.now()?) {
+                Ok(view) => return Ok(view),
+                Err(_) if tries < 3 => tries += 1,
+                Err(Snag::Refused(refusal)) => return Err(refusal),
+                Err(Snag::Repair(why)) => {
+                    return Err(Box::new(Refusal::new(Code::Io, why).help("jit doctor")));
+                }
+            }
+        }
     }
 
     fn events(&self, after: u64, each: &mut dyn FnMut(Stamped) -> ControlFlow<()>) -> Outcome<()> {

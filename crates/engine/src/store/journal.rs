@@ -236,6 +236,16 @@ impl Journal {
         Self::lines_of(&self.bytes, &self.batches, segment)
     }
 
+    /// The last lines it remembers, at most `limit` bytes of them, and where they are in the position's segment.
+    pub fn last_lines(&self, limit: usize) -> Option<(u64, &[u8])> {
+        let (at, lines) = self
+            .lines_in(self.position().segment)
+            .filter(|(_, lines)| !lines.is_empty())
+            .last()?;
+        let skipped = lines.len().saturating_sub(limit);
+        Some((at + skipped as u64, &lines[skipped..]))
+    }
+
     fn lines_of<'a>(
         bytes: &'a [u8],
         batches: &'a [(Batch, usize, usize)],

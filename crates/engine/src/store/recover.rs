@@ -421,9 +421,10 @@ impl FileStore {
 
     /// Reads without trusting anything but the log, and without writing.
     pub(super) fn fold_in_memory(&self, now: Now) -> Result<View, Snag> {
-        let log = self.open_log(How::Read)?;
+        // What is promised is asked first, and what rests on the log before the log: that goes on meanwhile.
         let slots = self.slots()?;
         let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
+        let log = self.open_log(How::Read)?;
         let covered = journal
             .as_ref()
             .map_or(0, |journal| journal.header.covers.sequence);
