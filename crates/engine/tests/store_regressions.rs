@@ -8,6 +8,7 @@ use jit_core::refusal::Code;
 use jit_engine::store::file::FileStore;
 use jit_engine::store::{Outcome, Store};
 use jit_testkit::drive::{acquire, actor, ask, ask_as, create, events, leases, open, release};
+use jit_testkit::sim_disk::Kind;
 use jit_testkit::{ManualClock, SimDisk};
 
 const LOG: &str = "events/control.jsonl";
@@ -331,4 +332,132 @@ fn g3_churn_leaves_no_removals_behind() {
     }
     // Five records for each lease that is held and one for its issue; a few for each that has ended.
     assert!(most < 8 * HELD as u64, "{most} records");
+}
+
+const CLAIMS: &str = "claims.jsonl";
+
+fn mentions_claims(notices: &[String]) -> bool {
+    notices.iter().any(|n| n.contains("claims.jsonl"))
+}
+
+/// Killed between `claims.jsonl` and the journal: the next command goes on from there, without a rebuild.
+#[test]
+fn b6_a_writer_killed_before_the_journal_costs_the_next_one_nothing() {
+    let scene = Scene::new(1 << 20);
+    scene.claims(1..4);
+    let journal = scene.disk.read("state/journal").expect("a journal");
+    let claims = scene.disk.read(CLAIMS).expect("claims").len();
+    ask(&scene.store(), &actor("agent:a", 1), &release("WI-1"), 50).expect("released");
+    let whole = scene.disk.read(CLAIMS).expect("claims");
+    scene.disk.put("state/journal", &journal);
+    for len in [claims, claims + 1, whole.len() - 1, whole.len()] {
+        let disk = scene.disk.copy();
+        disk.put(CLAIMS, &whole[..len]);
+        let store = scene.store_on(&disk);
+        let done = ask(&store, &actor("agent:b", 2), &acquire("WI-1", 60), 51).expect("granted");
+        assert!(!mentions_claims(&done.notices), "{len}: {:?}", done.notices);
+        let report = store.validate(&human()).expect("a report");
+        assert_eq!(report.problems, vec![], "{len}");
+    }
+    // Somebody else's bytes are another matter.
+    let disk = scene.disk.copy();
+    let mut foreign = whole.clone();
+    foreign.extend_from_slice(b"{}\n");
+    disk.put(CLAIMS, &foreign);
+    let store = scene.store_on(&disk);
+    let done = ask(&store, &actor("agent:b", 2), &acquire("WI-1", 60), 51).expect("granted");
+    assert!(mentions_claims(&done.notices), "{:?}", done.notices);
+    assert_eq!(store.validate(&human()).expect("a report").problems, vec![]);
+}
+
+#[test]
+fn b6_a_copied_claims_file_is_not_made_anew() {
+    let scene = Scene::new(1 << 20);
+    scene.claims(1..4);
+    let same = scene.disk.read(CLAIMS).expect("claims");
+    scene.clock.advance(1_000);
+    scene.disk.put(CLAIMS, &same);
+    let done = ask(&scene.store(), &actor("agent:a", 1), &release("WI-1"), 50).expect("released");
+    assert!(!mentions_claims(&done.notices), "{:?}", done.notices);
+    assert_eq!(
+        scene.store().validate(&human()).expect("a report").problems,
+        vec![]
+    );
+}
+
+/// A scene with more claims than everyday commands look at, and a change in the part about sealed segments.
+fn edited_claims() -> Scene {
+    let scene = Scene::new(10_000);
+    scene.claims(1..80);
+    let text = String::from_utf8(scene.disk.read(CLAIMS).expect("claims")).expect("text");
+    assert!(text.len() > 20_000);
+    scene
+        .disk
+        .put(CLAIMS, text.replacen("agent:a", "agent:x", 1).as_bytes());
+    scene
+}
+
+#[test]
+fn b6_a_repair_does_not_bless_what_somebody_wrote_into_the_claims() {
+    let scene = edited_claims();
+    // The log's last line is garbled too: reason enough for a repair.
+    let mut log = scene.disk.read(LOG).expect("a log");
+    let at = log.len() - 200;
+    log[at] ^= 1;
+    scene.disk.put(LOG, &log);
+    let store = scene.store();
+    ask(&store, &human(), &create("LAST-1"), 500).expect("done");
+    assert_eq!(store.validate(&human()).expect("a report").problems, vec![]);
+}
+
+#[test]
+fn b6_what_validate_says_about_healing_is_true() {
+    let scene = edited_claims();
+    ask(&scene.store(), &human(), &create("LAST-1"), 500).expect("done");
+    let problems = scene.store().validate(&human()).expect("a report").problems;
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(
+        (problems[0].check, problems[0].help.as_str()),
+        ("claims", "jit recover")
+    );
+    scene.store().salvage(&human()).expect("sound");
+    assert_eq!(
+        scene.store().validate(&human()).expect("a report").problems,
+        vec![]
+    );
+    // At its end every writer notices.
+    let mut claims = scene.disk.read(CLAIMS).expect("claims");
+    let at = claims.len() - 50;
+    claims[at] ^= 1;
+    scene.disk.put(CLAIMS, &claims);
+    let problems = scene.store().validate(&human()).expect("a report").problems;
+    assert_eq!(problems[0].help, "any jit command that writes mends it");
+    ask(&scene.store(), &human(), &create("LAST-2"), 501).expect("done");
+    assert_eq!(
+        scene.store().validate(&human()).expect("a report").problems,
+        vec![]
+    );
+}
+
+/// What was sealed is not read again at every seal and every start of the machine.
+#[test]
+fn g3_old_claims_are_not_read_again_after_a_reboot() {
+    let scene = Scene::new(100_000);
+    ask(&scene.store(), &human(), &create("WI-1"), 1).expect("an issue");
+    let a = actor("agent:a", 1);
+    for n in 0..6_000 {
+        ask(&scene.store(), &a, &acquire("WI-1", 600), 10 + n).expect("granted");
+        ask(&scene.store(), &a, &release("WI-1"), 10_000 + n).expect("released");
+        scene.disk.forget_calls();
+    }
+    let len = scene.disk.read(CLAIMS).expect("claims").len();
+    assert!(len > 10 << 18, "{len}");
+    scene.clock.reboot("second", 1_000);
+    let disk = scene.disk.another_process();
+    disk.forget_calls();
+    let store = open(&disk, &scene.clock);
+    ask(&store, &a, &acquire("WI-1", 600), 50_000).expect("granted");
+    let reads = disk.calls().count_on(Kind::Read, CLAIMS);
+    assert!(reads < 10, "{reads} reads");
+    assert_eq!(store.validate(&human()).expect("a report").problems, vec![]);
 }

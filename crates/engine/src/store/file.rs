@@ -33,8 +33,9 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::disk::{Disk, DiskFile, How, LockGuard, open_if_there, read_range, write_all_at};
 use super::folded::{self, Folded};
-use super::journal::{Position, ViewMarks};
+use super::journal::{Ground, Position, ViewMarks};
 use super::log::{self, Damage, Rules, Trouble};
+use super::recover::Trust;
 use super::{Ask, Clock, Done, Outcome, Store, View, views};
 
 const LOCK: &str = "locks/control.lock";
@@ -322,7 +323,7 @@ impl FileStore {
         self.disk.sync_dir("").map_err(|e| self.io("sync", "", &e))?;
         Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot)).map_err(|e| self.io("write", LOCK, &e))?;
         let slots = Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e))?;
-        self.repair(&now, slots, "")?;
+        self.repair(&now, slots, "", Trust::AsLeft)?;
         Ok(true)
     }
 
@@ -599,7 +600,7 @@ impl FileStore {
             Ok(loaded) => loaded,
             Err(Snag::Refused(refusal)) => return Err(refusal.into()),
             Err(Snag::Repair(why)) => {
-                notices.extend(self.repair(&now, slots, &why)?);
+                notices.extend(self.repair(&now, slots, &why, Trust::AsLeft)?);
                 // Repaired and verified: from here on this boot's rules hold.
                 Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot))
                     .map_err(|e| self.io("write", LOCK, &e))?;
@@ -617,6 +618,8 @@ impl FileStore {
             slots = read_slots()?;
         }
         if loaded.position.offset > self.segment_limit {
+            // So that what a killed writer left is not taken for somebody else's work.
+            self.tend(&mut loaded, now.wall);
             self.seal(&loaded, &now, slots, actor)?;
             loaded = self.load_again(&now, slots)?;
         }
@@ -653,10 +656,7 @@ impl FileStore {
         let attempt = || -> io::Result<()> {
             Self::write_unsynced(loaded, slots)?;
             loaded.log.sync()?;
-            // Sealed segments are the ground that the views are checked against.
-            if let Some(claims) = open_if_there(&*self.disk, views::CLAIMS)? {
-                claims.sync()?;
-            }
+            self.sync_claims()?;
             let mut bytes = Vec::new();
             let line = segment_line(SegmentReason::Size, loaded.position.sequence + 1, now, actor);
             encode_line(
@@ -669,6 +669,14 @@ impl FileStore {
         };
         attempt().map_err(|e| self.io("seal", log::ACTIVE, &e))?;
         self.rejournal(now, slots)
+    }
+
+    /// Sealed segments are the ground that the views are checked against.
+    fn sync_claims(&self) -> io::Result<()> {
+        match open_if_there(&*self.disk, views::CLAIMS)? {
+            Some(claims) => claims.sync(),
+            None => Ok(()),
+        }
     }
 
     /// Begins a new segment with every line that is not surely on disk, because a sync of the active one failed.
@@ -704,14 +712,15 @@ impl FileStore {
         .map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
         let line = segment_line(SegmentReason::Suspect, position.sequence + 1, now, actor);
         encode_line(&mut kept, &line, sure, position.sum);
-        self.place_segment(&kept, Some(position.segment))
+        self.sync_claims()
+            .and_then(|()| self.place_segment(&kept, Some(position.segment)))
             .map_err(|e| self.io("write", log::NEXT, &e))?;
         self.rejournal(now, slots)
     }
 
     /// After the log went on in a new file: journal and views follow.
     fn rejournal(&self, now: &Now, slots: Slots) -> Outcome<()> {
-        self.repair(now, slots, "").map(|_| ())
+        self.repair(now, slots, "", Trust::AsLeft).map(|_| ())
     }
 
     /// The lines at the end of the log that nobody has vouched for yet, from the journal's copy, and where they begin.
@@ -785,7 +794,7 @@ impl FileStore {
             loaded
                 .notices
                 .push("claims.jsonl was not as it was left; it was mended from the log".into());
-            let mended = self.mend_claims(&mut loaded.marks, loaded.position.sequence, false);
+            let mended = self.mend_claims(&mut loaded.marks, loaded.position.sequence, None);
             if let Err(e) = mended {
                 // The journal must not fall behind because of it.
                 loaded.marks.claims_changed = views::NOT_MENDED;
@@ -853,22 +862,45 @@ impl FileStore {
     }
 
     /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`. Its part about sealed segments was synced
-    /// when they were sealed: it may be trusted after a power loss, but not when somebody else changed the file.
-    pub(super) fn mend_claims(&self, marks: &mut ViewMarks, upto: u64, trust_sealed: bool) -> io::Result<()> {
+    /// when they were sealed: if `trusted` it is believed, and what comes before that place is not even looked at. That
+    /// is not for a file that somebody else may have changed. Returns up to where it may be believed next time.
+    pub(super) fn mend_claims(
+        &self,
+        marks: &mut ViewMarks,
+        upto: u64,
+        trusted: Option<Ground>,
+    ) -> io::Result<Ground> {
         let refused = |refusal: Box<Refusal>| io::Error::other(refusal.message);
         let source = self.open_log(How::Read).map_err(refused)?;
         let active = log::first_of(&&*source)?.map_or(1, |(first, _)| first);
         let sealed = log::sealed(&*self.disk)?;
         let oldest = sealed.first().map_or(active, |segment| segment.first.min(active));
-        let ground = if trust_sealed { active } else { oldest } - 1;
-        let (len, last) = views::trusted_claims(&*self.disk, ground.min(upto))?;
-        let mut records = Vec::new();
-        self.events_between(last, upto, &mut |line| {
-            records.extend(jit_core::wire::claims_record(&line).unwrap_or_default());
-            ControlFlow::Continue(())
+        let believed = if trusted.is_some() { active } else { oldest } - 1;
+        let ground = trusted.unwrap_or_default();
+        let (len, sequence) = views::trusted_claims(&*self.disk, ground, believed.min(upto))?;
+        let mut mender = views::ClaimsMender::from(&*self.disk, len)?;
+        let mut outcome = Ok(());
+        let mut found = Ground { len, sequence };
+        self.events_between(sequence, upto, &mut |line| {
+            let record = jit_core::wire::claims_record(&line).unwrap_or_default();
+            outcome = mender.put(&record);
+            if line.sequence < active && !record.is_empty() {
+                found = Ground {
+                    len: mender.end(),
+                    sequence: line.sequence,
+                };
+            }
+            if outcome.is_ok() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         })
         .map_err(refused)?;
-        views::restore_claims(&*self.disk, marks, len, &records)
+        outcome?;
+        // Nobody is going to look at that part again: it must not be lost.
+        mender.finish(marks, trusted.is_none() || found != ground)?;
+        Ok(found)
     }
 
     /// Makes sure that everything up to the end of what was loaded is on disk, and notes it.

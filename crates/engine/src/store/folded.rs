@@ -5,7 +5,7 @@ use std::io;
 use jit_core::table::{Changes, Memory, Read, Table, Unreadable};
 
 use super::disk::{Disk, How, open_if_there, read_range, write_all_at};
-use super::journal::{Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
+use super::journal::{Ground, Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
 use super::run::{self, Merge, Record, Run};
 
 pub const JOURNAL: &str = "state/journal";
@@ -178,6 +178,7 @@ pub fn write_whole(
     folded: &Folded,
     position: &Position,
     marks: &ViewMarks,
+    ground: Ground,
 ) -> io::Result<()> {
     let name = run_name(position.sequence, "whole");
     let mut records = 0;
@@ -192,6 +193,7 @@ pub fn write_whole(
         runs: vec![RunName { name, len, records }],
         covers: *position,
         marks: *marks,
+        ground,
     };
     let old = read_journal(disk)
         .ok()
@@ -277,6 +279,7 @@ pub fn compact(
     let name = run_name(covers.sequence, &format!("{merged}"));
     let len = run::write(disk, &name, &mut kept, size)?;
     drop(kept);
+    let ground = journal.header.ground;
     let mut after = vec![RunName { name, len, records }];
     after.extend_from_slice(&names[merged..]);
     Ok(Some(Compaction {
@@ -285,6 +288,7 @@ pub fn compact(
             runs: after,
             covers,
             marks,
+            ground,
         },
         upto,
     }))

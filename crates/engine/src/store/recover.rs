@@ -19,7 +19,7 @@ use jit_core::wire::{self, Line, decode_line, encode_line};
 use super::disk::{DiskFile, How, open_if_there, read_range, write_all_at};
 use super::file::{FileStore, SUSPECT_AT, Slots, Snag, boot_mark, damaged, ends_line};
 use super::folded::{self, Folded};
-use super::journal::{Header, Journal, Position, ViewMarks, encode_batch};
+use super::journal::{Ground, Header, Journal, Position, ViewMarks, encode_batch};
 use super::log::{self, Damage, Rules, Segment, Source, Trouble};
 use super::{Outcome, View, views};
 
@@ -39,6 +39,14 @@ struct Picture {
     torn: u64,
     /// It differs from the file: lines were given back by the journal.
     patched: bool,
+}
+
+/// Whether the part of `claims.jsonl` about sealed segments may be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// If nobody has changed the file since, or the machine was started anew.
+    AsLeft,
+    No,
 }
 
 /// What `jit validate` found.
@@ -308,7 +316,7 @@ impl FileStore {
     }
 
     /// Puts log, journal, state and views right. Call with the store's lock held.
-    pub(super) fn repair(&self, now: &Now, slots: Slots, why: &str) -> Outcome<Vec<String>> {
+    pub(super) fn repair(&self, now: &Now, slots: Slots, why: &str, trust: Trust) -> Outcome<Vec<String>> {
         let mut notices = Vec::new();
         let log = self.open_log(How::Existing)?;
         let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
@@ -333,11 +341,16 @@ impl FileStore {
         self.sync_names()?;
         let (folded, header) = folded?;
         let mut marks = journal.as_ref().map_or_else(ViewMarks::default, Journal::marks);
+        let mut ground = Ground::default();
         let position = picture.end;
         let views = || -> io::Result<Vec<String>> {
             let mut found = Vec::new();
             let was = marks;
-            self.mend_claims(&mut marks, position.sequence, true)?;
+            let as_left = slots.boot != boot_mark(&now.boot)
+                || (marks.claims_changed > 0 && views::claims_untouched(&*self.disk, &marks)?);
+            let before = journal.as_ref().map_or_else(Ground::default, |j| j.header.ground);
+            let trusted = (trust == Trust::AsLeft && as_left).then_some(before);
+            ground = self.mend_claims(&mut marks, position.sequence, trusted)?;
             if was.claims_len != 0 && was.claims_len > marks.claims_len {
                 found.push("claims.jsonl was ahead of the log; it was cut back".to_owned());
             }
@@ -348,7 +361,10 @@ impl FileStore {
         match views() {
             Ok(found) => notices.extend(found),
             Err(e) => {
-                marks = ViewMarks::default();
+                marks = ViewMarks {
+                    claims_changed: views::NOT_MENDED,
+                    ..ViewMarks::default()
+                };
                 notices.push(format!(
                     "the views could not be written ({e}); the next command will try again"
                 ));
@@ -370,6 +386,7 @@ impl FileStore {
                     }
                     let header = Header {
                         marks,
+                        ground,
                         ..header.clone()
                     };
                     folded::replace_journal(&*self.disk, &header, &batch)
@@ -381,7 +398,7 @@ impl FileStore {
                         write_all_at(&*log, &picture.bytes[..position.offset as usize], 0)?;
                     }
                     log.sync()?;
-                    folded::write_whole(&*self.disk, &folded, &position, &marks)
+                    folded::write_whole(&*self.disk, &folded, &position, &marks, ground)
                 }
             }
         };
@@ -483,7 +500,8 @@ impl FileStore {
             let segments = self.segments(picture.first)?;
             report.segments = segments.len() as u64;
             let oldest = segments.first().map_or(picture.first, |segment| segment.first);
-            claims_upto = views::trusted_claims(&*self.disk, oldest - 1).map_or(0, |(len, _)| len);
+            claims_upto =
+                views::trusted_claims(&*self.disk, Ground::default(), oldest - 1).map_or(0, |(len, _)| len);
             let mut records = Vec::new();
             self.replay(None, &picture, rules, &mut |line| {
                 report.lines += 1;
@@ -535,11 +553,16 @@ impl FileStore {
             .flatten()
             .map_or(0, |meta| meta.len);
         if !claims_fine || len != claims_upto {
-            report.problems.push(problem(
+            let mut found = problem(
                 "claims",
                 "claims.jsonl is missing, torn or was changed by somebody else".into(),
                 true,
-            ));
+            );
+            if !views::claims_will_be_mended(&*self.disk, &marks).unwrap_or(false) {
+                // Everyday commands look only at its end.
+                found.help = "jit recover".into();
+            }
+            report.problems.push(found);
         }
         Ok(report)
     }
@@ -606,7 +629,7 @@ impl FileStore {
         let guard = self.lock(actor)?;
         let now = self.now()?;
         let slots = self.slots()?;
-        let sound = self.repair(&now, slots, "").and_then(|mended| {
+        let sound = self.repair(&now, slots, "", Trust::No).and_then(|mended| {
             let log = self.open_log(How::Read)?;
             let rules = Self::rules(slots, &now, 0);
             let picture = self.picture(&*log, None, rules)?;
@@ -658,7 +681,7 @@ impl FileStore {
         attempt().map_err(|e| self.io("set aside", "events", &e))?;
         self.sync_names()?;
         Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", "locks/control.lock", &e))?;
-        self.repair(&now, self.slots()?, "")?;
+        self.repair(&now, self.slots()?, "", Trust::No)?;
         let count = |prefix: &str| {
             memory
                 .scan(prefix, usize::MAX)
