@@ -215,7 +215,7 @@ fn with_unknown_event(scene: &Scene) -> Vec<u8> {
 }
 
 #[test]
-fn b6_an_older_program_writes_nothing_after_an_event_it_does_not_know() {
+fn d1_an_older_program_writes_nothing_after_an_event_it_does_not_know() {
     for (segment_limit, reboot, without_state, torn) in [
         (1 << 20, true, false, false),
         (100, false, false, false),
@@ -278,7 +278,7 @@ fn d1_a_garbled_last_line_is_noticed_before_anything_is_put_after_it() {
 }
 
 #[test]
-fn b6_a_journal_of_absurd_length_is_not_read() {
+fn d1_a_journal_of_absurd_length_is_not_read() {
     let scene = Scene::new(1 << 20);
     scene.claims(1..3);
     let mut journal = scene.disk.read("state/journal").expect("a journal");
@@ -342,7 +342,7 @@ fn mentions_claims(notices: &[String]) -> bool {
 
 /// Killed between `claims.jsonl` and the journal: the next command goes on from there, without a rebuild.
 #[test]
-fn b6_a_writer_killed_before_the_journal_costs_the_next_one_nothing() {
+fn d1_a_writer_killed_before_the_journal_costs_the_next_one_nothing() {
     let scene = Scene::new(1 << 20);
     scene.claims(1..4);
     let journal = scene.disk.read("state/journal").expect("a journal");
@@ -371,7 +371,7 @@ fn b6_a_writer_killed_before_the_journal_costs_the_next_one_nothing() {
 }
 
 #[test]
-fn b6_a_copied_claims_file_is_not_made_anew() {
+fn d1_a_copied_claims_file_is_not_made_anew() {
     let scene = Scene::new(1 << 20);
     scene.claims(1..4);
     let same = scene.disk.read(CLAIMS).expect("claims");
@@ -398,7 +398,7 @@ fn edited_claims() -> Scene {
 }
 
 #[test]
-fn b6_a_repair_does_not_bless_what_somebody_wrote_into_the_claims() {
+fn d1_a_repair_does_not_bless_what_somebody_wrote_into_the_claims() {
     let scene = edited_claims();
     // The log's last line is garbled too: reason enough for a repair.
     let mut log = scene.disk.read(LOG).expect("a log");
@@ -411,7 +411,7 @@ fn b6_a_repair_does_not_bless_what_somebody_wrote_into_the_claims() {
 }
 
 #[test]
-fn b6_what_validate_says_about_healing_is_true() {
+fn d1_what_validate_says_about_healing_is_true() {
     let scene = edited_claims();
     ask(&scene.store(), &human(), &create("LAST-1"), 500).expect("done");
     let problems = scene.store().validate(&human()).expect("a report").problems;
