@@ -314,8 +314,10 @@ impl RequestId {
         Self(format!("auto-{}", LeaseId::generate(wall_ms, entropy)))
     }
 
+    /// Whether it has the form of [`Self::make_up`]. A caller's own id may begin the same way and is an ordinary one.
     pub fn is_made_up(&self) -> bool {
-        self.0.starts_with("auto-")
+        let ulid = self.0.strip_prefix("auto-");
+        ulid.is_some_and(|text| text.parse::<LeaseId>().is_ok_and(|id| id.as_str() == text))
     }
 }
 
@@ -380,6 +382,20 @@ mod tests {
         }
         let long: AgentId = format!("agent:{}", "Ü".repeat(60)).parse().expect("valid");
         assert!(long.file_name().len() < 200);
+    }
+
+    #[test]
+    fn b9_only_made_up_request_ids_are_taken_for_such() {
+        assert!(RequestId::make_up(1_767_441_600_000, 7).is_made_up());
+        for text in [
+            "auto-deploy-17",
+            "auto-",
+            "auto-01ARZ3NDEKTSV4RRFFQ69G5FA",
+            "AUTO-x",
+        ] {
+            let id: RequestId = text.parse().expect(text);
+            assert!(!id.is_made_up(), "{text}");
+        }
     }
 
     #[test]

@@ -113,18 +113,27 @@ pub fn children(table: &dyn Table, parent: &LeaseId) -> Read<Vec<Lease>> {
 
 /// Up to `limit` leases whose deadline has passed, soonest first.
 pub fn expired(table: &dyn Table, now: &Now, limit: usize) -> Read<Vec<Lease>> {
-    let mut found = Vec::new();
-    for (key, resource) in table.scan("d/", limit)? {
-        let deadline = key.get(2..18).and_then(|hex| u64::from_str_radix(hex, 16).ok());
-        match deadline {
-            Some(deadline) if deadline <= now.ticks => {
-                found.extend(lease_on(table, &String::from_utf8_lossy(&resource))?);
+    // Few at first: mostly nothing has passed, and what lives is not to be read.
+    let mut asked = limit.min(1);
+    loop {
+        let records = table.scan("d/", asked)?;
+        let mut due = Vec::new();
+        for (key, resource) in &records {
+            match key.get(2..18).and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
+                Some(deadline) if deadline <= now.ticks => due.push(resource),
+                Some(_) => break,
+                None => return Err(Unreadable(format!("state key {key}"))),
             }
-            Some(_) => break,
-            None => return Err(Unreadable(format!("state key {key}"))),
         }
+        if due.len() < asked || asked >= limit {
+            let mut found = Vec::new();
+            for resource in due {
+                found.extend(lease_on(table, &String::from_utf8_lossy(resource))?);
+            }
+            return Ok(found);
+        }
+        asked = asked.saturating_mul(8).min(limit);
     }
-    Ok(found)
 }
 
 pub fn ended(table: &dyn Table, resource_key: &str) -> Read<Option<Ended>> {
@@ -149,6 +158,21 @@ pub fn active_count(table: &dyn Table) -> Read<u64> {
 /// The kind of an event that this program does not know, if there was one.
 pub fn newer(table: &dyn Table) -> Read<Option<String>> {
     load(table, "m/newer")
+}
+
+/// Writing is not safe after an event that this program does not know.
+pub fn refuse_newer(table: &dyn Table) -> Result<(), Stop> {
+    match newer(table)? {
+        None => Ok(()),
+        Some(kind) => Err(Refusal::new(
+            Code::Newer,
+            format!(
+                "a newer jit wrote an event this one does not know ({kind}): reading is safe, writing is not"
+            ),
+        )
+        .help("install the newest jit")
+        .into()),
+    }
 }
 
 pub fn answered(table: &dyn Table, request: &RequestId) -> Read<Option<Answered>> {

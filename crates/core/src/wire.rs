@@ -385,6 +385,18 @@ pub struct Line {
     pub sum: u64,
 }
 
+impl Line {
+    /// Whether the log may begin with this line: nothing comes before it.
+    pub fn begins_log(&self) -> bool {
+        matches!(
+            self.stamped.event,
+            Event::SegmentStarted {
+                reason: SegmentReason::Created | SegmentReason::Recovered
+            }
+        )
+    }
+}
+
 /// The checksum at the end of a line (with or without its newline), unverified.
 pub fn trailing_sum(line: &[u8]) -> Option<u64> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);

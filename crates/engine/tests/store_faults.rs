@@ -189,7 +189,7 @@ fn recovers(scene: &Scene, disk: &SimDisk, first: &Outcome<Done>, what: &str) {
 }
 
 #[test]
-fn killed_at_every_call() {
+fn d1_killed_at_every_call() {
     for scene in scenes() {
         let calls = scene.calls();
         for k in 1..=calls.len() as u64 {
@@ -217,7 +217,7 @@ fn acceptable(refusal: &Refusal) -> bool {
 }
 
 #[test]
-fn failing_at_every_call() {
+fn d1_failing_at_every_call() {
     for scene in scenes() {
         let calls = scene.calls();
         for k in 1..=calls.len() as u64 {
@@ -272,7 +272,7 @@ fn failing_at_every_call() {
 
 /// Everything fails from the k-th call on: nothing half-done is ever called done.
 #[test]
-fn failing_for_good_from_every_call_on() {
+fn d1_failing_for_good_from_every_call_on() {
     for scene in scenes() {
         for k in 1..=scene.calls().len() as u64 {
             for fault in [
@@ -291,7 +291,7 @@ fn failing_for_good_from_every_call_on() {
 
 /// A sync fails: pages are lost though the kernel takes them for clean. Then nobody may be told yes on top of them.
 #[test]
-fn nobody_builds_on_a_failed_sync() {
+fn d1_nobody_builds_on_a_failed_sync() {
     for scene in scenes() {
         let syncs = scene
             .calls()
@@ -351,7 +351,7 @@ fn nobody_builds_on_a_failed_sync() {
 /// Creating the log is killed at every call, on an ordinary and on a bad disk; creating it again works, and what is
 /// then acknowledged survives a power loss.
 #[test]
-fn creation_killed_at_every_call() {
+fn d1_creation_killed_at_every_call() {
     for options in [Options::default(), Options::harsh()] {
         let clock = ManualClock::new();
         let disk = SimDisk::with(options);
@@ -389,7 +389,7 @@ fn creation_killed_at_every_call() {
 
 /// A salvage that is killed can be done again, and nothing is lost by that.
 #[test]
-fn salvage_killed_at_every_call() {
+fn d1_salvage_killed_at_every_call() {
     let (disk, clock) = at_rest();
     // A flipped bit in a line that the state no longer needs, and no state.
     let mut log = disk.read("events/control.jsonl").expect("a log");

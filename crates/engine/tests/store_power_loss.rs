@@ -244,12 +244,12 @@ fn run(options: Options, rng: &mut Rng) {
 }
 
 #[test]
-fn on_a_journalling_file_system() {
+fn d1_on_a_journalling_file_system() {
     each_seed(120, |rng| run(Options::default(), rng));
 }
 
 #[test]
-fn on_a_file_system_with_torn_pages_and_garbage() {
+fn d1_on_a_file_system_with_torn_pages_and_garbage() {
     let options = Options {
         torn_pages: true,
         garbage: true,
@@ -260,7 +260,7 @@ fn on_a_file_system_with_torn_pages_and_garbage() {
 }
 
 #[test]
-fn on_the_worst_that_posix_allows() {
+fn d1_on_the_worst_that_posix_allows() {
     assert_eq!(Options::harsh().names, Names::Subset);
     each_seed(120, |rng| run(Options::harsh(), rng));
 }

@@ -293,7 +293,7 @@ fn judge_history(store: &dyn Store, seen: &[(String, u64)]) {
 }
 
 #[test]
-fn agents_worktrees_clocks_and_deaths() {
+fn b2_agents_worktrees_clocks_and_deaths() {
     each_seed(250, |rng| {
         let mut world = World::new(rng);
         for _ in 0..rng.range(10, 50) {
@@ -318,7 +318,7 @@ fn agents_worktrees_clocks_and_deaths() {
 /// Stopped (as by SIGSTOP) before each call of a renewal or release, past the deadline, while somebody else takes the
 /// lease: who comes too late is refused, whoever was in time has been.
 #[test]
-fn stopped_past_the_deadline_at_every_call() {
+fn b4_stopped_past_the_deadline_at_every_call() {
     let build = || {
         let (disk, clock) = (SimDisk::new(), ManualClock::new());
         let store = open(&disk.another_process(), &clock);

@@ -90,9 +90,14 @@ pub fn write_all_at(file: &dyn DiskFile, mut buf: &[u8], mut at: u64) -> io::Res
 
 /// Reads up to `len` bytes, less only at the end of the file.
 pub fn read_range(file: &dyn DiskFile, at: u64, len: usize) -> io::Result<Vec<u8>> {
-    let mut buf = vec![0; len];
+    // Grows with what is there: a length may come from a file that lies about it.
+    const STEP: usize = 4 << 20;
+    let mut buf = vec![0; len.min(STEP)];
     let mut got = 0;
     while got < len {
+        if got == buf.len() {
+            buf.resize(len.min(got.saturating_mul(2)), 0);
+        }
         match file.read_at(&mut buf[got..], at + got as u64) {
             Ok(0) => break,
             Ok(n) => got += n,

@@ -29,12 +29,13 @@ use jit_core::state;
 use jit_core::table::{Changes, Overlay, Table, Unreadable};
 use jit_core::time::{BootId, Now, Wall};
 use jit_core::wire::{encode_line, trailing_sum};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::disk::{Disk, DiskFile, How, LockGuard, open_if_there, read_range, write_all_at};
 use super::folded::{self, Folded};
-use super::journal::{Position, ViewMarks};
+use super::journal::{Ground, Position, ViewMarks};
 use super::log::{self, Damage, Rules, Trouble};
+use super::recover::Trust;
 use super::{Ask, Clock, Done, Outcome, Store, View, views};
 
 const LOCK: &str = "locks/control.lock";
@@ -47,6 +48,9 @@ pub const SEGMENT_LIMIT: u64 = 16 << 20;
 /// How long answers to requests are remembered.
 const REQUEST_MEMORY_MS: i64 = 24 * 3600 * 1000;
 const REQUEST_MEMORY_LINES: u64 = 10_000;
+
+/// How much of the log's end is compared with the journal's copy by every command.
+const LAST_LINES: usize = 16 * 1024;
 
 /// A repository's control directory.
 #[derive(Debug, Clone)]
@@ -319,7 +323,7 @@ impl FileStore {
         self.disk.sync_dir("").map_err(|e| self.io("sync", "", &e))?;
         Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot)).map_err(|e| self.io("write", LOCK, &e))?;
         let slots = Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e))?;
-        self.repair(&now, slots, "")?;
+        self.repair(&now, slots, "", Trust::AsLeft)?;
         Ok(true)
     }
 
@@ -345,8 +349,12 @@ impl FileStore {
     }
 
     /// Writes a segment under a name that does not count yet, durably.
-    pub(super) fn write_next(&self, bytes: &[u8]) -> io::Result<()> {
-        let file = self.disk.open(log::NEXT, How::Fresh)?;
+    fn write_next(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write_durably(log::NEXT, bytes)
+    }
+
+    pub(super) fn write_durably(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let file = self.disk.open(path, How::Fresh)?;
         write_all_at(&*file, bytes, 0)?;
         file.sync()?;
         self.disk.sync_dir("events")
@@ -467,7 +475,8 @@ impl FileStore {
         )
     }
 
-    /// The quick way in: the journal ends where the log ends, or the log has a few whole lines more.
+    /// The quick way in: the journal ends where the log ends, or the log has a few whole lines more. To `write` is
+    /// refused where a newer program wrote something this one does not know, before anything is changed.
     fn load(&self, log: Box<dyn DiskFile>, now: &Now, slots: Slots, write: bool) -> Result<Loaded, Snag> {
         let repair = |why: &str| Snag::Repair(why.to_owned());
         let journal = folded::read_journal(&*self.disk)
@@ -484,6 +493,14 @@ impl FileStore {
                 "journal and log did not agree; they were compared and mended",
             ));
         }
+        // The checksum at the end is only what the line says of itself.
+        if let Some((at, lines)) = journal.last_lines(LAST_LINES)
+            && read_range(&*log, at, lines.len()).map_err(|e| self.io("read", log::ACTIVE, &e))? != lines
+        {
+            return Err(repair(
+                "journal and log did not agree; they were compared and mended",
+            ));
+        }
         let marks = journal.marks();
         let mut loaded = Loaded {
             log,
@@ -495,6 +512,9 @@ impl FileStore {
             notices: Vec::new(),
         };
         if len == from.offset {
+            if write {
+                state::refuse_newer(&loaded.folded)?;
+            }
             return Ok(loaded);
         }
         // Lines of a writer that was killed before it reached the journal, or that is at work right now.
@@ -512,15 +532,18 @@ impl FileStore {
             // The journal may still have what the log lost.
             Trouble::Damage(damage) => Snag::Repair(damaged(&damage, &*self.disk).message),
         })?;
-        if end.torn > 0 && write {
-            let note = self.set_aside(&*loaded.log, &end.position)?;
-            loaded.notices.push(note);
-        }
         let mut overlay = Overlay::new(&loaded.folded);
         for line in &tail {
             state::apply(&mut overlay, line).map_err(|e| Snag::Repair(e.to_string()))?;
         }
         loaded.folded.fresh = overlay.changes;
+        if write {
+            state::refuse_newer(&loaded.folded)?;
+            if end.torn > 0 {
+                let note = self.set_aside(&*loaded.log, &end.position)?;
+                loaded.notices.push(note);
+            }
+        }
         loaded.position = end.position;
         loaded.tail = tail;
         loaded.tail_bytes = bytes;
@@ -530,18 +553,31 @@ impl FileStore {
     /// Cuts the log at `end`, keeping what was after it in a file of its own.
     pub(super) fn set_aside(&self, log: &dyn DiskFile, end: &Position) -> Outcome<String> {
         let attempt = || -> io::Result<String> {
-            let len = log.meta()?.len;
-            let torn = read_range(
-                log,
-                end.offset,
-                usize::try_from(len - end.offset).unwrap_or(usize::MAX),
-            )?;
-            let path = format!("events/torn-{:016}-{:016x}", end.sequence + 1, xxh3_64(&torn));
-            write_all_at(&*self.disk.open(&path, How::Fresh)?, &torn, 0)?;
+            let len = log.meta()?.len - end.offset;
+            // In pieces: nobody knows how much somebody may have appended.
+            let each_piece = |each: &mut dyn FnMut(&[u8], u64) -> io::Result<()>| {
+                let mut at = 0;
+                while at < len {
+                    let piece = read_range(log, end.offset + at, (len - at).min(1 << 18) as usize)?;
+                    if piece.is_empty() {
+                        break;
+                    }
+                    each(&piece, at)?;
+                    at += piece.len() as u64;
+                }
+                Ok::<_, io::Error>(())
+            };
+            let mut sum = Xxh3::new();
+            each_piece(&mut |piece, _| {
+                sum.update(piece);
+                Ok(())
+            })?;
+            let path = format!("events/torn-{:016}-{:016x}", end.sequence + 1, sum.digest());
+            let copy = self.disk.open(&path, How::Fresh)?;
+            each_piece(&mut |piece, at| write_all_at(&*copy, piece, at))?;
             log.set_len(end.offset)?;
             Ok(format!(
-                "the log ended in {} bytes of an unfinished write; they were moved to {}",
-                torn.len(),
+                "the log ended in {len} bytes of an unfinished write; they were moved to {}",
                 self.disk.show(&path).display()
             ))
         };
@@ -564,7 +600,7 @@ impl FileStore {
             Ok(loaded) => loaded,
             Err(Snag::Refused(refusal)) => return Err(refusal.into()),
             Err(Snag::Repair(why)) => {
-                notices.extend(self.repair(&now, slots, &why)?);
+                notices.extend(self.repair(&now, slots, &why, Trust::AsLeft)?);
                 // Repaired and verified: from here on this boot's rules hold.
                 Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot))
                     .map_err(|e| self.io("write", LOCK, &e))?;
@@ -582,6 +618,8 @@ impl FileStore {
             slots = read_slots()?;
         }
         if loaded.position.offset > self.segment_limit {
+            // So that what a killed writer left is not taken for somebody else's work.
+            self.tend(&mut loaded, now.wall);
             self.seal(&loaded, &now, slots, actor)?;
             loaded = self.load_again(&now, slots)?;
         }
@@ -618,10 +656,7 @@ impl FileStore {
         let attempt = || -> io::Result<()> {
             Self::write_unsynced(loaded, slots)?;
             loaded.log.sync()?;
-            // Sealed segments are the ground that the views are checked against.
-            if let Some(claims) = open_if_there(&*self.disk, views::CLAIMS)? {
-                claims.sync()?;
-            }
+            self.sync_claims()?;
             let mut bytes = Vec::new();
             let line = segment_line(SegmentReason::Size, loaded.position.sequence + 1, now, actor);
             encode_line(
@@ -634,6 +669,14 @@ impl FileStore {
         };
         attempt().map_err(|e| self.io("seal", log::ACTIVE, &e))?;
         self.rejournal(now, slots)
+    }
+
+    /// Sealed segments are the ground that the views are checked against.
+    fn sync_claims(&self) -> io::Result<()> {
+        match open_if_there(&*self.disk, views::CLAIMS)? {
+            Some(claims) => claims.sync(),
+            None => Ok(()),
+        }
     }
 
     /// Begins a new segment with every line that is not surely on disk, because a sync of the active one failed.
@@ -669,14 +712,15 @@ impl FileStore {
         .map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
         let line = segment_line(SegmentReason::Suspect, position.sequence + 1, now, actor);
         encode_line(&mut kept, &line, sure, position.sum);
-        self.place_segment(&kept, Some(position.segment))
+        self.sync_claims()
+            .and_then(|()| self.place_segment(&kept, Some(position.segment)))
             .map_err(|e| self.io("write", log::NEXT, &e))?;
         self.rejournal(now, slots)
     }
 
     /// After the log went on in a new file: journal and views follow.
     fn rejournal(&self, now: &Now, slots: Slots) -> Outcome<()> {
-        self.repair(now, slots, "").map(|_| ())
+        self.repair(now, slots, "", Trust::AsLeft).map(|_| ())
     }
 
     /// The lines at the end of the log that nobody has vouched for yet, from the journal's copy, and where they begin.
@@ -750,7 +794,14 @@ impl FileStore {
             loaded
                 .notices
                 .push("claims.jsonl was not as it was left; it was mended from the log".into());
-            self.mend_claims(&mut loaded.marks, loaded.position.sequence, false)?;
+            let mended = self.mend_claims(&mut loaded.marks, loaded.position.sequence, None);
+            if let Err(e) = mended {
+                // The journal must not fall behind because of it.
+                loaded.marks.claims_changed = views::NOT_MENDED;
+                loaded.notices.push(format!(
+                    "claims.jsonl could not be mended ({e}); the next command will try"
+                ));
+            }
         }
         let found = views::update_index(
             disk,
@@ -803,6 +854,7 @@ impl FileStore {
             }
             // Opened for reading: whatever is wrong with the log itself is not a reader's business.
             let mut loaded = self.load(self.open_log(How::Read)?, &now, slots, false)?;
+            state::refuse_newer(&loaded.folded)?;
             self.tend(&mut loaded, now.wall);
             Ok(loaded.notices)
         };
@@ -810,22 +862,45 @@ impl FileStore {
     }
 
     /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`. Its part about sealed segments was synced
-    /// when they were sealed: it may be trusted after a power loss, but not when somebody else changed the file.
-    pub(super) fn mend_claims(&self, marks: &mut ViewMarks, upto: u64, trust_sealed: bool) -> io::Result<()> {
+    /// when they were sealed: if `trusted` it is believed, and what comes before that place is not even looked at. That
+    /// is not for a file that somebody else may have changed. Returns up to where it may be believed next time.
+    pub(super) fn mend_claims(
+        &self,
+        marks: &mut ViewMarks,
+        upto: u64,
+        trusted: Option<Ground>,
+    ) -> io::Result<Ground> {
         let refused = |refusal: Box<Refusal>| io::Error::other(refusal.message);
         let source = self.open_log(How::Read).map_err(refused)?;
         let active = log::first_of(&&*source)?.map_or(1, |(first, _)| first);
         let sealed = log::sealed(&*self.disk)?;
         let oldest = sealed.first().map_or(active, |segment| segment.first.min(active));
-        let ground = if trust_sealed { active } else { oldest } - 1;
-        let (len, last) = views::trusted_claims(&*self.disk, ground.min(upto))?;
-        let mut records = Vec::new();
-        self.events_between(last, upto, &mut |line| {
-            records.extend(jit_core::wire::claims_record(&line).unwrap_or_default());
-            ControlFlow::Continue(())
+        let believed = if trusted.is_some() { active } else { oldest } - 1;
+        let ground = trusted.unwrap_or_default();
+        let (len, sequence) = views::trusted_claims(&*self.disk, ground, believed.min(upto))?;
+        let mut mender = views::ClaimsMender::from(&*self.disk, len)?;
+        let mut outcome = Ok(());
+        let mut found = Ground { len, sequence };
+        self.events_between(sequence, upto, &mut |line| {
+            let record = jit_core::wire::claims_record(&line).unwrap_or_default();
+            outcome = mender.put(&record);
+            if line.sequence < active && !record.is_empty() {
+                found = Ground {
+                    len: mender.end(),
+                    sequence: line.sequence,
+                };
+            }
+            if outcome.is_ok() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         })
         .map_err(refused)?;
-        views::restore_claims(&*self.disk, marks, len, &records)
+        outcome?;
+        // Nobody is going to look at that part again: it must not be lost.
+        mender.finish(marks, trusted.is_none() || found != ground)?;
+        Ok(found)
     }
 
     /// Makes sure that everything up to the end of what was loaded is on disk, and notes it.
@@ -913,6 +988,17 @@ impl FileStore {
         if reused {
             return Err(request_reused(&request.id).into());
         }
+        if events.is_empty() && digest.is_some() {
+            // Doing it again would do it twice.
+            let damage = Damage {
+                path: log::ACTIVE.into(),
+                line: 0,
+                offset: 0,
+                sequence: after + 1,
+                why: format!("the lines that answered the request {} are not there", request.id),
+            };
+            return Err(damaged(&damage, &*self.disk).into());
+        }
         Ok(if events.is_empty() { None } else { Some(events) })
     }
 
@@ -992,12 +1078,25 @@ impl FileStore {
         upto: u64,
         each: &mut dyn FnMut(Stamped) -> ControlFlow<()>,
     ) -> Outcome<()> {
+        // What is known to be durable is asked first: the log may only grow meanwhile.
+        let rules = Self::rules(self.slots()?, &self.now()?, 0);
         // The active one first: whatever is sealed afterwards, this open file goes on from the sealed ones before it.
         let active = self.open_log(How::Read)?;
         let source: &dyn DiskFile = &*active;
+        let unfit = |path: &str, sequence: u64, why: &str| {
+            let damage = Damage {
+                path: path.to_owned(),
+                line: 1,
+                offset: 0,
+                sequence,
+                why: why.to_owned(),
+            };
+            damaged(&damage, &*self.disk)
+        };
         let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
         let Some((active_first, _)) = first else {
-            return Ok(());
+            // A segment gets its name when its first transaction is on disk.
+            return Err(unfit(log::ACTIVE, 0, "its first line is missing or unreadable"));
         };
         let mut segments = self.sealed()?;
         segments.retain(|segment| segment.first < active_first);
@@ -1006,6 +1105,7 @@ impl FileStore {
             first: active_first,
         });
         let mut stopped = false;
+        let mut before: Option<Position> = None;
         for (n, segment) in segments.iter().enumerate() {
             let until = segments.get(n + 1).map(|next| next.first);
             if stopped || segment.first > upto || until.is_some_and(|until| until <= after + 1) {
@@ -1021,10 +1121,17 @@ impl FileStore {
                     .map_err(|e| self.io("open", &segment.path, &e))?;
                 &*file
             };
-            let Some((first, prev)) =
-                log::first_of(&source).map_err(|e| self.io("read", &segment.path, &e))?
-            else {
-                continue;
+            let first = log::first_of(&source).map_err(|e| self.io("read", &segment.path, &e))?;
+            let continues = |(first, prev): &(u64, u64)| {
+                *first == segment.first && before.is_none_or(|b| (b.sequence + 1, b.sum) == (*first, *prev))
+            };
+            let Some((first, prev)) = first.filter(continues) else {
+                let expected = before.map_or(segment.first, |b| b.sequence + 1);
+                return Err(unfit(
+                    &segment.path,
+                    expected,
+                    "it does not continue the segment before",
+                ));
             };
             let start = Position {
                 segment: first,
@@ -1032,13 +1139,21 @@ impl FileStore {
                 sequence: first - 1,
                 sum: prev,
             };
-            let rules = Rules {
-                power_loss: until.is_none(),
-                durable: 0,
-            };
+            let rules = if until.is_none() { rules } else { Rules::SEALED };
+            // Lines before the oldest segment are asked for: it must be one that nothing comes before.
+            let mut opening = n == 0 && after + 1 < first;
             // Stopping early is told to the reader of lines as an error of our own.
             let outcome =
                 log::read_segment(&source, &segment.path, start, until, rules, &mut |line, _, _| {
+                    if std::mem::take(&mut opening) && !line.begins_log() {
+                        return Err(Trouble::Damage(Damage {
+                            path: segment.path.clone(),
+                            line: 1,
+                            offset: 0,
+                            sequence: first,
+                            why: "an earlier segment is missing".into(),
+                        }));
+                    }
                     let sequence = line.stamped.sequence;
                     if sequence > upto || (sequence > after && each(line.stamped).is_break()) {
                         stopped = true;
@@ -1047,7 +1162,7 @@ impl FileStore {
                     Ok(())
                 });
             match outcome {
-                Ok(_) => {}
+                Ok(end) => before = Some(end.position),
                 Err(_) if stopped => {}
                 Err(trouble) => return Err(self.trouble(&segment.path, trouble)),
             }
@@ -1148,12 +1263,18 @@ impl Store for FileStore {
                 Err(_) => {}
             }
         }
-        // Not a passing thing: fold the log in memory, without touching anything.
-        let now = self.now()?;
-        self.fold_in_memory(now).map_err(|snag| match snag {
-            Snag::Refused(refusal) => refusal,
-            Snag::Repair(why) => Box::new(Refusal::new(Code::Io, why).help("jit doctor")),
-        })
+        // Not a passing thing: fold the log in memory, without touching anything. That may be overtaken too.
+        let mut tries = 1;
+        loop {
+            match self.fold_in_memory(self.now()?) {
+                Ok(view) => return Ok(view),
+                Err(_) if tries < 3 => tries += 1,
+                Err(Snag::Refused(refusal)) => return Err(refusal),
+                Err(Snag::Repair(why)) => {
+                    return Err(Box::new(Refusal::new(Code::Io, why).help("jit doctor")));
+                }
+            }
+        }
     }
 
     fn events(&self, after: u64, each: &mut dyn FnMut(Stamped) -> ControlFlow<()>) -> Outcome<()> {

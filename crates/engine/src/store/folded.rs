@@ -5,11 +5,14 @@ use std::io;
 use jit_core::table::{Changes, Memory, Read, Table, Unreadable};
 
 use super::disk::{Disk, How, open_if_there, read_range, write_all_at};
-use super::journal::{Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
+use super::journal::{Ground, Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
 use super::run::{self, Merge, Record, Run};
 
 pub const JOURNAL: &str = "state/journal";
 const JOURNAL_NEW: &str = "state/journal.new";
+
+/// No journal of ours comes near this; a longer one is not ours and must not fill the memory.
+const JOURNAL_MAX: u64 = 64 << 20;
 
 /// Where the base of the state is.
 #[derive(Debug)]
@@ -125,8 +128,11 @@ pub fn read_journal(disk: &dyn Disk) -> io::Result<Option<Journal>> {
     let Some(file) = open_if_there(disk, JOURNAL)? else {
         return Ok(None);
     };
-    let len = usize::try_from(file.meta()?.len).unwrap_or(usize::MAX);
-    Ok(Journal::decode(read_range(&*file, 0, len)?))
+    let len = file.meta()?.len;
+    if len > JOURNAL_MAX {
+        return Ok(None);
+    }
+    Ok(Journal::decode(read_range(&*file, 0, len as usize)?))
 }
 
 pub fn open_runs(disk: &dyn Disk, header: &Header, verify: bool) -> io::Result<Vec<Run>> {
@@ -172,6 +178,7 @@ pub fn write_whole(
     folded: &Folded,
     position: &Position,
     marks: &ViewMarks,
+    ground: Ground,
 ) -> io::Result<()> {
     let name = run_name(position.sequence, "whole");
     let mut records = 0;
@@ -186,6 +193,7 @@ pub fn write_whole(
         runs: vec![RunName { name, len, records }],
         covers: *position,
         marks: *marks,
+        ground,
     };
     let old = read_journal(disk)
         .ok()
@@ -254,10 +262,16 @@ pub fn compact(
     for run in &runs[..merged] {
         sources.push(Box::new(run.iter_from("")));
     }
+    // A removal is kept only as long as an older run still has what it removes.
+    let older = &runs[merged..];
+    let removes = |key: &str| {
+        let found = older.iter().find_map(|run| run.get(key).transpose());
+        !matches!(found, None | Some(Ok(None)))
+    };
     let mut records = 0;
     let mut kept = Merge::new(sources)
         .filter(|record| match record {
-            Ok((_, None)) => !bottom,
+            Ok((key, None)) => removes(key),
             Ok((key, Some(value))) => !(bottom && drop_key(key, value)),
             Err(_) => true,
         })
@@ -265,6 +279,7 @@ pub fn compact(
     let name = run_name(covers.sequence, &format!("{merged}"));
     let len = run::write(disk, &name, &mut kept, size)?;
     drop(kept);
+    let ground = journal.header.ground;
     let mut after = vec![RunName { name, len, records }];
     after.extend_from_slice(&names[merged..]);
     Ok(Some(Compaction {
@@ -273,6 +288,7 @@ pub fn compact(
             runs: after,
             covers,
             marks,
+            ground,
         },
         upto,
     }))

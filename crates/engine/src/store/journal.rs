@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::run::{Cursor, put_record};
 use jit_core::table::Changes;
 
-const MAGIC: &[u8; 12] = b"jit-state 1\n";
+const MAGIC: &[u8; 12] = b"jit-state 2\n";
 
 /// A place in the log: the end of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub struct ViewMarks {
     /// Length of `claims.jsonl`, and when it was last changed.
     pub claims_len: u64,
     pub claims_changed: i64,
+    /// Checksum of the end of `claims.jsonl`: tells a copied or touched file from an edited one without reading it all.
+    pub claims_sum: u64,
     /// Sequence up to which `claims.index.json` says all there is to say.
     pub index_sequence: u64,
     pub index_len: u64,
@@ -65,6 +67,17 @@ pub struct Header {
     /// What the runs cover.
     pub covers: Position,
     pub marks: ViewMarks,
+    /// Up to where `claims.jsonl` was compared with sealed segments and synced.
+    #[serde(default)]
+    pub ground: Ground,
+}
+
+/// A place in `claims.jsonl`: the end of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Ground {
+    pub len: u64,
+    /// The sequence of that record.
+    pub sequence: u64,
 }
 
 /// One transaction's changes.
@@ -116,6 +129,7 @@ pub fn encode_batch(
     }
     for number in [
         marks.claims_len,
+        marks.claims_sum,
         marks.index_sequence,
         marks.index_len,
         marks.index_sum,
@@ -236,6 +250,16 @@ impl Journal {
         Self::lines_of(&self.bytes, &self.batches, segment)
     }
 
+    /// The last lines it remembers, at most `limit` bytes of them, and where they are in the position's segment.
+    pub fn last_lines(&self, limit: usize) -> Option<(u64, &[u8])> {
+        let (at, lines) = self
+            .lines_in(self.position().segment)
+            .filter(|(_, lines)| !lines.is_empty())
+            .last()?;
+        let skipped = lines.len().saturating_sub(limit);
+        Some((at + skipped as u64, &lines[skipped..]))
+    }
+
     fn lines_of<'a>(
         bytes: &'a [u8],
         batches: &'a [(Batch, usize, usize)],
@@ -299,6 +323,7 @@ fn decode_batch(
     };
     let marks = ViewMarks {
         claims_len: body.u64()?,
+        claims_sum: body.u64()?,
         index_sequence: body.u64()?,
         index_len: body.u64()?,
         index_sum: body.u64()?,

@@ -89,6 +89,14 @@ pub struct Rules {
     pub durable: u64,
 }
 
+impl Rules {
+    /// A sealed segment was synced before it was sealed, and another follows: nothing of it may be torn.
+    pub const SEALED: Self = Self {
+        power_loss: false,
+        durable: u64::MAX,
+    };
+}
+
 /// Takes a line, its text, and the offset of its end.
 pub type EachLine<'a> = dyn FnMut(Line, &[u8], u64) -> Result<(), Trouble> + 'a;
 
@@ -340,6 +348,28 @@ pub fn has_transaction(source: &dyn Source, path: &str) -> io::Result<bool> {
     match read_segment(source, path, start, None, rules, &mut |_, _, _| Ok(())) {
         Ok(end) => Ok(end.position.offset > 0),
         Err(Trouble::Damage(_)) => Ok(false),
+        Err(Trouble::Io(e)) => Err(e),
+    }
+}
+
+/// The first sequence of a segment of which every byte belongs to a whole transaction.
+pub fn first_if_whole(source: &dyn Source) -> io::Result<Option<u64>> {
+    let Some((first, prev)) = first_of(source)? else {
+        return Ok(None);
+    };
+    let start = Position {
+        segment: first,
+        offset: 0,
+        sequence: first - 1,
+        sum: prev,
+    };
+    let rules = Rules {
+        power_loss: false,
+        durable: 0,
+    };
+    match read_segment(source, NEXT, start, None, rules, &mut |_, _, _| Ok(())) {
+        Ok(end) => Ok((end.torn == 0 && end.position.offset > 0).then_some(first)),
+        Err(Trouble::Damage(_)) => Ok(None),
         Err(Trouble::Io(e)) => Err(e),
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 
 use jit_core::event::{Event, SegmentReason, Stamped};
 use jit_core::lease::Actor;
-use jit_core::refusal::{Code, Refusal};
+use jit_core::refusal::{Code, Refusal, Stop};
 use jit_core::state;
 use jit_core::table::{Memory, Overlay, Table};
 use jit_core::time::Now;
@@ -19,12 +19,15 @@ use jit_core::wire::{self, Line, decode_line, encode_line};
 use super::disk::{DiskFile, How, open_if_there, read_range, write_all_at};
 use super::file::{FileStore, SUSPECT_AT, Slots, Snag, boot_mark, damaged, ends_line};
 use super::folded::{self, Folded};
-use super::journal::{Header, Journal, Position, ViewMarks, encode_batch};
+use super::journal::{Ground, Header, Journal, Position, ViewMarks, encode_batch};
 use super::log::{self, Damage, Rules, Segment, Source, Trouble};
 use super::{Outcome, View, views};
 
 /// How many events are applied before they are folded into the table under them.
 const FOLD_EVERY: usize = 4096;
+
+/// A new log in the making, before it takes the place of an older one in the making.
+const RECOVERED: &str = "events/recovered.jsonl";
 
 /// The active segment as it should be.
 struct Picture {
@@ -36,6 +39,14 @@ struct Picture {
     torn: u64,
     /// It differs from the file: lines were given back by the journal.
     patched: bool,
+}
+
+/// Whether the part of `claims.jsonl` about sealed segments may be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// If nobody has changed the file since, or the machine was started anew.
+    AsLeft,
+    No,
 }
 
 /// What `jit validate` found.
@@ -222,21 +233,8 @@ impl FileStore {
                 }
             };
             let mut opening = at.is_none() && from.is_none();
-            let rules = if until.is_none() {
-                rules
-            } else {
-                Rules {
-                    power_loss: false,
-                    durable: u64::MAX,
-                }
-            };
+            let rules = if until.is_none() { rules } else { Rules::SEALED };
             let end = log::read_segment(source, &segment.path, start, until, rules, &mut |line, _, end| {
-                let begins = matches!(
-                    line.stamped.event,
-                    Event::SegmentStarted {
-                        reason: SegmentReason::Created | SegmentReason::Recovered
-                    }
-                );
                 if let Some(from) = from
                     && line.stamped.sequence <= from.sequence
                 {
@@ -252,7 +250,7 @@ impl FileStore {
                         }))
                     };
                 }
-                if std::mem::take(&mut opening) && !begins {
+                if std::mem::take(&mut opening) && !line.begins_log() {
                     return Err(Trouble::Damage(Damage {
                         path: segment.path.clone(),
                         line: 1,
@@ -318,7 +316,7 @@ impl FileStore {
     }
 
     /// Puts log, journal, state and views right. Call with the store's lock held.
-    pub(super) fn repair(&self, now: &Now, slots: Slots, why: &str) -> Outcome<Vec<String>> {
+    pub(super) fn repair(&self, now: &Now, slots: Slots, why: &str, trust: Trust) -> Outcome<Vec<String>> {
         let mut notices = Vec::new();
         let log = self.open_log(How::Existing)?;
         let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
@@ -327,6 +325,11 @@ impl FileStore {
             .map_or(0, |journal| journal.header.covers.sequence);
         let rules = Self::rules(slots, now, covered);
         let picture = self.picture(&*log, journal.as_ref(), rules)?;
+        let folded = self.fold(journal.as_ref(), &picture, rules);
+        if let Ok((folded, _)) = &folded {
+            // Before anything is written.
+            state::refuse_newer(folded).map_err(from_stop)?;
+        }
         if picture.patched {
             self.write_picture(&*log, &picture)?;
             notices
@@ -336,13 +339,18 @@ impl FileStore {
         }
         // Whoever made the names may have been killed before they were durable.
         self.sync_names()?;
-        let (folded, header) = self.fold(journal.as_ref(), &picture, rules)?;
+        let (folded, header) = folded?;
         let mut marks = journal.as_ref().map_or_else(ViewMarks::default, Journal::marks);
+        let mut ground = Ground::default();
         let position = picture.end;
         let views = || -> io::Result<Vec<String>> {
             let mut found = Vec::new();
             let was = marks;
-            self.mend_claims(&mut marks, position.sequence, true)?;
+            let as_left = slots.boot != boot_mark(&now.boot)
+                || (marks.claims_changed > 0 && views::claims_untouched(&*self.disk, &marks)?);
+            let before = journal.as_ref().map_or_else(Ground::default, |j| j.header.ground);
+            let trusted = (trust == Trust::AsLeft && as_left).then_some(before);
+            ground = self.mend_claims(&mut marks, position.sequence, trusted)?;
             if was.claims_len != 0 && was.claims_len > marks.claims_len {
                 found.push("claims.jsonl was ahead of the log; it was cut back".to_owned());
             }
@@ -353,7 +361,10 @@ impl FileStore {
         match views() {
             Ok(found) => notices.extend(found),
             Err(e) => {
-                marks = ViewMarks::default();
+                marks = ViewMarks {
+                    claims_changed: views::NOT_MENDED,
+                    ..ViewMarks::default()
+                };
                 notices.push(format!(
                     "the views could not be written ({e}); the next command will try again"
                 ));
@@ -375,6 +386,7 @@ impl FileStore {
                     }
                     let header = Header {
                         marks,
+                        ground,
                         ..header.clone()
                     };
                     folded::replace_journal(&*self.disk, &header, &batch)
@@ -386,7 +398,7 @@ impl FileStore {
                         write_all_at(&*log, &picture.bytes[..position.offset as usize], 0)?;
                     }
                     log.sync()?;
-                    folded::write_whole(&*self.disk, &folded, &position, &marks)
+                    folded::write_whole(&*self.disk, &folded, &position, &marks, ground)
                 }
             }
         };
@@ -426,9 +438,10 @@ impl FileStore {
 
     /// Reads without trusting anything but the log, and without writing.
     pub(super) fn fold_in_memory(&self, now: Now) -> Result<View, Snag> {
-        let log = self.open_log(How::Read)?;
+        // What is promised is asked first, and what rests on the log before the log: that goes on meanwhile.
         let slots = self.slots()?;
         let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
+        let log = self.open_log(How::Read)?;
         let covered = journal
             .as_ref()
             .map_or(0, |journal| journal.header.covers.sequence);
@@ -443,7 +456,7 @@ impl FileStore {
         )
     }
 
-    fn slots(&self) -> Outcome<Slots> {
+    pub(super) fn slots(&self) -> Outcome<Slots> {
         let read = || match open_if_there(&*self.disk, "locks/control.lock")? {
             Some(file) => Slots::read(&*file),
             None => Ok(Slots::default()),
@@ -487,7 +500,8 @@ impl FileStore {
             let segments = self.segments(picture.first)?;
             report.segments = segments.len() as u64;
             let oldest = segments.first().map_or(picture.first, |segment| segment.first);
-            claims_upto = views::trusted_claims(&*self.disk, oldest - 1).map_or(0, |(len, _)| len);
+            claims_upto =
+                views::trusted_claims(&*self.disk, Ground::default(), oldest - 1).map_or(0, |(len, _)| len);
             let mut records = Vec::new();
             self.replay(None, &picture, rules, &mut |line| {
                 report.lines += 1;
@@ -539,11 +553,16 @@ impl FileStore {
             .flatten()
             .map_or(0, |meta| meta.len);
         if !claims_fine || len != claims_upto {
-            report.problems.push(problem(
+            let mut found = problem(
                 "claims",
                 "claims.jsonl is missing, torn or was changed by somebody else".into(),
                 true,
-            ));
+            );
+            if !views::claims_will_be_mended(&*self.disk, &marks).unwrap_or(false) {
+                // Everyday commands look only at its end.
+                found.help = "jit recover".into();
+            }
+            report.problems.push(found);
         }
         Ok(report)
     }
@@ -610,7 +629,7 @@ impl FileStore {
         let guard = self.lock(actor)?;
         let now = self.now()?;
         let slots = self.slots()?;
-        let sound = self.repair(&now, slots, "").and_then(|mended| {
+        let sound = self.repair(&now, slots, "", Trust::No).and_then(|mended| {
             let log = self.open_log(How::Read)?;
             let rules = Self::rules(slots, &now, 0);
             let picture = self.picture(&*log, None, rules)?;
@@ -619,13 +638,18 @@ impl FileStore {
                 lines += 1;
                 Ok(())
             })?;
-            Ok(Recovered::Sound { lines, mended })
+            // The log is there and sound, so a segment in the making is a leftover.
+            match self.disk.remove(log::NEXT) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", log::NEXT, &e)),
+                _ => Ok(Recovered::Sound { lines, mended }),
+            }
         });
         match sound {
             Err(refusal) if refusal.code == Code::Damaged => {}
             other => return other,
         }
-        let (memory, last, lost) = self.survivors(&now)?;
+        let (memory, last, lost) = self.survivors(&now, slots.synced)?;
+        state::refuse_newer(&memory).map_err(from_stop)?;
         // Tokens up to there were given out, even if nothing else is known of them.
         let last = last.max(slots.synced);
         let backup = self.fresh_backup(&now)?;
@@ -633,7 +657,10 @@ impl FileStore {
         // Whatever happens in between: either the damaged log is still there to be salvaged again, or everything of
         // it is in the backup and the new one only waits for its name.
         let attempt = || -> io::Result<()> {
-            self.write_next(&bytes)?;
+            // Not in place: what an earlier recovery wrote there may be all that is left.
+            self.write_durably(RECOVERED, &bytes)?;
+            self.disk.rename(RECOVERED, log::NEXT)?;
+            self.disk.sync_dir("events")?;
             let away = |path: String, name: &str| self.disk.rename(&path, &format!("{backup}/{name}"));
             for dir in ["state", "events"] {
                 for name in self.disk.list(dir)? {
@@ -654,7 +681,7 @@ impl FileStore {
         attempt().map_err(|e| self.io("set aside", "events", &e))?;
         self.sync_names()?;
         Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", "locks/control.lock", &e))?;
-        self.repair(&now, self.slots()?, "")?;
+        self.repair(&now, self.slots()?, "", Trust::No)?;
         let count = |prefix: &str| {
             memory
                 .scan(prefix, usize::MAX)
@@ -687,7 +714,7 @@ impl FileStore {
 
     /// The state that every readable line adds up to, the highest sequence seen, and how many lines are lost. Where the
     /// folded state is sound it is the better witness: it remembers lines that can no longer be read.
-    fn survivors(&self, now: &Now) -> Outcome<(Memory, u64, u64)> {
+    fn survivors(&self, now: &Now, synced: u64) -> Outcome<(Memory, u64, u64)> {
         let mut memory = Memory::default();
         let mut known = 0;
         if let Ok(Some(journal)) = folded::read_journal(&*self.disk)
@@ -710,11 +737,14 @@ impl FileStore {
             };
             let bytes = self.read_active(&*file)?;
             // A segment in the making counts when it is whole: an earlier recovery that was interrupted says all
-            // there is to say, half of one says less than the files it was made from.
-            if path == log::NEXT
-                && !log::has_transaction(&bytes, &path).map_err(|e| self.io("read", &path, &e))?
-            {
-                continue;
+            // there is to say, half of one says less than the files it was made from. When the log has gone on
+            // since, it is out of date and says nothing.
+            if path == log::NEXT {
+                let seen = last.max(known).max(synced);
+                let first = log::first_if_whole(&bytes).map_err(|e| self.io("read", &path, &e))?;
+                if first.is_none_or(|first| first <= seen) {
+                    continue;
+                }
             }
             for text in bytes.split(|b| *b == b'\n').filter(|text| !text.is_empty()) {
                 match decode_line(text) {
@@ -794,6 +824,13 @@ impl FileStore {
             sum = encode_line(&mut bytes, &line, 0, sum);
         }
         Ok(bytes)
+    }
+}
+
+fn from_stop(stop: Stop) -> Box<Refusal> {
+    match stop {
+        Stop::Refused(refusal) => refusal,
+        Stop::Unreadable(e) => Box::new(Refusal::new(Code::Io, e.to_string()).help("jit doctor")),
     }
 }
 

@@ -20,8 +20,8 @@ use jit_core::time::Wall;
 use jit_core::wire;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::disk::{Disk, How, Meta, open_if_there, read_range, write_all_at};
-use super::journal::{Position, ViewMarks};
+use super::disk::{Disk, DiskFile, How, Meta, open_if_there, read_range, write_all_at};
+use super::journal::{Ground, Position, ViewMarks};
 
 pub const CLAIMS: &str = "claims.jsonl";
 pub const INDEX: &str = "claims.index.json";
@@ -32,6 +32,9 @@ pub const EXACT_UPTO: u64 = 500;
 /// Beyond that it may be this many sequences behind, or a fifth of the number of leases: writing it costs as much.
 pub const LAG: u64 = 100;
 
+/// In place of the time of the last change: `claims.jsonl` is not what the log says.
+pub const NOT_MENDED: i64 = -1;
+
 /// What was found to be wrong with a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
@@ -39,6 +42,9 @@ pub enum Found {
     /// It was made anew.
     Repaired(&'static str),
 }
+
+/// How much of the end of `claims.jsonl` is remembered by a checksum.
+const CLAIMS_END: u64 = 16 * 1024;
 
 /// Appends the claims among `lines` to `claims.jsonl`. `Ok(false)` when the file is not as it was left: the caller
 /// repairs it first.
@@ -49,25 +55,57 @@ pub fn append_claims(disk: &dyn Disk, marks: &mut ViewMarks, lines: &[Stamped]) 
     }
     let file = disk.open(CLAIMS, How::Write)?;
     let meta = file.meta()?;
-    // No mark yet: the file has just been created.
-    let untouched = marks.claims_changed == changed(&meta) || marks.claims_changed == 0;
-    if meta.len != marks.claims_len || !untouched {
-        return Ok(false);
+    if !unchanged(&meta, marks) {
+        if marks.claims_changed == NOT_MENDED || end_sum(&*file, marks.claims_len)? != Some(marks.claims_sum)
+        {
+            return Ok(false);
+        }
+        // Copied or touched perhaps. Or a writer was killed after it had written these very records, or some of them.
+        let more = meta.len - marks.claims_len;
+        let there = read_range(&*file, marks.claims_len, bytes.len())?;
+        if more > bytes.len() as u64 || !bytes.starts_with(&there) {
+            return Ok(false);
+        }
     }
     if !bytes.is_empty() {
         write_all_at(&*file, &bytes, marks.claims_len)?;
-        marks.claims_len += bytes.len() as u64;
     }
-    if !bytes.is_empty() || marks.claims_changed == 0 {
-        marks.claims_changed = changed(&file.meta()?);
-    }
+    let end = marks.claims_len + bytes.len() as u64;
+    mark_claims(&*file, marks, end)?;
     Ok(true)
+}
+
+fn mark_claims(file: &dyn DiskFile, marks: &mut ViewMarks, len: u64) -> io::Result<()> {
+    marks.claims_len = len;
+    marks.claims_sum = end_sum(file, len)?.unwrap_or(0);
+    marks.claims_changed = changed(&file.meta()?);
+    Ok(())
+}
+
+/// The checksum of what comes before `len`; `None` when the file is shorter.
+fn end_sum(file: &dyn DiskFile, len: u64) -> io::Result<Option<u64>> {
+    let want = len.min(CLAIMS_END);
+    let bytes = read_range(file, len - want, want as usize)?;
+    Ok((bytes.len() as u64 == want).then(|| xxh3_64(&bytes)))
+}
+
+fn unchanged(meta: &Meta, marks: &ViewMarks) -> bool {
+    // No mark yet: the file has just been created.
+    meta.len == marks.claims_len && (marks.claims_changed == changed(meta) || marks.claims_changed == 0)
 }
 
 /// Whether `claims.jsonl` is as it was left.
 pub fn claims_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
-    let meta = disk.meta(CLAIMS)?.unwrap_or_default();
-    Ok(meta.len == marks.claims_len && (marks.claims_changed == changed(&meta) || marks.claims_changed == 0))
+    Ok(unchanged(&disk.meta(CLAIMS)?.unwrap_or_default(), marks))
+}
+
+/// Whether the next writer will notice that `claims.jsonl` is not what it was.
+pub fn claims_will_be_mended(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
+    let Some(file) = open_if_there(disk, CLAIMS)? else {
+        return Ok(true);
+    };
+    let same_end = end_sum(&*file, marks.claims_len)? == Some(marks.claims_sum);
+    Ok(marks.claims_changed == NOT_MENDED || file.meta()?.len != marks.claims_len || !same_end)
 }
 
 fn changed(meta: &Meta) -> i64 {
@@ -82,18 +120,37 @@ pub fn claims_say(disk: &dyn Disk, at: u64, records: &[u8]) -> io::Result<bool> 
     }
 }
 
+#[derive(serde::Deserialize)]
+struct Numbered {
+    sequence: u64,
+}
+
+/// Whether a record with the ground's sequence ends there.
+fn stands(file: &dyn DiskFile, ground: Ground) -> io::Result<bool> {
+    let want = ground.len.min(CLAIMS_END);
+    let bytes = read_range(file, ground.len - want, want as usize)?;
+    let Some(text) = bytes.strip_suffix(b"\n").filter(|_| bytes.len() as u64 == want) else {
+        return Ok(false);
+    };
+    let start = text.iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1);
+    let record = serde_json::from_slice::<Numbered>(&text[start..]);
+    Ok(record.is_ok_and(|record| record.sequence == ground.sequence))
+}
+
 /// How far `claims.jsonl` can be trusted: up to the first line that is not a record with a growing sequence, and not
-/// beyond sequence `upto`. Returns its length up to there and the last sequence in it.
-pub fn trusted_claims(disk: &dyn Disk, upto: u64) -> io::Result<(u64, u64)> {
-    #[derive(serde::Deserialize)]
-    struct Numbered {
-        sequence: u64,
-    }
+/// beyond sequence `upto`. Returns its length up to there and the last sequence in it. What comes before `ground` is
+/// not looked at, if that is there.
+pub fn trusted_claims(disk: &dyn Disk, ground: Ground, upto: u64) -> io::Result<(u64, u64)> {
     let Some(file) = open_if_there(disk, CLAIMS)? else {
         return Ok((0, 0));
     };
+    let from = if ground.len > 0 && ground.sequence <= upto && stands(&*file, ground)? {
+        ground
+    } else {
+        Ground::default()
+    };
     let mut bytes = Vec::new();
-    let (mut at, mut good, mut last) = (0u64, 0u64, 0u64);
+    let (mut at, mut good, mut last) = (from.len, from.len, from.sequence);
     loop {
         let more = read_range(&*file, at, 1 << 18)?;
         if more.is_empty() {
@@ -115,20 +172,56 @@ pub fn trusted_claims(disk: &dyn Disk, upto: u64) -> io::Result<(u64, u64)> {
     }
 }
 
-/// Cuts `claims.jsonl` to `len` and appends `records`.
-pub fn restore_claims(disk: &dyn Disk, marks: &mut ViewMarks, len: u64, records: &[u8]) -> io::Result<()> {
-    let file = disk.open(CLAIMS, How::Write)?;
-    let now = file.meta()?.len;
-    let end = len + records.len() as u64;
-    if now != end || read_range(&*file, len, records.len())? != records {
-        if now > len {
-            file.set_len(len)?;
-        }
-        write_all_at(&*file, records, len)?;
+/// Makes `claims.jsonl` go on with other records from some place, piece by piece.
+#[derive(Debug)]
+pub struct ClaimsMender {
+    file: Box<dyn DiskFile>,
+    at: u64,
+    waiting: Vec<u8>,
+}
+
+impl ClaimsMender {
+    pub fn from(disk: &dyn Disk, at: u64) -> io::Result<Self> {
+        Ok(Self {
+            file: disk.open(CLAIMS, How::Write)?,
+            at,
+            waiting: Vec::new(),
+        })
     }
-    marks.claims_len = end;
-    marks.claims_changed = changed(&file.meta()?);
-    Ok(())
+
+    /// How long the file is with what was put.
+    pub fn end(&self) -> u64 {
+        self.at + self.waiting.len() as u64
+    }
+
+    pub fn put(&mut self, record: &[u8]) -> io::Result<()> {
+        self.waiting.extend_from_slice(record);
+        if self.waiting.len() > 1 << 18 {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if read_range(&*self.file, self.at, self.waiting.len())? != self.waiting {
+            write_all_at(&*self.file, &self.waiting, self.at)?;
+        }
+        self.at += self.waiting.len() as u64;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    pub fn finish(mut self, marks: &mut ViewMarks, sync: bool) -> io::Result<()> {
+        self.flush()?;
+        if self.file.meta()?.len > self.at {
+            self.file.set_len(self.at)?;
+        }
+        if sync {
+            self.file.sync()?;
+        }
+        mark_claims(&*self.file, marks, self.at)
+    }
 }
 
 /// Whether the index on disk is the one that was written, with its bytes when they had to be read.
