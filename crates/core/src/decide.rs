@@ -128,16 +128,7 @@ pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<
 }
 
 fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answer, Stop> {
-    if let Some(kind) = state::newer(draft.state())? {
-        return Err(Refusal::new(
-            Code::Newer,
-            format!(
-                "a newer jit wrote an event this one does not know ({kind}): reading is safe, writing is not"
-            ),
-        )
-        .help("install the newest jit")
-        .into());
-    }
+    state::refuse_newer(draft.state())?;
     match command {
         Command::Acquire {
             issue,

@@ -200,6 +200,9 @@ impl FromStr for IssueId {
         if reserved {
             return bad("that name is reserved by some operating systems");
         }
+        if text.parse::<LeaseId>().is_ok() {
+            return bad("it looks like the id of a lease");
+        }
         Ok(Self(text.to_owned()))
     }
 }

@@ -17,7 +17,7 @@
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::event::{Event, Request, Stamped};
-use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, RequestId};
+use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId};
 use crate::issue::Issue;
 use crate::lease::{End, Lease, Resource};
 use crate::refusal::{Code, Details, Refusal, Stop};
@@ -203,7 +203,11 @@ pub fn resolve(table: &dyn Table, text: &IssuePrefix) -> Result<Issue, Stop> {
             .help("jit issue create <title>")
     };
     if !text.may_abbreviate() {
-        return Err(not_found().into());
+        let mut refusal = not_found();
+        refusal.message.push_str(&format!(
+            "; an abbreviation needs at least {MIN_PREFIX} characters"
+        ));
+        return Err(refusal.into());
     }
     const SHOWN: usize = 10;
     let mut found = table.scan(&key, SHOWN + 1)?;

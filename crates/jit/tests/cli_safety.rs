@@ -82,3 +82,35 @@ fn b12_a_heartbeat_renews_whatever_request_id_the_environment_names() {
         let _ = world.run(beat).ok();
     }
 }
+
+/// What can be made again is made again, folder and all.
+#[test]
+fn d1_a_deleted_state_folder_is_made_again() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "t", "--id", "WI-1"]).ok();
+    let _ = world
+        .jit(["claim", "acquire", "WI-1", "--agent-id", "agent:a"])
+        .ok();
+    fs::remove_dir_all(world.control().join("state")).expect("remove");
+    let _ = world.jit(["claim", "list"]).ok();
+    let _ = world
+        .jit(["claim", "acquire", "WI-1", "--agent-id", "agent:b"])
+        .exits(4);
+    let _ = world.jit(["validate"]).ok();
+    // Damage on top of that is still salvaged.
+    let log = world.control().join("events/control.jsonl");
+    let text = fs::read_to_string(&log).expect("read");
+    let lines: Vec<&str> = text.lines().collect();
+    fs::write(
+        &log,
+        format!("{}\n{}\n", lines[..3].join("\n"), lines[4..].join("\n")),
+    )
+    .expect("write");
+    fs::remove_dir_all(world.control().join("state")).expect("remove");
+    let _ = world
+        .jit(["claim", "renew", "WI-1", "--agent-id", "agent:a"])
+        .exits(1);
+    let salvaged = world.jit(["recover", "--json"]).ok().json();
+    assert_eq!(salvaged["salvaged"], true, "{salvaged}");
+    let _ = world.jit(["validate"]).ok();
+}

@@ -42,7 +42,7 @@ const LOCK: &str = "locks/control.lock";
 const LOCK_META: &str = "locks/control.meta";
 const COMPACT_LOCK: &str = "locks/compact.lock";
 /// Made by `create`, in this order.
-const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];
+pub(super) const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];
 /// A segment larger than this is sealed.
 pub const SEGMENT_LIMIT: u64 = 16 << 20;
 /// How long answers to requests are remembered.
@@ -408,8 +408,16 @@ impl FileStore {
                     .map(|v| v.to_string().trim_matches('"').to_owned())
             };
             let (pid, agent, since) = (text("pid"), text("agent_id"), text("since"));
+            // Beside the lock stands who took it last through jit; somebody else may have it by other means.
+            let alive = |pid: u32| matches!(crate::os::process::start_time(pid), Ok(Some(_)));
+            let there = pid.as_deref().and_then(|pid| pid.parse().ok()).is_some_and(alive);
+            let how = if there {
+                "held"
+            } else {
+                "held by a process that jit does not know; last held"
+            };
             message.push_str(&format!(
-                ": held by process {} of {} since {}",
+                ": {how} by process {} of {} since {}",
                 pid.as_deref().unwrap_or("?"),
                 agent.as_deref().unwrap_or("?"),
                 since.as_deref().unwrap_or("?")

@@ -17,7 +17,7 @@ use jit_core::time::Now;
 use jit_core::wire::{self, Line, decode_line, encode_line};
 
 use super::disk::{DiskFile, How, open_if_there, read_range, write_all_at};
-use super::file::{FileStore, SUSPECT_AT, Slots, Snag, boot_mark, damaged, ends_line};
+use super::file::{DIRS, FileStore, SUSPECT_AT, Slots, Snag, boot_mark, damaged, ends_line};
 use super::folded::{self, Folded};
 use super::journal::{Ground, Header, Journal, Position, ViewMarks, encode_batch};
 use super::log::{self, Damage, Rules, Segment, Source, Trouble};
@@ -319,6 +319,10 @@ impl FileStore {
     pub(super) fn repair(&self, now: &Now, slots: Slots, why: &str, trust: Trust) -> Outcome<Vec<String>> {
         let mut notices = Vec::new();
         let log = self.open_log(How::Existing)?;
+        for dir in DIRS {
+            // Somebody may have deleted what can be made again, folder and all.
+            self.disk.make_dir(dir).map_err(|e| self.io("create", dir, &e))?;
+        }
         let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
         let covered = journal
             .as_ref()
@@ -626,6 +630,9 @@ impl FileStore {
 
     /// Saves what can be saved from a damaged log. The old files are moved to a backup, never deleted.
     pub fn salvage(&self, actor: &Actor) -> Outcome<Recovered> {
+        for dir in DIRS {
+            self.disk.make_dir(dir).map_err(|e| self.io("create", dir, &e))?;
+        }
         let guard = self.lock(actor)?;
         let now = self.now()?;
         let slots = self.slots()?;
