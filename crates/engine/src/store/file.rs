@@ -682,7 +682,7 @@ impl FileStore {
     /// Sealed segments are the ground that the views are checked against.
     fn sync_claims(&self) -> io::Result<()> {
         match open_if_there(&*self.disk, views::CLAIMS)? {
-            Some(claims) => claims.sync(),
+            Some(claims) => views::sync_claims(&*self.disk, &*claims),
             None => Ok(()),
         }
     }
@@ -907,7 +907,7 @@ impl FileStore {
         .map_err(refused)?;
         outcome?;
         // Nobody is going to look at that part again: it must not be lost.
-        mender.finish(marks, trusted.is_none() || found != ground)?;
+        mender.finish(&*self.disk, marks, trusted.is_none() || found != ground)?;
         Ok(found)
     }
 

@@ -172,6 +172,14 @@ pub fn trusted_claims(disk: &dyn Disk, ground: Ground, upto: u64) -> io::Result<
     }
 }
 
+/// Syncs `claims.jsonl`. After a failure its pages may be lost although they look written, and a later sync would not
+/// save them: the file is dropped, and made anew from the log by the next command.
+pub fn sync_claims(disk: &dyn Disk, file: &dyn DiskFile) -> io::Result<()> {
+    file.sync().inspect_err(|_| {
+        let _ = disk.remove(CLAIMS);
+    })
+}
+
 /// Makes `claims.jsonl` go on with other records from some place, piece by piece.
 #[derive(Debug)]
 pub struct ClaimsMender {
@@ -212,13 +220,13 @@ impl ClaimsMender {
         Ok(())
     }
 
-    pub fn finish(mut self, marks: &mut ViewMarks, sync: bool) -> io::Result<()> {
+    pub fn finish(mut self, disk: &dyn Disk, marks: &mut ViewMarks, sync: bool) -> io::Result<()> {
         self.flush()?;
         if self.file.meta()?.len > self.at {
             self.file.set_len(self.at)?;
         }
         if sync {
-            self.file.sync()?;
+            sync_claims(disk, &*self.file)?;
         }
         mark_claims(&*self.file, marks, self.at)
     }
