@@ -143,10 +143,6 @@ impl AgentId {
         self.0.split_once(':').map_or("", |(_, name)| name)
     }
 
-    pub fn is_human(&self) -> bool {
-        self.kind() == "human"
-    }
-
     /// One path component that stands for this agent and for no other.
     ///
     /// Lower-case letters, digits, `-` and `_` stay; every other byte becomes `%` and two hex digits, so neither

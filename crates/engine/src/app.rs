@@ -70,7 +70,7 @@ fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {
 }
 
 /// As a shell reads it back as one word.
-fn shell_word(text: &str) -> String {
+pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()

@@ -27,8 +27,8 @@ use jit_core::time::Wall;
 
 use crate::os::file;
 
-/// Longest description that is read back, in bytes.
-const MAX_DESCRIPTION: u64 = 4 << 20;
+/// Longest description, in bytes.
+pub const MAX_DESCRIPTION: u64 = 4 << 20;
 
 #[derive(Serialize)]
 struct IssueFile<'a> {

@@ -38,7 +38,7 @@ use super::log::{self, Damage, Rules, Trouble};
 use super::recover::Trust;
 use super::{Ask, Clock, Done, Outcome, Store, View, views};
 
-const LOCK: &str = "locks/control.lock";
+pub(super) const LOCK: &str = "locks/control.lock";
 const LOCK_META: &str = "locks/control.meta";
 const COMPACT_LOCK: &str = "locks/compact.lock";
 /// Made by `create`, in this order.
@@ -692,12 +692,7 @@ impl FileStore {
         let position = loaded.position;
         let source: &dyn DiskFile = &*loaded.log;
         let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
-        let start = first.map_or(position, |(first, prev)| Position {
-            segment: first,
-            offset: 0,
-            sequence: first - 1,
-            sum: prev,
-        });
+        let start = first.map_or(position, |(first, prev)| Position::beginning(first, prev));
         let mut kept = Vec::new();
         // What runs cover had been synced, whether or not that was noted.
         let covered = loaded
@@ -1141,12 +1136,7 @@ impl FileStore {
                     "it does not continue the segment before",
                 ));
             };
-            let start = Position {
-                segment: first,
-                offset: 0,
-                sequence: first - 1,
-                sum: prev,
-            };
+            let start = Position::beginning(first, prev);
             let rules = if until.is_none() { rules } else { Rules::SEALED };
             // Lines before the oldest segment are asked for: it must be one that nothing comes before.
             let mut opening = n == 0 && after + 1 < first;

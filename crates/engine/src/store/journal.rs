@@ -36,6 +36,18 @@ pub struct Position {
     pub sum: u64,
 }
 
+impl Position {
+    /// The beginning of a segment: before its first line, after the line whose checksum is `prev`.
+    pub fn beginning(first: u64, prev: u64) -> Self {
+        Self {
+            segment: first,
+            offset: 0,
+            sequence: first - 1,
+            sum: prev,
+        }
+    }
+}
+
 /// What the views for outside readers looked like when they were last written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ViewMarks {

@@ -335,12 +335,7 @@ pub fn has_transaction(source: &dyn Source, path: &str) -> io::Result<bool> {
     let Some((first, prev)) = first_of(source)? else {
         return Ok(false);
     };
-    let start = Position {
-        segment: first,
-        offset: 0,
-        sequence: first - 1,
-        sum: prev,
-    };
+    let start = Position::beginning(first, prev);
     let rules = Rules {
         power_loss: true,
         durable: 0,
@@ -357,12 +352,7 @@ pub fn first_if_whole(source: &dyn Source) -> io::Result<Option<u64>> {
     let Some((first, prev)) = first_of(source)? else {
         return Ok(None);
     };
-    let start = Position {
-        segment: first,
-        offset: 0,
-        sequence: first - 1,
-        sum: prev,
-    };
+    let start = Position::beginning(first, prev);
     let rules = Rules {
         power_loss: false,
         durable: 0,

@@ -17,7 +17,7 @@ use jit_core::time::Now;
 use jit_core::wire::{self, Line, decode_line, encode_line};
 
 use super::disk::{DiskFile, How, open_if_there, read_range, write_all_at};
-use super::file::{DIRS, FileStore, SUSPECT_AT, Slots, Snag, boot_mark, damaged, ends_line};
+use super::file::{DIRS, FileStore, LOCK, SUSPECT_AT, Slots, Snag, boot_mark, damaged, ends_line};
 use super::folded::{self, Folded};
 use super::journal::{Ground, Header, Journal, Position, ViewMarks, encode_batch};
 use super::log::{self, Damage, Rules, Segment, Source, Trouble};
@@ -108,12 +108,7 @@ impl FileStore {
                     why: "its first line is missing or unreadable".into(),
                 }));
             };
-            let start = Position {
-                segment: first,
-                offset: 0,
-                sequence: first - 1,
-                sum: prev,
-            };
+            let start = Position::beginning(first, prev);
             Ok((
                 first,
                 log::read_segment(bytes, log::ACTIVE, start, None, rules, &mut |_, _, _| Ok(()))?,
@@ -211,12 +206,7 @@ impl FileStore {
                     Some((first, prev))
                         if first == segment.first && expected.is_none_or(|e| e == (first, prev)) =>
                     {
-                        Position {
-                            segment: first,
-                            offset: 0,
-                            sequence: first - 1,
-                            sum: prev,
-                        }
+                        Position::beginning(first, prev)
                     }
                     _ => {
                         return Err(damaged(
@@ -461,11 +451,11 @@ impl FileStore {
     }
 
     pub(super) fn slots(&self) -> Outcome<Slots> {
-        let read = || match open_if_there(&*self.disk, "locks/control.lock")? {
+        let read = || match open_if_there(&*self.disk, LOCK)? {
             Some(file) => Slots::read(&*file),
             None => Ok(Slots::default()),
         };
-        read().map_err(|e| self.io("read", "locks/control.lock", &e))
+        read().map_err(|e| self.io("read", LOCK, &e))
     }
 
     /// Compares everything with the log, changing nothing. Takes the store's lock, so that nothing moves meanwhile.
@@ -687,7 +677,7 @@ impl FileStore {
         };
         attempt().map_err(|e| self.io("set aside", "events", &e))?;
         self.sync_names()?;
-        Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", "locks/control.lock", &e))?;
+        Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", LOCK, &e))?;
         self.repair(&now, self.slots()?, "", Trust::No)?;
         let count = |prefix: &str| {
             memory

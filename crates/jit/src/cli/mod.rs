@@ -555,15 +555,7 @@ fn repeat(typed: &[OsString], details: &Details) -> String {
         .iter()
         .find(|(name, _)| *name == "request_id")
         .map_or("", |(_, id)| id);
-    let quote = |word: &OsString| {
-        let word = word.to_string_lossy().into_owned();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
+    let quote = |word: &OsString| jit_engine::app::shell_word(&word.to_string_lossy());
     let mut words: Vec<String> = vec!["jit".into()];
     // In front: behind a `--` it would be taken for something else.
     if !typed

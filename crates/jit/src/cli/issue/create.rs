@@ -2,14 +2,12 @@ use std::io::{self, Read as _};
 
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{Priority, State};
+use jit_engine::issues::MAX_DESCRIPTION;
 use jit_engine::request::{CreateIssue, Request};
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 
 use crate::cli::{Cx, Output, invalid};
-
-/// Longest description, in bytes.
-const MAX_DESCRIPTION: u64 = 4 << 20;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jit issue create \"Fix the login page\"\n  \
