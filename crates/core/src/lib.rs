@@ -5,6 +5,7 @@
 pub mod command;
 pub mod decide;
 pub mod event;
+pub mod exchange;
 pub mod graph;
 pub mod ids;
 pub mod issue;

@@ -1,0 +1,121 @@
+//! Our own form: one object a line, fields named as `jit issue show --json` names them. To be read, a title is enough.
+
+use serde::Serialize;
+
+use super::record::{Record, read};
+use super::{Imported, Parsed, priority, state};
+use crate::issue::{Priority, State};
+use crate::time::Wall;
+
+pub fn jsonl(bytes: &[u8]) -> Parsed {
+    read(bytes, |record, line| issue(record, line).map(Some))
+}
+
+fn issue(record: &mut Record<'_>, line: usize) -> Result<Imported, String> {
+    let title = record.text("title").ok_or("the record has no title")?;
+    let key = record
+        .number_or_word("id")
+        .unwrap_or_else(|| format!("line-{line}"));
+    let mut issue = Imported::new(&key, &title);
+    if issue.title.is_empty() {
+        return Err("the title is empty".to_owned());
+    }
+    if let Some(name) = record.word("state").or_else(|| record.word("status")) {
+        // Our own words mean themselves; others are translated.
+        match name.parse().ok().or_else(|| state(&name)) {
+            Some(state) => issue.state = state,
+            None => issue.warn(format!("state {name:?} is taken as ready")),
+        }
+    }
+    if let Some(name) = record.number_or_word("priority") {
+        match priority(&name) {
+            Some(priority) => issue.priority = priority,
+            None => issue.warn(format!("priority {name:?} is taken as normal")),
+        }
+    }
+    if let Some(kind) = record.word("type") {
+        issue.kind = kind;
+    }
+    issue.parent = record.number_or_word("parent");
+    issue.labels = record.words("labels", "name");
+    issue.depends_on = record.words("depends_on", "id");
+    issue.gates = record.words("gates", "name");
+    issue.assignee = record.word("assignee");
+    issue.created_at = record.time("created_at");
+    issue.updated_at = record.time("updated_at");
+    take_description(record, &mut issue);
+    for mut comment in record.records("comments") {
+        let text = comment.text("text").unwrap_or_default();
+        let author = comment.word("author").unwrap_or_default();
+        issue.comment(&author, comment.time("at"), &text);
+    }
+    Ok(issue)
+}
+
+/// As it is, to the last space, so that what was exported comes back the same.
+fn take_description(record: &mut Record<'_>, issue: &mut Imported) {
+    let text = record.text("description").unwrap_or_default();
+    if issue.description.is_empty() && text.len() <= super::MAX_DESCRIPTION {
+        issue.description = text;
+    } else {
+        issue.describe(None, &text);
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    id: &'a str,
+    title: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    state: State,
+    priority: Priority,
+    parent: Option<&'a str>,
+    labels: &'a [String],
+    depends_on: &'a [String],
+    gates: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assignee: Option<&'a str>,
+    description: &'a str,
+    comments: Vec<CommentLine<'a>>,
+    created_at: Option<Wall>,
+    updated_at: Option<Wall>,
+}
+
+#[derive(Serialize)]
+struct CommentLine<'a> {
+    author: &'a str,
+    at: Option<Wall>,
+    text: &'a str,
+}
+
+/// One line for each issue, in the order given.
+pub fn export(issues: &[Imported]) -> Result<String, serde_json::Error> {
+    let mut out = String::new();
+    for issue in issues {
+        let comments = issue.comments.iter().map(|comment| CommentLine {
+            author: &comment.author,
+            at: comment.at,
+            text: &comment.text,
+        });
+        let line = Line {
+            id: &issue.key,
+            title: &issue.title,
+            kind: &issue.kind,
+            state: issue.state,
+            priority: issue.priority,
+            parent: issue.parent.as_deref(),
+            labels: &issue.labels,
+            depends_on: &issue.depends_on,
+            gates: &issue.gates,
+            assignee: issue.assignee.as_deref(),
+            description: &issue.description,
+            comments: comments.collect(),
+            created_at: issue.created_at,
+            updated_at: issue.updated_at,
+        };
+        out.push_str(&serde_json::to_string(&line)?);
+        out.push('\n');
+    }
+    Ok(out)
+}

@@ -1,0 +1,294 @@
+//! Issues from other trackers, and ours for others. The caller reads and writes the files.
+//!
+//! Invariants (tests in `tests/exchange.rs`):
+//! - one bad record is a [`Problem`] and costs no other record; nothing makes a parser fail as a whole or panic;
+//! - everything is bounded before it is kept: what is cut or left out is said in `warnings`;
+//! - issues refer to each other by `key`, the id they had where they come from, spelled as its issue spells it;
+//! - what [`export`] writes, [`jsonl`] reads back unchanged.
+
+mod backlog;
+mod beads;
+mod github;
+mod jsonl;
+mod record;
+
+use std::collections::{HashMap, HashSet};
+
+use crate::ids::{IssueId, is_unprintable};
+use crate::issue::{MAX_TITLE, Priority, State};
+use crate::time::Wall;
+
+pub use backlog::backlog;
+pub use beads::beads;
+pub use github::github;
+pub use jsonl::{export, jsonl};
+
+/// Longest description, in bytes.
+pub const MAX_DESCRIPTION: usize = 4 << 20;
+/// Longest comment, in bytes, and most of them for one issue.
+pub const MAX_COMMENT: usize = 256 << 10;
+pub const MAX_COMMENTS: usize = 1000;
+/// Most labels, gates or dependencies of one issue.
+pub const MAX_LIST: usize = 1000;
+/// Longest key, label, gate, type or name of a person, in bytes.
+pub const MAX_WORD: usize = 200;
+
+/// Most problems that are listed.
+pub const MAX_PROBLEMS: usize = 1000;
+
+/// An issue that is not in the repository yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// Its id where it comes from.
+    pub key: String,
+    pub title: String,
+    pub kind: String,
+    pub state: State,
+    pub priority: Priority,
+    pub labels: Vec<String>,
+    pub depends_on: Vec<String>,
+    pub parent: Option<String>,
+    pub gates: Vec<String>,
+    pub description: String,
+    pub comments: Vec<Comment>,
+    pub assignee: Option<String>,
+    pub created_at: Option<Wall>,
+    pub updated_at: Option<Wall>,
+    /// What could not be taken over as it was.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    pub author: String,
+    pub at: Option<Wall>,
+    pub text: String,
+}
+
+/// A record that was left out, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// For formats of one file an issue.
+    pub file: Option<String>,
+    /// From 1; 0 if it is about the whole file.
+    pub line: usize,
+    pub what: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Parsed {
+    pub issues: Vec<Imported>,
+    pub problems: Vec<Problem>,
+}
+
+/// The foreign id as one of ours, if it can be one. If not, the caller makes one up.
+pub fn fit_id(key: &str) -> Option<IssueId> {
+    key.trim().parse().ok()
+}
+
+impl Imported {
+    fn new(key: &str, title: &str) -> Self {
+        let mut issue = Self {
+            key: word(key),
+            title: String::new(),
+            kind: "task".to_owned(),
+            state: State::Ready,
+            priority: Priority::Normal,
+            labels: Vec::new(),
+            depends_on: Vec::new(),
+            parent: None,
+            gates: Vec::new(),
+            description: String::new(),
+            comments: Vec::new(),
+            assignee: None,
+            created_at: None,
+            updated_at: None,
+            warnings: Vec::new(),
+        };
+        issue.set_title(title);
+        issue
+    }
+
+    /// What does not fit into the title begins the description.
+    fn set_title(&mut self, title: &str) {
+        const MORE: &str = "…";
+        let title = one_line(title);
+        if title.len() <= MAX_TITLE {
+            self.title = title;
+            return;
+        }
+        let whole = boundary(&title, MAX_TITLE - MORE.len());
+        let split = title[..whole]
+            .rfind(' ')
+            .filter(|&at| at > MAX_TITLE / 2)
+            .unwrap_or(whole);
+        self.title = format!("{}{MORE}", title[..split].trim_end());
+        self.description = format!("{MORE}{}", title[split..].trim_start());
+        self.warn(format!(
+            "the title is longer than {MAX_TITLE} bytes: the rest begins the description"
+        ));
+    }
+
+    /// Adds to the description, under a heading if there is one.
+    fn describe(&mut self, heading: Option<&str>, text: &str) {
+        let text = text.trim_end();
+        if text.trim_start().is_empty() {
+            return;
+        }
+        if !self.description.is_empty() {
+            self.description.push_str("\n\n");
+        }
+        if let Some(heading) = heading {
+            self.description.push_str(&format!("## {heading}\n\n"));
+        }
+        self.description.push_str(text);
+        if cut(&mut self.description, MAX_DESCRIPTION) {
+            self.warn(format!("the description is cut at {MAX_DESCRIPTION} bytes"));
+        }
+    }
+
+    fn comment(&mut self, author: &str, at: Option<Wall>, text: &str) {
+        if self.comments.len() == MAX_COMMENTS {
+            self.warn(format!("only the first {MAX_COMMENTS} comments are kept"));
+            return;
+        }
+        let mut text = text.to_owned();
+        if cut(&mut text, MAX_COMMENT) {
+            self.warn(format!("a comment is cut at {MAX_COMMENT} bytes"));
+        }
+        self.comments.push(Comment {
+            author: word(author),
+            at,
+            text,
+        });
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) && self.warnings.len() < 100 {
+            self.warnings.push(warning);
+        }
+    }
+}
+
+impl Parsed {
+    fn problem(&mut self, file: Option<String>, line: usize, what: impl Into<String>) {
+        let what = match self.problems.len() {
+            MAX_PROBLEMS.. => return,
+            n if n + 1 == MAX_PROBLEMS => "there are more problems than are listed".to_owned(),
+            _ => what.into(),
+        };
+        self.problems.push(Problem { file, line, what });
+    }
+
+    /// Once all records are read: one issue for each key (of two the newer, of two as new the later), and references
+    /// spelled as the issues they mean.
+    fn settled(mut self) -> Self {
+        let mut at: HashMap<String, usize> = HashMap::new();
+        let mut kept: Vec<Imported> = Vec::with_capacity(self.issues.len());
+        for issue in std::mem::take(&mut self.issues) {
+            match at.get(&issue.key.to_lowercase()) {
+                None => {
+                    at.insert(issue.key.to_lowercase(), kept.len());
+                    kept.push(issue);
+                }
+                Some(&place) => {
+                    self.problem(
+                        None,
+                        0,
+                        format!("{} occurs more than once: the newest is kept", issue.key),
+                    );
+                    if issue.updated_at >= kept[place].updated_at {
+                        kept[place] = issue;
+                    }
+                }
+            }
+        }
+        let names: Vec<String> = kept.iter().map(|issue| issue.key.clone()).collect();
+        let spelled = |key: &String| at.get(&key.to_lowercase()).map_or(key, |&n| &names[n]).clone();
+        for issue in &mut kept {
+            let mut seen = HashSet::from([issue.key.clone()]);
+            issue.depends_on = issue.depends_on.iter().map(spelled).collect();
+            issue.depends_on.retain(|key| seen.insert(key.clone()));
+            issue.parent = issue.parent.as_ref().map(spelled);
+            if issue.parent.as_ref() == Some(&issue.key) {
+                issue.parent = None;
+            }
+        }
+        self.issues = kept;
+        self
+    }
+}
+
+/// Cuts at a whole character. Says whether there was anything to cut.
+fn cut(text: &mut String, max: usize) -> bool {
+    let long = text.len() > max;
+    text.truncate(boundary(text, max));
+    long
+}
+
+/// The last place at or before `max` where a character begins.
+fn boundary(text: &str, max: usize) -> usize {
+    let mut at = max.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Without what a terminal acts on. Ends of lines and tabs become spaces.
+fn one_line(text: &str) -> String {
+    let shown = text.chars().filter_map(|c| match c {
+        _ if c.is_control() || c == '\u{2028}' || c == '\u{2029}' => Some(' '),
+        _ if is_unprintable(c) => None,
+        _ => Some(c),
+    });
+    shown.collect::<String>().trim().to_owned()
+}
+
+/// A key, label or name: one line of bounded length.
+fn word(text: &str) -> String {
+    let mut word = one_line(&text[..boundary(text, 4 * MAX_WORD)]);
+    cut(&mut word, MAX_WORD);
+    word
+}
+
+/// A time as trackers write it. What has no zone is taken as UTC.
+fn time(text: &str) -> Option<Wall> {
+    let text = text.trim();
+    if let Ok(wall) = text.parse() {
+        return Some(wall);
+    }
+    let civil = match text.parse::<jiff::civil::DateTime>() {
+        Ok(civil) => civil,
+        Err(_) => text.parse::<jiff::civil::Date>().ok()?.at(0, 0, 0, 0),
+    };
+    let zoned = jiff::tz::Offset::UTC.to_timestamp(civil).ok()?;
+    Some(Wall::from_ms(zoned.as_millisecond()))
+}
+
+/// What other trackers call a state. `None`: a word of their own.
+fn state(name: &str) -> Option<State> {
+    let plain: String = name.chars().filter(|c| c.is_alphanumeric()).take(40).collect();
+    Some(match plain.to_lowercase().as_str() {
+        "backlog" | "deferred" | "draft" | "icebox" | "later" => State::Backlog,
+        // Nobody holds a claim on it here, whoever worked on it there; and what blocks it are its dependencies.
+        "open" | "ready" | "todo" | "new" | "inprogress" | "doing" | "started" | "blocked" | "hooked"
+        | "pinned" | "reopened" | "inreview" | "review" => State::Ready,
+        "gated" => State::Gated,
+        "closed" | "done" | "complete" | "completed" | "resolved" | "fixed" => State::Done,
+        "rejected" | "notplanned" | "wontfix" | "wontdo" | "cancelled" | "canceled" | "duplicate"
+        | "invalid" | "archived" => State::Rejected,
+        _ => return None,
+    })
+}
+
+/// What other trackers call a priority.
+fn priority(name: &str) -> Option<Priority> {
+    Some(match name.trim().to_lowercase().as_str() {
+        "0" | "p0" | "critical" | "urgent" | "highest" | "blocker" => Priority::Critical,
+        "1" | "p1" | "high" => Priority::High,
+        "2" | "p2" | "normal" | "medium" => Priority::Normal,
+        "3" | "4" | "p3" | "p4" | "low" | "lowest" => Priority::Low,
+        _ => return None,
+    })
+}

@@ -1,0 +1,245 @@
+//! Records of JSON, one a line or all in one array, read field by field.
+//!
+//! A field that is not what it should be is a warning, not the end of its record. Nothing is copied before it is
+//! wanted, nesting costs no stack, and of a field that is there twice the last counts.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Imported, MAX_LIST, Parsed, time, word};
+use crate::time::Wall;
+
+/// Longest record, in bytes: a full description in which every byte is escaped still fits.
+const MAX_RECORD: usize = 32 << 20;
+/// Fields of one record that are looked at.
+const MAX_FIELDS: usize = 200;
+
+/// Reads every record of a file. `issue` makes one issue of a record, or says why it cannot.
+pub(super) fn read(
+    bytes: &[u8],
+    mut issue: impl FnMut(&mut Record<'_>, usize) -> Result<Option<Imported>, String>,
+) -> Parsed {
+    let mut parsed = Parsed::default();
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut one = |parsed: &mut Parsed, line: usize, text: &str| {
+        if text.len() > MAX_RECORD {
+            parsed.problem(
+                None,
+                line,
+                format!("the record is longer than {MAX_RECORD} bytes"),
+            );
+            return;
+        }
+        let made = Record::parse(text).and_then(|mut record| {
+            let made = issue(&mut record, line)?;
+            Ok(made.map(|mut made| {
+                record.warnings.into_iter().for_each(|warning| made.warn(warning));
+                made
+            }))
+        });
+        match made {
+            Ok(made) => parsed.issues.extend(made),
+            Err(what) => parsed.problem(None, line, what),
+        }
+    };
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        read_array(bytes, &mut parsed, &mut one);
+    } else {
+        for (number, line) in bytes.split(|&b| b == b'\n').enumerate() {
+            match std::str::from_utf8(line) {
+                Ok(line) if line.trim().is_empty() => {}
+                Ok(line) => one(&mut parsed, number + 1, line.trim()),
+                Err(_) => parsed.problem(None, number + 1, "the line is not UTF-8"),
+            }
+        }
+    }
+    parsed.settled()
+}
+
+fn read_array(bytes: &[u8], parsed: &mut Parsed, one: &mut impl FnMut(&mut Parsed, usize, &str)) {
+    let text = String::from_utf8_lossy(bytes);
+    if matches!(text, Cow::Owned(_)) {
+        parsed.problem(
+            None,
+            0,
+            "the file is not UTF-8: what could not be read is shown as \u{fffd}",
+        );
+    }
+    let mut records = Vec::new();
+    let mut reader = serde_json::Deserializer::from_str(&text);
+    let end = de::Deserializer::deserialize_seq(&mut reader, Gather(&mut records));
+    let (mut line, mut counted) = (1, 0);
+    for record in records {
+        let start = (record.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        line += text.as_bytes()[counted..start]
+            .iter()
+            .filter(|&&b| b == b'\n')
+            .count();
+        counted = start;
+        one(parsed, line, record.get());
+    }
+    // What was read before the array broke is kept.
+    if let Err(error) = end.and_then(|()| reader.end()) {
+        parsed.problem(None, error.line(), format!("the array ends early: {error}"));
+    }
+}
+
+/// Puts the items of an array where they stay even if a later one cannot be read.
+struct Gather<'v, 'a>(&'v mut Vec<&'a RawValue>);
+
+impl<'a> Visitor<'a> for Gather<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element()? {
+            self.0.push(item);
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a JSON object, not yet read.
+#[derive(Default)]
+pub(super) struct Record<'a> {
+    fields: BTreeMap<Cow<'a, str>, &'a RawValue>,
+    pub warnings: Vec<String>,
+}
+
+impl<'a> Record<'a> {
+    pub fn parse(text: &'a str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => "the record is not an object".to_owned(),
+            _ => format!("the record is not JSON: {error}"),
+        })
+    }
+
+    fn read<T: Deserialize<'a>>(&mut self, name: &str, wanted: &str) -> Option<T> {
+        let raw = self.fields.get(name).copied()?;
+        if raw.get() == "null" {
+            return None;
+        }
+        let value = serde_json::from_str(raw.get()).ok();
+        if value.is_none() {
+            self.warnings.push(format!("{name} is not {wanted}: left out"));
+        }
+        value
+    }
+
+    pub fn text(&mut self, name: &str) -> Option<String> {
+        self.read(name, "text")
+    }
+
+    /// A text that is not empty, on one line, not longer than a word may be.
+    pub fn word(&mut self, name: &str) -> Option<String> {
+        let text = self.text(name)?;
+        Some(word(&text)).filter(|word| !word.is_empty())
+    }
+
+    /// A number, or a text: some trackers cannot decide.
+    pub fn number_or_word(&mut self, name: &str) -> Option<String> {
+        let raw = self.fields.get(name).map_or("", |raw| raw.get());
+        if raw.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            return Some(word(raw));
+        }
+        self.word(name)
+    }
+
+    pub fn time(&mut self, name: &str) -> Option<Wall> {
+        let text = self.text(name).filter(|text| !text.is_empty())?;
+        // What Go and GitHub write for "never".
+        if text.starts_with("0001-01-01") {
+            return None;
+        }
+        let found = time(&text);
+        if found.is_none() {
+            self.warnings.push(format!("{name} is not a time: left out"));
+        }
+        found
+    }
+
+    fn items(&mut self, name: &str) -> Vec<&'a RawValue> {
+        let mut items: Vec<&RawValue> = self.read(name, "a list").unwrap_or_default();
+        if items.len() > MAX_LIST {
+            self.warnings
+                .push(format!("only the first {MAX_LIST} of {name} are kept"));
+            items.truncate(MAX_LIST);
+        }
+        items
+    }
+
+    /// A list of texts, of numbers, or of objects that carry the text in a field called `inner`.
+    pub fn words(&mut self, name: &str, inner: &str) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for item in self.items(name) {
+            let text = match item.get() {
+                number if number.starts_with(|c: char| c.is_ascii_digit()) => Some(word(number)),
+                text if text.starts_with('"') => serde_json::from_str(text).ok(),
+                other => Record::parse(other).ok().and_then(|mut item| item.text(inner)),
+            };
+            match text.map(|text: String| word(&text)) {
+                Some(word) if word.is_empty() || words.contains(&word) => {}
+                Some(word) => words.push(word),
+                None => self
+                    .warnings
+                    .push(format!("{name} has an item that is not text: left out")),
+            }
+        }
+        words
+    }
+
+    pub fn record(&mut self, name: &str) -> Option<Record<'a>> {
+        self.read(name, "an object")
+    }
+
+    pub fn records(&mut self, name: &str) -> Vec<Record<'a>> {
+        let mut records = Vec::new();
+        for item in self.items(name) {
+            match Record::parse(item.get()) {
+                Ok(record) => records.push(record),
+                Err(_) => self
+                    .warnings
+                    .push(format!("{name} has an item that is not an object: left out")),
+            }
+        }
+        records
+    }
+}
+
+impl<'de> Deserialize<'de> for Record<'de> {
+    fn deserialize<D: de::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Record<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record<'de>, A::Error> {
+                let mut record = Record::default();
+                while let Some(Name(name)) = map.next_key()? {
+                    if record.fields.len() < MAX_FIELDS || record.fields.contains_key(&name) {
+                        record.fields.insert(name, map.next_value()?);
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(record)
+            }
+        }
+        from.deserialize_map(Fields)
+    }
+}
+
+/// The name of a field, copied only if it was escaped.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
