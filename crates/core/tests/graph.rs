@@ -218,7 +218,7 @@ fn hostile() -> Graph {
         "%%{init: {'theme':'x'}}%% %% comment",
         "&amp; &#0; &lt; ]]> <!-- -->",
         "\u{202e}backwards\u{2066} \u{200b}\u{feff}\u{fffe}\u{ffff}\u{fdd0}",
-        "`code` **bold** $$x$$ #quot; #35;",
+        "`code` **bold** $$x$$ #quot; #35; style x:#fff;",
         "1. list",
         "漢字仮名交じり文の長い題名はどこで折り返されるのか確かめるためのものです",
         "",
@@ -431,6 +431,7 @@ fn e4_mermaid_labels_hold_nothing_but_text() {
         );
     }
     assert!(!shown.contains("%%"));
+    assert!(!shown.contains("style x:"));
     assert!(shown.contains("#quot;"));
     let small = mermaid(&graph(&[("B", &["A"]), ("A", &["B"])]));
     assert!(

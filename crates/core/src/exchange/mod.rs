@@ -14,6 +14,8 @@ mod record;
 
 use std::collections::{HashMap, HashSet};
 
+use serde::Serialize;
+
 use crate::ids::{IssueId, is_unprintable};
 use crate::issue::{MAX_TITLE, Priority, State};
 use crate::time::Wall;
@@ -66,7 +68,7 @@ pub struct Comment {
 }
 
 /// A record that was left out, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// For formats of one file an issue.
     pub file: Option<String>,

@@ -15,14 +15,14 @@ const MAX_TEXT: usize = 50_000;
 pub fn mermaid(graph: &Graph) -> String {
     let mut out = String::from("flowchart LR\n");
     for (at, vertex) in graph.vertices.iter().enumerate() {
-        let mut label = shown::id(vertex);
+        let mut label = escaped(&shown::id(vertex));
         for (before, more) in [(": ", Some(&vertex.title)), (" — ", vertex.note.as_ref())] {
-            let more = shown::line(more.map_or("", String::as_str), 60);
+            let more = escaped(&shown::line(more.map_or("", String::as_str), 60));
             if !more.is_empty() {
                 label = format!("{label}{before}{more}");
             }
         }
-        let _ = writeln!(out, "  n{at}[\"{}\"]:::{}", escaped(&label), shown::state(vertex));
+        let _ = writeln!(out, "  n{at}[\"{label}\"]:::{}", shown::state(vertex));
     }
     let group = cycle::cyclic_groups(graph);
     let mut red = Vec::new();
@@ -59,12 +59,13 @@ pub fn mermaid(graph: &Graph) -> String {
     out
 }
 
+/// A colon too: Mermaid takes what looks like `style x:#fff;` for a style, wherever it stands.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '"' => out.push_str("#quot;"),
-            ' ' | '-' | '.' | ',' | ':' | '/' | '(' | ')' | '?' | '+' | '\'' => out.push(c),
+            ' ' | '-' | '.' | ',' | '/' | '(' | ')' | '?' | '+' | '\'' => out.push(c),
             _ if c.is_ascii_punctuation() => {
                 let _ = write!(out, "#{};", u32::from(c));
             }
