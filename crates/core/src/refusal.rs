@@ -15,6 +15,8 @@ pub enum Code {
     NotHolder,
     /// The caller may not do that at all.
     NotAllowed,
+    /// The user has not approved that command line on this machine.
+    NotTrusted,
     /// No such thing.
     NotFound,
     /// The issue is done or rejected.
@@ -51,6 +53,7 @@ impl Code {
         Self::Busy,
         Self::NotHolder,
         Self::NotAllowed,
+        Self::NotTrusted,
         Self::NotFound,
         Self::Closed,
         Self::Ambiguous,
@@ -73,6 +76,7 @@ impl Code {
             Self::Busy => "busy",
             Self::NotHolder => "not_holder",
             Self::NotAllowed => "not_allowed",
+            Self::NotTrusted => "not_trusted",
             Self::NotFound => "not_found",
             Self::Closed => "closed",
             Self::Ambiguous => "ambiguous",
@@ -101,7 +105,7 @@ impl Code {
             | Self::Config => 2,
             Self::NotFound | Self::NotInitialized => 3,
             Self::Held | Self::Busy => 4,
-            Self::NotHolder | Self::NotAllowed | Self::Closed => 5,
+            Self::NotHolder | Self::NotAllowed | Self::NotTrusted | Self::Closed => 5,
             Self::CheckFailed => 6,
             Self::Unknown => 7,
         }
