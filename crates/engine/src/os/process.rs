@@ -22,7 +22,16 @@ pub struct ProcessRef {
 struct Stat {
     state: u8,
     parent: u32,
+    group: u32,
     start: u64,
+}
+
+/// A line of the process table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    pub process: ProcessRef,
+    pub parent: u32,
+    pub group: u32,
 }
 
 impl ProcessRef {
@@ -77,11 +86,104 @@ pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Re
     Ok(!process.is_alive()?)
 }
 
+/// Every process that runs now, zombies left out. One that comes or goes meanwhile may be missing.
+pub fn list() -> io::Result<Vec<Listed>> {
+    let mut all = Vec::new();
+    for pid in pids()? {
+        // Whatever cannot be read (it ended, or it is hidden from us) is not listed.
+        let Ok(Some(stat)) = stat(pid) else { continue };
+        if !is_dead(stat) {
+            all.push(Listed {
+                process: ProcessRef {
+                    pid,
+                    start: stat.start,
+                },
+                parent: stat.parent,
+                group: stat.group,
+            });
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn pids() -> io::Result<Vec<u32>> {
+    let entries = std::fs::read_dir("/proc")?;
+    Ok(entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
+/// Not run here: written from the manual of `ps` on Darwin and the BSDs.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn pids() -> io::Result<Vec<u32>> {
+    let output = std::process::Command::new("/bin/ps")
+        .args(["-axo", "pid="])
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect())
+}
+
+/// Something to poll: it becomes readable when that very process ends. `None` where there is no such thing, or the
+/// process is gone.
+#[cfg(target_os = "linux")]
+pub fn handle(process: ProcessRef) -> Option<std::os::fd::OwnedFd> {
+    use rustix::process::{PidfdFlags, pidfd_open};
+    let handle = pidfd_open(raw(process.pid)?, PidfdFlags::empty()).ok()?;
+    // Opened first and looked at afterwards: from here on the handle cannot come to mean another process.
+    process.is_alive().ok()?.then_some(handle)
+}
+
+/// Something to poll. Not available here.
+#[cfg(not(target_os = "linux"))]
+pub fn handle(_process: ProcessRef) -> Option<std::os::fd::OwnedFd> {
+    None
+}
+
+/// Signals that very process and no later one with its number. Says whether it was there.
+#[cfg(target_os = "linux")]
+pub fn signal(process: ProcessRef, signal: rustix::process::Signal) -> io::Result<bool> {
+    if let Some(handle) = handle(process) {
+        return match rustix::process::pidfd_send_signal(handle, signal) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::SRCH) => Ok(false),
+            Err(error) => Err(error.into()),
+        };
+    }
+    signal_by_number(process, signal)
+}
+
+/// Signals that process, unless it ends and its number is given out again just now. Not run here.
+#[cfg(not(target_os = "linux"))]
+pub fn signal(process: ProcessRef, signal: rustix::process::Signal) -> io::Result<bool> {
+    signal_by_number(process, signal)
+}
+
+/// For systems without handles.
+fn signal_by_number(process: ProcessRef, signal: rustix::process::Signal) -> io::Result<bool> {
+    match raw(process.pid) {
+        Some(pid) if process.is_alive()? => match rustix::process::kill_process(pid, signal) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::SRCH) => Ok(false),
+            Err(error) => Err(error.into()),
+        },
+        _ => Ok(false),
+    }
+}
+
+pub(crate) fn raw(pid: u32) -> Option<rustix::process::Pid> {
+    i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
+}
+
+fn is_dead(stat: Stat) -> bool {
+    matches!(stat.state, b'Z' | b'X' | b'x')
+}
+
 /// When the process with this pid started; `None` if there is no such process or it is a zombie.
 pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
-    Ok(stat(pid)?
-        .filter(|stat| !matches!(stat.state, b'Z' | b'X' | b'x'))
-        .map(|stat| stat.start))
+    Ok(stat(pid)?.filter(|stat| !is_dead(*stat)).map(|stat| stat.start))
 }
 
 /// The parents of a process, nearest first, ending with the topmost one that can be seen.
@@ -133,28 +235,36 @@ fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let mut fields = text.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let parent = fields.next()?.parse().ok()?;
-    // The state is field 3, the parent 4, the start time 22.
-    let start = fields.nth(17)?.parse().ok()?;
-    Some(Stat { state, parent, start })
+    // The state is field 3, the parent 4, the group 5, the start time 22.
+    // A process on its way out has the group -1.
+    let group = u32::try_from(fields.next()?.parse::<i64>().ok()?).unwrap_or(0);
+    let start = fields.nth(16)?.parse().ok()?;
+    Some(Stat {
+        state,
+        parent,
+        group,
+        start,
+    })
 }
 
 /// Not run here: written from the manual of `ps` on Darwin and the BSDs.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn stat(pid: u32) -> io::Result<Option<Stat>> {
     let output = std::process::Command::new("/bin/ps")
-        .args(["-o", "ppid=,stat=,lstart=", "-p", &pid.to_string()])
+        .args(["-o", "ppid=,pgid=,stat=,lstart=", "-p", &pid.to_string()])
         .env("LC_ALL", "C")
         .env("TZ", "UTC")
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut fields = text.split_ascii_whitespace();
-    let (Some(parent), Some(state)) = (fields.next(), fields.next()) else {
+    let (Some(parent), Some(group), Some(state)) = (fields.next(), fields.next(), fields.next()) else {
         return Ok(None);
     };
     let started: Vec<&str> = fields.collect();
     Ok(Some(Stat {
         state: state.bytes().next().unwrap_or(b'?'),
         parent: parent.parse().unwrap_or(0),
+        group: group.parse().unwrap_or(0),
         start: xxhash_rust::xxh3::xxh3_64(started.join(" ").as_bytes()),
     }))
 }
@@ -193,8 +303,8 @@ mod tests {
             let line = format!("42 ({name}) {tail}");
             let stat = parse_stat(line.as_bytes()).expect(name);
             assert_eq!(
-                (stat.state, stat.parent, stat.start),
-                (b'S', 41, 987_654),
+                (stat.state, stat.parent, stat.group, stat.start),
+                (b'S', 41, 1, 987_654),
                 "{name:?}"
             );
         }
@@ -235,6 +345,30 @@ mod tests {
         }
         child.wait().expect("wait");
         assert!(!its.is_alive().expect("look"));
+    }
+
+    #[test]
+    fn e6_only_the_very_same_process_is_signalled() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("spawn");
+        let its = ProcessRef::of(child.id()).expect("look").expect("there");
+        let earlier = ProcessRef {
+            start: its.start - 1,
+            ..its
+        };
+        let kill = rustix::process::Signal::KILL;
+        assert!(!signal(earlier, kill).expect("nobody"));
+        assert!(its.is_alive().expect("look"));
+        let me = std::process::id();
+        let listed = list().expect("list");
+        let found = listed.iter().find(|one| one.process == its).expect("listed");
+        assert_eq!(found.parent, me);
+        assert!(signal(its, kill).expect("signalled"));
+        let status = child.wait().expect("wait");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+        assert!(!signal(its, kill).expect("gone"));
     }
 
     #[test]
