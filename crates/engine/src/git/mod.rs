@@ -3,6 +3,7 @@
 pub mod config;
 pub mod discover;
 pub mod run;
+pub mod snapshot;
 pub mod worktrees;
 
 pub use discover::{DiscoverError, GitEnv, Place};
