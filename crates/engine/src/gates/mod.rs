@@ -1,0 +1,17 @@
+//! Gates (E6): what an issue must pass, how that is found out, and what came of it.
+//!
+//! A gate is a command that is run, or a judgement that somebody gives. `registry` says which there are, `run` runs a
+//! command, `results` keeps what came of it together with the tree it was found on. Nothing here asks whether a command
+//! may run: that is [`crate::trust`], and whoever calls `run` asks it first.
+
+mod family;
+mod json;
+mod output;
+pub mod presets;
+pub mod registry;
+pub mod results;
+pub mod run;
+
+pub use registry::{Gate, GateName, Registry};
+pub use results::{GateResult, Kind, Results, Standing, Status};
+pub use run::{Ran, Run, run};

@@ -1,0 +1,81 @@
+//! Gates that fit what is common.
+//!
+//! A preset's commands use nothing that the tools of that stack do not bring along themselves.
+
+use std::path::Path;
+
+use super::registry::{Draft, Gate, GateName};
+
+/// Name, command, seconds, description.
+type Row = (&'static str, &'static str, u64, &'static str);
+
+/// The presets there are: name, the files that give a tree away, gates.
+const PRESETS: &[(&str, &[&str], &[Row])] = &[
+    (
+        "cargo",
+        &["Cargo.toml"],
+        &[
+            ("fmt", "cargo fmt --all -- --check", 120, "the code is formatted"),
+            (
+                "clippy",
+                "cargo clippy --workspace --all-targets -- -D warnings",
+                1200,
+                "no lint complains",
+            ),
+            ("test", "cargo test --workspace", 1800, "all tests pass"),
+        ],
+    ),
+    (
+        "npm",
+        &["package.json"],
+        &[
+            ("lint", "npm run --silent lint", 300, "no lint complains"),
+            ("test", "npm test --silent", 900, "all tests pass"),
+            ("build", "npm run --silent build", 900, "it builds"),
+        ],
+    ),
+    (
+        "pytest",
+        &["pyproject.toml", "pytest.ini", "setup.cfg"],
+        &[("test", "python3 -m pytest -q", 900, "all tests pass")],
+    ),
+    (
+        "go",
+        &["go.mod"],
+        &[
+            ("vet", "go vet ./...", 600, "vet finds nothing"),
+            ("test", "go test ./...", 1800, "all tests pass"),
+        ],
+    ),
+];
+
+/// Names of the presets.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _, _)| *name)
+}
+
+/// The gates of a preset.
+pub fn preset(name: &str) -> Option<Vec<(GateName, Gate)>> {
+    let (_, _, rows) = PRESETS.iter().find(|(known, _, _)| *known == name)?;
+    rows.iter().map(gate).collect()
+}
+
+fn gate((name, command, secs, description): &Row) -> Option<(GateName, Gate)> {
+    let draft = Draft {
+        timeout_secs: *secs,
+        description: Some((*description).to_owned()),
+        ..Draft::automatic(*command)
+    };
+    // A row that is not a gate is found by a test.
+    Some((name.parse().ok()?, draft.try_into().ok()?))
+}
+
+/// The presets that fit the files at the top of a tree.
+pub fn detect(root: &Path) -> Vec<&'static str> {
+    let there = |file: &&str| root.join(file).is_file();
+    PRESETS
+        .iter()
+        .filter(|(_, files, _)| files.iter().any(there))
+        .map(|(name, _, _)| *name)
+        .collect()
+}

@@ -1,0 +1,314 @@
+//! Which gates there are: `.jit/gates/registry.json`, versioned with the tree.
+//!
+//! Format: `{"schema_version": 1, "gates": {"<name>": {"command", "manual", "timeout_secs", "description",
+//! "required_for"}}}`, gates by name. Absent keys have the defaults of [`Gate`]; unknown ones are refused.
+//!
+//! Invariants:
+//! - a gate that exists was checked: it has a command or is manual, never both, and an end in sight;
+//! - a name is one safe word, so that it can be part of a path, a line and a command;
+//! - a gate that an issue asks for and nobody defined is required all the same: it is not passed by being unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use jit_core::ids::is_unprintable;
+use jit_core::refusal::{Code, Refusal};
+
+use super::json;
+use crate::store::Outcome;
+
+pub const DEFAULT_TIMEOUT_SECS: u64 = 600;
+/// A day: whatever takes longer is not waited for.
+pub const MAX_TIMEOUT_SECS: u64 = 86_400;
+/// Longest command line, in bytes.
+pub const MAX_COMMAND: usize = 16 << 10;
+const MAX_DESCRIPTION: usize = 4 << 10;
+const MAX_TYPE: usize = 64;
+const MAX_FILE: u64 = 1 << 20;
+
+/// Why something is not a gate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadGate(String);
+
+/// The name of a gate: a lower-case letter or digit, then at most 63 of those, `.`, `_` and `-`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct GateName(String);
+
+impl GateName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for GateName {
+    type Err = BadGate;
+
+    fn from_str(text: &str) -> Result<Self, BadGate> {
+        let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let good = text.len() <= 64
+            && text.bytes().next().is_some_and(word)
+            && text.bytes().all(|b| word(b) || matches!(b, b'.' | b'_' | b'-'));
+        if good {
+            return Ok(Self(text.to_owned()));
+        }
+        let shown: String = text.chars().take(80).collect();
+        Err(BadGate(format!(
+            "{shown:?} is not the name of a gate: at most 64 lower-case letters, digits, '.', '_' and '-', \
+             the first a letter or a digit"
+        )))
+    }
+}
+
+impl TryFrom<String> for GateName {
+    type Error = BadGate;
+    fn try_from(text: String) -> Result<Self, BadGate> {
+        text.parse()
+    }
+}
+
+impl From<GateName> for String {
+    fn from(name: GateName) -> String {
+        name.0
+    }
+}
+
+impl fmt::Display for GateName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::borrow::Borrow<str> for GateName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What has to be passed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Draft")]
+pub struct Gate {
+    /// What to run; `None` for a manual gate.
+    command: Option<String>,
+    manual: bool,
+    timeout_secs: u64,
+    description: Option<String>,
+    required_for: Vec<String>,
+}
+
+/// A gate that has not been checked.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Draft {
+    #[serde(default)]
+    pub command: Option<String>,
+    #[serde(default)]
+    pub manual: bool,
+    #[serde(default = "default_timeout")]
+    pub timeout_secs: u64,
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Types of issues that have to pass it.
+    #[serde(default)]
+    pub required_for: Vec<String>,
+}
+
+fn default_timeout() -> u64 {
+    DEFAULT_TIMEOUT_SECS
+}
+
+impl Draft {
+    pub fn automatic(command: impl Into<String>) -> Self {
+        Self {
+            command: Some(command.into()),
+            manual: false,
+            timeout_secs: DEFAULT_TIMEOUT_SECS,
+            description: None,
+            required_for: Vec::new(),
+        }
+    }
+
+    pub fn manual() -> Self {
+        Self {
+            command: None,
+            manual: true,
+            ..Self::automatic("")
+        }
+    }
+}
+
+impl TryFrom<Draft> for Gate {
+    type Error = BadGate;
+
+    fn try_from(draft: Draft) -> Result<Self, BadGate> {
+        let bad = |why: String| Err(BadGate(why));
+        match (&draft.command, draft.manual) {
+            (None, false) => return bad("a gate needs a command, or must be manual".to_owned()),
+            (Some(_), true) => return bad("a manual gate has no command".to_owned()),
+            (Some(command), false) => check_command(command)?,
+            (None, true) => {}
+        }
+        if !(1..=MAX_TIMEOUT_SECS).contains(&draft.timeout_secs) {
+            return bad(format!(
+                "timeout_secs is {}, and must be from 1 to {MAX_TIMEOUT_SECS}",
+                draft.timeout_secs
+            ));
+        }
+        if draft
+            .description
+            .as_ref()
+            .is_some_and(|text| text.len() > MAX_DESCRIPTION)
+        {
+            return bad(format!("the description is longer than {MAX_DESCRIPTION} bytes"));
+        }
+        let is_type = |word: &String| {
+            (1..=MAX_TYPE).contains(&word.len())
+                && !word.chars().any(|c| c.is_whitespace() || is_unprintable(c))
+        };
+        if let Some(word) = draft.required_for.iter().find(|word| !is_type(word)) {
+            let shown: String = word.chars().take(80).collect();
+            return bad(format!("required_for: {shown:?} is not a type of issues"));
+        }
+        let mut required_for = draft.required_for;
+        required_for.sort();
+        required_for.dedup();
+        Ok(Self {
+            command: draft.command,
+            manual: draft.manual,
+            timeout_secs: draft.timeout_secs,
+            description: draft.description,
+            required_for,
+        })
+    }
+}
+
+fn check_command(command: &str) -> Result<(), BadGate> {
+    let why = if command.trim().is_empty() {
+        "the command is empty".to_owned()
+    } else if command.len() > MAX_COMMAND {
+        format!("the command is longer than {MAX_COMMAND} bytes")
+    } else if command.contains('\0') {
+        "the command contains a zero byte".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(BadGate(why))
+}
+
+impl Gate {
+    pub fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
+
+    pub fn is_manual(&self) -> bool {
+        self.manual
+    }
+
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_secs)
+    }
+
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// Types of issues that have to pass it.
+    pub fn required_for(&self) -> &[String] {
+        &self.required_for
+    }
+}
+
+/// All gates of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registry {
+    schema_version: u32,
+    #[serde(deserialize_with = "json::unique")]
+    gates: BTreeMap<GateName, Gate>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            schema_version: json::SCHEMA,
+            gates: BTreeMap::new(),
+        }
+    }
+}
+
+impl Registry {
+    /// Where it is in a worktree's `.jit`.
+    pub fn path(jit: &Path) -> PathBuf {
+        jit.join("gates").join("registry.json")
+    }
+
+    /// Reads the registry of a worktree's `.jit`; without a file there are no gates.
+    pub fn load(jit: &Path) -> Outcome<Self> {
+        Ok(json::load(&Self::path(jit), MAX_FILE)?.unwrap_or_default())
+    }
+
+    /// Changes the registry; others who do so wait meanwhile. A refusal of `change` writes nothing.
+    pub fn edit<T>(jit: &Path, change: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        let (_folder, _lock) = json::lock(jit, &["gates"])?;
+        let before = Self::load(jit)?;
+        let mut registry = before.clone();
+        let done = change(&mut registry)?;
+        if registry != before {
+            json::save(&Self::path(jit), MAX_FILE, &registry)?;
+        }
+        Ok(done)
+    }
+
+    /// Adds a gate, or puts it in place of the one of that name, which is given back.
+    pub fn define(&mut self, name: GateName, gate: Gate) -> Option<Gate> {
+        self.gates.insert(name, gate)
+    }
+
+    pub fn remove(&mut self, name: &str) -> Outcome<Gate> {
+        self.gates.remove(name).ok_or_else(|| self.unknown(name))
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Gate> {
+        self.gates.get(name)
+    }
+
+    /// The gate of that name, or a refusal that says which there are.
+    pub fn require(&self, name: &str) -> Outcome<&Gate> {
+        self.find(name).ok_or_else(|| self.unknown(name))
+    }
+
+    /// All gates, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&GateName, &Gate)> {
+        self.gates.iter()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.gates.is_empty()
+    }
+
+    /// What an issue of this type that asks for these gates has to pass. May name gates that nobody defined.
+    pub fn required<'a>(&'a self, issue_type: &str, asked: &'a [String]) -> BTreeSet<&'a str> {
+        let by_type = self
+            .iter()
+            .filter(|(_, gate)| gate.required_for.iter().any(|word| word == issue_type))
+            .map(|(name, _)| name.as_str());
+        by_type.chain(asked.iter().map(String::as_str)).collect()
+    }
+
+    fn unknown(&self, name: &str) -> Box<Refusal> {
+        let shown: String = name.chars().take(80).collect();
+        let known: Vec<&str> = self.gates.keys().map(GateName::as_str).collect();
+        let message = match known.as_slice() {
+            [] => format!("there is no gate {shown:?}; none is defined"),
+            _ => format!("there is no gate {shown:?}; there are: {}", known.join(", ")),
+        };
+        Box::new(Refusal::new(Code::NotFound, message).help("jit gate list"))
+    }
+}

@@ -1,0 +1,213 @@
+//! What came of an issue's gates: `.jit/gates/results/<issue>.json`.
+//!
+//! Format: `{"schema_version": 1, "issue_id", "results": {"<gate>": {…}}}`, the latest result of each gate.
+//!
+//! Invariants:
+//! - a result knows the tree and the command it was found with, and counts for no other ([`Results::standing`]);
+//! - what could not run has failed, with the reason;
+//! - a file holds the results of the issue it is named after.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use jit_core::ids::{AgentId, IssueId};
+use jit_core::refusal::{Code, Refusal};
+use jit_core::time::Wall;
+
+use super::json;
+use super::registry::{Gate, GateName};
+use super::run::Ran;
+use crate::store::Outcome;
+
+/// How much of the output a result keeps, in bytes.
+pub const MAX_OUTPUT: usize = 16 << 10;
+const MAX_FILE: u64 = 16 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Passed,
+    Failed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Automatic,
+    Manual,
+}
+
+/// What came of one gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateResult {
+    pub status: Status,
+    pub kind: Kind,
+    pub by: AgentId,
+    pub at: Wall,
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    #[serde(default)]
+    pub signal: Option<i32>,
+    #[serde(default)]
+    pub timed_out: bool,
+    /// Why it failed.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// What whoever judged it had to say.
+    #[serde(default)]
+    pub note: Option<String>,
+    #[serde(default)]
+    pub command: Option<String>,
+    /// The content it was found on; `None` where that is not known.
+    #[serde(default)]
+    pub tree: Option<String>,
+    /// The end of the output.
+    #[serde(default)]
+    pub output: String,
+    #[serde(default)]
+    pub output_truncated: bool,
+    /// Where all of the output is, on the machine where it ran.
+    #[serde(default)]
+    pub output_file: Option<String>,
+}
+
+impl GateResult {
+    /// What a run came to.
+    pub fn automatic(command: &str, ran: &Ran, by: AgentId, at: Wall, tree: Option<String>) -> Self {
+        let reason = ran.reason();
+        Self {
+            status: match reason {
+                None => Status::Passed,
+                Some(_) => Status::Failed,
+            },
+            kind: Kind::Automatic,
+            by,
+            at,
+            duration_ms: Some(ran.duration_ms),
+            exit_code: ran.exit_code,
+            signal: ran.signal,
+            timed_out: ran.timed_out,
+            reason,
+            note: None,
+            command: Some(command.to_owned()),
+            tree,
+            output: ran.tail_text(),
+            output_truncated: ran.truncated,
+            output_file: None,
+        }
+    }
+
+    /// What somebody judged.
+    pub fn manual(status: Status, note: Option<String>, by: AgentId, at: Wall, tree: Option<String>) -> Self {
+        Self {
+            status,
+            kind: Kind::Manual,
+            by,
+            at,
+            duration_ms: None,
+            exit_code: None,
+            signal: None,
+            timed_out: false,
+            reason: None,
+            note,
+            command: None,
+            tree,
+            output: String::new(),
+            output_truncated: false,
+            output_file: None,
+        }
+    }
+}
+
+/// How a gate stands now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Passed,
+    Failed,
+    /// Nothing is known.
+    Missing,
+    /// It passed or failed on other content.
+    OtherTree,
+    /// It passed or failed when the gate was another one.
+    OtherGate,
+}
+
+/// The results of one issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    schema_version: u32,
+    issue_id: IssueId,
+    #[serde(deserialize_with = "json::unique")]
+    results: BTreeMap<GateName, GateResult>,
+}
+
+impl Results {
+    pub fn none(issue: &IssueId) -> Self {
+        Self {
+            schema_version: json::SCHEMA,
+            issue_id: issue.clone(),
+            results: BTreeMap::new(),
+        }
+    }
+
+    /// Where they are in a worktree's `.jit`.
+    pub fn path(jit: &Path, issue: &IssueId) -> PathBuf {
+        jit.join("gates").join("results").join(format!("{issue}.json"))
+    }
+
+    /// Reads the results of an issue; without a file there are none.
+    pub fn load(jit: &Path, issue: &IssueId) -> Outcome<Self> {
+        let path = Self::path(jit, issue);
+        let Some(found) = json::load::<Self>(&path, MAX_FILE)? else {
+            return Ok(Self::none(issue));
+        };
+        if found.issue_id == *issue {
+            return Ok(found);
+        }
+        let message = format!("{}: `issue_id` says {}", path.display(), found.issue_id);
+        Err(Box::new(Refusal::new(Code::Config, message)))
+    }
+
+    /// Keeps a result in place of the gate's last one; others who do so wait meanwhile.
+    pub fn record(jit: &Path, issue: &IssueId, gate: &GateName, result: GateResult) -> Outcome<Self> {
+        let (_folder, _lock) = json::lock(jit, &["gates", "results"])?;
+        let mut results = Self::load(jit, issue)?;
+        results.results.insert(gate.clone(), result);
+        json::save(&Self::path(jit, issue), MAX_FILE, &results)?;
+        Ok(results)
+    }
+
+    pub fn find(&self, gate: &str) -> Option<&GateResult> {
+        self.results.get(gate)
+    }
+
+    /// All results, by gate.
+    pub fn iter(&self) -> impl Iterator<Item = (&GateName, &GateResult)> {
+        self.results.iter()
+    }
+
+    /// How a gate stands for this content. `gate` is what the registry says it is now, `None` if it is not defined;
+    /// without git (`tree` is `None`) the content is taken to be what it was.
+    pub fn standing(&self, name: &str, gate: Option<&Gate>, tree: Option<&str>) -> Standing {
+        let (Some(result), Some(gate)) = (self.find(name), gate) else {
+            return Standing::Missing;
+        };
+        let is_manual = result.kind == Kind::Manual;
+        if is_manual != gate.is_manual() || result.command.as_deref() != gate.command() {
+            Standing::OtherGate
+        } else if tree.is_some() && result.tree.as_deref() != tree {
+            Standing::OtherTree
+        } else {
+            match result.status {
+                Status::Passed => Standing::Passed,
+                Status::Failed => Standing::Failed,
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Runs one command to its end, and everything it started with it.
+//!
+//! Invariants:
+//! - the command has `sh -c`, a process group of its own, nothing to read, one pipe for both outputs (so their order is
+//!   kept), and none of the variables by which a running git tells its children where they are;
+//! - it ends: at the timeout the family (see [`super::family`]) is told to end, and killed after the grace;
+//! - when this returns nothing of the family runs any more, as far as that can be known ([`Ran::survivors`] otherwise):
+//!   what the command left in the background is ended too, and a pipe that somebody keeps open is not waited for;
+//! - if this process dies, of Ctrl-C or anything else, a guard in the command's group ends the group. The guard reads
+//!   from a pipe that only this process holds, and signals "my own group", so it can hit nobody else. (Asking the kernel
+//!   for a signal at the parent's death would need unsafe code between fork and exec.)
+//!
+//! Limitations: the guard does not reach what left the group. The group is not in the terminal's foreground, so a
+//! program that insists on asking there is stopped, and ended at the timeout.
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
+
+use super::family::Family;
+use super::output::Output;
+use super::results::MAX_OUTPUT;
+use crate::os::process::{self, ProcessRef};
+use crate::os::random;
+
+/// How long a family that was told to end may take.
+pub const GRACE: Duration = Duration::from_secs(5);
+/// The most of the output that goes into the file, in bytes.
+pub const MAX_OUTPUT_FILE: u64 = 64 << 20;
+/// How long output may still come from the background after the command has ended.
+const DRAIN: Duration = Duration::from_millis(500);
+/// How long killed processes may take to be gone before they are given up.
+const KILLED: Duration = Duration::from_secs(5);
+/// How often to look where the end of a process cannot be waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Waits for this process to die, then ends its own group. It is not to be ended by what it sends itself.
+const GUARD: &str = "trap '' TERM INT HUP QUIT; read -r _; kill -TERM 0; sleep 2; kill -KILL 0";
+
+/// A command to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    pub command: &'a str,
+    pub dir: &'a Path,
+    pub timeout: Duration,
+    pub grace: Duration,
+    /// Further variables, such as those of [`gate_vars`].
+    pub vars: &'a [(OsString, OsString)],
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ran {
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    pub timed_out: bool,
+    pub duration_ms: u64,
+    /// Why it did not start.
+    pub spawn_error: Option<String>,
+    /// The end of the output.
+    pub tail: Vec<u8>,
+    /// There was more than `tail`.
+    pub truncated: bool,
+    /// There was more than [`MAX_OUTPUT_FILE`], or it could not be written.
+    pub file_cut: bool,
+    /// Why the output could not be written.
+    pub output_error: Option<String>,
+    /// Numbers of processes that could not be ended.
+    pub survivors: Vec<u32>,
+}
+
+impl Ran {
+    pub fn passed(&self) -> bool {
+        self.reason().is_none()
+    }
+
+    /// Why it failed, `None` if it passed.
+    pub fn reason(&self) -> Option<String> {
+        if let Some(error) = &self.spawn_error {
+            return Some(format!("it could not be started: {error}"));
+        }
+        if self.timed_out {
+            return Some("it did not end in time and was ended".to_owned());
+        }
+        if let Some(signal) = self.signal {
+            return Some(format!("it was ended by signal {signal}"));
+        }
+        match self.exit_code {
+            Some(0) => None,
+            Some(126) => Some("exit code 126: the command cannot be executed".to_owned()),
+            Some(127) => Some("exit code 127: the command was not found".to_owned()),
+            Some(code @ 129..=192) => Some(format!(
+                "exit code {code}: probably ended by signal {}",
+                code - 128
+            )),
+            Some(code) => Some(format!("exit code {code}")),
+            None => Some("it is not known how it ended".to_owned()),
+        }
+    }
+
+    /// The end of the output as text.
+    pub fn tail_text(&self) -> String {
+        let broken = self
+            .tail
+            .iter()
+            .take(3)
+            .take_while(|b| **b & 0xc0 == 0x80)
+            .count();
+        // The cut may have gone through a character.
+        let skip = if self.truncated { broken } else { 0 };
+        String::from_utf8_lossy(self.tail.get(skip..).unwrap_or_default()).into_owned()
+    }
+}
+
+/// The variables a gate's command gets.
+pub fn gate_vars(issue: &str, gate: &str) -> Vec<(OsString, OsString)> {
+    vec![
+        ("JIT_ISSUE".into(), issue.into()),
+        ("JIT_GATE".into(), gate.into()),
+    ]
+}
+
+/// Runs the command and writes what it prints to `output`. Whatever becomes of the command is an answer, not an error.
+pub fn run(run: &Run<'_>, output: &mut dyn Write) -> Ran {
+    let started = Instant::now();
+    let mut output = Output::new(output, MAX_OUTPUT_FILE, MAX_OUTPUT);
+    let mut ran = match Running::start(run) {
+        Ok(mut running) => running.finish(run, started, &mut output),
+        Err(error) => Ran {
+            spawn_error: Some(error.to_string()),
+            ..Ran::default()
+        },
+    };
+    ran.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    ran.output_error = output.finish();
+    ran.file_cut = output.is_cut() || ran.output_error.is_some();
+    (ran.tail, ran.truncated) = output.tail();
+    ran
+}
+
+struct Running {
+    child: Child,
+    /// Readable when the child has ended; empty where there is no such thing.
+    handle: Vec<OwnedFd>,
+    /// `None` once its end was reached.
+    pipe: Option<PipeReader>,
+    family: Family,
+    guard: Guard,
+}
+
+impl Running {
+    fn start(run: &Run<'_>) -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        let inode = rustix::fs::fstat(&reader)?.st_ino;
+        let mark = format!("JIT_RUN_{:016x}", random::u64()?);
+        let guard = Guard::start()?;
+        let child = command(run, &mark, &guard, writer)?.spawn()?;
+        let handle = ProcessRef::of(child.id())
+            .ok()
+            .flatten()
+            .and_then(process::handle);
+        Ok(Self {
+            handle: handle.into_iter().collect(),
+            pipe: Some(reader),
+            family: Family {
+                command: Some(child.id()),
+                guard: guard.child.id(),
+                mark: format!("{mark}=1"),
+                pipe: inode,
+                seen: Vec::new(),
+            },
+            child,
+            guard,
+        })
+    }
+
+    fn finish(&mut self, run: &Run<'_>, started: Instant, output: &mut Output<'_>) -> Ran {
+        let deadline = started + run.timeout;
+        let timed_out = !self.wait(deadline, output);
+        if !timed_out {
+            self.drain(Instant::now() + DRAIN, output);
+        }
+        let mut survivors = self.end(Signal::TERM, Instant::now() + run.grace, output);
+        if !survivors.is_empty() {
+            survivors = self.end(Signal::KILL, Instant::now() + KILLED, output);
+        }
+        self.drain(Instant::now(), output);
+        // Known already, if it ended: asking again gives the same answer.
+        let status = self.child.try_wait().ok().flatten();
+        self.guard.dismiss();
+        Ran {
+            exit_code: status.and_then(|status| status.code()),
+            signal: status.and_then(|status| status.signal()),
+            timed_out,
+            survivors: survivors.iter().map(|process| process.pid).collect(),
+            ..Ran::default()
+        }
+    }
+
+    /// Takes output until the command has ended. Says no if it has not by the deadline.
+    fn wait(&mut self, deadline: Instant, output: &mut Output<'_>) -> bool {
+        let handle = std::mem::take(&mut self.handle);
+        while !self.has_ended() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            self.listen(deadline, &handle, output);
+        }
+        true
+    }
+
+    fn has_ended(&mut self) -> bool {
+        let ended = match self.child.try_wait() {
+            Ok(status) => status.is_some(),
+            // Waited for by somebody else: with SIGCHLD ignored the kernel does that.
+            Err(_) => true,
+        };
+        if ended {
+            // From now on its number may be given to anybody.
+            self.family.command = None;
+        }
+        ended
+    }
+
+    /// Tells every member of the family to end and waits for that, taking output meanwhile. Gives those still there at
+    /// the deadline.
+    fn end(&mut self, signal: Signal, deadline: Instant, output: &mut Output<'_>) -> Vec<ProcessRef> {
+        let mut told: Vec<ProcessRef> = Vec::new();
+        loop {
+            self.has_ended();
+            let Ok(members) = self.family.look(self.pipe.is_some()) else {
+                // The table cannot be read: the group is all that is known.
+                self.family.signal_group(signal);
+                self.family.signal_group(Signal::CONT);
+                return Vec::new();
+            };
+            if members.is_empty() {
+                return members;
+            }
+            let mut news = members.iter().filter(|one| !told.contains(one)).peekable();
+            if news.peek().is_some() {
+                self.family.signal_group(signal);
+            }
+            for one in news {
+                // Gone meanwhile is as good; not allowed shows in who is left.
+                let _ = process::signal(*one, signal);
+                // One that was stopped could not act on it.
+                let _ = process::signal(*one, Signal::CONT);
+            }
+            if Instant::now() >= deadline {
+                return members;
+            }
+            let handles: Vec<OwnedFd> = members.iter().filter_map(|one| process::handle(*one)).collect();
+            told = members;
+            self.listen(deadline, &handles, output);
+        }
+    }
+
+    /// Takes the output there is until the deadline or its end.
+    fn drain(&mut self, deadline: Instant, output: &mut Output<'_>) {
+        // What the pipe holds is taken after the deadline too, but somebody may go on writing for ever.
+        let mut late = 0;
+        while self.pipe.is_some() && late < 32 {
+            let is_late = Instant::now() >= deadline;
+            if !self.listen(deadline, &[], output) && is_late {
+                return;
+            }
+            late += usize::from(is_late);
+        }
+    }
+
+    /// Waits until output comes, one of the processes ends or the deadline is there, and takes the output. Says whether
+    /// output came.
+    fn listen(&mut self, deadline: Instant, ends: &[OwnedFd], output: &mut Output<'_>) -> bool {
+        let mut fds: Vec<PollFd<'_>> = ends.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let pipe = self
+            .pipe
+            .as_ref()
+            .map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN));
+        let has_pipe = pipe.is_some();
+        fds.extend(pipe);
+        let mut longest = deadline.saturating_duration_since(Instant::now());
+        if ends.is_empty() && longest > LOOK {
+            longest = LOOK;
+        }
+        let time = rustix::time::Timespec {
+            tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: longest.subsec_nanos().into(),
+        };
+        // Interrupted, or out of memory: the caller looks again.
+        let ready = poll(&mut fds, Some(&time)).is_ok();
+        let came = ready && has_pipe && fds.last().is_some_and(|fd| !fd.revents().is_empty());
+        if came {
+            self.take(output);
+        }
+        came
+    }
+
+    fn take(&mut self, output: &mut Output<'_>) {
+        let Some(pipe) = &mut self.pipe else { return };
+        let mut bytes = [0; 64 << 10];
+        match pipe.read(&mut bytes) {
+            Ok(0) => self.pipe = None,
+            Ok(count) => output.take(bytes.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => self.pipe = None,
+        }
+    }
+}
+
+fn command(run: &Run<'_>, mark: &str, guard: &Guard, writer: PipeWriter) -> io::Result<Command> {
+    let mut command = Command::new("sh");
+    for (name, _) in std::env::vars_os() {
+        if name.as_bytes().starts_with(b"GIT_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(["-c", "--", run.command])
+        .current_dir(run.dir)
+        .envs(run.vars.iter().map(|(name, value)| (name, value)))
+        .env(mark, "1")
+        .process_group(i32::try_from(guard.child.id()).map_err(io::Error::other)?)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    Ok(command)
+}
+
+/// The first member of the group. It holds the group's name as long as it has not been waited for, and ends the group
+/// when this process is no more.
+struct Guard {
+    child: Child,
+}
+
+impl Guard {
+    fn start() -> io::Result<Self> {
+        let child = Command::new("sh")
+            .args(["-c", GUARD])
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self { child })
+    }
+
+    fn dismiss(&mut self) {
+        // A child that has not been waited for: its number is its own. Killed before its pipe closes.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}
