@@ -176,13 +176,14 @@ fn e6_a_timeout_ends_the_process_group_and_what_left_it() {
         &world.top,
         "setsid sh -c 'echo pid $$; exec sleep 1000' &
          setsid sh -c 'trap \"\" TERM; echo pid $$; sleep 1000; sleep 1000' &
+         env -i setsid sh -c 'echo pid $$; exec sleep 1000 >/dev/null 2>&1' &
          echo pid $$; sleep 1000",
         Duration::from_secs(3),
     );
     assert!(ran.timed_out && !ran.passed(), "{ran:?}");
     assert!(ran.reason().expect("failed").contains("in time"));
     assert_eq!(ran.survivors, [0; 0]);
-    witness.all_gone(3);
+    witness.all_gone(4);
 }
 
 #[test]
@@ -254,6 +255,24 @@ fn e6_output_from_the_background_is_waited_for_a_moment() {
     let (ran, witness) = go(&world.top, "(echo late) & exit 0");
     assert!(ran.passed());
     assert_eq!(witness.text(), "late\n");
+}
+
+#[test]
+fn e6_a_background_that_never_stops_writing_is_not_listened_to_for_ever() {
+    let world = World::new();
+    let (ran, witness) = go(
+        &world.top,
+        "(trap '' TERM; while :; do echo x; done) & echo pid $!; exit 0",
+    );
+    assert!(ran.passed() && !ran.timed_out, "{ran:?}");
+    witness.all_gone(1);
+}
+
+#[test]
+fn e6_a_timeout_without_end_is_no_trouble() {
+    let world = World::new();
+    let (ran, _) = go_within(&world.top, "true", Duration::MAX);
+    assert!(ran.passed(), "{ran:?}");
 }
 
 /// Does nothing by itself: another test starts it, as a process that can be killed or has an odd environment.
@@ -679,6 +698,29 @@ fn e6_the_tree_is_what_git_would_commit() {
     world.git(&repo, ["add", "-A", "--", ".", ":!.jit"]);
     let theirs = world.git(&repo, ["write-tree"]);
     assert_eq!(tree_of(&repo), String::from_utf8_lossy(&theirs).trim());
+}
+
+#[test]
+fn e6_a_change_in_the_instant_of_the_last_add_counts() {
+    let world = World::new();
+    let repo = world.repo("repo");
+    // So that only size and time tell that a file changed, and neither does.
+    world.git(&repo, ["config", "core.trustctime", "false"]);
+    world.git(&repo, ["config", "core.checkStat", "minimal"]);
+    let (file, index) = (repo.join("file"), repo.join(".git/index"));
+    let instant = std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let set_time = |path: &Path| {
+        let opened = fs::File::options().write(true).open(path).expect("open");
+        opened.set_modified(instant).expect("time");
+    };
+    fs::write(&file, "one").expect("write");
+    set_time(&file);
+    world.git(&repo, ["add", "file"]);
+    set_time(&index);
+    let first = tree_of(&repo);
+    fs::write(&file, "two").expect("write");
+    set_time(&file);
+    assert_ne!(first, tree_of(&repo));
 }
 
 #[test]

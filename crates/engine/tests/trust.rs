@@ -178,6 +178,11 @@ fn a8_an_unfinished_line_does_not_count_and_is_cut() {
     }
     home.approve("test", "two");
     assert_eq!(fs::read(home.file()).expect("read"), whole);
+    // Longer than the line that takes its place.
+    let torn = [&whole[..first], &[b'x'; 1000]].concat();
+    fs::write(home.file(), torn).expect("write");
+    home.approve("test", "two");
+    assert_eq!(fs::read(home.file()).expect("read"), whole);
 }
 
 #[test]

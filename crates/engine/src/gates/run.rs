@@ -35,6 +35,8 @@ use crate::os::random;
 pub const GRACE: Duration = Duration::from_secs(5);
 /// The most of the output that goes into the file, in bytes.
 pub const MAX_OUTPUT_FILE: u64 = 64 << 20;
+/// No wait is longer: a deadline has to be a time the clock can tell.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// How long output may still come from the background after the command has ended.
 const DRAIN: Duration = Duration::from_millis(500);
 /// How long killed processes may take to be gone before they are given up.
@@ -184,12 +186,12 @@ impl Running {
     }
 
     fn finish(&mut self, run: &Run<'_>, started: Instant, output: &mut Output<'_>) -> Ran {
-        let deadline = started + run.timeout;
+        let deadline = started + run.timeout.min(LONGEST);
         let timed_out = !self.wait(deadline, output);
         if !timed_out {
             self.drain(Instant::now() + DRAIN, output);
         }
-        let mut survivors = self.end(Signal::TERM, Instant::now() + run.grace, output);
+        let mut survivors = self.end(Signal::TERM, Instant::now() + run.grace.min(LONGEST), output);
         if !survivors.is_empty() {
             survivors = self.end(Signal::KILL, Instant::now() + KILLED, output);
         }
