@@ -9,7 +9,8 @@
 //! - this process, and what it started itself, are never part of it.
 //!
 //! Limitations: what left the group, cleared its environment, closed the output and lost its parent before anybody
-//! looked is not known. Where orphans become our children (as process 1 of a container), holding the output is no sign. Marks and pipes can be seen on Linux only. What runs as another user cannot be signalled.
+//! looked is not known. Where orphans become our children (as process 1 of a container), holding the output is no sign.
+//! Marks and pipes can be seen on Linux only. What runs as another user cannot be signalled.
 
 use std::collections::BTreeSet;
 use std::io;

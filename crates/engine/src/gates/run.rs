@@ -240,9 +240,8 @@ impl Running {
         loop {
             self.has_ended();
             let Ok(members) = self.family.look(self.pipe.is_some()) else {
-                // The table cannot be read: the group is all that is known.
-                self.family.signal_group(signal);
-                self.family.signal_group(Signal::CONT);
+                // The table cannot be read: the group is all that is known, and its end cannot be watched.
+                self.family.signal_group(Signal::KILL);
                 return Vec::new();
             };
             if members.is_empty() {
