@@ -144,12 +144,21 @@ fn write(control: &Path, history: History) -> io::Result<()> {
             labels: Vec::new(),
             depends_on: Vec::new(),
             gates: Vec::new(),
+            actor: jit_core::issue::Performer::Any,
+            blocked: None,
+            pivot: None,
+            created_by: None,
+            text: None,
             created_at: log.wall,
             updated_at: log.wall,
             revision: 1,
             lives_in: None,
         };
-        log.push(Event::IssueCreated { issue })?;
+        log.push(Event::Issue {
+            did: jit_core::event::Did::Created,
+            issue,
+            sheet: jit_core::sheet::Sheet::default(),
+        })?;
         issues.push(id);
     }
     let agents: Vec<AgentId> = (0..100)
@@ -166,6 +175,7 @@ fn write(control: &Path, history: History) -> io::Result<()> {
         log.push(Event::Released {
             lease,
             by: agent.clone(),
+            brief: false,
         })?;
         turn += 1;
     }

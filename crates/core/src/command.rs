@@ -4,9 +4,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::Event;
 use crate::ids::{AgentId, IssuePrefix, LeaseId, WorktreeId};
-use crate::issue::{Issue, Priority, State};
+use crate::issue::{Comment, GateResult, Issue, Performer, Priority, State};
+use crate::issue_file::Found;
 use crate::lease::{Actor, Lease};
-use crate::policy::TtlPolicy;
+use crate::policy::Policy;
 use crate::time::Now;
 
 /// A lease, named by its own id or by what it is on.
@@ -60,9 +61,65 @@ pub enum Command {
         target: Target,
         reason: String,
     },
+    /// Picks the best issue that can be taken, and takes it.
+    AcquireNext {
+        label: Option<String>,
+        kind: Option<String>,
+        ttl_secs: Option<u64>,
+        on_behalf_of: Option<AgentId>,
+    },
     CreateIssue(NewIssue),
-    /// Issues that a tree brought and the log does not know yet; those it does know are left alone.
-    AdoptIssues(Vec<Issue>),
+    ChangeIssue {
+        issue: IssuePrefix,
+        change: Box<Change>,
+        /// Only if the caller holds it, whatever the settings say.
+        strict: bool,
+    },
+    DeleteIssue {
+        issue: IssuePrefix,
+        strict: bool,
+    },
+    Comment {
+        issue: IssuePrefix,
+        text: String,
+    },
+    JudgeGate {
+        issue: IssuePrefix,
+        gate: String,
+        passed: bool,
+        manual: bool,
+        tree: Option<String>,
+    },
+    /// What was found in a tree or in a file from elsewhere: what is new in it is brought in.
+    JoinIssues(Vec<Found>),
+}
+
+/// What is to be different about an issue. `None` leaves a thing as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    pub title: Option<String>,
+    pub kind: Option<String>,
+    pub state: Option<State>,
+    pub priority: Option<Priority>,
+    pub parent: Option<Option<IssuePrefix>>,
+    pub actor: Option<Performer>,
+    pub add_labels: Vec<String>,
+    pub remove_labels: Vec<String>,
+    pub add_deps: Vec<IssuePrefix>,
+    pub remove_deps: Vec<IssuePrefix>,
+    pub add_gates: Vec<String>,
+    pub remove_gates: Vec<String>,
+    /// The digest of the new description; `None` inside removes it.
+    pub text: Option<Option<String>>,
+    /// The reason, or `None` when nothing stands in the way any more.
+    pub blocked: Option<Option<String>>,
+    pub pivot: Option<Pivot>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pivot {
+    Start(String),
+    Complete(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +135,9 @@ pub struct NewIssue {
     pub labels: Vec<String>,
     pub depends_on: Vec<IssuePrefix>,
     pub gates: Vec<String>,
+    pub actor: Performer,
+    /// The digest of the description.
+    pub text: Option<String>,
 }
 
 impl Command {
@@ -105,7 +165,7 @@ impl Command {
             asked.filter_map(Event::lease).cloned().collect()
         };
         match self {
-            Self::Acquire { .. } | Self::Renew { .. } | Self::Transfer { .. } => {
+            Self::Acquire { .. } | Self::AcquireNext { .. } | Self::Renew { .. } | Self::Transfer { .. } => {
                 events.iter().rev().find_map(|event| match event {
                     Event::Acquired { lease, regranted } => Some(Reply::Lease {
                         lease: lease.clone(),
@@ -122,16 +182,30 @@ impl Command {
             }
             Self::Release { .. } => Some(Reply::Released(ended())),
             Self::ForceEvict { .. } => Some(Reply::Evicted(ended())),
-            Self::AdoptIssues(_) => Some(Reply::Adopted(
-                events
-                    .iter()
-                    .filter(|event| matches!(event, Event::IssueCreated { .. }))
-                    .count(),
-            )),
-            Self::CreateIssue(_) => events.iter().find_map(|event| match event {
-                Event::IssueCreated { issue } => Some(Reply::Issue(Box::new(issue.clone()))),
+            Self::CreateIssue(_) | Self::ChangeIssue { .. } => {
+                events.iter().rev().find_map(|event| match event {
+                    Event::Issue { issue, .. } => Some(Reply::Issue(Box::new(issue.clone()))),
+                    _ => None,
+                })
+            }
+            Self::DeleteIssue { .. } => events.iter().rev().find_map(|event| match event {
+                Event::Issue { issue, .. } => Some(Reply::Deleted(Box::new(issue.clone()))),
                 _ => None,
             }),
+            Self::Comment { .. } => events.iter().rev().find_map(|event| match event {
+                Event::Commented { comment, .. } => Some(Reply::Commented(comment.clone())),
+                _ => None,
+            }),
+            Self::JudgeGate { .. } => events.iter().rev().find_map(|event| match event {
+                Event::GateJudged { result, .. } => Some(Reply::Judged(result.clone())),
+                _ => None,
+            }),
+            Self::JoinIssues(_) => Some(Reply::Joined(
+                events
+                    .iter()
+                    .filter(|event| matches!(event, Event::Issue { .. }))
+                    .count(),
+            )),
         }
     }
 }
@@ -147,8 +221,11 @@ pub enum Reply {
     Released(Vec<Lease>),
     Evicted(Vec<Lease>),
     Issue(Box<Issue>),
-    /// So many issues are new to the log.
-    Adopted(usize),
+    Deleted(Box<Issue>),
+    Commented(Comment),
+    Judged(GateResult),
+    /// So many issues are new or have changed.
+    Joined(usize),
 }
 
 /// Everything a decision may know besides the state. Time and randomness are arguments.
@@ -159,7 +236,5 @@ pub struct Context {
     pub branch: Option<String>,
     /// For the lease that may be granted.
     pub fresh_lease: LeaseId,
-    pub ttl: TtlPolicy,
-    /// Whether agents (and not only people) may evict others.
-    pub agents_may_evict: bool,
+    pub policy: Policy,
 }

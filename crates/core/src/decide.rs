@@ -9,15 +9,16 @@
 //! - an answer that changes nothing writes nothing;
 //! - a parent's end is its children's end, in the same transaction.
 
-use crate::command::{Command, Context, NewIssue, Reply, Target};
+use crate::command::{Command, Context, Reply, Target};
 use crate::event::{Event, Request, Stamped};
-use crate::ids::IssuePrefix;
-use crate::issue::{Issue, MAX_TITLE};
+use crate::ids::AgentId;
+use crate::issue::{GateResult, Issue};
 use crate::lease::{Actor, End, Lease, Resource};
 use crate::refusal::{Code, Details, Refusal, Stop};
 use crate::state;
 use crate::table::{Changes, Overlay, Read, Table};
 use crate::time::Wall;
+use crate::tracker;
 
 /// How many expired leases one command clears away at most, so that its cost stays bounded.
 const EVICTIONS_A_COMMAND: usize = 64;
@@ -30,6 +31,7 @@ pub struct Draft<'a> {
     next: u64,
     at: Wall,
     actor: Actor,
+    notices: Vec<String>,
 }
 
 impl<'a> Draft<'a> {
@@ -41,6 +43,7 @@ impl<'a> Draft<'a> {
             next: last + 1,
             at,
             actor,
+            notices: Vec::new(),
         }
     }
 
@@ -68,6 +71,15 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// Something the caller should know beside the answer.
+    pub fn notice(&mut self, text: impl Into<String>) {
+        self.notices.push(text.into());
+    }
+
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
     pub fn events(&self) -> &[Event] {
         &self.events
     }
@@ -87,6 +99,7 @@ impl<'a> Draft<'a> {
             next,
             at,
             actor,
+            notices: _,
         } = self;
         let total = u32::try_from(events.len()).unwrap_or(u32::MAX);
         let first = next - events.len() as u64;
@@ -137,41 +150,25 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             on_behalf_of,
         } => {
             let issue = state::resolve(draft.state(), issue)?;
-            require_open(&issue)?;
-            let ttl_secs = cx.ttl.resolve(*ttl_secs, &issue.kind, &cx.actor.agent_id)?;
-            let resource = Resource::Issue(issue.id);
-            if let Some(lease) = live(draft, &resource.key(), cx)? {
-                return if lease.held_by(&cx.actor) {
-                    Ok(Answer::Already(Reply::Lease {
-                        lease,
-                        existing: true,
-                        regranted: false,
-                    }))
-                } else {
-                    Err(Refusal::held(&lease, &cx.now).into())
-                };
-            }
-            clear_expired(draft, cx)?;
-            let lease = Lease {
-                lease_id: cx.fresh_lease.clone(),
-                resource,
-                agent_id: cx.actor.agent_id.clone(),
-                worktree_id: cx.actor.worktree_id.clone(),
-                branch: cx.branch.clone(),
-                ttl_secs,
-                acquired_at: cx.now.wall,
-                expires_at: cx.now.wall.plus_secs(ttl_secs),
-                deadline: deadline(cx, ttl_secs),
-                token: draft.next_sequence(),
-                parent: None,
-                on_behalf_of: on_behalf_of.clone(),
+            let terms = Terms {
+                ttl_secs: *ttl_secs,
                 note: note.clone(),
+                on_behalf_of: on_behalf_of.clone(),
             };
-            draft.emit(Event::Acquired {
-                lease,
-                regranted: false,
-            })?;
-            Ok(Answer::Done)
+            acquire(draft, &issue, terms, cx)
+        }
+        Command::AcquireNext {
+            label,
+            kind,
+            ttl_secs,
+            on_behalf_of,
+        } => {
+            let terms = Terms {
+                ttl_secs: *ttl_secs,
+                note: None,
+                on_behalf_of: on_behalf_of.clone(),
+            };
+            tracker::acquire_next(draft, label.as_deref(), kind.as_deref(), terms, cx)
         }
         Command::Renew {
             target,
@@ -194,6 +191,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             finish(draft, &lease, &|lease| Event::Released {
                 lease,
                 by: by.clone(),
+                brief: false,
             })?;
             clear_expired(draft, cx)?;
             Ok(Answer::Done)
@@ -247,7 +245,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             Ok(Answer::Done)
         }
         Command::ForceEvict { target, reason } => {
-            if cx.actor.agent_id.kind() == "agent" && !cx.agents_may_evict {
+            if cx.actor.agent_id.kind() == "agent" && !cx.policy.agents_may_evict {
                 return Err(Refusal::new(
                     Code::NotAllowed,
                     format!(
@@ -276,28 +274,99 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             clear_expired(draft, cx)?;
             Ok(Answer::Done)
         }
-        Command::CreateIssue(new) => create_issue(draft, new, cx),
-        Command::AdoptIssues(issues) => {
-            for issue in issues {
-                if state::issue(draft.state(), &issue.id)?.is_none() {
-                    let issue = Issue {
-                        lives_in: cx.actor.worktree_id.clone(),
-                        ..issue.clone()
-                    };
-                    draft.emit(Event::IssueCreated { issue })?;
-                }
-            }
-            Ok(if draft.events().is_empty() {
-                Answer::Already(Reply::Adopted(0))
-            } else {
-                Answer::Done
-            })
+        Command::CreateIssue(new) => tracker::create(draft, new, cx),
+        Command::ChangeIssue {
+            issue,
+            change,
+            strict,
+        } => tracker::change(draft, issue, change, *strict, cx),
+        Command::DeleteIssue { issue, strict } => tracker::delete(draft, issue, *strict, cx),
+        Command::Comment { issue, text } => tracker::comment(draft, issue, text, cx),
+        Command::JudgeGate {
+            issue,
+            gate,
+            passed,
+            manual,
+            tree,
+        } => {
+            let result = GateResult {
+                passed: *passed,
+                manual: *manual,
+                by: cx.actor.agent_id.clone(),
+                at: cx.now.wall,
+                tree: tree.clone(),
+            };
+            tracker::judge(draft, issue, gate, result, cx)
         }
+        Command::JoinIssues(found) => tracker::join(draft, found, cx),
     }
 }
 
+/// What was asked for about a lease that may be granted.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    pub ttl_secs: Option<u64>,
+    pub note: Option<String>,
+    pub on_behalf_of: Option<AgentId>,
+}
+
+pub(crate) fn acquire(
+    draft: &mut Draft<'_>,
+    issue: &Issue,
+    terms: Terms,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    require_open(issue)?;
+    let ttl_secs = cx
+        .policy
+        .ttl
+        .resolve(terms.ttl_secs, &issue.kind, &cx.actor.agent_id)?;
+    let resource = Resource::Issue(issue.id.clone());
+    if let Some(lease) = live(draft, &resource.key(), cx)? {
+        return if lease.held_by(&cx.actor) {
+            Ok(Answer::Already(Reply::Lease {
+                lease,
+                existing: true,
+                regranted: false,
+            }))
+        } else {
+            Err(Refusal::held(&lease, &cx.now).into())
+        };
+    }
+    tracker::require_performer(issue, cx)?;
+    let outer = tracker::activity_lease(draft, issue, cx)?;
+    tracker::require_no_rival_inside(draft, issue, cx)?;
+    tracker::notice_obstacles(draft, issue)?;
+    clear_expired(draft, cx)?;
+    let lease = Lease {
+        lease_id: cx.fresh_lease.clone(),
+        resource,
+        agent_id: cx.actor.agent_id.clone(),
+        worktree_id: cx.actor.worktree_id.clone(),
+        branch: cx.branch.clone(),
+        ttl_secs,
+        acquired_at: cx.now.wall,
+        expires_at: cx.now.wall.plus_secs(ttl_secs),
+        deadline: deadline(cx, ttl_secs),
+        token: draft.next_sequence(),
+        parent: None,
+        on_behalf_of: terms.on_behalf_of,
+        note: terms.note,
+    };
+    let lease = lease.within(outer.as_ref(), &cx.now);
+    let work = tracker::claimed(draft, issue)?;
+    draft.emit(Event::Acquired {
+        lease,
+        regranted: false,
+    })?;
+    if let Some(work) = work {
+        draft.emit(work)?;
+    }
+    Ok(Answer::Done)
+}
+
 /// What is done or rejected is not worked on.
-fn require_open(issue: &Issue) -> Result<(), Refusal> {
+pub(crate) fn require_open(issue: &Issue) -> Result<(), Refusal> {
     if issue.state.is_closed() {
         return Err(
             Refusal::new(Code::Closed, format!("{} is {}", issue.id, issue.state))
@@ -307,12 +376,12 @@ fn require_open(issue: &Issue) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn deadline(cx: &Context, ttl_secs: u64) -> u64 {
+pub(crate) fn deadline(cx: &Context, ttl_secs: u64) -> u64 {
     cx.now.ticks.saturating_add(ttl_secs.saturating_mul(1000))
 }
 
 /// The lease on a resource if it still counts; one whose time is over is ended on the way.
-fn live(draft: &mut Draft<'_>, resource_key: &str, cx: &Context) -> Result<Option<Lease>, Stop> {
+pub(crate) fn live(draft: &mut Draft<'_>, resource_key: &str, cx: &Context) -> Result<Option<Lease>, Stop> {
     let Some(lease) = state::lease_on(draft.state(), resource_key)? else {
         return Ok(None);
     };
@@ -324,8 +393,11 @@ fn live(draft: &mut Draft<'_>, resource_key: &str, cx: &Context) -> Result<Optio
 }
 
 /// Whoever notices that a deadline has passed records it. Comes last in a command, so that a refusal writes nothing.
-fn clear_expired(draft: &mut Draft<'_>, cx: &Context) -> Result<(), Stop> {
-    for lease in state::expired(draft.state(), &cx.now, EVICTIONS_A_COMMAND)? {
+/// Returns how many there were.
+pub(crate) fn clear_expired(draft: &mut Draft<'_>, cx: &Context) -> Result<usize, Stop> {
+    let expired = state::expired(draft.state(), &cx.now, EVICTIONS_A_COMMAND)?;
+    let many = expired.len();
+    for lease in expired {
         // An earlier one in this list may have taken its children along.
         if state::lease_on(draft.state(), &lease.resource.key())?
             .is_some_and(|l| l.lease_id == lease.lease_id)
@@ -333,7 +405,7 @@ fn clear_expired(draft: &mut Draft<'_>, cx: &Context) -> Result<(), Stop> {
             finish(draft, &lease, &|lease| Event::AutoEvicted { lease })?;
         }
     }
-    Ok(())
+    Ok(many)
 }
 
 fn end_children(draft: &mut Draft<'_>, lease: &Lease, cx: &Context) -> Result<(), Stop> {
@@ -342,13 +414,18 @@ fn end_children(draft: &mut Draft<'_>, lease: &Lease, cx: &Context) -> Result<()
         finish(draft, &child, &|lease| Event::Released {
             lease,
             by: by.clone(),
+            brief: false,
         })?;
     }
     Ok(())
 }
 
 /// Ends a lease and all that lives inside it, children first.
-fn finish(draft: &mut Draft<'_>, lease: &Lease, event: &dyn Fn(Lease) -> Event) -> Result<(), Stop> {
+pub(crate) fn finish(
+    draft: &mut Draft<'_>,
+    lease: &Lease,
+    event: &dyn Fn(Lease) -> Event,
+) -> Result<(), Stop> {
     for child in state::children(draft.state(), &lease.lease_id)? {
         finish(draft, &child, event)?;
     }
@@ -389,7 +466,7 @@ fn find(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<Found, S
     Ok(Found { active, ended })
 }
 
-fn not_holder(lease: &Lease, target: &Target, cx: &Context) -> Refusal {
+pub(crate) fn not_holder(lease: &Lease, target: &Target, cx: &Context) -> Refusal {
     let refusal = Refusal::new(
         Code::NotHolder,
         format!(
@@ -415,7 +492,7 @@ fn not_holder(lease: &Lease, target: &Target, cx: &Context) -> Refusal {
         ));
     }
     // Agents are not told to do what they may not.
-    if cx.actor.agent_id.kind() == "agent" && !cx.agents_may_evict {
+    if cx.actor.agent_id.kind() == "agent" && !cx.policy.agents_may_evict {
         refusal
     } else {
         refusal.help(format!("jit claim force-evict {} --reason <why>", lease.lease_id))
@@ -466,8 +543,8 @@ fn renew(
         _ => return Err(not_active(target).into()),
     };
     // As long as before, unless the longest allowed has become shorter meanwhile.
-    let asked = ttl_secs.unwrap_or(lease.ttl_secs.min(cx.ttl.max_secs));
-    let ttl_secs = cx.ttl.resolve(Some(asked), "", &lease.agent_id)?;
+    let asked = ttl_secs.unwrap_or(lease.ttl_secs.min(cx.policy.ttl.max_secs));
+    let ttl_secs = cx.policy.ttl.resolve(Some(asked), "", &lease.agent_id)?;
     let half_left = lease.remaining_ms(&cx.now) > lease.ttl_secs.saturating_mul(1000) / 2;
     if !over && if_half_gone && half_left {
         return Ok(Answer::Already(Reply::Lease {
@@ -482,6 +559,13 @@ fn renew(
         deadline: deadline(cx, ttl_secs),
         ..lease.clone()
     };
+    let outer = match lease.resource.issue().map(|id| state::issue(draft.state(), id)) {
+        Some(found) => match found? {
+            Some(issue) => tracker::activity_lease(draft, &issue, cx)?,
+            None => None,
+        },
+        None => None,
+    };
     if over {
         // Its time was over but nobody came: granted again, as a new grant with a new token.
         if let Some(id) = lease.resource.issue()
@@ -493,11 +577,15 @@ fn renew(
         renewed.token = draft.next_sequence();
         renewed.parent = None;
         draft.emit(Event::Acquired {
-            lease: renewed,
+            lease: renewed.within(outer.as_ref(), &cx.now),
             regranted: true,
         })?;
     } else {
-        draft.emit(Event::Renewed { lease: renewed })?;
+        // Inside an activity's lease a task's ends with it.
+        let outer = outer.filter(|outer| renewed.parent.as_ref() == Some(&outer.lease_id));
+        draft.emit(Event::Renewed {
+            lease: renewed.within(outer.as_ref(), &cx.now),
+        })?;
     }
     clear_expired(draft, cx)?;
     Ok(Answer::Done)
@@ -510,70 +598,4 @@ fn ended_word(how: End) -> &'static str {
         End::Evicted => "taken away by an eviction",
         End::Transferred => "handed over",
     }
-}
-
-fn create_issue(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Result<Answer, Stop> {
-    let title = new.title.trim();
-    if title.is_empty() {
-        return Err(Refusal::new(Code::Invalid, "the title is empty")
-            .help("jit issue create \"what is to be done\"")
-            .into());
-    }
-    if title.len() > MAX_TITLE {
-        return Err(Refusal::new(
-            Code::Invalid,
-            format!("the title is longer than {MAX_TITLE} bytes: put the rest into --description"),
-        )
-        .into());
-    }
-    let mut free = None;
-    for id in &new.ids {
-        match state::issue(draft.state(), id)? {
-            None => {
-                free = Some(id.clone());
-                break;
-            }
-            Some(issue) if new.chosen => {
-                return Err(
-                    Refusal::new(Code::Exists, format!("there is an issue {} already", issue.id))
-                        .help(format!("jit issue show {}", issue.id))
-                        .into(),
-                );
-            }
-            Some(_) => {}
-        }
-    }
-    let Some(id) = free else {
-        return Err(Refusal::new(Code::Io, "no free id was found")
-            .help("try again")
-            .into());
-    };
-    let named = |text: &IssuePrefix| state::resolve(draft.state(), text).map(|issue| issue.id);
-    let parent = new.parent.as_ref().map(named).transpose()?;
-    let mut depends_on = new.depends_on.iter().map(named).collect::<Result<Vec<_>, _>>()?;
-    depends_on.sort();
-    depends_on.dedup();
-    let sorted = |words: &[String]| {
-        let mut words = words.to_vec();
-        words.sort();
-        words.dedup();
-        words
-    };
-    let issue = Issue {
-        id,
-        title: title.to_owned(),
-        kind: new.kind.clone(),
-        state: new.state,
-        priority: new.priority,
-        parent,
-        labels: sorted(&new.labels),
-        depends_on,
-        gates: sorted(&new.gates),
-        created_at: cx.now.wall,
-        updated_at: cx.now.wall,
-        revision: 1,
-        lives_in: cx.actor.worktree_id.clone(),
-    };
-    draft.emit(Event::IssueCreated { issue })?;
-    Ok(Answer::Done)
 }

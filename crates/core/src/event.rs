@@ -1,8 +1,9 @@
 //! Everything that can have happened. What is in the log has happened: these are facts, applied without question.
 
-use crate::ids::{AgentId, LeaseId, RequestId};
-use crate::issue::Issue;
+use crate::ids::{AgentId, IssueId, LeaseId, RequestId};
+use crate::issue::{Comment, GateResult, Issue};
 use crate::lease::{Actor, Lease};
+use crate::sheet::Sheet;
 use crate::time::{BootId, Wall};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Event {
     Released {
         lease: Lease,
         by: AgentId,
+        /// It was taken only for the length of one change.
+        brief: bool,
     },
     /// The deadline had passed and somebody noticed.
     AutoEvicted {
@@ -44,7 +47,7 @@ pub enum Event {
     SegmentStarted {
         reason: SegmentReason,
     },
-    /// Everything known before this line is void; what survived follows as `Restored` and `IssueRestored` events.
+    /// Everything known before this line is void; what survived follows as restored leases and issues.
     LogRecovered {
         lost: u64,
         backup: String,
@@ -53,17 +56,54 @@ pub enum Event {
     Restored {
         lease: Lease,
     },
-    /// An issue as it is after being created, changed or restored.
-    IssueCreated {
+    /// An issue as it is after what was done to it.
+    Issue {
+        did: Did,
         issue: Issue,
+        sheet: Sheet,
     },
-    IssueRestored {
-        issue: Issue,
+    Commented {
+        issue_id: IssueId,
+        comment: Comment,
+    },
+    GateJudged {
+        issue_id: IssueId,
+        gate: String,
+        result: GateResult,
+    },
+    /// For the changelog: one of its nine actions.
+    Worked {
+        action: Action,
+        activity_id: Option<IssueId>,
+        task_id: Option<IssueId>,
+        details: Option<String>,
     },
     /// Written by a newer program. Readable past, but nobody who does not understand it may write after it.
     Unknown {
         kind: String,
     },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Did {
+    Created,
+    Changed,
+    Deleted,
+    /// What a tree had was brought in; the digest is that of the `issue.json` there.
+    Joined {
+        digest: String,
+    },
+    /// It survived a recovery.
+    Restored,
+}
+
+crate::issue::words! {
+    /// What the changelog records.
+    Action, "action", {
+        WorkItemCreated = "work_item_created", ClaimedActivity = "claimed_activity", CompletedTask = "completed_task",
+        CompletedActivity = "completed_activity", Blocked = "blocked", Unblocked = "unblocked",
+        PivotStarted = "pivot_started", PivotCompleted = "pivot_completed", RecoveredActivity = "recovered_activity",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,9 +132,30 @@ impl Event {
             Self::SegmentStarted { .. } => "log.segment",
             Self::LogRecovered { .. } => "log.recovered",
             Self::Restored { .. } => "claim.restored",
-            Self::IssueCreated { .. } => "issue.created",
-            Self::IssueRestored { .. } => "issue.restored",
+            Self::Issue { did, .. } => match did {
+                Did::Created => "issue.created",
+                Did::Changed => "issue.changed",
+                Did::Deleted => "issue.deleted",
+                Did::Joined { .. } => "issue.joined",
+                Did::Restored => "issue.restored",
+            },
+            Self::Commented { .. } => "issue.commented",
+            Self::GateJudged { result, .. } if result.passed => "gate.passed",
+            Self::GateJudged { .. } => "gate.failed",
+            Self::Worked { action, .. } => action.kind(),
             Self::Unknown { kind } => kind,
+        }
+    }
+
+    /// The issue this event is about, if it is about one.
+    pub fn issue_id(&self) -> Option<&IssueId> {
+        match self {
+            Self::Issue { issue, .. } => Some(&issue.id),
+            Self::Commented { issue_id, .. } | Self::GateJudged { issue_id, .. } => Some(issue_id),
+            Self::Worked {
+                activity_id, task_id, ..
+            } => task_id.as_ref().or(activity_id.as_ref()),
+            other => other.lease().and_then(|lease| lease.resource.issue()),
         }
     }
 
@@ -109,6 +170,23 @@ impl Event {
             | Self::Transferred { lease, .. }
             | Self::Restored { lease } => Some(lease),
             _ => None,
+        }
+    }
+}
+
+impl Action {
+    /// The kind of its event.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::WorkItemCreated => "work.work_item_created",
+            Self::ClaimedActivity => "work.claimed_activity",
+            Self::CompletedTask => "work.completed_task",
+            Self::CompletedActivity => "work.completed_activity",
+            Self::Blocked => "work.blocked",
+            Self::Unblocked => "work.unblocked",
+            Self::PivotStarted => "work.pivot_started",
+            Self::PivotCompleted => "work.pivot_completed",
+            Self::RecoveredActivity => "work.recovered_activity",
         }
     }
 }

@@ -2,17 +2,15 @@
 //!
 //! This is the form in which the shared state knows an issue: every field but the long text, which lives in files.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{IssueId, WorktreeId};
+use crate::ids::{AgentId, IssueId, WorktreeId};
 use crate::time::Wall;
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal, { $($variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         pub enum $name { $(#[serde(rename = $word)] $variant),+ }
 
         impl $name {
@@ -29,7 +27,7 @@ macro_rules! words {
             }
         }
 
-        impl FromStr for $name {
+        impl std::str::FromStr for $name {
             type Err = String;
             fn from_str(text: &str) -> Result<Self, String> {
                 Self::ALL.iter().copied().find(|v| v.as_str() == text).ok_or_else(|| {
@@ -40,6 +38,8 @@ macro_rules! words {
         }
     };
 }
+
+pub(crate) use words;
 
 words! {
     /// Where an issue stands. `blocked` is not a state: it follows from dependencies.
@@ -61,8 +61,61 @@ impl State {
     }
 }
 
+words! {
+    /// Who is to do it.
+    Performer, "actor", { Any = "any", Agent = "agent", Human = "human" }
+}
+
+impl State {
+    /// Where an issue may go from here by an update.
+    pub fn next(self) -> &'static [Self] {
+        match self {
+            Self::Backlog => &[Self::Ready, Self::Rejected],
+            Self::Ready => &[
+                Self::Backlog,
+                Self::InProgress,
+                Self::Gated,
+                Self::Done,
+                Self::Rejected,
+            ],
+            Self::InProgress => &[
+                Self::Ready,
+                Self::Backlog,
+                Self::Gated,
+                Self::Done,
+                Self::Rejected,
+            ],
+            Self::Gated => &[Self::InProgress, Self::Ready, Self::Done, Self::Rejected],
+            Self::Done => &[Self::Ready],
+            Self::Rejected => &[Self::Ready, Self::Backlog],
+        }
+    }
+
+    /// Work that can be taken when nothing stands in its way. What was in progress and lost its holder is offered again.
+    pub fn is_offered(self) -> bool {
+        matches!(self, Self::Ready | Self::InProgress)
+    }
+}
+
+impl Performer {
+    pub fn allows(self, kind: &str) -> bool {
+        // A person may do anything.
+        self != Self::Human || kind == "human"
+    }
+}
+
 /// Longest title, in bytes.
 pub const MAX_TITLE: usize = 500;
+/// Longest comment, in bytes.
+pub const MAX_COMMENT: usize = 64 << 10;
+/// Longest word (type, label, gate), in bytes.
+pub const MAX_WORD: usize = 100;
+/// Most labels, dependencies or gates of one issue.
+pub const MAX_MEMBERS: usize = 1000;
+/// Issue types with rules of their own.
+pub const ACTIVITY: &str = "activity";
+pub const TASK: &str = "task";
+pub const WORK_ITEM: &str = "work_item";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
@@ -76,10 +129,54 @@ pub struct Issue {
     pub labels: Vec<String>,
     pub depends_on: Vec<IssueId>,
     pub gates: Vec<String>,
+    pub actor: Performer,
+    /// Why it cannot go on, as somebody said; dependencies are another matter.
+    pub blocked: Option<String>,
+    /// Its scope is being revised, and why.
+    pub pivot: Option<String>,
     pub created_at: Wall,
+    pub created_by: Option<AgentId>,
     pub updated_at: Wall,
     /// Grows with every change.
     pub revision: u64,
     /// The worktree that holds the newest copy.
     pub lives_in: Option<WorktreeId>,
+    /// XXH3 of the long text, which is kept in a file; absent when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// Something said about an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comment {
+    pub id: String,
+    pub at: Wall,
+    pub agent_id: AgentId,
+    pub text: String,
+}
+
+/// How a gate came out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateResult {
+    pub passed: bool,
+    pub manual: bool,
+    pub by: AgentId,
+    pub at: Wall,
+    /// What it ran on: the hash of the tree as git would have committed it.
+    pub tree: Option<String>,
+}
+
+/// The name of a long text: what it is told from others by.
+pub fn text_digest(text: &[u8]) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text))
+}
+
+/// Whether a word can be a type, a label or a gate's name.
+pub fn check_word(text: &str) -> Result<(), &'static str> {
+    match text {
+        _ if text.trim().is_empty() => Err("it is empty"),
+        _ if text.len() > MAX_WORD => Err("it is longer than 100 bytes"),
+        _ if text.chars().any(char::is_control) => Err("it contains control characters"),
+        _ => Ok(()),
+    }
 }

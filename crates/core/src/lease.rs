@@ -66,6 +66,20 @@ impl Lease {
         self.deadline <= now.ticks
     }
 
+    /// The same lease inside another, if there is one: it cannot outlive that.
+    #[must_use]
+    pub fn within(mut self, outer: Option<&Self>, now: &Now) -> Self {
+        if let Some(outer) = outer {
+            self.parent = Some(outer.lease_id.clone());
+            if outer.deadline < self.deadline {
+                self.deadline = outer.deadline;
+                self.expires_at = outer.expires_at;
+                self.ttl_secs = outer.remaining_ms(now).div_ceil(1000).max(1);
+            }
+        }
+        self
+    }
+
     /// Milliseconds left, zero when expired.
     pub fn remaining_ms(&self, now: &Now) -> u64 {
         self.deadline.saturating_sub(now.ticks)

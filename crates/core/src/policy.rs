@@ -1,7 +1,60 @@
-//! How long leases last when nobody says so.
+//! What is allowed, and how long leases last when nobody says so.
 
 use crate::ids::AgentId;
 use crate::refusal::{Code, Refusal};
+
+/// The settings that decisions follow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policy {
+    pub ttl: TtlPolicy,
+    pub enforce: Enforce,
+    /// Whether agents (and not only people) may evict others.
+    pub agents_may_evict: bool,
+    /// Whether agents may say by hand that a gate has passed.
+    pub agents_may_pass_gates: bool,
+    /// Issue type and gate: required of every issue of that type.
+    pub gates_for: Vec<(String, String)>,
+    /// Types from the outermost to the innermost: what may be part of what. Types in none of them are free.
+    pub hierarchy: Vec<Vec<String>>,
+}
+
+/// What holding a lease means for changing an issue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Enforce {
+    /// What somebody else holds cannot be changed; what nobody holds is taken and returned on the way.
+    #[default]
+    Strict,
+    /// Only what one holds can be changed.
+    StrictExplicit,
+    /// Everything can be changed, with a warning.
+    Warn,
+    Off,
+}
+
+impl Policy {
+    /// Gates that an issue has to pass, in order.
+    pub fn required_gates(&self, kind: &str, own: &[String]) -> Vec<String> {
+        let by_type = self
+            .gates_for
+            .iter()
+            .filter(|(of, _)| of == kind)
+            .map(|(_, gate)| gate);
+        let all: std::collections::BTreeSet<&String> = own.iter().chain(by_type).collect();
+        all.into_iter().cloned().collect()
+    }
+
+    /// The types that an issue of type `kind` may be part of; `None` when any may.
+    pub fn parents_of(&self, kind: &str) -> Option<Vec<&str>> {
+        let within: Vec<&[String]> = self
+            .hierarchy
+            .iter()
+            .filter_map(|chain| chain.iter().position(|k| k == kind).map(|at| &chain[..at]))
+            .collect();
+        let named = |kind: &str| self.hierarchy.iter().any(|chain| chain.iter().any(|k| k == kind));
+        (!within.is_empty() && named(kind))
+            .then(|| within.into_iter().flatten().map(String::as_str).collect())
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TtlPolicy {

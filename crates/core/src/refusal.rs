@@ -15,10 +15,20 @@ pub enum Code {
     NotHolder,
     /// The caller may not do that at all.
     NotAllowed,
+    /// It has to be held first.
+    LeaseRequired,
     /// The user has not approved that command line on this machine.
     NotTrusted,
     /// No such thing.
     NotFound,
+    /// There is no work to take now.
+    NothingReady,
+    /// It would depend on itself.
+    Cycle,
+    /// It cannot go from the state it is in to that one.
+    BadTransition,
+    /// A required gate has not passed.
+    GateNotPassed,
     /// The issue is done or rejected.
     Closed,
     /// The text does not name one thing.
@@ -53,8 +63,13 @@ impl Code {
         Self::Busy,
         Self::NotHolder,
         Self::NotAllowed,
+        Self::LeaseRequired,
         Self::NotTrusted,
         Self::NotFound,
+        Self::NothingReady,
+        Self::Cycle,
+        Self::BadTransition,
+        Self::GateNotPassed,
         Self::Closed,
         Self::Ambiguous,
         Self::Invalid,
@@ -76,8 +91,13 @@ impl Code {
             Self::Busy => "busy",
             Self::NotHolder => "not_holder",
             Self::NotAllowed => "not_allowed",
+            Self::LeaseRequired => "lease_required",
             Self::NotTrusted => "not_trusted",
             Self::NotFound => "not_found",
+            Self::NothingReady => "nothing_ready",
+            Self::Cycle => "cycle",
+            Self::BadTransition => "bad_transition",
+            Self::GateNotPassed => "gate_not_passed",
             Self::Closed => "closed",
             Self::Ambiguous => "ambiguous",
             Self::Invalid => "invalid",
@@ -101,19 +121,21 @@ impl Code {
             | Self::Invalid
             | Self::Usage
             | Self::Exists
+            | Self::Cycle
+            | Self::BadTransition
             | Self::RequestReused
             | Self::Config => 2,
-            Self::NotFound | Self::NotInitialized => 3,
+            Self::NotFound | Self::NothingReady | Self::NotInitialized => 3,
             Self::Held | Self::Busy => 4,
-            Self::NotHolder | Self::NotAllowed | Self::NotTrusted | Self::Closed => 5,
-            Self::CheckFailed => 6,
+            Self::NotHolder | Self::NotAllowed | Self::LeaseRequired | Self::NotTrusted | Self::Closed => 5,
+            Self::CheckFailed | Self::GateNotPassed => 6,
             Self::Unknown => 7,
         }
     }
 
     /// Whether the same command may succeed later without anything being changed by hand.
     pub fn retryable(self) -> bool {
-        matches!(self, Self::Held | Self::Busy | Self::Unknown)
+        matches!(self, Self::Held | Self::Busy | Self::NothingReady | Self::Unknown)
     }
 }
 
@@ -136,6 +158,8 @@ pub enum Details {
     Candidates(Vec<String>),
     /// Name and value pairs.
     Facts(Vec<(&'static str, String)>),
+    /// Name and number pairs; null where there is none.
+    Counts(Vec<(&'static str, Option<u64>)>),
 }
 
 impl Refusal {

@@ -11,16 +11,26 @@
 //! | `d/<deadline>/<lease>` | its resource, soonest deadline first |
 //! | `c/<parent lease>/<lease>` | its resource |
 //! | `i/<issue>` | the issue |
+//! | `t/<issue>` | the issue, which was deleted |
+//! | `s/<issue>` | its sheet: stamps and set histories |
+//! | `w/<issue>/<digest>` | nothing: an `issue.json` that was written or brought in here before |
+//! | `k/<issue>/<comment>` | the comment |
+//! | `g/<issue>/<gate>` | how the gate came out last |
+//! | `p/`, `u/`, `j/`, `r/` | what can be taken next: see [`crate::queue`] |
 //! | `q/<request>` | which log lines answered it |
 //! | `m/boot`, `m/active`, `m/newer` | boot the deadlines belong to; number of leases; an event we did not understand |
+//! | `m/worked` | sequence of the last entry of the changelog |
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::event::{Event, Request, Stamped};
+use crate::event::{Did, Event, Request, Stamped};
 use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId};
-use crate::issue::Issue;
+use crate::issue::{Comment, GateResult, Issue, text_digest};
+use crate::issue_file;
 use crate::lease::{End, Lease, Resource};
+use crate::queue;
 use crate::refusal::{Code, Details, Refusal, Stop};
+use crate::sheet::Sheet;
 use crate::table::{Overlay, Read, Table, Unreadable};
 use crate::time::{BootId, Now, Wall};
 use crate::wire::{decode_lease, encode_lease, json_bytes};
@@ -147,12 +157,42 @@ pub fn ended(table: &dyn Table, resource_key: &str) -> Read<Option<Ended>> {
     Ok(Some(Ended { lease, how, at }))
 }
 
+/// The branch on which somebody last worked on a resource.
+pub fn last_branch(table: &dyn Table, resource_key: &str) -> Read<Option<String>> {
+    Ok(match lease_on(table, resource_key)? {
+        Some(lease) => lease.branch,
+        None => ended(table, resource_key)?.and_then(|ended| ended.lease.branch),
+    })
+}
+
+/// The same for every resource that somebody ever worked on.
+pub fn last_branches(table: &dyn Table) -> Read<std::collections::HashMap<String, String>> {
+    let mut all = std::collections::HashMap::new();
+    for (key, _) in table.scan("E/", usize::MAX)? {
+        let resource = &key[2..];
+        if let Some(branch) = last_branch(table, resource)? {
+            all.insert(resource.to_owned(), branch);
+        }
+    }
+    for lease in leases(table)? {
+        if let Some(branch) = &lease.branch {
+            all.insert(lease.resource.key(), branch.clone());
+        }
+    }
+    Ok(all)
+}
+
 pub fn anchor(table: &dyn Table) -> Read<Option<Anchor>> {
     load(table, "m/boot")
 }
 
 pub fn active_count(table: &dyn Table) -> Read<u64> {
     Ok(load(table, "m/active")?.unwrap_or(0))
+}
+
+/// The last entry of the changelog.
+pub fn last_worked(table: &dyn Table) -> Read<u64> {
+    Ok(load(table, "m/worked")?.unwrap_or(0))
 }
 
 /// The kind of an event that this program does not know, if there was one.
@@ -180,12 +220,98 @@ pub fn answered(table: &dyn Table, request: &RequestId) -> Read<Option<Answered>
 }
 
 pub fn issue(table: &dyn Table, id: &IssueId) -> Read<Option<Issue>> {
-    load(table, &format!("i/{}", id.key()))
+    issue_at(table, &id.key())
+}
+
+pub fn issue_at(table: &dyn Table, key: &str) -> Read<Option<Issue>> {
+    load(table, &format!("i/{key}"))
+}
+
+/// An issue that was deleted.
+pub fn deleted(table: &dyn Table, id: &IssueId) -> Read<Option<Issue>> {
+    load(table, &format!("t/{}", id.key()))
+}
+
+pub fn was_deleted(table: &dyn Table, key: &str) -> Read<bool> {
+    Ok(table.get(&format!("t/{key}"))?.is_some())
+}
+
+/// Whether there is or was an issue of that name.
+pub fn is_known(table: &dyn Table, id: &IssueId) -> Read<bool> {
+    Ok(table.get(&format!("s/{}", id.key()))?.is_some())
+}
+
+pub fn sheet(table: &dyn Table, id: &IssueId) -> Read<Sheet> {
+    Ok(load(table, &format!("s/{}", id.key()))?.unwrap_or_default())
+}
+
+/// Whether an `issue.json` with this digest was written or brought in here before.
+pub fn is_known_file(table: &dyn Table, id: &IssueId, digest: &str) -> Read<bool> {
+    Ok(table.get(&format!("w/{}/{digest}", id.key()))?.is_some())
+}
+
+/// Oldest first.
+pub fn comments(table: &dyn Table, id: &IssueId) -> Read<Vec<Comment>> {
+    let mut all: Vec<Comment> = table
+        .scan(&format!("k/{}/", id.key()), usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse(key, value))
+        .collect::<Read<_>>()?;
+    all.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+    Ok(all)
+}
+
+/// Every comment, with the key of its issue.
+pub fn all_comments(table: &dyn Table) -> Read<Vec<(String, Comment)>> {
+    let mut all = Vec::new();
+    for (key, value) in table.scan("k/", usize::MAX)? {
+        let id = key[2..].split('/').next().unwrap_or_default().to_owned();
+        all.push((id, parse(&key, &value)?));
+    }
+    Ok(all)
+}
+
+pub fn has_comment(table: &dyn Table, id: &IssueId, comment: &str) -> Read<bool> {
+    Ok(table.get(&format!("k/{}/{comment}", id.key()))?.is_some())
+}
+
+pub fn gate_result(table: &dyn Table, id: &IssueId, gate: &str) -> Read<Option<GateResult>> {
+    let found: Option<Judged> = load(table, &gate_key(id, gate))?;
+    Ok(found.map(|judged| judged.result))
+}
+
+/// Every gate that was judged for an issue.
+pub fn gate_results(table: &dyn Table, id: &IssueId) -> Read<Vec<(String, GateResult)>> {
+    table
+        .scan(&format!("g/{}/", id.key()), usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse(key, value).map(|judged: Judged| (judged.gate, judged.result)))
+        .collect()
+}
+
+/// Names of gates may hold anything, keys may not.
+fn gate_key(id: &IssueId, gate: &str) -> String {
+    format!("g/{}/{}", id.key(), text_digest(gate.as_bytes()))
+}
+
+#[derive(Serialize, Deserialize)]
+struct Judged {
+    gate: String,
+    result: GateResult,
 }
 
 pub fn issues(table: &dyn Table) -> Read<Vec<Issue>> {
     table
         .scan("i/", usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse(key, value))
+        .collect()
+}
+
+/// Issues that were deleted.
+pub fn tombstones(table: &dyn Table) -> Read<Vec<Issue>> {
+    table
+        .scan("t/", usize::MAX)?
         .iter()
         .map(|(key, value)| parse(key, value))
         .collect()
@@ -273,7 +399,7 @@ fn grant(table: &mut Overlay<'_>, lease: &Lease) -> Read<()> {
         count(table, 1)?;
     }
     put_lease(table, lease);
-    Ok(())
+    queue::taken(table, &lease.resource)
 }
 
 fn end(table: &mut Overlay<'_>, resource: &Resource, how: End, at: Wall) -> Read<()> {
@@ -292,7 +418,24 @@ fn end(table: &mut Overlay<'_>, resource: &Resource, how: End, at: Wall) -> Read
     record.push(b'\n');
     record.extend_from_slice(&encode_lease(&lease));
     table.put(format!("E/{key}"), record);
-    Ok(())
+    queue::returned(table, resource)
+}
+
+/// An issue as it is now; one with `deleted` in its sheet is kept apart, as a tombstone.
+fn put_issue(table: &mut Overlay<'_>, issue: &Issue, sheet: &Sheet, did: &Did) -> Read<()> {
+    let key = issue.id.key();
+    let old = issue_at(table, &key)?;
+    let (put, gone) = if sheet.deleted { ("t", "i") } else { ("i", "t") };
+    table.put(format!("{put}/{key}"), json_bytes(issue));
+    table.remove(format!("{gone}/{key}"));
+    table.put(format!("s/{key}"), json_bytes(sheet));
+    let written = text_digest(&issue_file::issue_json(issue, sheet));
+    table.put(format!("w/{key}/{written}"), Vec::new());
+    if let Did::Joined { digest } = did {
+        table.put(format!("w/{key}/{digest}"), Vec::new());
+    }
+    let new = (!sheet.deleted).then_some(issue);
+    queue::moved(table, &key, old.as_ref(), new)
 }
 
 /// The deadline a lease gets when the machine was started anew at `ticks` = `wall`: what its expiry time leaves,
@@ -325,6 +468,17 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
         Event::Acquired { lease, .. } | Event::Renewed { lease } | Event::Restored { lease } => {
             grant(table, lease)?;
         }
+        Event::Released {
+            lease, brief: true, ..
+        } => {
+            // The one before it is still the last that worked on it.
+            if let Some(lease) = lease_on(table, &lease.resource.key())? {
+                drop_lease(table, &lease);
+                count(table, -1)?;
+                table.remove(format!("l/{}", lease.lease_id));
+                queue::returned(table, &lease.resource)?;
+            }
+        }
         Event::Released { lease, .. } => end(table, &lease.resource, End::Released, stamped.at)?,
         Event::AutoEvicted { lease } => end(table, &lease.resource, End::Expired, stamped.at)?,
         Event::ForceEvicted { lease, .. } => end(table, &lease.resource, End::Evicted, stamped.at)?,
@@ -339,9 +493,25 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
                 table.remove(key);
             }
         }
-        Event::IssueCreated { issue } | Event::IssueRestored { issue } => {
-            table.put(format!("i/{}", issue.id.key()), json_bytes(issue));
+        Event::Issue { did, issue, sheet } => put_issue(table, issue, sheet, did)?,
+        Event::Commented { issue_id, comment } => {
+            table.put(
+                format!("k/{}/{}", issue_id.key(), comment.id),
+                json_bytes(comment),
+            );
         }
+        Event::GateJudged {
+            issue_id,
+            gate,
+            result,
+        } => {
+            let judged = Judged {
+                gate: gate.clone(),
+                result: result.clone(),
+            };
+            table.put(gate_key(issue_id, gate), json_bytes(&judged));
+        }
+        Event::Worked { .. } => table.put("m/worked".into(), json_bytes(&stamped.sequence)),
         Event::Unknown { kind } => table.put("m/newer".into(), json_bytes(kind)),
     }
     remember(table, stamped)

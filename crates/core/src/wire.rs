@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::event::{Event, Request, SegmentReason, Stamped};
+use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped};
 use crate::ids::{AgentId, IssueId, LeaseId, RequestId, WorktreeId};
-use crate::issue::Issue;
+use crate::issue::{Comment, GateResult, Issue};
 use crate::lease::{Actor, Lease, Resource};
+use crate::sheet::Sheet;
 use crate::time::{BootId, Wall};
 
 pub const SCHEMA_VERSION: u64 = 1;
@@ -52,6 +53,8 @@ struct LeaseRecord {
     note: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     regranted: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    brief: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<AgentId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,6 +83,7 @@ impl LeaseRecord {
             on_behalf_of: lease.on_behalf_of.clone(),
             note: lease.note.clone(),
             regranted: false,
+            brief: false,
             by: None,
             reason: None,
             from_lease_id: None,
@@ -180,6 +184,36 @@ struct RecoveredRecord {
 }
 
 #[derive(Serialize, Deserialize)]
+struct IssueRecord {
+    issue: Issue,
+    #[serde(default)]
+    sheet: Sheet,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CommentRecord {
+    issue_id: IssueId,
+    comment: Comment,
+}
+
+#[derive(Serialize, Deserialize)]
+struct GateRecord {
+    issue_id: IssueId,
+    gate: String,
+    result: GateResult,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WorkRecord {
+    action: Action,
+    activity_id: Option<IssueId>,
+    task_id: Option<IssueId>,
+    details: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
 struct RequestRecord {
     id: RequestId,
     digest: String,
@@ -212,8 +246,9 @@ fn payload(event: &Event) -> Vec<u8> {
             reason: Some("expired".into()),
             ..LeaseRecord::of(lease)
         }),
-        Event::Released { lease, by } => json_bytes(&LeaseRecord {
+        Event::Released { lease, by, brief } => json_bytes(&LeaseRecord {
             by: Some(by.clone()),
+            brief: *brief,
             ..LeaseRecord::of(lease)
         }),
         Event::ForceEvicted { lease, by, reason } => json_bytes(&LeaseRecord {
@@ -241,7 +276,38 @@ fn payload(event: &Event) -> Vec<u8> {
             lost: *lost,
             backup: backup.clone(),
         }),
-        Event::IssueCreated { issue } | Event::IssueRestored { issue } => json_bytes(issue),
+        Event::Issue { did, issue, sheet } => json_bytes(&IssueRecord {
+            issue: issue.clone(),
+            sheet: sheet.clone(),
+            digest: match did {
+                Did::Joined { digest } => Some(digest.clone()),
+                _ => None,
+            },
+        }),
+        Event::Commented { issue_id, comment } => json_bytes(&CommentRecord {
+            issue_id: issue_id.clone(),
+            comment: comment.clone(),
+        }),
+        Event::GateJudged {
+            issue_id,
+            gate,
+            result,
+        } => json_bytes(&GateRecord {
+            issue_id: issue_id.clone(),
+            gate: gate.clone(),
+            result: result.clone(),
+        }),
+        Event::Worked {
+            action,
+            activity_id,
+            task_id,
+            details,
+        } => json_bytes(&WorkRecord {
+            action: *action,
+            activity_id: activity_id.clone(),
+            task_id: task_id.clone(),
+            details: details.clone(),
+        }),
         Event::Unknown { .. } => b"{}".to_vec(),
     }
 }
@@ -278,7 +344,7 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
         let mut record: LeaseRecord = parse(payload)?;
         let (by, reason) = (record.by.take(), record.reason.take());
         let (from_lease, from_agent) = (record.from_lease_id.take(), record.from_agent_id.take());
-        let regranted = record.regranted;
+        let (regranted, brief) = (record.regranted, record.brief);
         let lease = record.lease();
         return Ok(match op {
             "acquired" => Event::Acquired { lease, regranted },
@@ -286,6 +352,7 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
             "released" => Event::Released {
                 lease,
                 by: by.ok_or_else(|| missing("by"))?,
+                brief,
             },
             "auto_evicted" => Event::AutoEvicted { lease },
             "force_evicted" => Event::ForceEvicted {
@@ -331,12 +398,49 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 backup: record.backup,
             }
         }
-        "issue.created" => Event::IssueCreated {
-            issue: parse::<Issue>(payload)?,
-        },
-        "issue.restored" => Event::IssueRestored {
-            issue: parse::<Issue>(payload)?,
-        },
+        "issue.created" | "issue.changed" | "issue.deleted" | "issue.joined" | "issue.restored" => {
+            let IssueRecord { issue, sheet, digest } = parse(payload)?;
+            let did = match kind {
+                "issue.created" => Did::Created,
+                "issue.changed" => Did::Changed,
+                "issue.deleted" => Did::Deleted,
+                "issue.joined" => Did::Joined {
+                    digest: digest.ok_or_else(|| missing("digest"))?,
+                },
+                _ => Did::Restored,
+            };
+            Event::Issue { did, issue, sheet }
+        }
+        "issue.commented" => {
+            let CommentRecord { issue_id, comment } = parse(payload)?;
+            Event::Commented { issue_id, comment }
+        }
+        "gate.passed" | "gate.failed" => {
+            let GateRecord {
+                issue_id,
+                gate,
+                result,
+            } = parse(payload)?;
+            Event::GateJudged {
+                issue_id,
+                gate,
+                result,
+            }
+        }
+        work if Action::ALL.iter().any(|action| action.kind() == work) => {
+            let WorkRecord {
+                action,
+                activity_id,
+                task_id,
+                details,
+            } = parse(payload)?;
+            Event::Worked {
+                action,
+                activity_id,
+                task_id,
+                details,
+            }
+        }
         other => Event::Unknown {
             kind: other.to_owned(),
         },
@@ -565,6 +669,47 @@ pub fn claims_record(stamped: &Stamped) -> Option<Vec<u8>> {
         on_behalf_of: lease.on_behalf_of.as_ref(),
     });
     let mut line = json_bytes(&record);
+    line.push(b'\n');
+    Some(line)
+}
+
+/// The line of `changelog.log` for an event, with its newline; `None` for events that do not belong there.
+pub fn changelog_line(stamped: &Stamped) -> Option<Vec<u8>> {
+    #[derive(Serialize)]
+    struct Entry<'a> {
+        timestamp: Wall,
+        worker: &'a AgentId,
+        worker_type: &'a str,
+        action: Action,
+        activity_id: Option<&'a IssueId>,
+        task_id: Option<&'a IssueId>,
+        details: Option<&'a str>,
+        sequence: u64,
+    }
+    let Event::Worked {
+        action,
+        activity_id,
+        task_id,
+        details,
+    } = &stamped.event
+    else {
+        return None;
+    };
+    let worker = &stamped.actor.agent_id;
+    let mut line = json_bytes(&Entry {
+        timestamp: stamped.at,
+        worker,
+        worker_type: if worker.kind() == "human" {
+            "human"
+        } else {
+            "agent"
+        },
+        action: *action,
+        activity_id: activity_id.as_ref(),
+        task_id: task_id.as_ref(),
+        details: details.as_deref(),
+        sequence: stamped.sequence,
+    });
     line.push(b'\n');
     Some(line)
 }

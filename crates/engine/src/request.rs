@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use jit_core::command::Target;
+use jit_core::command::{Change, Target};
 use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
-use jit_core::issue::{Issue, Priority, State};
+use jit_core::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use jit_core::lease::Lease;
 use jit_core::time::{Now, Wall};
 use jit_core::wire::LeaseView;
@@ -43,14 +43,87 @@ pub enum Request {
         agent: Option<AgentId>,
         limit: usize,
     },
+    /// Picks the best issue that can be taken, and takes it.
+    Next {
+        label: Option<String>,
+        kind: Option<String>,
+        ttl_secs: Option<u64>,
+        wait_secs: Option<u64>,
+    },
     CreateIssue(Box<CreateIssue>),
+    ChangeIssue {
+        issue: IssuePrefix,
+        change: Box<Change>,
+        /// The new long text; an empty one removes it.
+        description: Option<String>,
+        /// Only if the caller holds the issue.
+        strict: bool,
+    },
+    DeleteIssue {
+        issue: IssuePrefix,
+        strict: bool,
+    },
+    Comment {
+        issue: IssuePrefix,
+        text: String,
+    },
     ShowIssue {
         issue: IssuePrefix,
     },
     ListIssues {
         filter: IssueFilter,
+        sort: Sort,
         limit: Option<usize>,
     },
+    Search {
+        text: String,
+        limit: Option<usize>,
+    },
+    /// What can be taken now, best first.
+    Ready {
+        filter: IssueFilter,
+        limit: Option<usize>,
+    },
+    Blocked,
+    Progress {
+        issue: Option<IssuePrefix>,
+    },
+}
+
+impl Request {
+    /// Whether it may write: then the worktree needs an identity.
+    pub fn writes(&self) -> bool {
+        match self {
+            Self::Acquire { .. }
+            | Self::Renew { .. }
+            | Self::Release { .. }
+            | Self::Transfer { .. }
+            | Self::ForceEvict { .. }
+            | Self::Next { .. }
+            | Self::CreateIssue(_)
+            | Self::ChangeIssue { .. }
+            | Self::DeleteIssue { .. }
+            | Self::Comment { .. } => true,
+            Self::Claims { .. }
+            | Self::History { .. }
+            | Self::ShowIssue { .. }
+            | Self::ListIssues { .. }
+            | Self::Search { .. }
+            | Self::Ready { .. }
+            | Self::Blocked
+            | Self::Progress { .. } => false,
+        }
+    }
+}
+
+/// What a list is ordered by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sort {
+    #[default]
+    Created,
+    Updated,
+    Priority,
+    Id,
 }
 
 #[derive(Debug, Clone)]
@@ -64,6 +137,7 @@ pub struct CreateIssue {
     pub labels: Vec<String>,
     pub depends_on: Vec<IssuePrefix>,
     pub gates: Vec<String>,
+    pub actor: Performer,
     pub description: Option<String>,
 }
 
@@ -74,6 +148,7 @@ pub struct IssueFilter {
     pub kind: Option<String>,
     pub parent: Option<IssuePrefix>,
     pub assignee: Option<AgentId>,
+    pub actor: Option<Performer>,
 }
 
 /// What was answered, and what should be said beside it.
@@ -89,12 +164,72 @@ pub struct Answer {
 #[serde(untagged)]
 pub enum Reply {
     Lease(LeaseView),
-    Released { released: Vec<LeaseView> },
-    Evicted { evicted: Vec<LeaseView> },
+    Released {
+        released: Vec<LeaseView>,
+    },
+    Evicted {
+        evicted: Vec<LeaseView>,
+    },
     Claims(Claims),
-    History { records: Vec<serde_json::Value> },
+    History {
+        records: Vec<serde_json::Value>,
+    },
+    /// A lease on an issue that was picked, with the issue.
+    Picked(Box<Picked>),
     Issue(Box<IssueView>),
-    Issues { issues: Vec<IssueView> },
+    Issues {
+        issues: Vec<IssueView>,
+    },
+    Deleted {
+        deleted: IssueId,
+    },
+    Comment(Comment),
+    Judged(GateResult),
+    Progress(Progress),
+}
+
+#[derive(Debug, Serialize)]
+pub struct Picked {
+    #[serde(flatten)]
+    pub lease: LeaseView,
+    pub issue: IssueView,
+}
+
+/// How far the parts of something have come.
+#[derive(Debug, Serialize)]
+pub struct Progress {
+    pub total: Counts,
+    pub issues: Vec<ProgressOf>,
+}
+
+/// Issues by where they stand. Containers are counted by their parts alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    pub issues: usize,
+    pub backlog: usize,
+    pub ready: usize,
+    pub in_progress: usize,
+    pub gated: usize,
+    pub done: usize,
+    pub rejected: usize,
+    pub blocked: usize,
+    pub waiting_for_human: usize,
+    /// Done, of all that were not rejected; null when there are none.
+    pub percent_done: Option<u8>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ProgressOf {
+    pub id: IssueId,
+    pub title: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub state: State,
+    pub assignee: Option<AgentId>,
+    pub blocked_by: Vec<IssueId>,
+    pub waiting_for_human: bool,
+    pub counts: Counts,
+    pub parts: Vec<ProgressOf>,
 }
 
 #[derive(Debug, Serialize)]
@@ -121,29 +256,35 @@ pub struct ActiveLease {
 pub struct IssueView {
     #[serde(flatten)]
     pub issue: Issue,
-    /// The state as people see it: in progress while somebody holds the issue.
-    #[serde(skip)]
-    pub shown_state: State,
     /// Null in lists.
     pub description: Option<String>,
     pub lease: Option<LeaseView>,
     pub assignee: Option<AgentId>,
+    /// What it waits for.
+    pub blocked_by: Vec<IssueId>,
+    /// The branch on which somebody worked on it last, where nobody does now.
+    pub resume_from: Option<String>,
+    /// Null in lists.
+    pub comments: Option<Vec<Comment>>,
 }
 
 impl IssueView {
-    pub fn new(mut issue: Issue, lease: Option<&Lease>, now: &Now, description: Option<String>) -> Self {
+    /// As people see it: in progress while somebody holds it.
+    pub fn new(mut issue: Issue, lease: Option<&Lease>, now: &Now) -> Self {
         let lease = lease.filter(|lease| !lease.expired(now));
-        let shown_state = match issue.state {
-            State::Ready | State::Backlog if lease.is_some() => State::InProgress,
-            state => state,
-        };
-        issue.state = shown_state;
+        if lease.is_some() && matches!(issue.state, State::Ready | State::Backlog) {
+            issue.state = State::InProgress;
+        }
+        // The name of the text is of no use outside.
+        issue.text = None;
         Self {
             issue,
-            shown_state,
-            description,
+            description: None,
             lease: lease.map(LeaseView::of),
             assignee: lease.map(|lease| lease.agent_id.clone()),
+            blocked_by: Vec::new(),
+            resume_from: None,
+            comments: None,
         }
     }
 }

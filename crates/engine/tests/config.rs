@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use jit_core::policy::Enforce;
 use jit_engine::config::keys::Value;
-use jit_engine::config::{Config, ConfigError, EnforceLeases, Mode, Origin, Sources, set};
+use jit_engine::config::{Config, ConfigError, Mode, Origin, Sources, set};
 
 struct Files {
     folder: tempfile::TempDir,
@@ -57,7 +58,7 @@ fn a6_defaults() {
     let config = Files::new().load(&[]).expect("no files is fine");
     assert_eq!(config, Config::default());
     assert_eq!(config.mode(), Mode::Auto);
-    assert_eq!(config.enforce_leases(), EnforceLeases::Strict);
+    assert_eq!(config.enforce_leases(), Enforce::Strict);
     assert_eq!(config.default_ttl_secs(), 600);
     assert_eq!(config.heartbeat_interval_secs(), 30);
     assert_eq!(config.lease_renewal_threshold_pct(), 10);
@@ -132,7 +133,7 @@ fn a6_each_layer_beats_the_one_before_and_says_so() {
     assert_eq!(config.origin("worktree.mode").expect("known"), &Origin::Default);
 
     let names: Vec<&str> = config.show().map(|(key, _)| key).collect();
-    assert!(names.is_sorted() && names.len() == 16, "{names:?}");
+    assert!(names.is_sorted() && names.len() == 18, "{names:?}");
 }
 
 #[test]

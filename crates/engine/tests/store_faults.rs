@@ -327,7 +327,7 @@ fn d1_nobody_builds_on_a_failed_sync() {
                 let store = open(&found, &rebooted);
                 let lines = events(&store);
                 for id in &told {
-                    let there = |event: &Event| matches!(event, Event::IssueCreated { issue } if issue.id.as_str() == id);
+                    let there = |event: &Event| matches!(event, Event::Issue { issue, .. } if issue.id.as_str() == id);
                     assert_eq!(
                         lines.iter().filter(|line| there(&line.event)).count(),
                         1,

@@ -13,6 +13,11 @@ pub fn failure(refusal: &Refusal) -> Value {
         Details::None => Value::Null,
         Details::Lease(lease) => json!({ "lease": LeaseView::of(lease) }),
         Details::Candidates(names) => json!({ "candidates": names }),
+        Details::Counts(counts) => counts
+            .iter()
+            .map(|(name, number)| ((*name).to_owned(), json!(number)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
         Details::Facts(facts) => facts
             .iter()
             .map(|(name, value)| ((*name).to_owned(), json!(value)))

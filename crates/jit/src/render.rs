@@ -2,8 +2,9 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use jit_core::issue::Performer;
 use jit_core::wire::LeaseView;
-use jit_engine::request::{ActiveLease, IssueView};
+use jit_engine::request::{ActiveLease, IssueView, Progress, ProgressOf};
 use serde_json::Value;
 
 /// Text from issues, agents or files, with everything a terminal would act on shown instead of obeyed.
@@ -246,6 +247,9 @@ pub fn issue(view: &IssueView, style: Style) -> String {
     row("state", issue.state.as_str());
     row("type", &clean_line(&issue.kind));
     row("priority", issue.priority.as_str());
+    if issue.actor != Performer::Any {
+        row("for", issue.actor.as_str());
+    }
     if let Some(parent) = &issue.parent {
         row("parent", parent.as_str());
     }
@@ -253,8 +257,16 @@ pub fn issue(view: &IssueView, style: Style) -> String {
         row("labels", &clean_line(&issue.labels.join(", ")));
     }
     if !issue.depends_on.is_empty() {
-        let names: Vec<&str> = issue.depends_on.iter().map(|id| id.as_str()).collect();
-        row("depends on", &names.join(", "));
+        row("depends on", &names(&issue.depends_on));
+    }
+    if !view.blocked_by.is_empty() {
+        row("waits for", &style.bad(&names(&view.blocked_by)));
+    }
+    if let Some(reason) = &issue.blocked {
+        row("blocked", &style.bad(&clean_line(reason)));
+    }
+    if let Some(reason) = &issue.pivot {
+        row("pivot", &clean_line(reason));
     }
     if !issue.gates.is_empty() {
         row("gates", &clean_line(&issue.gates.join(", ")));
@@ -269,16 +281,58 @@ pub fn issue(view: &IssueView, style: Style) -> String {
             ),
         );
     }
+    if let Some(branch) = &view.resume_from {
+        row("resume from", &clean_line(branch));
+    }
     row("created", &issue.created_at.to_string());
+    row(
+        "updated",
+        &format!("{} (revision {})", issue.updated_at, issue.revision),
+    );
     if let Some(text) = &view.description {
         out.push('\n');
         out.push_str(clean(text).trim_end());
         out.push('\n');
     }
+    for comment in view.comments.iter().flatten() {
+        let head = format!("{}  {}", comment.at, clean_line(comment.agent_id.as_str()));
+        out.push_str(&format!("\n{}\n", style.dim(&head)));
+        for line in clean(&comment.text).lines() {
+            out.push_str(&format!("  {line}\n"));
+        }
+    }
     out
 }
 
-pub fn issues(views: &[IssueView]) -> String {
+fn names(ids: &[jit_core::ids::IssueId]) -> String {
+    let names: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
+    names.join(", ")
+}
+
+/// What a person should know about an issue in a list, in a few words.
+fn remark(view: &IssueView) -> String {
+    let issue = &view.issue;
+    let mut remarks = Vec::new();
+    if let Some(reason) = &issue.blocked {
+        remarks.push(format!("blocked: {}", clean_line(reason)));
+    }
+    if !view.blocked_by.is_empty() {
+        remarks.push(format!("waits for {}", names(&view.blocked_by)));
+    }
+    if issue.actor == Performer::Human && view.lease.is_none() && !issue.state.is_closed() {
+        remarks.push("waiting for a human".to_owned());
+    }
+    if let Some(branch) = &view.resume_from {
+        remarks.push(format!("resume from {}", clean_line(branch)));
+    }
+    if remarks.is_empty() {
+        String::new()
+    } else {
+        format!("  ({})", remarks.join("; "))
+    }
+}
+
+pub fn issues(views: &[IssueView], style: Style) -> String {
     if views.is_empty() {
         return "No issues.\n".into();
     }
@@ -292,11 +346,75 @@ pub fn issues(views: &[IssueView]) -> String {
                 view.assignee
                     .as_ref()
                     .map_or("-".to_owned(), |agent| clean_line(agent.as_str())),
-                clean_line(&view.issue.title),
+                clean_line(&view.issue.title) + &style.dim(&remark(view)),
             ]
         })
         .collect();
     table(&rows)
+}
+
+pub fn progress(progress: &Progress, style: Style) -> String {
+    if progress.issues.is_empty() {
+        return "No issues.\n".into();
+    }
+    let mut rows = Vec::new();
+    for one in &progress.issues {
+        progress_rows(one, 0, style, &mut rows);
+    }
+    let mut out = table(&rows);
+    let total = &progress.total;
+    out.push_str(&format!(
+        "\n{}  {} of {} done, {} in progress, {} ready, {} blocked, {} waiting for a human\n",
+        bar(total.percent_done),
+        total.done,
+        total.issues - total.rejected,
+        total.in_progress,
+        total.ready,
+        total.blocked,
+        total.waiting_for_human
+    ));
+    out
+}
+
+fn progress_rows(one: &ProgressOf, depth: usize, style: Style, rows: &mut Vec<Vec<String>>) {
+    let share = if one.parts.is_empty() {
+        one.state.to_string()
+    } else {
+        format!(
+            "{} {}/{}",
+            bar(one.counts.percent_done),
+            one.counts.done,
+            one.counts.issues - one.counts.rejected
+        )
+    };
+    let mut remarks = Vec::new();
+    remarks.extend(one.assignee.as_ref().map(|agent| clean_line(agent.as_str())));
+    if !one.blocked_by.is_empty() {
+        remarks.push(format!("waits for {}", names(&one.blocked_by)));
+    }
+    if one.waiting_for_human {
+        remarks.push("waiting for a human".to_owned());
+    }
+    let remark = if remarks.is_empty() {
+        String::new()
+    } else {
+        format!("  ({})", remarks.join("; "))
+    };
+    rows.push(vec![
+        format!("{}{}", "  ".repeat(depth), one.id),
+        share,
+        clean_line(&one.title) + &style.dim(&remark),
+    ]);
+    for part in &one.parts {
+        progress_rows(part, depth + 1, style, rows);
+    }
+}
+
+/// Ten places, as many filled as tenths are done.
+fn bar(percent: Option<u8>) -> String {
+    let percent = percent.unwrap_or(0);
+    let full = usize::from(percent / 10).min(10);
+    format!("{}{} {percent:>3}%", "█".repeat(full), "░".repeat(10 - full))
 }
 
 #[cfg(test)]

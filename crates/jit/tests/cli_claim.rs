@@ -610,6 +610,7 @@ fn e2_issues_are_created_shown_and_listed() {
       labels      a, b
       gates       tests
       created     [TIME]
+      updated     [TIME] (revision 1)
 
     Long
     text
@@ -644,8 +645,13 @@ fn e2_issues_are_created_shown_and_listed() {
     assert_eq!(
         names,
         [
+            "actor",
             "assignee",
+            "blocked",
+            "blocked_by",
+            "comments",
             "created_at",
+            "created_by",
             "depends_on",
             "description",
             "gates",
@@ -654,12 +660,14 @@ fn e2_issues_are_created_shown_and_listed() {
             "lease",
             "lives_in",
             "parent",
+            "pivot",
             "priority",
+            "resume_from",
             "revision",
             "state",
             "title",
             "type",
-            "updated_at"
+            "updated_at",
         ]
     );
     let ids = |args: &[&str]| {

@@ -10,7 +10,7 @@ use jit_core::event::Stamped;
 use jit_core::ids::{LeaseId, RequestId};
 use jit_core::issue::{Priority, State};
 use jit_core::lease::{Actor, Lease};
-use jit_core::policy::TtlPolicy;
+use jit_core::policy::Policy;
 use jit_core::state;
 use jit_engine::store::disk::Disk;
 use jit_engine::store::file::FileStore;
@@ -36,6 +36,8 @@ pub fn create(id: &str) -> Command {
         labels: Vec::new(),
         depends_on: Vec::new(),
         gates: Vec::new(),
+        actor: jit_core::issue::Performer::Any,
+        text: None,
     })
 }
 
@@ -105,17 +107,17 @@ fn give(
     request: RequestId,
     repeatable: bool,
 ) -> Outcome<Done> {
-    let ttl = TtlPolicy::default();
+    let policy = Policy::default();
     store.transact(&mut Ask {
         command,
         actor: who,
         branch: None,
         fresh_lease: lease_id(n),
-        ttl: &ttl,
-        agents_may_evict: false,
+        policy: &policy,
         request,
         repeatable,
         prepare: &mut |_| Ok(()),
+        publish: &mut |_, _| Vec::new(),
     })
 }
 

@@ -236,6 +236,8 @@ impl Model {
         if slot.closed {
             return Outcome::Closed;
         }
+        // Taking an activity is also written into the changelog.
+        let noted = u64::from(slot.kind == "activity");
         let ttl_secs = ttl_secs.unwrap_or_else(|| default_ttl(&slot.kind, who.0));
         if bad_ttl(ttl_secs) {
             return Outcome::Invalid;
@@ -258,6 +260,7 @@ impl Model {
         };
         holder.start(ttl_secs, now);
         self.grant(issue, holder);
+        self.lines += noted;
         Outcome::Granted
     }
 

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Barrier;
 
 use jit_core::command::{Command, Reply};
-use jit_core::event::Event;
+use jit_core::event::{Did, Event};
 use jit_core::lease::{Actor, Lease};
 use jit_core::refusal::Code;
 use jit_core::state;
@@ -465,20 +465,26 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
     let backend = with_issues(make, &["WI-1"]);
     let store = backend.open();
     let before = sequence(&*store);
-    let ttl = jit_core::policy::TtlPolicy::default();
+    let policy = jit_core::policy::Policy::default();
     let refused = store.transact(&mut jit_engine::store::Ask {
         command: &create("WI-2"),
         actor: &a(),
         branch: None,
         fresh_lease: lease_id(1),
-        ttl: &ttl,
-        agents_may_evict: false,
+        policy: &policy,
         request: "r".parse().expect("a request id"),
         repeatable: true,
         prepare: &mut |events| {
-            assert!(matches!(events, [Event::IssueCreated { .. }]));
+            assert!(matches!(
+                events,
+                [Event::Issue {
+                    did: Did::Created,
+                    ..
+                }]
+            ));
             Err(std::io::Error::other("no room"))
         },
+        publish: &mut |_, _| panic!("nothing was appended"),
     });
     assert_eq!(code(refused), Code::Io);
     assert_eq!(sequence(&*store), before);
@@ -496,7 +502,7 @@ pub fn says(command: &Command, outcome: &Outcome<Done>) -> Says {
             (Reply::Lease { .. }, _) => Says::Transferred,
             (Reply::Released(_), _) => Says::Released,
             (Reply::Evicted(_), _) => Says::Evicted,
-            (Reply::Issue(_) | Reply::Adopted(_), _) => Says::Granted,
+            (_, _) => Says::Granted,
         },
         Err(refusal) => match refusal.code {
             Code::Held => Says::Held,

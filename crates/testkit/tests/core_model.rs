@@ -12,7 +12,7 @@ use jit_core::event::{Event, Request, Stamped};
 use jit_core::ids::{AgentId, LeaseId, RequestId, WorktreeId};
 use jit_core::issue::{Priority, State};
 use jit_core::lease::{Actor, End, Lease};
-use jit_core::policy::TtlPolicy;
+use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Stop};
 use jit_core::state;
 use jit_core::table::{Memory, Overlay, Table};
@@ -210,6 +210,8 @@ impl World {
                 labels: Vec::new(),
                 depends_on: Vec::new(),
                 gates: Vec::new(),
+                actor: jit_core::issue::Performer::Any,
+                text: None,
             };
             world.run(&Command::CreateIssue(new), (1, 0))?.map_err(text)?;
             world.model.add_issue(name, kind, *closed);
@@ -254,8 +256,10 @@ impl World {
             actor: actor(who),
             branch: Some("main".into()),
             fresh_lease: self.fresh_id(),
-            ttl: TtlPolicy::default(),
-            agents_may_evict: self.model.agents_may_evict,
+            policy: Policy {
+                agents_may_evict: self.model.agents_may_evict,
+                ..Policy::default()
+            },
         };
         let mut draft = Draft::new(&self.table, self.last, now.wall, cx.actor.clone());
         match decide(&mut draft, command, &cx) {

@@ -8,7 +8,7 @@ use jit_core::command::{Command, NewIssue, Reply, Target};
 use jit_core::ids::{LeaseId, RequestId};
 use jit_core::issue::{Priority, State};
 use jit_core::lease::Actor;
-use jit_core::policy::TtlPolicy;
+use jit_core::policy::Policy;
 use jit_core::refusal::Code;
 use jit_core::state;
 use jit_engine::store::file::FileStore;
@@ -35,11 +35,11 @@ fn ask(store: &FileStore, who: &str, command: &Command, rng: &mut Rng) -> Outcom
         actor: &actor(who),
         branch: None,
         fresh_lease: LeaseId::generate(1_767_441_600_000, rng.next_u128()),
-        ttl: &TtlPolicy::default(),
-        agents_may_evict: false,
+        policy: &Policy::default(),
         request: RequestId::make_up(1_767_441_600_000, rng.next_u128()),
         repeatable: false,
         prepare: &mut |_| Ok(()),
+        publish: &mut |_, _| Vec::new(),
     })
 }
 
@@ -74,6 +74,8 @@ fn prepared(options: Options, clock: &ManualClock, rng: &mut Rng) -> SimDisk {
         labels: Vec::new(),
         depends_on: Vec::new(),
         gates: Vec::new(),
+        actor: jit_core::issue::Performer::Any,
+        text: None,
     };
     ask(&store, "human:x", &Command::CreateIssue(new), rng).expect("created");
     disk

@@ -25,6 +25,8 @@ pub enum Kind {
     Branches,
     /// A list of agent kinds.
     AgentKinds,
+    /// A list of chains of issue types, each from the outermost to the innermost: `epic > story > task`.
+    Chains,
 }
 
 /// A checked value.
@@ -60,6 +62,7 @@ enum Default {
     Word(&'static str),
     Int(u64),
     Flag(bool),
+    List(&'static [&'static str]),
     Empty,
 }
 
@@ -92,6 +95,12 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Flag,
         default: Default::Flag(false),
         help: "whether agents may take leases away from others",
+    },
+    Key {
+        name: "agents.may_pass_gates",
+        kind: Kind::Flag,
+        default: Default::Flag(false),
+        help: "whether agents may say by hand that a gate has passed",
     },
     Key {
         name: "coordination.default_ttl_secs",
@@ -134,6 +143,12 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Flag,
         default: Default::Flag(true),
         help: "whether such a branch must contain the main branch's tip",
+    },
+    Key {
+        name: "types.hierarchy",
+        kind: Kind::Chains,
+        default: Default::List(&["epic > work_item > activity > task"]),
+        help: "which types of issues may be part of which, outermost first",
     },
     Key {
         name: "worktree.enforce_leases",
@@ -188,6 +203,11 @@ pub fn is_section(name: &str) -> bool {
     name == TTL_TABLE
         || name.strip_prefix("coordination.ttl.").is_some_and(is_word)
         || KEYS.iter().any(|key| below(key.name))
+}
+
+/// The types of a chain, outermost first.
+pub fn chain(text: &str) -> Vec<String> {
+    text.split('>').map(|word| word.trim().to_owned()).collect()
 }
 
 /// A lower-case word, as types and kinds are.
@@ -258,6 +278,7 @@ impl Key {
             Default::Word(word) => Value::Word(word),
             Default::Int(number) => Value::Int(number),
             Default::Flag(flag) => Value::Flag(flag),
+            Default::List(items) => Value::List(items.iter().map(|item| (*item).to_owned()).collect()),
             Default::Empty => Value::List(Vec::new()),
         }
     }
@@ -271,6 +292,7 @@ impl Key {
             Kind::Flag => "true or false".to_owned(),
             Kind::Branches => "a list of branch names".to_owned(),
             Kind::AgentKinds => "a list of words".to_owned(),
+            Kind::Chains => "a list of chains of types such as \"epic > story > task\"".to_owned(),
         }
     }
 
@@ -285,7 +307,7 @@ impl Key {
                 }
             }
             (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
-            (Kind::Branches | Kind::AgentKinds, DeValue::Array(items)) => {
+            (Kind::Branches | Kind::AgentKinds | Kind::Chains, DeValue::Array(items)) => {
                 let mut list = Vec::new();
                 for item in items {
                     match item.get_ref() {
@@ -309,7 +331,7 @@ impl Key {
                 "false" => Ok(Value::Flag(false)),
                 _ => Err(self.type_misfit("something else")),
             },
-            Kind::Branches | Kind::AgentKinds if text.trim_start().starts_with('[') => {
+            Kind::Branches | Kind::AgentKinds | Kind::Chains if text.trim_start().starts_with('[') => {
                 let document = format!("x = {text}");
                 match DeTable::parse(&document) {
                     Ok(table) => match table.get_ref().get("x") {
@@ -319,7 +341,7 @@ impl Key {
                     Err(error) => Err(Misfit::Value(error.message().to_owned())),
                 }
             }
-            Kind::Branches | Kind::AgentKinds => {
+            Kind::Branches | Kind::AgentKinds | Kind::Chains => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 self.list(items.map(str::to_owned).collect())
             }
@@ -356,7 +378,7 @@ impl Key {
                 Ok(number) if number <= 100 => Ok(Value::Int(number)),
                 _ => Err(Misfit::Value("it must be a number from 0 to 100".to_owned())),
             },
-            Kind::Flag | Kind::Branches | Kind::AgentKinds => Err(self.type_misfit("string")),
+            Kind::Flag | Kind::Branches | Kind::AgentKinds | Kind::Chains => Err(self.type_misfit("string")),
         }
     }
 
@@ -364,12 +386,17 @@ impl Key {
         for item in &items {
             let fits = match self.kind {
                 Kind::AgentKinds => is_word(item),
+                Kind::Chains => {
+                    let types = chain(item);
+                    types.len() > 1 && types.iter().all(|word| is_word(word))
+                }
                 _ => !item.is_empty() && !item.chars().any(|c| c.is_control() || c.is_whitespace()),
             };
             if !fits {
                 let shown: String = item.chars().take(40).collect();
                 let what = match self.kind {
                     Kind::AgentKinds => "a lower-case word such as bot",
+                    Kind::Chains => "a chain of types such as epic > story > task",
                     _ => "a branch name",
                 };
                 return Err(Misfit::Value(format!("{shown:?} is not {what}")));

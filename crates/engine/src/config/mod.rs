@@ -27,7 +27,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::agent::{KINDS, user_folder};
 use crate::git::Place;
-use jit_core::policy::TtlPolicy;
+use jit_core::policy::{Enforce, Policy, TtlPolicy};
 
 use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 
@@ -88,15 +88,6 @@ fn suggestion(nearest: Option<&str>) -> String {
 pub enum Mode {
     Auto,
     On,
-    Off,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EnforceLeases {
-    Strict,
-    /// Strict, and the lease must have been taken before.
-    StrictExplicit,
-    Warn,
     Off,
 }
 
@@ -343,12 +334,12 @@ impl Config {
         }
     }
 
-    pub fn enforce_leases(&self) -> EnforceLeases {
+    pub fn enforce_leases(&self) -> Enforce {
         match self.word("worktree.enforce_leases") {
-            "strict-explicit" => EnforceLeases::StrictExplicit,
-            "warn" => EnforceLeases::Warn,
-            "off" => EnforceLeases::Off,
-            _ => EnforceLeases::Strict,
+            "strict-explicit" => Enforce::StrictExplicit,
+            "warn" => Enforce::Warn,
+            "off" => Enforce::Off,
+            _ => Enforce::Strict,
         }
     }
 
@@ -430,6 +421,25 @@ impl Config {
 
     pub fn may_force_evict(&self) -> bool {
         self.flag("agents.may_force_evict")
+    }
+
+    /// The settings that decisions follow. Gates that types require stand elsewhere.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            ttl: self.ttl_policy(),
+            enforce: match self.mode() {
+                Mode::Off => Enforce::Off,
+                Mode::Auto | Mode::On => self.enforce_leases(),
+            },
+            agents_may_evict: self.may_force_evict(),
+            agents_may_pass_gates: self.flag("agents.may_pass_gates"),
+            gates_for: Vec::new(),
+            hierarchy: self
+                .list("types.hierarchy")
+                .iter()
+                .map(|text| keys::chain(text))
+                .collect(),
+        }
     }
 
     /// Every fixed key has a setting from the start, of the type its key demands.

@@ -1,158 +1,142 @@
-//! Reading issues from a tree: what a clone or a pull brought and the log here does not know yet.
+//! Reading issues from a tree: what a clone, a pull, a merge or an editor put there.
 //!
-//! Everything found there is data from outside: a folder that is not a sound issue is named and left alone.
+//! Everything found there is data from outside: a folder that is not a sound issue is named and left alone, links are
+//! not followed, and nothing larger than an issue can be is read.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
-use std::path::Path;
-
-use serde::Deserialize;
+use std::path::{Path, PathBuf};
 
 use jit_core::ids::IssueId;
-use jit_core::issue::{Issue, MAX_TITLE, Priority, State};
-use jit_core::time::Wall;
+use jit_core::issue_file::{
+    COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_DESCRIPTION, MAX_FILE, Problem, parse,
+};
 
-use super::Files;
-
-/// The names of an issue's files, and the most that is read of one.
-const NAMES: [&str; 5] = [
-    "issue.json",
-    "labels.or-set.jsonl",
-    "deps.or-set.jsonl",
-    "comments.jsonl",
-    "description.md",
-];
-const MAX_FILE: u64 = 4 << 20;
-
-#[derive(Deserialize)]
-struct IssueFile {
-    id: IssueId,
-    title: String,
-    #[serde(rename = "type")]
-    kind: String,
-    state: State,
-    priority: Priority,
-    #[serde(default)]
-    parent: Option<IssueId>,
-    #[serde(default)]
-    gates: Vec<String>,
-    created_at: Wall,
-    updated_at: Wall,
-    revision: u64,
+/// What is wrong with a file in a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsound {
+    pub path: PathBuf,
+    /// From 1; 0 when it is about the whole file.
+    pub line: usize,
+    pub what: String,
 }
 
-#[derive(Deserialize)]
-struct SetLine {
-    op: String,
-    value: String,
-    tag: String,
-}
-
-/// Sound issues with their files, and what was found to be unsound.
-#[derive(Debug, Default)]
-pub struct Found {
-    pub issues: Vec<(Issue, Files)>,
-    pub unsound: Vec<String>,
-}
-
-/// Reads the issues of a tree that `known` does not know.
-pub fn read(tree_jit: &Path, known: &dyn Fn(&IssueId) -> bool) -> io::Result<Found> {
-    let mut found = Found::default();
-    let folder = tree_jit.join("issues");
-    if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-        return Ok(found);
+impl std::fmt::Display for Unsound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path.display(), self.what),
+            line => write!(f, "{}:{line}: {}", self.path.display(), self.what),
+        }
     }
-    for entry in fs::read_dir(&folder)? {
+}
+
+/// The folder of issues in a tree; `None` when there is none, or when it is not a folder.
+pub fn issues_dir(tree_jit: &Path) -> Option<PathBuf> {
+    let folder = tree_jit.join("issues");
+    folder
+        .symlink_metadata()
+        .is_ok_and(|meta| meta.is_dir())
+        .then_some(folder)
+}
+
+/// The issues in a tree by name, and what else is there.
+pub fn names(issues: &Path) -> io::Result<(Vec<IssueId>, Vec<Unsound>)> {
+    let (mut ids, mut unsound) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(issues)? {
         let entry = entry?;
         let id: Option<IssueId> = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let Some(id) = id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir())) else {
-            continue;
-        };
-        if known(&id) {
-            continue;
-        }
-        match read_one(&entry.path(), &id) {
-            Ok(issue) => found.issues.push(issue),
-            Err(why) => found.unsound.push(format!("{}: {why}", entry.path().display())),
+        let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        match id {
+            Some(id) if folder => ids.push(id),
+            _ => unsound.push(Unsound {
+                path: entry.path(),
+                line: 0,
+                what: if folder {
+                    "not the id of an issue"
+                } else {
+                    "not a folder"
+                }
+                .into(),
+            }),
         }
     }
-    found.issues.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
-    Ok(found)
+    ids.sort_by_key(IssueId::key);
+    for pair in ids.windows(2) {
+        if let [a, b] = pair
+            && a.key() == b.key()
+        {
+            unsound.push(Unsound {
+                path: issues.join(b.as_str()),
+                line: 0,
+                what: format!("differs from {a} only in case: ids are the same without regard to it"),
+            });
+        }
+    }
+    ids.dedup_by_key(|id| id.key());
+    Ok((ids, unsound))
 }
 
-fn read_one(folder: &Path, id: &IssueId) -> Result<(Issue, Files), String> {
-    let mut files: Files = Vec::new();
-    for name in NAMES {
+/// An issue's folder as bytes; `None` when there is no such folder.
+pub fn load(issues: &Path, id: &IssueId) -> Result<Option<Folder>, Unsound> {
+    let folder = issues.join(id.as_str());
+    if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Ok(None);
+    }
+    let content = |name: &str, most: u64| -> Result<Option<Vec<u8>>, Unsound> {
         let path = folder.join(name);
-        let Ok(meta) = path.symlink_metadata() else {
-            continue;
+        let unsound = |what: String| Unsound {
+            path: path.clone(),
+            line: 0,
+            what,
         };
-        if !meta.is_file() || meta.len() > MAX_FILE {
-            return Err(format!("{name} is not a file of at most 4 MiB"));
+        let meta = match path.symlink_metadata() {
+            Ok(meta) => meta,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(unsound(e.to_string())),
+        };
+        if !meta.is_file() {
+            return Err(unsound("not a file".into()));
+        }
+        if meta.len() > most {
+            return Err(unsound(format!("larger than {} MiB", most >> 20)));
         }
         let mut bytes = Vec::new();
-        let file = fs::File::open(&path).map_err(|e| e.to_string())?;
-        file.take(MAX_FILE)
+        let file = fs::File::open(&path).map_err(|e| unsound(e.to_string()))?;
+        file.take(most)
             .read_to_end(&mut bytes)
-            .map_err(|e| e.to_string())?;
-        files.push((name, bytes));
-    }
-    let content = |name: &str| {
-        files
-            .iter()
-            .find(|(n, _)| *n == name)
-            .map(|(_, bytes)| bytes.as_slice())
+            .map_err(|e| unsound(e.to_string()))?;
+        Ok(Some(bytes))
     };
-    let file: IssueFile = serde_json::from_slice(content("issue.json").ok_or("issue.json is missing")?)
-        .map_err(|e| format!("issue.json: {e}"))?;
-    if file.id != *id {
-        return Err(format!("issue.json says it is {}", file.id));
+    let description = content(DESCRIPTION, MAX_DESCRIPTION)?;
+    if description
+        .as_ref()
+        .is_some_and(|text| std::str::from_utf8(text).is_err())
+    {
+        return Err(Unsound {
+            path: folder.join(DESCRIPTION),
+            line: 0,
+            what: "not UTF-8".into(),
+        });
     }
-    if file.title.trim().is_empty() || file.title.len() > MAX_TITLE {
-        return Err("issue.json: the title is empty or too long".into());
-    }
-    let labels = set(content("labels.or-set.jsonl").unwrap_or_default())?;
-    let depends_on = set(content("deps.or-set.jsonl").unwrap_or_default())?
-        .into_iter()
-        .map(|value| value.parse::<IssueId>().map_err(|e| e.to_string()))
-        .collect::<Result<Vec<_>, _>>()?;
-    let issue = Issue {
-        id: file.id,
-        title: file.title,
-        kind: file.kind,
-        state: file.state,
-        priority: file.priority,
-        parent: file.parent,
-        labels,
-        depends_on,
-        gates: file.gates,
-        created_at: file.created_at,
-        updated_at: file.updated_at,
-        revision: file.revision,
-        lives_in: None,
-    };
-    Ok((issue, files))
+    Ok(Some(Folder {
+        issue: content(ISSUE, MAX_FILE)?.unwrap_or_default(),
+        labels: content(LABELS, MAX_FILE)?.unwrap_or_default(),
+        deps: content(DEPS, MAX_FILE)?.unwrap_or_default(),
+        comments: content(COMMENTS, MAX_FILE)?.unwrap_or_default(),
+        description,
+    }))
 }
 
-/// What an observed-remove set holds: each value of which some addition was not removed.
-fn set(bytes: &[u8]) -> Result<Vec<String>, String> {
-    let mut added: BTreeMap<String, String> = BTreeMap::new();
-    let mut removed = Vec::new();
-    for line in bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
-        let line: SetLine = serde_json::from_slice(line).map_err(|e| e.to_string())?;
-        match line.op.as_str() {
-            "add" => {
-                added.insert(line.tag, line.value);
-            }
-            _ => removed.push(line.tag),
-        }
+/// What an issue's folder says.
+pub fn read(issues: &Path, id: &IssueId, folder: &Folder) -> Result<Found, Unsound> {
+    parse(id, folder).map_err(|problem| place(issues, id, problem))
+}
+
+/// Where a problem is.
+pub fn place(issues: &Path, id: &IssueId, problem: Problem) -> Unsound {
+    Unsound {
+        path: issues.join(id.as_str()).join(problem.file),
+        line: problem.line,
+        what: problem.what,
     }
-    for tag in removed {
-        added.remove(&tag);
-    }
-    let mut values: Vec<String> = added.into_values().collect();
-    values.sort();
-    values.dedup();
-    Ok(values)
 }

@@ -54,6 +54,13 @@ pub fn boot_ns() -> u64 {
 }
 
 /// Milliseconds since 1970 by the wall clock; negative before.
+pub fn wall_ns() -> i128 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0))
+}
+
+/// What people read, in ms.
 pub fn wall_ms() -> i64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),

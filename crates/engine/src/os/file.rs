@@ -84,6 +84,30 @@ pub fn replace_here(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(path)
 }
 
+/// Replaces a file whole, or not at all, without waiting for the disk: for what can be made again. A symbolic link is
+/// replaced, not followed. A new file is as open to others as its folder.
+pub fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = Temporary { path: beside(path)? };
+    let file = match std::fs::symlink_metadata(path)
+        .ok()
+        .filter(std::fs::Metadata::is_file)
+    {
+        Some(old) => {
+            let file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&temporary.path)?;
+            file.set_permissions(old.permissions())?;
+            file
+        }
+        None => create_like_parent(&temporary.path)?,
+    };
+    (&file).write_all(content)?;
+    std::fs::rename(&temporary.path, path)?;
+    temporary.taken();
+    Ok(())
+}
+
 /// Makes a folder unless it is there. A symbolic link does not count as one.
 pub fn ensure_real_dir(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {
@@ -152,14 +176,19 @@ struct Temporary {
     path: PathBuf,
 }
 
+/// A name of its own in the same folder.
+fn beside(goal: &Path) -> io::Result<PathBuf> {
+    let name = goal
+        .file_name()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
+    let mut own = OsString::from(name);
+    own.push(format!(".{:016x}.tmp", random::u64()?));
+    Ok(folder_of(goal).join(own))
+}
+
 impl Temporary {
     fn write(goal: &Path, content: &[u8], permissions: Option<std::fs::Permissions>) -> io::Result<Self> {
-        let name = goal
-            .file_name()
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
-        let mut own = OsString::from(name);
-        own.push(format!(".{:016x}.tmp", random::u64()?));
-        let path = folder_of(goal).join(own);
+        let path = beside(goal)?;
         let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         let temporary = Self { path };
         if let Some(permissions) = permissions {

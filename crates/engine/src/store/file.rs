@@ -1037,18 +1037,23 @@ impl FileStore {
                     return Err(stop.into());
                 }
                 Ok(Answer::Already(reply)) => {
+                    let notices = draft.take_notices();
                     drop(draft);
                     self.tend(&mut loaded, now.wall);
+                    loaded.notices.extend(notices);
                     (Some(reply), own_in(&loaded.folded)?)
                 }
                 Ok(Answer::Done) => {
                     let events = draft.events().to_vec();
                     // Everything that may have to be tried again comes before the append.
                     let own = own_in(draft.state())?;
+                    let notices = draft.take_notices();
                     let (lines, changes) = draft.finish(Some(&request))?;
                     (ask.prepare)(&events).map_err(|e| self.io("write", "issues", &e))?;
                     self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
                     wrote = true;
+                    loaded.notices.extend(notices);
+                    loaded.notices.extend((ask.publish)(&events, &loaded.folded));
                     (ask.command.reply(&events), own)
                 }
             }

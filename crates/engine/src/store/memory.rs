@@ -84,6 +84,7 @@ impl Store for MemoryStore {
             .filter(|line| ask.repeatable && line.request.as_ref().is_some_and(|r| r.id == request.id))
             .cloned()
             .collect();
+        let mut notices = Vec::new();
         let (reply, repeated) = if let Some(first) = earlier.first() {
             if first.request.as_ref().is_some_and(|r| r.digest != request.digest) {
                 return Err(super::file::request_reused(&request.id));
@@ -98,7 +99,9 @@ impl Store for MemoryStore {
                 Answer::Done => {
                     (ask.prepare)(draft.events())
                         .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+                    notices = draft.take_notices();
                     let events = Self::commit(&mut inner, draft, Some(&request))?;
+                    notices.extend((ask.publish)(&events, &inner.table));
                     (ask.command.reply(&events), false)
                 }
             }
@@ -112,7 +115,7 @@ impl Store for MemoryStore {
             now,
             repeated,
             own,
-            notices: Vec::new(),
+            notices,
         })
     }
 

@@ -27,7 +27,7 @@ use jit_core::command::{Command, Context, Reply};
 use jit_core::event::{Event, Stamped};
 use jit_core::ids::{LeaseId, RequestId};
 use jit_core::lease::{Actor, Lease};
-use jit_core::policy::TtlPolicy;
+use jit_core::policy::Policy;
 use jit_core::refusal::Refusal;
 use jit_core::table::Table;
 use jit_core::time::Now;
@@ -46,13 +46,15 @@ pub struct Ask<'a> {
     pub actor: &'a Actor,
     pub branch: Option<String>,
     pub fresh_lease: LeaseId,
-    pub ttl: &'a TtlPolicy,
-    pub agents_may_evict: bool,
+    pub policy: &'a Policy,
     pub request: RequestId,
     /// The caller named the request: it may have been carried out before.
     pub repeatable: bool,
     /// Called with the events that are about to be appended, under the store's lock. An error stops the append.
     pub prepare: &'a mut dyn FnMut(&[Event]) -> io::Result<()>,
+    /// Called after the append with its events and the state as it is now, still under the lock: for files that follow
+    /// from the log. What could not be done is said, not failed for.
+    pub publish: &'a mut dyn FnMut(&[Event], &dyn Table) -> Vec<String>,
 }
 
 impl Debug for Ask<'_> {
@@ -71,8 +73,7 @@ impl Ask<'_> {
             actor: self.actor.clone(),
             branch: self.branch.clone(),
             fresh_lease: self.fresh_lease.clone(),
-            ttl: self.ttl.clone(),
-            agents_may_evict: self.agents_may_evict,
+            policy: self.policy.clone(),
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::io;
 
-use jit_core::event::{Event, SegmentReason, Stamped};
+use jit_core::event::{Did, Event, SegmentReason, Stamped};
 use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Refusal, Stop};
 use jit_core::state;
@@ -798,12 +798,33 @@ impl FileStore {
                 ticks: now.ticks,
             },
         ];
-        events.extend(
-            state::issues(memory)
-                .map_err(unreadable)?
-                .into_iter()
-                .map(|issue| Event::IssueRestored { issue }),
-        );
+        for issue in [
+            state::issues(memory).map_err(unreadable)?,
+            state::tombstones(memory).map_err(unreadable)?,
+        ]
+        .concat()
+        {
+            let sheet = state::sheet(memory, &issue.id).map_err(unreadable)?;
+            let id = issue.id.clone();
+            events.push(Event::Issue {
+                did: Did::Restored,
+                issue,
+                sheet,
+            });
+            for comment in state::comments(memory, &id).map_err(unreadable)? {
+                events.push(Event::Commented {
+                    issue_id: id.clone(),
+                    comment,
+                });
+            }
+            for (gate, result) in state::gate_results(memory, &id).map_err(unreadable)? {
+                events.push(Event::GateJudged {
+                    issue_id: id.clone(),
+                    gate,
+                    result,
+                });
+            }
+        }
         let mut leases = state::leases(memory).map_err(unreadable)?;
         leases.sort_by_key(|lease| lease.token);
         events.extend(leases.into_iter().map(|lease| Event::Restored { lease }));

@@ -53,13 +53,9 @@ fn unified(line: &Stamped) -> Value {
 
 fn line_for_people(line: &Stamped) -> String {
     let about = match &line.event {
-        Event::IssueCreated { issue } | Event::IssueRestored { issue } => {
-            Some(format!("  {}  {}", issue.id, clean_line(&issue.title)))
-        }
-        event => event
-            .lease()
-            .and_then(|lease| lease.resource.issue())
-            .map(|id| format!("  {id}")),
+        Event::Issue { issue, .. } => Some(format!("  {}  {}", issue.id, clean_line(&issue.title))),
+        Event::GateJudged { issue_id, gate, .. } => Some(format!("  {issue_id}  {}", clean_line(gate))),
+        event => event.issue_id().map(|id| format!("  {id}")),
     };
     let about = about.unwrap_or_default();
     format!(

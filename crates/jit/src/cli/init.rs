@@ -20,7 +20,7 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     let mut done = setup::init(&found, options.lock_timeout)?;
     let place = found.place.clone();
     if done.log_is_new {
-        let (adopted, unsound) = App::within(found, &options, Need::Write)?.adopt_tree()?;
+        let (adopted, unsound) = App::within(found, &options, Need::Write)?.join_tree()?;
         if adopted > 0 {
             done.steps.push(format!("found {adopted} issues in .jit/issues"));
         }

@@ -3,16 +3,23 @@
 //! Each verb is a file of its own with its flags and its request. Only what was typed is built: clap's tree of all
 //! commands would take longer to make than a claim takes.
 
+mod block;
+mod blocked;
 mod claim;
 mod config;
 mod demo;
+mod dep;
 mod doctor;
 mod events;
 mod heartbeat;
 mod init;
 mod issue;
 mod merge_driver;
+mod pivot;
+mod progress;
+mod ready;
 mod recover;
+mod unblock;
 mod validate;
 mod whoami;
 mod worktree;
@@ -81,11 +88,33 @@ use verb;
 const TABLE: &[Entry] = &[
     Entry::Verb(verb!("init", "Set up jit in this repository", init)),
     Entry::Noun("issue", "Work to be done", Shown::Everyday, issue::VERBS),
+    Entry::Verb(verb!("ready", "What can be taken now, best first", ready)),
+    Entry::Verb(verb!("blocked", "What cannot go on, and why", blocked)),
     Entry::Noun(
         "claim",
         "Take, keep and give back issues",
         Shown::Everyday,
         claim::VERBS,
+    ),
+    Entry::Noun("dep", "What waits for what", Shown::Everyday, dep::VERBS),
+    Entry::Verb(verb!("progress", "How far everything has come", progress)),
+    Entry::Verb(verb!(
+        "block",
+        "Say why an issue cannot go on",
+        block,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "unblock",
+        "Nothing stands in its way any more",
+        unblock,
+        Shown::WithAll
+    )),
+    Entry::Noun(
+        "pivot",
+        "Its scope is being revised",
+        Shown::WithAll,
+        pivot::VERBS,
     ),
     Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
     Entry::Verb(verb!("whoami", "Which agent jit takes you for, and why", whoami)),
@@ -295,7 +324,8 @@ impl Cx {
     }
 
     /// Asks the engine and shows what it says.
-    pub fn ask(&self, need: Need, request: Request) -> Outcome<Output> {
+    pub fn ask(&self, request: Request) -> Outcome<Output> {
+        let need = if request.writes() { Need::Write } else { Need::Read };
         let done = match request {
             Request::Renew { .. } => "Renewed:",
             Request::Transfer { .. } => "Handed over:",
@@ -325,8 +355,15 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         }
         Reply::Claims(claims) => render::claims(&claims.active, style),
         Reply::History { records } => records.iter().map(claim::history::line).collect(),
+        Reply::Picked(picked) => {
+            render::lease(&picked.lease, done, style) + "\n" + &render::issue(&picked.issue, style)
+        }
         Reply::Issue(issue) => render::issue(issue, style),
-        Reply::Issues { issues } => render::issues(issues),
+        Reply::Issues { issues } => render::issues(issues, style),
+        Reply::Deleted { deleted } => format!("Deleted {}\n", style.bold(deleted.as_str())),
+        Reply::Comment(comment) => format!("Noted: {}\n", comment.id),
+        Reply::Judged(result) => format!("{}\n", if result.passed { "passed" } else { "failed" }),
+        Reply::Progress(progress) => render::progress(progress, style),
     }
 }
 

@@ -1,7 +1,6 @@
 use jit_core::ids::{AgentId, IssuePrefix};
 use jit_engine::request::Request;
 use jit_engine::store::Outcome;
-use jit_engine::worktree::identity::Need;
 
 use crate::cli::{Cx, Output, duration};
 
@@ -36,14 +35,11 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         reason,
         on_behalf_of,
     } = flags;
-    cx.ask(
-        Need::Write,
-        Request::Acquire {
-            issue,
-            ttl_secs: ttl,
-            wait_secs: wait,
-            note: reason,
-            on_behalf_of,
-        },
-    )
+    cx.ask(Request::Acquire {
+        issue,
+        ttl_secs: ttl,
+        wait_secs: wait,
+        note: reason,
+        on_behalf_of,
+    })
 }

@@ -1,7 +1,6 @@
 use jit_core::ids::{AgentId, IssuePrefix};
 use jit_engine::request::Request;
 use jit_engine::store::Outcome;
-use jit_engine::worktree::identity::Need;
 use serde_json::Value;
 
 use crate::cli::{Cx, Output};
@@ -22,7 +21,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let Flags { issue, agent, limit } = flags;
-    cx.ask(Need::Read, Request::History { issue, agent, limit })
+    cx.ask(Request::History { issue, agent, limit })
 }
 
 /// One record for a person.

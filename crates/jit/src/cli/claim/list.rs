@@ -1,6 +1,5 @@
 use jit_engine::request::Request;
 use jit_engine::store::Outcome;
-use jit_engine::worktree::identity::Need;
 
 use crate::cli::{Cx, Output};
 
@@ -8,5 +7,5 @@ use crate::cli::{Cx, Output};
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Need::Read, Request::Claims { issue: None })
+    cx.ask(Request::Claims { issue: None })
 }

@@ -4,6 +4,7 @@ mod acquire;
 mod force_evict;
 pub mod history;
 mod list;
+mod next;
 mod release;
 mod renew;
 mod status;
@@ -13,6 +14,7 @@ use super::{Verb, verb};
 
 pub const VERBS: &[Verb] = &[
     verb!("acquire", "Take an issue, for a time", acquire),
+    verb!("next", "Take the best issue that is ready", next),
     verb!("renew", "Keep it longer", renew),
     verb!("release", "Give it back", release),
     verb!("transfer", "Hand it to another agent", transfer),

@@ -1,7 +1,6 @@
 use jit_core::command::Target;
 use jit_engine::request::Request;
 use jit_engine::store::Outcome;
-use jit_engine::worktree::identity::Need;
 
 use super::target;
 use crate::cli::{Cx, Output};
@@ -14,5 +13,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Need::Write, Request::Release { target: flags.lease })
+    cx.ask(Request::Release { target: flags.lease })
 }

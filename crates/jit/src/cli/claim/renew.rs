@@ -1,7 +1,6 @@
 use jit_core::command::Target;
 use jit_engine::request::Request;
 use jit_engine::store::Outcome;
-use jit_engine::worktree::identity::Need;
 
 use super::target;
 use crate::cli::{Cx, Output, duration};
@@ -21,11 +20,8 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(
-        Need::Write,
-        Request::Renew {
-            target: flags.lease,
-            ttl_secs: flags.ttl,
-        },
-    )
+    cx.ask(Request::Renew {
+        target: flags.lease,
+        ttl_secs: flags.ttl,
+    })
 }

@@ -1,7 +1,6 @@
 use jit_core::ids::IssuePrefix;
 use jit_engine::request::Request;
 use jit_engine::store::Outcome;
-use jit_engine::worktree::identity::Need;
 
 use crate::cli::{Cx, Output};
 
@@ -13,5 +12,5 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Need::Read, Request::Claims { issue: flags.issue })
+    cx.ask(Request::Claims { issue: flags.issue })
 }

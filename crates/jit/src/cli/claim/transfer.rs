@@ -2,7 +2,6 @@ use jit_core::command::Target;
 use jit_core::ids::{AgentId, WorktreeId};
 use jit_engine::request::Request;
 use jit_engine::store::Outcome;
-use jit_engine::worktree::identity::Need;
 
 use super::target;
 use crate::cli::{Cx, Output};
@@ -26,12 +25,9 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let Flags { lease, to, worktree } = flags;
-    cx.ask(
-        Need::Write,
-        Request::Transfer {
-            target: lease,
-            to,
-            worktree,
-        },
-    )
+    cx.ask(Request::Transfer {
+        target: lease,
+        to,
+        worktree,
+    })
 }

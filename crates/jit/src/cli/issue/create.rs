@@ -1,12 +1,9 @@
-use std::io::{self, Read as _};
-
 use jit_core::ids::{IssueId, IssuePrefix};
-use jit_core::issue::{Priority, State};
-use jit_engine::issues::MAX_DESCRIPTION;
+use jit_core::issue::{Performer, Priority, State, check_word};
 use jit_engine::request::{CreateIssue, Request};
 use jit_engine::store::Outcome;
-use jit_engine::worktree::identity::Need;
 
+use super::given;
 use crate::cli::{Cx, Output, invalid};
 
 #[derive(Debug, clap::Args)]
@@ -43,40 +40,22 @@ pub struct Flags {
     /// A gate that must pass; may be repeated
     #[arg(long = "gate", value_name = "G", value_parser = word)]
     gates: Vec<String>,
+    /// Who is to do it: agent, human or any
+    #[arg(long, value_name = "WHO", default_value = "any")]
+    actor: Performer,
 }
 
 /// A short word without surprises.
 fn word(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    match text {
-        "" => Err("it is empty".into()),
-        _ if text.len() > 100 => Err("it is longer than 100 bytes".into()),
-        _ if text.chars().any(char::is_control) => Err("it contains control characters".into()),
-        _ => Ok(text.to_owned()),
-    }
+    check_word(text)?;
+    Ok(text.trim().to_owned())
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if !matches!(flags.state, State::Backlog | State::Ready) {
         return Err(invalid("a new issue is backlog or ready"));
     }
-    let description = match flags.description.as_deref() {
-        Some("-") => {
-            let mut bytes = Vec::new();
-            io::stdin()
-                .take(MAX_DESCRIPTION + 1)
-                .read_to_end(&mut bytes)
-                .map_err(invalid)?;
-            Some(String::from_utf8(bytes).map_err(|_| invalid("the description is not UTF-8"))?)
-        }
-        given => given.map(str::to_owned),
-    };
-    if description
-        .as_ref()
-        .is_some_and(|text| text.len() as u64 > MAX_DESCRIPTION)
-    {
-        return Err(invalid("the description is longer than 4 MiB"));
-    }
+    let description = flags.description.map(given).transpose()?;
     let create = CreateIssue {
         id: flags.id,
         title: flags.title,
@@ -87,7 +66,8 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         labels: flags.labels,
         depends_on: flags.depends_on,
         gates: flags.gates,
+        actor: flags.actor,
         description,
     };
-    cx.ask(Need::Write, Request::CreateIssue(Box::new(create)))
+    cx.ask(Request::CreateIssue(Box::new(create)))
 }

@@ -1,8 +1,7 @@
 use jit_core::ids::{AgentId, IssuePrefix};
-use jit_core::issue::State;
-use jit_engine::request::{IssueFilter, Request};
+use jit_core::issue::{Performer, State};
+use jit_engine::request::{IssueFilter, Request, Sort};
 use jit_engine::store::Outcome;
-use jit_engine::worktree::identity::Need;
 
 use crate::cli::{Cx, Output};
 
@@ -23,9 +22,23 @@ pub struct Flags {
     /// Only what this agent holds
     #[arg(long, value_name = "AGENT")]
     assignee: Option<AgentId>,
+    /// Only what is for these: agent, human or any
+    #[arg(long, value_name = "WHO")]
+    actor: Option<Performer>,
+    /// By what they are ordered
+    #[arg(long, value_name = "BY", default_value = "created")]
+    sort: By,
     /// At most so many
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum By {
+    Created,
+    Updated,
+    Priority,
+    Id,
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
@@ -35,6 +48,8 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         kind,
         parent,
         assignee,
+        actor,
+        sort,
         limit,
     } = flags;
     let filter = IssueFilter {
@@ -43,6 +58,13 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         kind,
         parent,
         assignee,
+        actor,
     };
-    cx.ask(Need::Read, Request::ListIssues { filter, limit })
+    let sort = match sort {
+        By::Created => Sort::Created,
+        By::Updated => Sort::Updated,
+        By::Priority => Sort::Priority,
+        By::Id => Sort::Id,
+    };
+    cx.ask(Request::ListIssues { filter, sort, limit })
 }

@@ -1,13 +1,39 @@
 //! `jit issue`: the work itself.
 
+mod comment;
 mod create;
+mod delete;
 mod list;
+mod search;
 mod show;
+mod update;
 
-use super::{Verb, verb};
+use std::io::{self, Read as _};
+
+use jit_core::issue_file::MAX_DESCRIPTION;
+use jit_engine::store::Outcome;
+
+use super::{Verb, invalid, verb};
 
 pub const VERBS: &[Verb] = &[
     verb!("create", "Write down what is to be done", create),
     verb!("show", "Everything about one issue", show),
     verb!("list", "All issues, or some", list),
+    verb!("update", "Change an issue", update),
+    verb!("comment", "Say something about it", comment),
+    verb!("search", "Find words in issues", search),
+    verb!("delete", "Remove it for good", delete),
 ];
+
+/// A text given on the command line, or on standard input when it is `-`.
+fn given(text: String) -> Outcome<String> {
+    if text != "-" {
+        return Ok(text);
+    }
+    let mut bytes = Vec::new();
+    io::stdin()
+        .take(MAX_DESCRIPTION + 1)
+        .read_to_end(&mut bytes)
+        .map_err(invalid)?;
+    String::from_utf8(bytes).map_err(|_| invalid("the text is not UTF-8"))
+}

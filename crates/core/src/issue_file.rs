@@ -1,0 +1,437 @@
+//! An issue's files: how they are written, and what is made of them when they are read.
+//!
+//! # Format of an issue's folder, in the replica and in a tree alike
+//!
+//! - `issue.json`: the fields of which there is one each, pretty-printed, and under `stamps` for each of them when it was
+//!   last changed and a check on its value (see [`crate::sheet`]);
+//! - `labels.or-set.jsonl`, `deps.or-set.jsonl`: sets as a log of additions and removals, one JSON object a line;
+//! - `comments.jsonl`: one JSON object a line;
+//! - `description.md`: the long text, when there is one.
+//!
+//! What is read may have been written by anybody. A bad `issue.json` makes the folder unusable; a bad line elsewhere is
+//! reported and passed over.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::ids::{AgentId, IssueId};
+use crate::issue::{
+    Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, Priority, State, check_word, text_digest,
+};
+use crate::sheet::{self, FIELDS, SetLine, Sheet, check, field};
+use crate::time::Wall;
+use crate::wire::json_bytes;
+
+pub const ISSUE: &str = "issue.json";
+pub const LABELS: &str = "labels.or-set.jsonl";
+pub const DEPS: &str = "deps.or-set.jsonl";
+pub const COMMENTS: &str = "comments.jsonl";
+pub const DESCRIPTION: &str = "description.md";
+/// Every file of an issue's folder.
+pub const NAMES: [&str; 5] = [ISSUE, LABELS, DEPS, COMMENTS, DESCRIPTION];
+
+/// Longest description, in bytes.
+pub const MAX_DESCRIPTION: u64 = 4 << 20;
+/// Longest other file, in bytes.
+pub const MAX_FILE: u64 = 16 << 20;
+
+/// `issue.json`.
+pub fn issue_json(issue: &Issue, sheet: &Sheet) -> Vec<u8> {
+    let mut file = Map::new();
+    file.insert("schema_version".into(), 1.into());
+    file.insert("id".into(), issue.id.as_str().into());
+    for name in FIELDS.iter().filter(|name| !matches!(**name, "text" | "deleted")) {
+        file.insert((*name).into(), field(issue, sheet.deleted, name));
+    }
+    if sheet.deleted {
+        file.insert("deleted".into(), true.into());
+    }
+    file.insert("created_at".into(), issue.created_at.to_string().into());
+    file.insert(
+        "created_by".into(),
+        issue
+            .created_by
+            .as_ref()
+            .map_or(Value::Null, |by| by.as_str().into()),
+    );
+    file.insert("updated_at".into(), issue.updated_at.to_string().into());
+    file.insert("revision".into(), issue.revision.into());
+    let mut stamps = Map::new();
+    for name in FIELDS {
+        let value = field(issue, sheet.deleted, name);
+        if (*name == "deleted" && !sheet.deleted) || (*name == "text" && value.is_null()) {
+            continue;
+        }
+        let mark = match (*name, value.as_str()) {
+            ("text", Some(digest)) => digest.to_owned(),
+            _ => check(&value),
+        };
+        stamps.insert(
+            (*name).into(),
+            format!("{} {mark}", sheet.stamp(issue, name)).into(),
+        );
+    }
+    file.insert("stamps".into(), stamps.into());
+    render(&file, &|_| None).into_bytes()
+}
+
+/// Fields in the order they are written; any others follow by name.
+const ORDER: &[&str] = &[
+    "schema_version",
+    "id",
+    "title",
+    "type",
+    "state",
+    "priority",
+    "parent",
+    "actor",
+    "blocked",
+    "pivot",
+    "gates",
+    "deleted",
+    "created_at",
+    "created_by",
+    "updated_at",
+    "revision",
+    "stamps",
+];
+
+/// The text of a file with these fields. `other` may give a second value for a field: then both are shown, between
+/// git's conflict markers.
+pub fn render(fields: &Map<String, Value>, other: &dyn Fn(&str) -> Option<Value>) -> String {
+    let place = |name: &str| ORDER.iter().position(|o| *o == name).unwrap_or(ORDER.len());
+    let mut names: Vec<&String> = fields.keys().collect();
+    names.sort_by(|a, b| (place(a), a).cmp(&(place(b), b)));
+    let mut out = String::from("{\n");
+    let last = names.len().saturating_sub(1);
+    for (n, name) in names.into_iter().enumerate() {
+        let comma = if n == last { "" } else { "," };
+        let line = |value: &Value| {
+            let text = serde_json::to_string_pretty(value)
+                .unwrap_or_default()
+                .replace('\n', "\n  ");
+            format!("  {}: {text}{comma}\n", Value::from(name.as_str()))
+        };
+        match other(name) {
+            None => out.push_str(&line(&fields[name])),
+            Some(theirs) => out.push_str(&format!(
+                "<<<<<<< ours\n{}=======\n{}>>>>>>> theirs\n",
+                line(&fields[name]),
+                line(&theirs)
+            )),
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn lines<T: serde::Serialize>(all: &[T]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for one in all {
+        out.extend_from_slice(&json_bytes(one));
+        out.push(b'\n');
+    }
+    out
+}
+
+/// The files of an issue but its description; empty ones are left out.
+pub fn files(issue: &Issue, sheet: &Sheet, comments: &[Comment]) -> Vec<(&'static str, Vec<u8>)> {
+    let mut files = vec![(ISSUE, issue_json(issue, sheet))];
+    for (name, content) in [
+        (LABELS, lines(&sheet.labels)),
+        (DEPS, lines(&sheet.deps)),
+        (COMMENTS, lines(comments)),
+    ] {
+        if !content.is_empty() {
+            files.push((name, content));
+        }
+    }
+    files
+}
+
+/// What was found to be wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub file: &'static str,
+    /// From 1; 0 when it is about the whole file.
+    pub line: usize,
+    pub what: String,
+}
+
+/// An issue's folder as bytes. What is not there is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Folder {
+    pub issue: Vec<u8>,
+    pub labels: Vec<u8>,
+    pub deps: Vec<u8>,
+    pub comments: Vec<u8>,
+    pub description: Option<Vec<u8>>,
+}
+
+/// What a folder says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub issue: Issue,
+    pub sheet: Sheet,
+    pub comments: Vec<Comment>,
+    /// Fields that are not what was stamped: somebody edited them.
+    pub edited: Vec<&'static str>,
+    /// It was not written by this program, or by one that did not stamp.
+    pub unstamped: bool,
+    /// The text that the description was when `issue.json` was written.
+    pub text_before: Option<String>,
+    /// XXH3 of `issue.json`.
+    pub digest: String,
+    /// Lines that were passed over.
+    pub problems: Vec<Problem>,
+}
+
+#[derive(Deserialize)]
+struct IssueFile {
+    #[serde(default)]
+    schema_version: Option<u64>,
+    id: IssueId,
+    title: String,
+    #[serde(rename = "type", default = "plain")]
+    kind: String,
+    #[serde(default = "ready")]
+    state: State,
+    #[serde(default = "normal")]
+    priority: Priority,
+    #[serde(default)]
+    parent: Option<IssueId>,
+    #[serde(default = "any")]
+    actor: Performer,
+    #[serde(default)]
+    blocked: Option<String>,
+    #[serde(default)]
+    pivot: Option<String>,
+    #[serde(default)]
+    gates: Vec<String>,
+    #[serde(default)]
+    deleted: bool,
+    created_at: Wall,
+    #[serde(default)]
+    created_by: Option<AgentId>,
+    #[serde(default)]
+    updated_at: Option<Wall>,
+    #[serde(default = "one")]
+    revision: u64,
+    #[serde(default)]
+    stamps: BTreeMap<String, String>,
+}
+
+fn plain() -> String {
+    "issue".into()
+}
+
+fn ready() -> State {
+    State::Ready
+}
+
+fn normal() -> Priority {
+    Priority::Normal
+}
+
+fn any() -> Performer {
+    Performer::Any
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// Reads a folder that is called `id`.
+pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
+    let wrong = |line: usize, what: String| Problem {
+        file: ISSUE,
+        line,
+        what,
+    };
+    if folder.issue.is_empty() {
+        return Err(wrong(0, "it is missing or empty".into()));
+    }
+    let file: IssueFile = serde_json::from_slice(&folder.issue).map_err(|e| {
+        let marker = folder
+            .issue
+            .split(|b| *b == b'\n')
+            .position(|l| l.starts_with(b"<<<<<<<"));
+        match marker {
+            Some(n) => wrong(n + 1, "an unresolved conflict of a merge".into()),
+            None => wrong(e.line(), e.to_string()),
+        }
+    })?;
+    if file.schema_version.is_some_and(|version| version > 1) {
+        return Err(wrong(0, "a newer jit wrote it".into()));
+    }
+    if file.id != *id {
+        return Err(wrong(0, format!("it says it is {}", file.id)));
+    }
+    if file.title.trim().is_empty() || file.title.len() > MAX_TITLE {
+        return Err(wrong(
+            0,
+            format!("the title is empty or longer than {MAX_TITLE} bytes"),
+        ));
+    }
+    for word in file.gates.iter().chain([&file.kind]) {
+        check_word(word).map_err(|why| wrong(0, format!("type or gate: {why}")))?;
+    }
+    let long = |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > MAX_COMMENT);
+    if file.gates.len() > MAX_MEMBERS || long(&file.blocked) || long(&file.pivot) {
+        return Err(wrong(0, "gates, blocked or pivot is too long".into()));
+    }
+    let mut problems = Vec::new();
+    let labels = set(LABELS, &folder.labels, &mut problems);
+    let deps = set(DEPS, &folder.deps, &mut problems);
+    let comments = comments(&folder.comments, &mut problems);
+    let (mut stamps, mut checks) = (BTreeMap::new(), BTreeMap::new());
+    for (name, stamp) in &file.stamps {
+        let parsed = stamp
+            .split_once(' ')
+            .and_then(|(at, check)| Some((at.parse::<Wall>().ok()?, check)));
+        match parsed {
+            Some((at, check)) => {
+                stamps.insert(name.clone(), at);
+                checks.insert(name.as_str(), check.to_owned());
+            }
+            None => problems.push(wrong(0, format!("stamp of {name}: {stamp:?}"))),
+        }
+    }
+    let depends_on = sheet::members(&deps)
+        .iter()
+        .filter_map(|id| id.parse().ok())
+        .collect();
+    // A file that is not there says nothing; an empty one says that there is no text any more.
+    let text_before = checks.get("text").cloned();
+    let text = match folder.description.as_deref() {
+        None => text_before.clone(),
+        Some([]) => None,
+        Some(text) => Some(text_digest(text)),
+    };
+    let issue = Issue {
+        id: file.id,
+        title: file.title,
+        kind: file.kind,
+        state: file.state,
+        priority: file.priority,
+        parent: file.parent,
+        labels: sheet::members(&labels),
+        depends_on,
+        gates: file.gates,
+        actor: file.actor,
+        blocked: file.blocked,
+        pivot: file.pivot,
+        created_at: file.created_at,
+        created_by: file.created_by,
+        updated_at: file.updated_at.unwrap_or(file.created_at),
+        revision: file.revision,
+        lives_in: None,
+        text,
+    };
+    let unstamped = checks.is_empty();
+    let mut edited = Vec::new();
+    for name in FIELDS.iter().filter(|_| !unstamped) {
+        let value = field(&issue, file.deleted, name);
+        let matches = match *name {
+            "text" => issue.text == text_before,
+            _ => checks
+                .get(name)
+                .map_or(*name == "deleted", |mark| *mark == check(&value)),
+        };
+        if !matches {
+            edited.push(*name);
+        }
+    }
+    stamps.retain(|_, at| *at != issue.created_at);
+    let sheet = Sheet {
+        stamps,
+        labels,
+        deps,
+        deleted: file.deleted,
+    };
+    Ok(Found {
+        digest: text_digest(&folder.issue),
+        issue,
+        sheet,
+        comments,
+        edited,
+        unstamped,
+        text_before,
+        problems,
+    })
+}
+
+fn each_line<'a>(bytes: &'a [u8]) -> impl Iterator<Item = (usize, &'a [u8])> {
+    bytes
+        .split(|b| *b == b'\n')
+        .enumerate()
+        .map(|(n, line)| (n + 1, line.strip_suffix(b"\r").unwrap_or(line)))
+        .filter(|(_, line)| !line.is_empty())
+}
+
+fn set(file: &'static str, bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<SetLine> {
+    let mut all = Vec::new();
+    for (line, text) in each_line(bytes) {
+        let read = serde_json::from_slice::<SetLine>(text)
+            .map_err(|e| e.to_string())
+            .and_then(|one| {
+                if !matches!(one.op.as_str(), "add" | "remove") {
+                    return Err(format!("op is {:?}, not add or remove", one.op));
+                }
+                if one.tag.is_empty() || one.tag.len() > MAX_TITLE {
+                    return Err("the tag is empty or too long".into());
+                }
+                if file == DEPS {
+                    one.value.parse::<IssueId>().map_err(|e| e.to_string())?;
+                } else {
+                    check_word(&one.value)?;
+                }
+                Ok(one)
+            });
+        match read {
+            Ok(_) if all.len() >= 10 * MAX_MEMBERS => {
+                problems.push(Problem {
+                    file,
+                    line,
+                    what: "too many lines".into(),
+                });
+                break;
+            }
+            Ok(one) => all.push(one),
+            Err(what) => problems.push(Problem { file, line, what }),
+        }
+    }
+    sheet::union(&all, &[])
+}
+
+fn comments(bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<Comment> {
+    let mut all: BTreeMap<(Wall, String), Comment> = BTreeMap::new();
+    for (line, text) in each_line(bytes) {
+        match serde_json::from_slice::<Comment>(text) {
+            Ok(one) if comment_id_fits(&one.id) && one.text.len() <= MAX_COMMENT => {
+                all.insert((one.at, one.id.clone()), one);
+            }
+            Ok(_) => problems.push(Problem {
+                file: COMMENTS,
+                line,
+                what: "its id or its text is empty or too long".into(),
+            }),
+            Err(e) => problems.push(Problem {
+                file: COMMENTS,
+                line,
+                what: e.to_string(),
+            }),
+        }
+    }
+    all.into_values().collect()
+}
+
+/// Comment ids are used as keys: short and plain.
+pub fn comment_id_fits(id: &str) -> bool {
+    (1..=64).contains(&id.len())
+        && id
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
+}

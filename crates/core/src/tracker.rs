@@ -1,0 +1,929 @@
+//! Decisions about issues: making, changing, taking and closing them.
+//!
+//! What must hold:
+//!
+//! - what somebody else holds is changed by nobody else (unless the settings say so), and every change passes here;
+//! - dependencies and parents never make a circle by a command;
+//! - an issue is not done while a gate that it needs has not passed;
+//! - picking the next issue and taking it is one decision;
+//! - a task inside an activity that somebody holds is that one's alone.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::command::{Change, Context, NewIssue, Pivot, Reply};
+use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, deadline, finish, live, not_holder};
+use crate::event::{Action, Did, Event};
+use crate::ids::{IssueId, IssuePrefix};
+use crate::issue::{
+    ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
+    WORK_ITEM, check_word,
+};
+use crate::issue_file::Found;
+use crate::lease::{End, Lease, Resource};
+use crate::merge;
+use crate::policy::Enforce;
+use crate::queue;
+use crate::refusal::{Code, Details, Refusal, Stop};
+use crate::sheet::{self, Sheet};
+use crate::state;
+use crate::table::Table;
+use crate::time::Wall;
+
+fn invalid(message: impl Into<String>) -> Refusal {
+    Refusal::new(Code::Invalid, message)
+}
+
+fn titled(title: &str) -> Result<String, Refusal> {
+    let title = title.trim();
+    if title.is_empty() {
+        return Err(invalid("the title is empty").help("jit issue create \"what is to be done\""));
+    }
+    if title.len() > MAX_TITLE {
+        return Err(invalid(format!(
+            "the title is longer than {MAX_TITLE} bytes: put the rest into --description"
+        )));
+    }
+    Ok(title.to_owned())
+}
+
+fn worded(what: &str, word: &str) -> Result<(), Refusal> {
+    check_word(word).map_err(|why| invalid(format!("{what} {word:?}: {why}")))
+}
+
+/// Gives each addition to a set a tag of its own.
+struct Tags<'a> {
+    cx: &'a Context,
+    next: usize,
+}
+
+impl Tags<'_> {
+    fn tag(&mut self) -> String {
+        self.next += 1;
+        format!("{}.{}", self.cx.fresh_lease, self.next)
+    }
+}
+
+pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Result<Answer, Stop> {
+    let title = titled(&new.title)?;
+    worded("the type", &new.kind)?;
+    let mut free = None;
+    for id in &new.ids {
+        if let Some(issue) = state::issue(draft.state(), id)? {
+            if new.chosen {
+                return Err(
+                    Refusal::new(Code::Exists, format!("there is an issue {} already", issue.id))
+                        .help(format!("jit issue show {}", issue.id))
+                        .into(),
+                );
+            }
+        } else if state::was_deleted(draft.state(), &id.key())? {
+            if new.chosen {
+                return Err(Refusal::new(
+                    Code::Exists,
+                    format!("{id} was deleted, and ids are never used again"),
+                )
+                .help("jit issue create <title> --id <another>")
+                .into());
+            }
+        } else {
+            free = Some(id.clone());
+            break;
+        }
+    }
+    let Some(id) = free else {
+        return Err(Refusal::new(Code::Io, "no free id was found")
+            .help("try again")
+            .into());
+    };
+    let parent = match &new.parent {
+        Some(text) => Some(require_parent(draft.state(), &id, &new.kind, text, cx)?),
+        None => None,
+    };
+    let at = cx.now.wall;
+    let by = &cx.actor.agent_id;
+    let (mut sheet, mut tags) = (Sheet::default(), Tags { cx, next: 0 });
+    for label in &new.labels {
+        worded("the label", label)?;
+        sheet::add(&mut sheet.labels, label, tags.tag(), by, at);
+    }
+    for text in &new.depends_on {
+        let on = state::resolve(draft.state(), text)?.id;
+        sheet::add(&mut sheet.deps, on.as_str(), tags.tag(), by, at);
+    }
+    let gates: BTreeSet<&String> = new.gates.iter().collect();
+    for gate in &gates {
+        worded("the gate", gate)?;
+    }
+    let issue = Issue {
+        id,
+        title,
+        kind: new.kind.clone(),
+        state: new.state,
+        priority: new.priority,
+        parent,
+        labels: sheet::members(&sheet.labels),
+        depends_on: members_as_ids(&sheet),
+        gates: gates.into_iter().cloned().collect(),
+        actor: new.actor,
+        blocked: None,
+        pivot: None,
+        created_at: at,
+        created_by: Some(by.clone()),
+        updated_at: at,
+        revision: 1,
+        lives_in: cx.actor.worktree_id.clone(),
+        text: new.text.clone(),
+    };
+    require_few(&issue)?;
+    let work =
+        (issue.kind == WORK_ITEM).then(|| work(Action::WorkItemCreated, &issue, Some(issue.title.clone())));
+    draft.emit(Event::Issue {
+        did: Did::Created,
+        issue,
+        sheet,
+    })?;
+    if let Some(work) = work {
+        draft.emit(work)?;
+    }
+    Ok(Answer::Done)
+}
+
+fn members_as_ids(sheet: &Sheet) -> Vec<IssueId> {
+    sheet::members(&sheet.deps)
+        .iter()
+        .filter_map(|id| id.parse().ok())
+        .collect()
+}
+
+fn require_few(issue: &Issue) -> Result<(), Refusal> {
+    for (what, many) in [
+        ("labels", issue.labels.len()),
+        ("dependencies", issue.depends_on.len()),
+        ("gates", issue.gates.len()),
+    ] {
+        if many > MAX_MEMBERS {
+            return Err(invalid(format!("an issue has at most {MAX_MEMBERS} {what}")));
+        }
+    }
+    Ok(())
+}
+
+/// What an entry of the changelog says about an issue.
+fn work(action: Action, issue: &Issue, details: Option<String>) -> Event {
+    let (activity_id, task_id) = if issue.kind == TASK {
+        (issue.parent.clone(), Some(issue.id.clone()))
+    } else {
+        (Some(issue.id.clone()), None)
+    };
+    Event::Worked {
+        action,
+        activity_id,
+        task_id,
+        details,
+    }
+}
+
+/// The issue that `text` names, if one of type `kind` called `id` may be part of it.
+fn require_parent(
+    table: &dyn Table,
+    id: &IssueId,
+    kind: &str,
+    text: &IssuePrefix,
+    cx: &Context,
+) -> Result<IssueId, Stop> {
+    let parent = state::resolve(table, text)?;
+    if let Some(allowed) = cx.policy.parents_of(kind)
+        && cx
+            .policy
+            .hierarchy
+            .iter()
+            .any(|chain| chain.contains(&parent.kind))
+        && !allowed.contains(&parent.kind.as_str())
+    {
+        let allowed = if allowed.is_empty() {
+            "nothing".to_owned()
+        } else {
+            allowed.join(", ")
+        };
+        return Err(invalid(format!(
+            "a {kind} cannot be part of {}, which is a {}: it can be part of {allowed}",
+            parent.id, parent.kind
+        ))
+        .help("jit config get types.hierarchy")
+        .into());
+    }
+    let mut path = vec![id.to_string()];
+    let mut above = Some(parent.id.clone());
+    while let Some(next) = above {
+        path.push(next.to_string());
+        if next.key() == id.key() {
+            return Err(circle("be part of itself", path).into());
+        }
+        if path.len() > MAX_MEMBERS {
+            break;
+        }
+        above = state::issue(table, &next)?.and_then(|issue| issue.parent);
+    }
+    Ok(parent.id)
+}
+
+fn circle(what: &str, path: Vec<String>) -> Refusal {
+    Refusal::new(
+        Code::Cycle,
+        format!("{} would {what}: {}", path[0], path.join(" -> ")),
+    )
+    .help(format!("jit dep tree {}", path.get(1).map_or("", String::as_str)))
+    .details(Details::Candidates(path))
+}
+
+/// Refuses a dependency that would lead back to where it starts, and shows how.
+fn require_no_circle(table: &dyn Table, from: &IssueId, on: &IssueId) -> Result<(), Stop> {
+    // Breadth first, so that the circle that is shown is the shortest.
+    let mut came_from: BTreeMap<String, (IssueId, Option<String>)> = BTreeMap::new();
+    came_from.insert(on.key(), (on.clone(), None));
+    let mut queue = VecDeque::from([on.clone()]);
+    while let Some(id) = queue.pop_front() {
+        if id.key() == from.key() {
+            let mut path = Vec::new();
+            let mut at = Some(id.key());
+            while let Some((id, before)) = at.and_then(|key| came_from.get(&key)) {
+                path.push(id.to_string());
+                at = before.clone();
+            }
+            path.push(from.to_string());
+            path.reverse();
+            return Err(circle("depend on itself", path).into());
+        }
+        for next in state::issue(table, &id)?.map_or(Vec::new(), |issue| issue.depends_on) {
+            if !came_from.contains_key(&next.key()) {
+                came_from.insert(next.key(), (next.clone(), Some(id.key())));
+                queue.push_back(next);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whose leave a change needs, and what becomes of it.
+enum Leave {
+    /// Nothing is to be taken or returned.
+    Given,
+    /// Nobody held it: taken for the length of this change.
+    Taken(Box<Lease>),
+}
+
+/// The one place where it is decided whether somebody may change an issue (B15).
+fn require_leave(draft: &mut Draft<'_>, issue: &Issue, strict: bool, cx: &Context) -> Result<Leave, Stop> {
+    let enforce = match cx.policy.enforce {
+        _ if strict => Enforce::StrictExplicit,
+        enforce => enforce,
+    };
+    if enforce == Enforce::Off {
+        return Ok(Leave::Given);
+    }
+    let resource = Resource::Issue(issue.id.clone());
+    if let Some(lease) = live(draft, &resource.key(), cx)? {
+        if lease.obeys(&cx.actor) {
+            return Ok(Leave::Given);
+        }
+        if enforce == Enforce::Warn {
+            draft.notice(format!(
+                "{} is held by {}: changed all the same",
+                issue.id, lease.agent_id
+            ));
+            return Ok(Leave::Given);
+        }
+        let target = crate::command::Target::Lease(lease.lease_id.clone());
+        return Err(not_holder(&lease, &target, cx).into());
+    }
+    if enforce == Enforce::StrictExplicit {
+        return Err(Refusal::new(
+            Code::LeaseRequired,
+            format!(
+                "{} can be changed only by whoever holds it, and nobody does",
+                issue.id
+            ),
+        )
+        .help(format!("jit claim acquire {}", issue.id))
+        .into());
+    }
+    if enforce == Enforce::Warn {
+        return Ok(Leave::Given);
+    }
+    let ttl_secs = cx.policy.ttl.resolve(None, &issue.kind, &cx.actor.agent_id)?;
+    Ok(Leave::Taken(Box::new(Lease {
+        lease_id: cx.fresh_lease.clone(),
+        resource,
+        agent_id: cx.actor.agent_id.clone(),
+        worktree_id: cx.actor.worktree_id.clone(),
+        branch: cx.branch.clone(),
+        ttl_secs,
+        acquired_at: cx.now.wall,
+        expires_at: cx.now.wall.plus_secs(ttl_secs),
+        deadline: deadline(cx, ttl_secs),
+        token: draft.next_sequence(),
+        parent: None,
+        on_behalf_of: None,
+        note: None,
+    })))
+}
+
+/// Writes a change with the lease it needs around it. A lease on an issue that is closed ends.
+fn write(
+    draft: &mut Draft<'_>,
+    leave: Leave,
+    (did, issue, sheet): (Did, Issue, Sheet),
+    work: Vec<Event>,
+    cx: &Context,
+) -> Result<(), Stop> {
+    let by = &cx.actor.agent_id;
+    let released = |lease, brief| Event::Released {
+        lease,
+        by: by.clone(),
+        brief,
+    };
+    let closed = issue.state.is_closed() || sheet.deleted;
+    let resource = Resource::Issue(issue.id.clone());
+    let taken = match leave {
+        Leave::Taken(mut lease) => {
+            lease.token = draft.next_sequence();
+            draft.emit(Event::Acquired {
+                lease: (*lease).clone(),
+                regranted: false,
+            })?;
+            Some(*lease)
+        }
+        Leave::Given => None,
+    };
+    draft.emit(Event::Issue { did, issue, sheet })?;
+    for event in work {
+        draft.emit(event)?;
+    }
+    if let Some(lease) = taken {
+        draft.emit(released(lease, true))?;
+    } else if closed && let Some(lease) = state::lease_on(draft.state(), &resource.key())? {
+        finish(draft, &lease, &|lease| released(lease, false))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn change(
+    draft: &mut Draft<'_>,
+    text: &IssuePrefix,
+    change: &Change,
+    strict: bool,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    let old = state::resolve(draft.state(), text)?;
+    let old_sheet = state::sheet(draft.state(), &old.id)?;
+    let (mut issue, mut sheet, mut work) = (old.clone(), old_sheet.clone(), Vec::new());
+    let at = cx
+        .now
+        .wall
+        .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
+    if let Some(title) = &change.title {
+        issue.title = titled(title)?;
+    }
+    if let Some(kind) = &change.kind {
+        worded("the type", kind)?;
+        issue.kind.clone_from(kind);
+    }
+    issue.priority = change.priority.unwrap_or(issue.priority);
+    issue.actor = change.actor.unwrap_or(issue.actor);
+    match &change.parent {
+        Some(Some(text)) => {
+            issue.parent = Some(require_parent(draft.state(), &issue.id, &issue.kind, text, cx)?);
+        }
+        Some(None) => issue.parent = None,
+        None => {}
+    }
+    change_sets(draft.state(), (&mut issue, &mut sheet), change, at, cx)?;
+    if let Some(digest) = &change.text {
+        issue.text.clone_from(digest);
+    }
+    if let Some(reason) = &change.blocked {
+        obstruct(&mut issue, reason.as_deref(), &mut work)?;
+    }
+    if let Some(pivot) = &change.pivot {
+        turn(&mut issue, pivot, &mut work)?;
+    }
+    if let Some(state) = change.state.filter(|state| *state != old.state) {
+        require_transition(&old, state)?;
+        issue.state = state;
+        if state == State::Done {
+            require_gates(draft.state(), &issue, cx)?;
+            match issue.kind.as_str() {
+                TASK => work.push(self::work(
+                    Action::CompletedTask,
+                    &issue,
+                    Some(issue.title.clone()),
+                )),
+                ACTIVITY => work.push(self::work(
+                    Action::CompletedActivity,
+                    &issue,
+                    Some(issue.title.clone()),
+                )),
+                _ => {}
+            }
+        }
+    }
+    require_few(&issue)?;
+    // Texts are everybody's; all else is the holder's. Asked before anything is said about what is so already.
+    let mut but_text = issue.clone();
+    but_text.text.clone_from(&old.text);
+    let leave = if strict || but_text != old || sheet != old_sheet {
+        require_leave(draft, &old, strict, cx)?
+    } else {
+        Leave::Given
+    };
+    if issue == old && sheet == old_sheet && work.is_empty() {
+        return Ok(Answer::Already(Reply::Issue(Box::new(old))));
+    }
+    issue.updated_at = at;
+    issue.revision += 1;
+    issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
+    sheet.stamp_changes(&old, old_sheet.deleted, &issue);
+    write(draft, leave, (Did::Changed, issue, sheet), work, cx)?;
+    Ok(Answer::Done)
+}
+
+fn change_sets(
+    table: &dyn Table,
+    (issue, sheet): (&mut Issue, &mut Sheet),
+    change: &Change,
+    at: Wall,
+    cx: &Context,
+) -> Result<(), Stop> {
+    let by = &cx.actor.agent_id;
+    let mut tags = Tags { cx, next: 0 };
+    for label in &change.remove_labels {
+        if !sheet::remove(&mut sheet.labels, label, by, at) {
+            return Err(Refusal::new(Code::NotFound, format!("{} has no label {label:?}", issue.id)).into());
+        }
+    }
+    for label in &change.add_labels {
+        worded("the label", label)?;
+        sheet::add(&mut sheet.labels, label, tags.tag(), by, at);
+    }
+    for text in &change.remove_deps {
+        // What is unknown here or was deleted can still be let go of.
+        let on = match state::resolve(table, text) {
+            Ok(issue) => issue.id.to_string(),
+            Err(Stop::Refused(refusal)) if refusal.code == Code::NotFound => text.as_str().to_owned(),
+            Err(stop) => return Err(stop),
+        };
+        let named = sheet::members(&sheet.deps)
+            .into_iter()
+            .find(|id| id.eq_ignore_ascii_case(&on));
+        if !named.is_some_and(|id| sheet::remove(&mut sheet.deps, &id, by, at)) {
+            return Err(
+                Refusal::new(Code::NotFound, format!("{} does not depend on {on}", issue.id))
+                    .help(format!("jit dep tree {}", issue.id))
+                    .into(),
+            );
+        }
+    }
+    for text in &change.add_deps {
+        let on = state::resolve(table, text)?.id;
+        require_no_circle(table, &issue.id, &on)?;
+        sheet::add(&mut sheet.deps, on.as_str(), tags.tag(), by, at);
+    }
+    let mut gates: BTreeSet<String> = issue.gates.iter().cloned().collect();
+    for gate in &change.remove_gates {
+        if !gates.remove(gate) {
+            return Err(
+                Refusal::new(Code::NotFound, format!("{} has no gate {gate:?}", issue.id))
+                    .help(format!("jit gate list {}", issue.id))
+                    .into(),
+            );
+        }
+    }
+    for gate in &change.add_gates {
+        worded("the gate", gate)?;
+        gates.insert(gate.clone());
+    }
+    issue.gates = gates.into_iter().collect();
+    issue.labels = sheet::members(&sheet.labels);
+    issue.depends_on = members_as_ids(sheet);
+    Ok(())
+}
+
+fn require_reason(text: &str) -> Result<&str, Refusal> {
+    match text.trim() {
+        "" => Err(invalid("say why: --reason must not be empty")),
+        text if text.len() > MAX_COMMENT => Err(invalid("the reason is longer than 64 KiB")),
+        text => Ok(text),
+    }
+}
+
+fn obstruct(issue: &mut Issue, reason: Option<&str>, events: &mut Vec<Event>) -> Result<(), Refusal> {
+    match reason {
+        Some(reason) => {
+            let reason = require_reason(reason)?;
+            if issue.blocked.as_deref() != Some(reason) {
+                issue.blocked = Some(reason.to_owned());
+                events.push(work(Action::Blocked, issue, Some(reason.to_owned())));
+            }
+        }
+        None => {
+            let Some(reason) = issue.blocked.take() else {
+                return Err(invalid(format!("{} is not marked as blocked", issue.id))
+                    .help(format!("jit issue show {}", issue.id)));
+            };
+            events.push(work(Action::Unblocked, issue, Some(reason)));
+        }
+    }
+    Ok(())
+}
+
+fn turn(issue: &mut Issue, pivot: &Pivot, events: &mut Vec<Event>) -> Result<(), Refusal> {
+    match pivot {
+        Pivot::Start(reason) => {
+            let reason = require_reason(reason)?;
+            if let Some(before) = &issue.pivot {
+                return Err(
+                    invalid(format!("{} is being revised already: {before}", issue.id)).help(format!(
+                        "jit pivot complete {} --reason <what came of it>",
+                        issue.id
+                    )),
+                );
+            }
+            issue.pivot = Some(reason.to_owned());
+            events.push(work(Action::PivotStarted, issue, Some(reason.to_owned())));
+        }
+        Pivot::Complete(reason) => {
+            let reason = require_reason(reason)?;
+            if issue.pivot.take().is_none() {
+                return Err(invalid(format!("{} is not being revised", issue.id))
+                    .help(format!("jit pivot start {} --reason <why>", issue.id)));
+            }
+            events.push(work(Action::PivotCompleted, issue, Some(reason.to_owned())));
+        }
+    }
+    Ok(())
+}
+
+fn require_transition(issue: &Issue, to: State) -> Result<(), Refusal> {
+    if issue.state.next().contains(&to) {
+        return Ok(());
+    }
+    let names: Vec<&str> = issue.state.next().iter().map(|state| state.as_str()).collect();
+    Err(Refusal::new(
+        Code::BadTransition,
+        format!(
+            "{} is {} and cannot become {to}: it can become {}",
+            issue.id,
+            issue.state,
+            names.join(", ")
+        ),
+    )
+    .help(format!("jit issue update {} --state {}", issue.id, names[0]))
+    .details(Details::Candidates(
+        names.into_iter().map(str::to_owned).collect(),
+    )))
+}
+
+fn require_gates(table: &dyn Table, issue: &Issue, cx: &Context) -> Result<(), Stop> {
+    let mut missing = Vec::new();
+    for gate in cx.policy.required_gates(&issue.kind, &issue.gates) {
+        if !state::gate_result(table, &issue.id, &gate)?.is_some_and(|result| result.passed) {
+            missing.push(gate);
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::GateNotPassed,
+        format!(
+            "{} cannot be done before it has passed {}",
+            issue.id,
+            missing.join(", ")
+        ),
+    )
+    .help(format!("jit gate run {}", issue.id))
+    .help(format!("jit gate list {}", issue.id))
+    .details(Details::Candidates(missing))
+    .into())
+}
+
+pub(crate) fn delete(
+    draft: &mut Draft<'_>,
+    text: &IssuePrefix,
+    strict: bool,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    let old = state::resolve(draft.state(), text)?;
+    let leave = require_leave(draft, &old, strict, cx)?;
+    let dependents = queue::dependents(draft.state(), &old.id.key())?;
+    if !dependents.is_empty() {
+        draft.notice(format!("no longer waiting for it: {}", dependents.join(", ")));
+    }
+    let parts = queue::parts(draft.state(), &old.id.key())?;
+    if !parts.is_empty() {
+        draft.notice(format!("now without their parent: {}", parts.join(", ")));
+    }
+    let mut sheet = state::sheet(draft.state(), &old.id)?;
+    let mut issue = old.clone();
+    issue.updated_at = cx
+        .now
+        .wall
+        .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
+    issue.revision += 1;
+    issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
+    sheet.deleted = true;
+    sheet.stamp_changes(&old, false, &issue);
+    write(draft, leave, (Did::Deleted, issue, sheet), Vec::new(), cx)?;
+    Ok(Answer::Done)
+}
+
+pub(crate) fn comment(
+    draft: &mut Draft<'_>,
+    issue: &IssuePrefix,
+    text: &str,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    let issue = state::resolve(draft.state(), issue)?;
+    let text = text.trim_end();
+    if text.trim().is_empty() {
+        return Err(invalid("the comment is empty").into());
+    }
+    if text.len() > MAX_COMMENT {
+        return Err(invalid("the comment is longer than 64 KiB: put it into the description").into());
+    }
+    draft.emit(Event::Commented {
+        issue_id: issue.id,
+        comment: Comment {
+            id: cx.fresh_lease.to_string(),
+            at: cx.now.wall,
+            agent_id: cx.actor.agent_id.clone(),
+            text: text.to_owned(),
+        },
+    })?;
+    Ok(Answer::Done)
+}
+
+/// Records how a gate came out. Anybody may: a reviewer is seldom the holder.
+pub(crate) fn judge(
+    draft: &mut Draft<'_>,
+    issue: &IssuePrefix,
+    gate: &str,
+    result: GateResult,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    let issue = state::resolve(draft.state(), issue)?;
+    if result.manual
+        && result.passed
+        && cx.actor.agent_id.kind() == "agent"
+        && !cx.policy.agents_may_pass_gates
+    {
+        return Err(Refusal::new(
+            Code::NotAllowed,
+            format!(
+                "{} is an agent, and agents may not say by hand that a gate has passed here",
+                cx.actor.agent_id
+            ),
+        )
+        .help(format!("ask a person to run: jit gate pass {} {gate}", issue.id))
+        .into());
+    }
+    draft.emit(Event::GateJudged {
+        issue_id: issue.id,
+        gate: gate.to_owned(),
+        result,
+    })?;
+    Ok(Answer::Done)
+}
+
+/// Brings in what trees or files from elsewhere have and the log does not.
+pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result<Answer, Stop> {
+    for found in all {
+        let id = &found.issue.id;
+        let known = match state::issue(draft.state(), id)? {
+            None => state::deleted(draft.state(), id)?,
+            issue => issue,
+        };
+        let here = |mut issue: Issue| {
+            issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
+            issue
+        };
+        match known {
+            None => draft.emit(Event::Issue {
+                did: Did::Created,
+                issue: here(found.issue.clone()),
+                sheet: found.sheet.clone(),
+            })?,
+            Some(mine) => {
+                let my_sheet = state::sheet(draft.state(), id)?;
+                let seen = state::is_known_file(draft.state(), id, &found.digest)?;
+                // What was seen before tells nothing new but in its sets, which are files of their own, and its text.
+                let mut theirs = found.clone();
+                if seen {
+                    theirs.edited.retain(|name| *name == "text");
+                }
+                let joined = merge::join((&mine, &my_sheet), &theirs, cx.now.wall);
+                let did = Did::Joined {
+                    digest: found.digest.clone(),
+                };
+                match joined {
+                    Some((issue, sheet)) => draft.emit(Event::Issue {
+                        did,
+                        issue: here(issue),
+                        sheet,
+                    })?,
+                    None if !seen => draft.emit(Event::Issue {
+                        did,
+                        issue: mine,
+                        sheet: my_sheet,
+                    })?,
+                    None => {}
+                }
+            }
+        }
+        for comment in &found.comments {
+            if !state::has_comment(draft.state(), id, &comment.id)? {
+                draft.emit(Event::Commented {
+                    issue_id: id.clone(),
+                    comment: comment.clone(),
+                })?;
+            }
+        }
+    }
+    Ok(if draft.events().is_empty() {
+        Answer::Already(Reply::Joined(0))
+    } else {
+        Answer::Done
+    })
+}
+
+/// The best issue that the caller may take, taken.
+pub(crate) fn acquire_next(
+    draft: &mut Draft<'_>,
+    label: Option<&str>,
+    kind: Option<&str>,
+    terms: Terms,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    // What nobody holds any more is offered again, all of it.
+    while clear_expired(draft, cx)? > 0 {}
+    let mut limit = 8;
+    let mut looked_at = 0;
+    loop {
+        let queued = queue::queued(draft.state(), limit)?;
+        for (_, key) in &queued[looked_at..] {
+            let Some(issue) = state::issue_at(draft.state(), key)? else {
+                continue;
+            };
+            let wanted = label.is_none_or(|label| issue.labels.iter().any(|l| l == label))
+                && kind.is_none_or(|kind| issue.kind == kind)
+                && issue.actor.allows(cx.actor.agent_id.kind());
+            if !wanted || is_container(draft.state(), &issue)? {
+                continue;
+            }
+            match acquire(draft, &issue, terms.clone(), cx) {
+                // Inside an activity that somebody else holds.
+                Err(Stop::Refused(refusal)) if refusal.code == Code::Held => {}
+                other => return other,
+            }
+        }
+        if queued.len() < limit {
+            return Err(nothing_ready(draft.state(), cx)?.into());
+        }
+        looked_at = queued.len();
+        limit *= 4;
+    }
+}
+
+/// Whether the work is in its parts. An activity is taken as a whole.
+fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
+    if issue.kind == ACTIVITY {
+        return Ok(false);
+    }
+    for part in queue::parts(table, &issue.id.key())? {
+        if state::issue_at(table, &part)?.is_some_and(|part| !part.state.is_closed()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {
+    let (mut blocked, mut backlog, mut gated, mut human) = (0, 0, 0, 0);
+    let held: BTreeSet<String> = state::leases(table)?
+        .iter()
+        .map(|lease| lease.resource.key())
+        .collect();
+    for issue in state::issues(table)? {
+        let free = !held.contains(&Resource::Issue(issue.id.clone()).key());
+        match issue.state {
+            State::Backlog => backlog += 1,
+            State::Gated => gated += 1,
+            State::Done | State::Rejected => {}
+            _ if !free => {}
+            _ if issue.blocked.is_some() || !queue::open_dependencies(table, &issue)?.is_empty() => {
+                blocked += 1
+            }
+            _ if issue.actor == Performer::Human => human += 1,
+            _ => {}
+        }
+    }
+    let soonest = state::leases(table)?
+        .iter()
+        .map(|lease| lease.remaining_ms(&cx.now).div_ceil(1000))
+        .min();
+    let many = held.len() as u64;
+    Ok(Refusal::new(
+        Code::NothingReady,
+        format!("nothing is ready to be taken: {many} held, {blocked} blocked, {human} waiting for a person, {backlog} in the backlog"),
+    )
+    .help("jit ready")
+    .help("jit blocked")
+    .details(Details::Counts(vec![
+        ("held", Some(many)),
+        ("blocked", Some(blocked)),
+        ("waiting_for_human", Some(human)),
+        ("gated", Some(gated)),
+        ("backlog", Some(backlog)),
+        ("retry_after_secs", soonest),
+    ])))
+}
+
+pub(crate) fn require_performer(issue: &Issue, cx: &Context) -> Result<(), Refusal> {
+    if issue.actor.allows(cx.actor.agent_id.kind()) {
+        return Ok(());
+    }
+    Err(
+        Refusal::new(Code::NotAllowed, format!("{} waits for a person", issue.id))
+            .help("jit claim next")
+            .help(format!("jit issue update {} --actor any", issue.id)),
+    )
+}
+
+/// The lease of the activity that an issue is part of, if the caller holds it. Somebody else's is in the way.
+pub(crate) fn activity_lease(
+    draft: &mut Draft<'_>,
+    issue: &Issue,
+    cx: &Context,
+) -> Result<Option<Lease>, Stop> {
+    let Some(parent) = &issue.parent else {
+        return Ok(None);
+    };
+    if !state::issue(draft.state(), parent)?.is_some_and(|parent| parent.kind == ACTIVITY) {
+        return Ok(None);
+    }
+    match live(draft, &Resource::Issue(parent.clone()).key(), cx)? {
+        Some(lease) if lease.held_by(&cx.actor) => Ok(Some(lease)),
+        Some(lease) => Err(Refusal::held(&lease, &cx.now).into()),
+        None => Ok(None),
+    }
+}
+
+/// An activity cannot be taken while somebody else works on a task of it.
+pub(crate) fn require_no_rival_inside(
+    draft: &mut Draft<'_>,
+    issue: &Issue,
+    cx: &Context,
+) -> Result<(), Stop> {
+    if issue.kind != ACTIVITY {
+        return Ok(());
+    }
+    for part in queue::parts(draft.state(), &issue.id.key())? {
+        if let Some(part) = state::issue_at(draft.state(), &part)?
+            && let Some(lease) = live(draft, &Resource::Issue(part.id).key(), cx)?
+            && !lease.held_by(&cx.actor)
+        {
+            return Err(Refusal::held(&lease, &cx.now).into());
+        }
+    }
+    Ok(())
+}
+
+/// Taking what cannot be worked on is allowed, but worth a word.
+pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(), Stop> {
+    if let Some(reason) = &issue.blocked {
+        draft.notice(format!("{} is marked as blocked: {reason}", issue.id));
+    }
+    let open = queue::open_dependencies(draft.state(), issue)?;
+    if !open.is_empty() {
+        let names: Vec<&str> = open.iter().map(IssueId::as_str).collect();
+        draft.notice(format!("{} still waits for {}", issue.id, names.join(", ")));
+    }
+    Ok(())
+}
+
+/// The changelog's entry for taking an issue.
+pub(crate) fn claimed(draft: &Draft<'_>, issue: &Issue) -> Result<Option<Event>, Stop> {
+    if issue.kind != ACTIVITY {
+        return Ok(None);
+    }
+    let key = Resource::Issue(issue.id.clone()).key();
+    let recovered = state::ended(draft.state(), &key)?.filter(|ended| ended.how == End::Expired);
+    Ok(Some(match recovered {
+        Some(ended) => work(
+            Action::RecoveredActivity,
+            issue,
+            Some(format!("taken over from {} after expiry", ended.lease.agent_id)),
+        ),
+        None => work(Action::ClaimedActivity, issue, Some(issue.title.clone())),
+    }))
+}

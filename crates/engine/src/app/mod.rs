@@ -1,0 +1,425 @@
+//! The program without a face: where we are, who we are, and every request carried out.
+//!
+//! Opening an [`App`] starts no process and reads a handful of small files: it is on the path of every command.
+
+mod board;
+mod claims;
+mod join;
+mod tracker;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::ids::{IssuePrefix, LeaseId, RequestId};
+use jit_core::issue::Issue;
+use jit_core::lease::{Actor, Lease};
+use jit_core::policy::Policy;
+use jit_core::refusal::{Code, Details, Refusal, Stop};
+use jit_core::state;
+use jit_core::wire::LeaseView;
+
+use crate::agent::{self, AgentEnv, Whoami};
+use crate::config::{Config, Sources};
+use crate::git::config::Shared;
+use crate::git::{GitEnv, Place};
+use crate::issues::replica::Replica;
+use crate::os::clock::SystemClock;
+use crate::os::random;
+use crate::request::{Answer, Reply, Request};
+use crate::store::disk::RealDisk;
+use crate::store::file::{FileStore, io_refusal};
+use crate::store::{Ask, Done, Outcome, Store, View};
+use crate::worktree::identity::{self, Need};
+
+/// How the program was called.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub dir: Option<PathBuf>,
+    pub agent: Option<String>,
+    pub lock_timeout: Option<Duration>,
+    pub request: Option<RequestId>,
+}
+
+/// Where we are, before anything is opened there.
+#[derive(Debug)]
+pub struct Surroundings {
+    pub place: Place,
+    pub config: Config,
+    pub whoami: Whoami,
+}
+
+/// What a command keeps in files.
+#[derive(Debug, Clone, Copy)]
+struct Kept<'a> {
+    /// Long texts that its events name by their digests.
+    texts: &'a [Vec<u8>],
+    /// Whether the issues it touches are written into this tree.
+    project: bool,
+}
+
+impl Default for Kept<'_> {
+    fn default() -> Self {
+        Self {
+            texts: &[],
+            project: true,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct App {
+    pub place: Place,
+    pub config: Config,
+    pub whoami: Whoami,
+    pub actor: Actor,
+    pub branch: Option<String>,
+    pub store: FileStore,
+    replica: Replica,
+    request: Option<RequestId>,
+    policy: Policy,
+    /// Noticed while opening.
+    warnings: Vec<String>,
+}
+
+pub(crate) fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {
+    Box::new(Refusal::new(code, message.to_string()))
+}
+
+/// As a shell reads it back as one word.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+pub fn not_initialized(place: &Place) -> Box<Refusal> {
+    let message = if place.has_git() {
+        "jit has not been set up in this repository"
+    } else {
+        "this is neither a git repository nor a folder with .jit/"
+    };
+    Box::new(Refusal::new(Code::NotInitialized, message).help("jit init"))
+}
+
+impl Surroundings {
+    pub fn find(options: &Options) -> Outcome<Self> {
+        let dir = options.dir.as_deref().unwrap_or(Path::new("."));
+        let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
+        let config = Config::load(&Sources::from_process(&place)).map_err(|e| refuse(Code::Config, e))?;
+        let whoami = agent::resolve(
+            options.agent.as_deref(),
+            &AgentEnv::from_process(),
+            config.agent_kinds(),
+        )
+        .map_err(|e| refuse(Code::Invalid, e))?;
+        Ok(Self {
+            place,
+            config,
+            whoami,
+        })
+    }
+}
+
+/// Permissions of the control directory: private, unless git was told to share the repository.
+pub fn control_mode(shared: &Shared) -> u32 {
+    match shared {
+        Shared::Umask => 0o700,
+        Shared::Group => 0o2770,
+        Shared::Everybody => 0o2775,
+        // Whoever may read a file may search its folder.
+        Shared::Mode(mode) => 0o2700 | mode | (mode & 0o444) >> 2,
+    }
+}
+
+/// Makes the control directory if it is not there. Says whether it did.
+pub fn ensure_control_dir(place: &Place) -> Outcome<bool> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    let dir = &place.control_dir;
+    // Private from the first moment on; opened to others only afterwards.
+    match std::fs::DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => {
+            let mode = std::fs::Permissions::from_mode(control_mode(&place.shared));
+            std::fs::set_permissions(dir, mode).map_err(|e| io_refusal("set permissions of", dir, &e))?;
+            Ok(true)
+        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(io_refusal("create", dir, &e)),
+    }
+}
+
+impl App {
+    /// For a command that works on the store; `need` tells whether it writes.
+    pub fn open(options: &Options, need: Need) -> Outcome<Self> {
+        Self::within(Surroundings::find(options)?, options, need)
+    }
+
+    pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outcome<Self> {
+        let Surroundings {
+            place,
+            config,
+            whoami,
+        } = surroundings;
+        let mut warnings = whoami.warnings.clone();
+        let disk = match RealDisk::open(&place.control_dir) {
+            Ok(disk) => disk,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                // A fresh clone of a repository that uses jit: the shared plane is made at first use.
+                if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
+                    return Err(not_initialized(&place));
+                }
+                ensure_control_dir(&place)?;
+                RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?
+            }
+            Err(e) => return Err(io_refusal("open", &place.control_dir, &e)),
+        };
+        let wait = options
+            .lock_timeout
+            .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
+        let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
+        let (worktree_id, branch) = if place.worktree_root.is_some() {
+            let (identity, notices) = identity::load_or_create(&place, jiff::Timestamp::now(), need)
+                .map_err(|e| refuse(Code::Io, e))?;
+            warnings.extend(notices.iter().map(ToString::to_string));
+            (
+                Some(identity.worktree_id),
+                place.branch().map_err(|e| refuse(Code::Io, e))?,
+            )
+        } else {
+            (None, None)
+        };
+        let replica = Replica::at(&place.control_dir);
+        let policy = config.policy();
+        let actor = Actor {
+            agent_id: whoami.agent_id.clone(),
+            worktree_id,
+        };
+        let request = options.request.clone();
+        Ok(Self {
+            place,
+            config,
+            whoami,
+            actor,
+            branch,
+            store,
+            replica,
+            request,
+            policy,
+            warnings,
+        })
+    }
+
+    /// Retries `act` once after making the log, where `.jit/` is there but this machine has no log yet.
+    fn with_log<T>(&self, act: &mut dyn FnMut() -> Outcome<T>) -> Outcome<T> {
+        match act() {
+            Err(refusal)
+                if refusal.code == Code::NotInitialized
+                    && self.place.local_jit.as_deref().is_some_and(Path::is_dir) =>
+            {
+                self.store.create(&self.actor)?;
+                self.join_tree()?;
+                act()
+            }
+            other => other,
+        }
+    }
+
+    fn transact(&self, command: &Command) -> Outcome<Done> {
+        self.transact_as(self.request.as_ref(), command, Kept::default())
+    }
+
+    /// `named` is the request id that the caller gave for exactly this command.
+    fn transact_as(&self, named: Option<&RequestId>, command: &Command, kept: Kept<'_>) -> Outcome<Done> {
+        let entropy = || random::u128().map_err(|e| refuse(Code::Io, e));
+        let wall = crate::os::clock::wall_ms();
+        let fresh_lease = LeaseId::generate(wall, entropy()?);
+        let request = match named {
+            Some(id) => id.clone(),
+            None => RequestId::make_up(wall, entropy()?),
+        };
+        let outcome = self.with_log(&mut || {
+            self.store.transact(&mut Ask {
+                command,
+                actor: &self.actor,
+                branch: self.branch.clone(),
+                fresh_lease: fresh_lease.clone(),
+                policy: &self.policy,
+                request: request.clone(),
+                repeatable: named.is_some(),
+                prepare: &mut |events| self.keep_texts(events, kept.texts),
+                publish: &mut |events, table| self.publish(events, table, kept.project),
+            })
+        });
+        outcome.map_err(|mut refusal| {
+            if refusal.code == Code::Unknown {
+                refusal.details = Details::Facts(vec![("request_id", request.to_string())]);
+            }
+            refusal
+        })
+    }
+
+    pub fn view(&self) -> Outcome<View> {
+        self.with_log(&mut || self.store.view())
+    }
+
+    /// Carries out a request, after whatever git or an editor changed in this tree has been taken notice of.
+    pub fn handle(&self, request: Request) -> Outcome<Answer> {
+        let mut noticed = self.take_notice(&request);
+        let mut answer = match self.carry(request.clone()) {
+            // Before saying that an issue is not there, everything is looked at.
+            Err(refusal) if refusal.code == Code::NotFound && self.join_tree()?.0 > 0 => self.carry(request),
+            other => other,
+        }?;
+        noticed.append(&mut answer.warnings);
+        answer.warnings = noticed;
+        Ok(answer)
+    }
+
+    fn carry(&self, request: Request) -> Outcome<Answer> {
+        match request {
+            Request::Acquire {
+                issue,
+                ttl_secs,
+                wait_secs,
+                note,
+                on_behalf_of,
+            } => {
+                let command = Command::Acquire {
+                    issue,
+                    ttl_secs,
+                    note,
+                    on_behalf_of,
+                };
+                self.acquire(&command, wait_secs.map(Duration::from_secs))
+            }
+            Request::Renew { target, ttl_secs } => self.carry_out(&Command::Renew {
+                target,
+                ttl_secs,
+                if_half_gone: false,
+            }),
+            Request::Release { target } => self.carry_out(&Command::Release { target }),
+            Request::Transfer { target, to, worktree } => {
+                let branch = match &worktree {
+                    Some(id) => self.branch_of(id)?,
+                    None => None,
+                };
+                self.carry_out(&Command::Transfer {
+                    target,
+                    to,
+                    worktree,
+                    branch,
+                })
+            }
+            Request::ForceEvict { target, reason } => self.carry_out(&Command::ForceEvict { target, reason }),
+            Request::Claims { issue } => self.claims(issue.as_ref()),
+            Request::History { issue, agent, limit } => self.history(issue.as_ref(), agent.as_ref(), limit),
+            Request::Next {
+                label,
+                kind,
+                ttl_secs,
+                wait_secs,
+            } => {
+                let command = Command::AcquireNext {
+                    label,
+                    kind,
+                    ttl_secs,
+                    on_behalf_of: None,
+                };
+                self.picked(self.acquire(&command, wait_secs.map(Duration::from_secs))?)
+            }
+            Request::CreateIssue(create) => self.create_issue(*create),
+            Request::ChangeIssue {
+                issue,
+                change,
+                description,
+                strict,
+            } => self.change_issue(issue, *change, description, strict),
+            Request::DeleteIssue { issue, strict } => self.carry_out(&Command::DeleteIssue { issue, strict }),
+            Request::Comment { issue, text } => self.carry_out(&Command::Comment { issue, text }),
+            Request::ShowIssue { issue } => self.show_issue(&issue),
+            Request::ListIssues { filter, sort, limit } => self.list_issues(&filter, sort, limit),
+            Request::Search { text, limit } => self.search(&text, limit),
+            Request::Ready { filter, limit } => self.ready(&filter, limit),
+            Request::Blocked => self.blocked(),
+            Request::Progress { issue } => self.progress(issue.as_ref()),
+        }
+    }
+
+    fn carry_out(&self, command: &Command) -> Outcome<Answer> {
+        let done = self.transact(command)?;
+        let past = match &done.reply {
+            // The answer of that time could be taken for a grant of today.
+            Decided::Lease { lease, .. } if done.repeated && lease.held_by(&self.actor) => {
+                let current = done
+                    .own
+                    .iter()
+                    .any(|own| own.token == lease.token && !own.expired(&done.now));
+                (!current).then(|| {
+                    format!(
+                        "this is the answer to a request of the past: lease {} has ended since",
+                        lease.lease_id
+                    )
+                })
+            }
+            _ => None,
+        };
+        let mut answer = self.answer(done);
+        answer.warnings.extend(past);
+        Ok(answer)
+    }
+
+    fn answer(&self, done: Done) -> Answer {
+        let views = |leases: &[Lease]| leases.iter().map(LeaseView::of).collect();
+        let mut warnings = self.warnings.clone();
+        warnings.extend(done.notices);
+        warnings.extend(self.soon_over(&done.own, &done.now));
+        let reply = match done.reply {
+            Decided::Lease {
+                lease,
+                existing,
+                regranted,
+            } => Reply::Lease(LeaseView {
+                existing,
+                regranted,
+                ..LeaseView::of(&lease)
+            }),
+            Decided::Released(leases) => Reply::Released {
+                released: views(&leases),
+            },
+            Decided::Evicted(leases) => {
+                for lease in &leases {
+                    warnings.push(format!("{} lost its lease {}", lease.agent_id, lease.lease_id));
+                }
+                Reply::Evicted {
+                    evicted: views(&leases),
+                }
+            }
+            Decided::Joined(_) => Reply::Issues { issues: Vec::new() },
+            Decided::Issue(issue) => Reply::Issue(Box::new(self.described(*issue, &done.own, &done.now))),
+            Decided::Deleted(issue) => Reply::Deleted { deleted: issue.id },
+            Decided::Commented(comment) => Reply::Comment(comment),
+            Decided::Judged(result) => Reply::Judged(result),
+        };
+        Answer { reply, warnings }
+    }
+
+    fn read_answer(&self, view: &View, reply: Reply) -> Outcome<Answer> {
+        let own = state::leases_of(&*view.table, &self.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
+        let mut warnings = self.warnings.clone();
+        warnings.extend(view.notices.iter().cloned());
+        warnings.extend(self.soon_over(&own, &view.now));
+        Ok(Answer { reply, warnings })
+    }
+
+    fn resolve(&self, view: &View, text: &IssuePrefix) -> Outcome<Issue> {
+        state::resolve(&*view.table, text).map_err(|stop| match stop {
+            Stop::Refused(refusal) => refusal,
+            Stop::Unreadable(e) => refuse(Code::Io, e),
+        })
+    }
+}

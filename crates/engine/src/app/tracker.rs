@@ -1,0 +1,219 @@
+//! Single issues: making, changing and showing them.
+
+use jit_core::command::{Change, Command, NewIssue};
+use jit_core::ids::{IssueId, IssuePrefix};
+use jit_core::issue::{Issue, text_digest};
+use jit_core::issue_file::MAX_DESCRIPTION;
+use jit_core::lease::{Lease, Resource};
+use jit_core::queue;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::time::Now;
+
+use super::{App, Kept, refuse};
+use crate::os::random;
+use crate::request::{Answer, CreateIssue, IssueView, Picked, Reply};
+use crate::store::file::io_refusal;
+use crate::store::{Outcome, View};
+
+/// A description as it is kept: it ends in a newline, and an empty one is none.
+fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {
+    if text.len() as u64 >= MAX_DESCRIPTION {
+        return Err(refuse(Code::Invalid, "the description is longer than 4 MiB"));
+    }
+    let mut text = text.as_bytes().to_vec();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    Ok(Some(text))
+}
+
+impl App {
+    pub(super) fn create_issue(&self, create: CreateIssue) -> Outcome<Answer> {
+        let random = || random::u64().map_err(|e| refuse(Code::Io, e));
+        let (ids, chosen) = match create.id {
+            Some(id) => (vec![id], true),
+            None => (
+                (0..8)
+                    .map(|_| random().map(IssueId::generate))
+                    .collect::<Result<_, _>>()?,
+                false,
+            ),
+        };
+        let text = match &create.description {
+            Some(text) => kept_text(text)?,
+            None => None,
+        };
+        let command = Command::CreateIssue(NewIssue {
+            ids,
+            chosen,
+            title: create.title,
+            kind: create.kind,
+            state: create.state,
+            priority: create.priority,
+            parent: create.parent,
+            labels: create.labels,
+            depends_on: create.depends_on,
+            gates: create.gates,
+            actor: create.actor,
+            text: text.as_deref().map(text_digest),
+        });
+        self.carry_out_with(&command, text.into_iter().collect())
+    }
+
+    pub(super) fn change_issue(
+        &self,
+        issue: IssuePrefix,
+        mut change: Change,
+        description: Option<String>,
+        strict: bool,
+    ) -> Outcome<Answer> {
+        let mut texts = Vec::new();
+        if let Some(text) = description {
+            let text = kept_text(&text)?;
+            change.text = Some(text.as_deref().map(text_digest));
+            texts.extend(text);
+        }
+        let mut answer = self.carry_out_with(
+            &Command::ChangeIssue {
+                issue,
+                change: Box::new(change),
+                strict,
+            },
+            texts,
+        )?;
+        if let Reply::Issue(shown) = &mut answer.reply
+            && shown.lease.is_none()
+        {
+            // Somebody else may hold it.
+            let view = self.view()?;
+            let key = Resource::Issue(shown.issue.id.clone()).key();
+            let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
+            let fresh = IssueView::new(shown.issue.clone(), lease.as_ref(), &view.now);
+            shown.issue.state = fresh.issue.state;
+            shown.lease = fresh.lease;
+            shown.assignee = fresh.assignee;
+        }
+        Ok(answer)
+    }
+
+    fn carry_out_with(&self, command: &Command, texts: Vec<Vec<u8>>) -> Outcome<Answer> {
+        let kept = Kept {
+            texts: &texts,
+            project: true,
+        };
+        let done = self.transact_as(self.request.as_ref(), command, kept)?;
+        Ok(self.answer(done))
+    }
+
+    /// An issue with its long text, for the one who just changed it.
+    pub(super) fn described(&self, issue: Issue, own: &[Lease], now: &Now) -> IssueView {
+        let text = issue.text.clone();
+        let id = issue.id.clone();
+        let lease = own.iter().find(|lease| lease.resource.issue() == Some(&id));
+        let mut shown = IssueView::new(issue, lease, now);
+        let found = text.and_then(|digest| self.replica.text(&id, &digest).ok().flatten());
+        shown.description = found.map(|text| String::from_utf8_lossy(&text).into_owned());
+        shown
+    }
+
+    pub(super) fn show_issue(&self, text: &IssuePrefix) -> Outcome<Answer> {
+        let view = self.view()?;
+        let issue = self.resolve(&view, text)?;
+        let (shown, lost) = self.whole(&view, issue)?;
+        let mut answer = self.read_answer(&view, Reply::Issue(Box::new(shown)))?;
+        answer.warnings.extend(lost);
+        Ok(answer)
+    }
+
+    /// The issue of a lease that was just granted, beside it.
+    pub(super) fn picked(&self, mut answer: Answer) -> Outcome<Answer> {
+        let Reply::Lease(lease) = answer.reply else {
+            return Ok(answer);
+        };
+        let view = self.view()?;
+        let id = lease.issue_id.as_ref().map(|id| state::issue(&*view.table, id));
+        let issue = id.transpose().map_err(|e| refuse(Code::Io, e))?.flatten();
+        answer.reply = match issue {
+            Some(issue) => {
+                let (issue, lost) = self.whole(&view, issue)?;
+                answer.warnings.extend(lost);
+                Reply::Picked(Box::new(Picked { lease, issue }))
+            }
+            None => Reply::Lease(lease),
+        };
+        Ok(answer)
+    }
+
+    /// Everything about one issue, and a warning if its text is lost.
+    fn whole(&self, view: &View, issue: Issue) -> Outcome<(IssueView, Option<String>)> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let id = issue.id.clone();
+        let digest = issue.text.clone();
+        let description = match &digest {
+            None => None,
+            Some(digest) => self
+                .replica
+                .text(&id, digest)
+                .map_err(|e| io_refusal("read", &self.replica.folder(&id), &e))?,
+        };
+        let lost = (digest.is_some() && description.is_none()).then(|| {
+            format!("the description of {id} is missing from the control plane; it may be in .jit/issues/{id} of a worktree or in git")
+        });
+        let key = Resource::Issue(id.clone()).key();
+        let lease = state::lease_on(&*view.table, &key).map_err(unreadable)?;
+        let blocked_by = queue::open_dependencies(&*view.table, &issue).map_err(unreadable)?;
+        let mut shown = IssueView::new(issue, lease.as_ref(), &view.now);
+        shown.description = description.map(|text| String::from_utf8_lossy(&text).into_owned());
+        shown.comments = Some(state::comments(&*view.table, &id).map_err(unreadable)?);
+        shown.blocked_by = blocked_by;
+        if shown.lease.is_none() && !shown.issue.state.is_closed() {
+            shown.resume_from = state::last_branch(&*view.table, &key).map_err(unreadable)?;
+        }
+        Ok((shown, lost))
+    }
+
+    /// Words in titles, labels, comments and long texts, without regard to case.
+    pub(super) fn search(&self, text: &str, limit: Option<usize>) -> Outcome<Answer> {
+        let wanted = text.trim().to_lowercase();
+        if wanted.is_empty() {
+            return Err(Box::new(
+                Refusal::new(Code::Invalid, "nothing to search for").help("jit issue search <text>"),
+            ));
+        }
+        let view = self.view()?;
+        let unreadable = |e| refuse(Code::Io, e);
+        let has = |text: &str| text.to_lowercase().contains(&wanted);
+        let mut said: std::collections::HashSet<String> = std::collections::HashSet::new();
+        for (id, comment) in state::all_comments(&*view.table).map_err(unreadable)? {
+            if has(&comment.text) {
+                said.insert(id);
+            }
+        }
+        let mut found = Vec::new();
+        for issue in state::issues(&*view.table).map_err(unreadable)? {
+            let in_fields = has(&issue.title)
+                || has(issue.id.as_str())
+                || issue.labels.iter().any(|label| has(label))
+                || said.contains(&issue.id.key());
+            let in_text = || {
+                issue
+                    .text
+                    .as_ref()
+                    .and_then(|digest| self.replica.text(&issue.id, digest).ok().flatten())
+                    .is_some_and(|text| has(&String::from_utf8_lossy(&text)))
+            };
+            if in_fields || in_text() {
+                found.push(issue);
+            }
+            if limit.is_some_and(|limit| found.len() >= limit) {
+                break;
+            }
+        }
+        let issues = self.shown(&view, found)?;
+        self.read_answer(&view, Reply::Issues { issues })
+    }
+}

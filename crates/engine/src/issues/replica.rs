@@ -1,0 +1,147 @@
+//! The replica of all issues, in the control plane.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use jit_core::ids::IssueId;
+use jit_core::issue::{Issue, text_digest};
+use jit_core::issue_file::{self, DESCRIPTION, MAX_DESCRIPTION};
+use jit_core::state;
+use jit_core::table::Table;
+
+use crate::os::file;
+
+#[derive(Debug, Clone)]
+pub struct Replica {
+    folder: PathBuf,
+}
+
+/// The files of one issue: name and content.
+pub type Files = Vec<(&'static str, Vec<u8>)>;
+
+impl Replica {
+    pub fn at(control_dir: &Path) -> Self {
+        Self {
+            folder: control_dir.join("issues"),
+        }
+    }
+
+    pub fn folder(&self, id: &IssueId) -> PathBuf {
+        self.folder.join(id.as_str())
+    }
+
+    fn text_path(&self, id: &IssueId, digest: &str) -> PathBuf {
+        self.folder(id).join("texts").join(format!("{digest}.md"))
+    }
+
+    /// Keeps a text under its digest, durable when this returns.
+    pub fn keep_text(&self, id: &IssueId, text: &[u8]) -> io::Result<()> {
+        let path = self.text_path(id, &text_digest(text));
+        if path.symlink_metadata().is_ok() && read(&path)?.as_deref() == Some(text) {
+            return Ok(());
+        }
+        let mut made = Vec::new();
+        for folder in [
+            self.folder.clone(),
+            self.folder(id),
+            self.folder(id).join("texts"),
+        ] {
+            if !folder.is_dir() {
+                file::make_dir_like_parent(&folder)?;
+                made.push(folder);
+            }
+        }
+        let texts = self.folder(id).join("texts");
+        let beside = texts.join(format!(".{:016x}.tmp", crate::os::random::u64()?));
+        let new = file::create_like_parent(&beside)?;
+        (&new).write_all(text)?;
+        new.sync_all()?;
+        fs::rename(&beside, &path)?;
+        fs::File::open(&texts)?.sync_all()?;
+        for folder in made {
+            if let Some(above) = folder.parent() {
+                fs::File::open(above)?.sync_all()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A text by its digest. What is there under that name but is something else does not count.
+    pub fn text(&self, id: &IssueId, digest: &str) -> io::Result<Option<Vec<u8>>> {
+        for path in [self.text_path(id, digest), self.folder(id).join(DESCRIPTION)] {
+            if let Some(text) = read(&path)?.filter(|text| text_digest(text) == digest) {
+                return Ok(Some(text));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Every file of an issue as it is now; its text too, where it can be found.
+    pub fn files(&self, table: &dyn Table, issue: &Issue) -> io::Result<Files> {
+        let sheet = state::sheet(table, &issue.id).map_err(io::Error::other)?;
+        let comments = state::comments(table, &issue.id).map_err(io::Error::other)?;
+        let mut files = issue_file::files(issue, &sheet, &comments);
+        if sheet.deleted {
+            // A tombstone is all that is left of it.
+            files.truncate(1);
+        } else if let Some(digest) = &issue.text
+            && let Some(text) = self.text(&issue.id, digest)?
+        {
+            files.push((DESCRIPTION, text));
+        }
+        Ok(files)
+    }
+
+    /// Brings the replica's folder of an issue up to date.
+    pub fn refresh(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
+        file::make_dir_like_parent(&self.folder)?;
+        let folder = self.folder(id);
+        file::make_dir_like_parent(&folder)?;
+        refresh(&folder, files)
+    }
+}
+
+/// Up to the longest text there can be; `None` when there is no such file.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::File::open(path) {
+        Ok(file) => {
+            let mut bytes = Vec::new();
+            file.take(MAX_DESCRIPTION).read_to_end(&mut bytes)?;
+            Ok(Some(bytes))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Makes a folder hold exactly these of an issue's files. What is as it should be is not touched, and other files stay.
+fn refresh(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
+    // What `issue.json` speaks of is there before it.
+    for name in issue_file::NAMES.into_iter().rev() {
+        let path = folder.join(name);
+        match files.iter().find(|(given, _)| *given == name) {
+            Some((_, content)) => {
+                let is_file = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
+                if !is_file || read(&path)?.as_deref() != Some(content) {
+                    file::refresh(&path, content)?;
+                }
+            }
+            None => match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Writes an issue's files into a tree.
+pub fn project(tree_jit: &Path, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
+    let issues = tree_jit.join("issues");
+    let folder = issues.join(id.as_str());
+    for dir in [tree_jit, &issues, &folder] {
+        file::ensure_real_dir(dir)?;
+    }
+    refresh(&folder, files)
+}

@@ -1,0 +1,11 @@
+//! `jit dep`: what waits for what.
+
+mod add;
+mod rm;
+
+use super::{Verb, verb};
+
+pub const VERBS: &[Verb] = &[
+    verb!("add", "An issue waits for another", add),
+    verb!("rm", "It no longer does", rm),
+];

@@ -1,0 +1,24 @@
+use jit_core::ids::IssuePrefix;
+use jit_engine::request::Request;
+use jit_engine::store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A tombstone stays behind, so that no other branch brings it back. Its id is not used again."
+)]
+pub struct Flags {
+    /// Its id, or the beginning of it
+    issue: IssuePrefix,
+    /// Only if you hold it
+    #[arg(long)]
+    strict: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::DeleteIssue {
+        issue: flags.issue,
+        strict: flags.strict,
+    })
+}

@@ -1,0 +1,25 @@
+use jit_core::command::Change;
+use jit_core::ids::IssuePrefix;
+use jit_engine::request::Request;
+use jit_engine::store::Outcome;
+
+use super::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Its id, or the beginning of it
+    issue: IssuePrefix,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let change = Change {
+        blocked: Some(None),
+        ..Change::default()
+    };
+    cx.ask(Request::ChangeIssue {
+        issue: flags.issue,
+        change: Box::new(change),
+        description: None,
+        strict: false,
+    })
+}
