@@ -91,6 +91,21 @@ pub enum Request {
 }
 
 impl Request {
+    /// Whether it is about who may take or keep what.
+    pub fn claims(&self) -> bool {
+        matches!(
+            self,
+            Self::Acquire { .. }
+                | Self::Next { .. }
+                | Self::Renew { .. }
+                | Self::Release { .. }
+                | Self::Transfer { .. }
+                | Self::ForceEvict { .. }
+                | Self::ChangeIssue { .. }
+                | Self::DeleteIssue { .. }
+        )
+    }
+
     /// Whether it may write: then the worktree needs an identity.
     pub fn writes(&self) -> bool {
         match self {

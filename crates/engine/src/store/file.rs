@@ -1053,7 +1053,7 @@ impl FileStore {
                     self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
                     wrote = true;
                     loaded.notices.extend(notices);
-                    loaded.notices.extend((ask.publish)(&events, &loaded.folded));
+                    loaded.notices.extend((ask.publish)(&lines, &loaded.folded));
                     (ask.command.reply(&events), own)
                 }
             }

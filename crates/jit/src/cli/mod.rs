@@ -5,6 +5,7 @@
 
 mod block;
 mod blocked;
+mod changelog;
 mod claim;
 mod config;
 mod demo;
@@ -108,6 +109,12 @@ const TABLE: &[Entry] = &[
         "unblock",
         "Nothing stands in its way any more",
         unblock,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "changelog",
+        "What was worked on",
+        changelog,
         Shown::WithAll
     )),
     Entry::Noun(
