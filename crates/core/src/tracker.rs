@@ -615,13 +615,21 @@ pub(crate) fn delete(
 ) -> Result<Answer, Stop> {
     let old = state::resolve(draft.state(), text)?;
     let leave = require_leave(draft, &old, strict, cx)?;
-    let dependents = queue::dependents(draft.state(), &old.id.key())?;
-    if !dependents.is_empty() {
-        draft.notice(format!("no longer waiting for it: {}", dependents.join(", ")));
-    }
-    let parts = queue::parts(draft.state(), &old.id.key())?;
-    if !parts.is_empty() {
-        draft.notice(format!("now without their parent: {}", parts.join(", ")));
+    let key = old.id.key();
+    for (what, keys) in [
+        (
+            "no longer waiting for it",
+            queue::dependents(draft.state(), &key)?,
+        ),
+        ("now without their parent", queue::parts(draft.state(), &key)?),
+    ] {
+        let mut names = Vec::new();
+        for key in keys {
+            names.extend(state::issue_at(draft.state(), &key)?.map(|issue| issue.id.to_string()));
+        }
+        if !names.is_empty() {
+            draft.notice(format!("{what}: {}", names.join(", ")));
+        }
     }
     let mut sheet = state::sheet(draft.state(), &old.id)?;
     let mut issue = old.clone();
