@@ -88,6 +88,8 @@ pub enum Request {
     Progress {
         issue: Option<IssuePrefix>,
     },
+    /// Who does what, and what needs somebody now.
+    Status,
 }
 
 impl Request {
@@ -126,7 +128,8 @@ impl Request {
             | Self::Search { .. }
             | Self::Ready { .. }
             | Self::Blocked
-            | Self::Progress { .. } => false,
+            | Self::Progress { .. }
+            | Self::Status => false,
         }
     }
 }
@@ -201,6 +204,39 @@ pub enum Reply {
     Comment(Comment),
     Judged(GateResult),
     Progress(Progress),
+    Status(Box<Status>),
+}
+
+/// The whole picture on one screen.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    pub agent_id: AgentId,
+    pub worktree_id: Option<WorktreeId>,
+    pub branch: Option<String>,
+    pub sequence: u64,
+    pub counts: Counts,
+    /// Every lease, with its issue's title.
+    pub active: Vec<StatusClaim>,
+    /// The best of what can be taken now.
+    pub ready: Vec<StatusIssue>,
+    /// What only a person can move: waiting for one, blocked with a reason, or held by somebody whose heart has stopped.
+    pub needs_attention: Vec<StatusIssue>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct StatusClaim {
+    #[serde(flatten)]
+    pub claim: ActiveLease,
+    pub title: Option<String>,
+    pub mine: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct StatusIssue {
+    pub id: IssueId,
+    pub title: String,
+    pub priority: Priority,
+    pub why: Option<String>,
 }
 
 #[derive(Debug, Serialize)]

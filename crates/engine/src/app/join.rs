@@ -64,7 +64,8 @@ fn look(request: &Request) -> Look {
         | Request::Search { .. }
         | Request::Ready { .. }
         | Request::Blocked
-        | Request::Progress { .. } => Look::All,
+        | Request::Progress { .. }
+        | Request::Status => Look::All,
     }
 }
 

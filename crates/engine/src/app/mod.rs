@@ -362,6 +362,7 @@ impl App {
             Request::Ready { filter, limit } => self.ready(&filter, limit),
             Request::Blocked => self.blocked(),
             Request::Progress { issue } => self.progress(issue.as_ref()),
+            Request::Status => self.status(),
         }
     }
 

@@ -20,6 +20,7 @@ mod pivot;
 mod progress;
 mod ready;
 mod recover;
+mod status;
 mod unblock;
 mod validate;
 mod whoami;
@@ -89,6 +90,7 @@ use verb;
 const TABLE: &[Entry] = &[
     Entry::Verb(verb!("init", "Set up jit in this repository", init)),
     Entry::Noun("issue", "Work to be done", Shown::Everyday, issue::VERBS),
+    Entry::Verb(verb!("status", "Who does what, and what needs you", status)),
     Entry::Verb(verb!("ready", "What can be taken now, best first", ready)),
     Entry::Verb(verb!("blocked", "What cannot go on, and why", blocked)),
     Entry::Noun(
@@ -371,6 +373,7 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Comment(comment) => format!("Noted: {}\n", comment.id),
         Reply::Judged(result) => format!("{}\n", if result.passed { "passed" } else { "failed" }),
         Reply::Progress(progress) => render::progress(progress, style),
+        Reply::Status(status) => render::status(status, style),
     }
 }
 
