@@ -383,12 +383,19 @@ impl Wanted<'_> {
         }
     }
 
+    /// Whether `--help` and `--version` are known: each command has its own, and hardly anybody asks for them.
+    fn help(self) -> bool {
+        self.option("help") || self.option("version")
+    }
+
     fn option(self, name: &str) -> bool {
         let Self::Among(words) = self else { return true };
         // Short ones may stand together with others in one word.
         let short = match name {
             "dir" => b'C',
             "quiet" => b'q',
+            "help" => b'h',
+            "version" => b'V',
             _ => 0,
         };
         words
@@ -403,11 +410,14 @@ impl Wanted<'_> {
 }
 
 fn tree(wanted: Wanted<'_>) -> Command {
+    let help = wanted.help();
     let mut root = Command::new("jit")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Many agents, one repository: work is never lost and never given to two")
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .disable_help_flag(!help)
+        .disable_version_flag(!help)
         .disable_help_subcommand(true);
     if wanted.option("all") {
         let all = Arg::new("all").long("all").action(ArgAction::SetTrue);
@@ -423,16 +433,17 @@ fn tree(wanted: Wanted<'_>) -> Command {
     };
     for entry in TABLE.iter().filter(|entry| wanted.command(name_of(entry))) {
         root = root.subcommand(match entry {
-            Entry::Verb(verb) => verb_command(verb),
+            Entry::Verb(verb) => verb_command(verb, help),
             Entry::Noun(name, about, shown, verbs) => {
                 let mut noun = Command::new(*name)
                     .about(*about)
                     .hide(*shown != Shown::Everyday)
                     .subcommand_required(true)
                     .arg_required_else_help(true)
+                    .disable_help_flag(!help)
                     .disable_help_subcommand(true);
                 for verb in verbs.iter().filter(|verb| wanted.command(verb.name)) {
-                    noun = noun.subcommand(verb_command(verb));
+                    noun = noun.subcommand(verb_command(verb, help));
                 }
                 noun
             }
@@ -441,9 +452,10 @@ fn tree(wanted: Wanted<'_>) -> Command {
     root
 }
 
-fn verb_command(verb: &Verb) -> Command {
+fn verb_command(verb: &Verb, help: bool) -> Command {
     Command::new(verb.name)
         .about(verb.about)
+        .disable_help_flag(!help)
         .hide(verb.shown != Shown::Everyday)
         .defer(verb.flags)
 }
