@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use jit_core::refusal::{Code, Details, Refusal};
@@ -192,16 +193,22 @@ const EVERYWHERE: &[(&str, Build)] = &[
 ];
 
 impl Everywhere {
-    /// What was not typed may not even be known to `matches`.
+    /// What was not typed may not even be known to `matches`. What was typed more than once counts where it stands
+    /// last: at the verb rather than before it.
     fn of(matches: &ArgMatches) -> Self {
+        fn typed<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a ArgMatches> {
+            let below = matches.subcommand().and_then(|(_, below)| typed(below, name));
+            let here = || matches.try_contains_id(name).is_ok_and(|known| known);
+            let here = || here() && matches.value_source(name) == Some(ValueSource::CommandLine);
+            below.or_else(|| here().then_some(matches))
+        }
         fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Option<T> {
+            let matches = typed(matches, name)?;
             matches.try_get_one::<T>(name).ok().flatten().cloned()
         }
         fn many<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<T> {
-            matches
-                .try_get_many::<T>(name)
-                .ok()
-                .flatten()
+            typed(matches, name)
+                .and_then(|matches| matches.try_get_many::<T>(name).ok().flatten())
                 .map(|all| all.cloned().collect())
                 .unwrap_or_default()
         }
@@ -423,17 +430,14 @@ fn tree(wanted: Wanted<'_>) -> Command {
         let all = Arg::new("all").long("all").action(ArgAction::SetTrue);
         root = root.arg(all.help("With --help: show every command"));
     }
-    root = root.next_help_heading("Everywhere");
-    for (name, build) in EVERYWHERE.iter().filter(|(name, _)| wanted.option(name)) {
-        root = root.arg(build(Arg::new(*name)).global(true));
-    }
+    root = everywhere(root.next_help_heading("Everywhere"), wanted);
     let name_of = |entry: &Entry| match entry {
         Entry::Verb(verb) => verb.name,
         Entry::Noun(name, ..) => name,
     };
     for entry in TABLE.iter().filter(|entry| wanted.command(name_of(entry))) {
         root = root.subcommand(match entry {
-            Entry::Verb(verb) => verb_command(verb, help),
+            Entry::Verb(verb) => verb_command(verb, wanted),
             Entry::Noun(name, about, shown, verbs) => {
                 let mut noun = Command::new(*name)
                     .about(*about)
@@ -443,7 +447,7 @@ fn tree(wanted: Wanted<'_>) -> Command {
                     .disable_help_flag(!help)
                     .disable_help_subcommand(true);
                 for verb in verbs.iter().filter(|verb| wanted.command(verb.name)) {
-                    noun = noun.subcommand(verb_command(verb, help));
+                    noun = noun.subcommand(verb_command(verb, wanted));
                 }
                 noun
             }
@@ -452,12 +456,26 @@ fn tree(wanted: Wanted<'_>) -> Command {
     root
 }
 
-fn verb_command(verb: &Verb, help: bool) -> Command {
-    Command::new(verb.name)
+fn verb_command(verb: &Verb, wanted: Wanted<'_>) -> Command {
+    let command = Command::new(verb.name)
         .about(verb.about)
-        .disable_help_flag(!help)
+        .disable_help_flag(!wanted.help())
         .hide(verb.shown != Shown::Everyday)
-        .defer(verb.flags)
+        .defer(verb.flags);
+    match wanted {
+        Wanted::All => command,
+        Wanted::Among(_) => everywhere(command, wanted),
+    }
+}
+
+/// Adds the options that hold everywhere. In the whole grammar clap hands them on to every command below; that takes
+/// long, so the shortened one has them where they are usually typed, at the beginning and at the end.
+fn everywhere(mut command: Command, wanted: Wanted<'_>) -> Command {
+    let all = matches!(wanted, Wanted::All);
+    for (name, build) in EVERYWHERE.iter().filter(|(name, _)| wanted.option(name)) {
+        command = command.arg(build(Arg::new(*name)).global(all));
+    }
+    command
 }
 
 fn all_commands() -> String {
