@@ -39,7 +39,6 @@ use super::recover::Trust;
 use super::{Ask, Clock, Done, Outcome, Store, View, views};
 
 pub(super) const LOCK: &str = "locks/control.lock";
-const LOCK_META: &str = "locks/control.meta";
 const COMPACT_LOCK: &str = "locks/compact.lock";
 /// Made by `create`, in this order.
 pub(super) const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];
@@ -62,7 +61,7 @@ pub struct FileStore {
     journal_limit: u64,
 }
 
-/// What is kept in the lock file itself: three numbers, each with a checksum, written in place.
+/// What is kept in the lock file itself, before who holds it: three numbers, each with a checksum, written in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Slots {
     /// Lines up to this sequence are surely on disk.
@@ -76,6 +75,9 @@ pub(super) struct Slots {
 const SYNCED_AT: u64 = 0;
 pub(super) const SUSPECT_AT: u64 = 64;
 const BOOT_AT: u64 = 128;
+/// Who took the lock last, as JSON, filled up with spaces to [`HOLDER_LEN`].
+const HOLDER_AT: u64 = 256;
+const HOLDER_LEN: usize = 512;
 /// Twenty digits, a space, sixteen hex digits, a newline.
 const SLOT_LEN: usize = 38;
 const ANY_SEGMENT: u64 = u64::MAX;
@@ -360,7 +362,7 @@ impl FileStore {
         self.disk.sync_dir("events")
     }
 
-    /// Takes the store's lock, and says beside it who has it.
+    /// Takes the store's lock, and says in its file who has it.
     pub(super) fn lock(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
         let guard = match self.disk.lock(LOCK, self.lock_wait) {
             Ok(guard) => guard,
@@ -370,31 +372,30 @@ impl FileStore {
             Err(e) => return Err(self.io("lock", LOCK, &e)),
         };
         // For people only: a failure here is not a failure.
-        let _ = self.write_lock_meta(actor);
+        let _ = self.write_holder(guard.file(), actor);
         Ok(guard)
     }
 
-    fn write_lock_meta(&self, actor: &Actor) -> io::Result<()> {
+    fn write_holder(&self, lock: &dyn DiskFile, actor: &Actor) -> io::Result<()> {
         let now = self.clock.now()?;
-        let text = format!(
+        let mut text = format!(
             "{{\"pid\":{},\"agent_id\":{},\"since\":\"{}\",\"ticks\":{}}}",
             std::process::id(),
             serde_json::to_string(actor.agent_id.as_str())?,
             now.wall,
             now.ticks,
-        );
-        // Always the same length, so that it can be overwritten in place.
-        write_all_at(
-            &*self.disk.open(LOCK_META, How::Write)?,
-            format!("{text:<511}\n").as_bytes(),
-            0,
         )
+        .into_bytes();
+        // Always the same length, so that it can be overwritten in place.
+        text.resize(HOLDER_LEN - 1, b' ');
+        text.push(b'\n');
+        write_all_at(lock, &text, HOLDER_AT)
     }
 
-    /// Who had the store's lock last, as written beside it.
+    /// Who had the store's lock last, as written in its file.
     pub fn lock_holder(&self) -> Option<serde_json::Value> {
-        let file = open_if_there(&*self.disk, LOCK_META).ok()??;
-        serde_json::from_slice(&read_range(&*file, 0, 4096).ok()?).ok()
+        let file = open_if_there(&*self.disk, LOCK).ok()??;
+        serde_json::from_slice(&read_range(&*file, HOLDER_AT, HOLDER_LEN).ok()?).ok()
     }
 
     fn busy(&self) -> Box<Refusal> {
@@ -408,7 +409,7 @@ impl FileStore {
                     .map(|v| v.to_string().trim_matches('"').to_owned())
             };
             let (pid, agent, since) = (text("pid"), text("agent_id"), text("since"));
-            // Beside the lock stands who took it last through jit; somebody else may have it by other means.
+            // In its file stands who took it last through jit; somebody else may have it by other means.
             let alive = |pid: u32| matches!(crate::os::process::start_time(pid), Ok(Some(_)));
             let there = pid.as_deref().and_then(|pid| pid.parse().ok()).is_some_and(alive);
             let how = if there {
