@@ -36,6 +36,14 @@ pub struct Meta {
 
 pub trait DiskFile: Debug + Send {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize>;
+    /// The same into the room that `buf` has left, which need not be zeroed for it.
+    fn read_more(&self, buf: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        let len = buf.len();
+        buf.resize(buf.capacity(), 0);
+        let read = self.read_at(&mut buf[len..], at);
+        buf.truncate(len + read.as_ref().unwrap_or(&0));
+        read
+    }
     /// May write less than asked for, as the system call may.
     fn write_at(&self, buf: &[u8], at: u64) -> io::Result<usize>;
     fn set_len(&self, len: u64) -> io::Result<()>;
@@ -92,20 +100,21 @@ pub fn write_all_at(file: &dyn DiskFile, mut buf: &[u8], mut at: u64) -> io::Res
 pub fn read_range(file: &dyn DiskFile, at: u64, len: usize) -> io::Result<Vec<u8>> {
     // Grows with what is there: a length may come from a file that lies about it.
     const STEP: usize = 4 << 20;
-    let mut buf = vec![0; len.min(STEP)];
-    let mut got = 0;
-    while got < len {
-        if got == buf.len() {
-            buf.resize(len.min(got.saturating_mul(2)), 0);
+    let mut buf = Vec::with_capacity(len.min(STEP));
+    while buf.len() < len {
+        if buf.len() == buf.capacity() {
+            buf.reserve_exact(buf.len().min(len - buf.len()));
         }
-        match file.read_at(&mut buf[got..], at + got as u64) {
+        let next = at + buf.len() as u64;
+        match file.read_more(&mut buf, next) {
             Ok(0) => break,
-            Ok(n) => got += n,
+            Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
     }
-    buf.truncate(got);
+    // There may be more room than was asked for.
+    buf.truncate(len);
     Ok(buf)
 }
 
@@ -331,6 +340,14 @@ fn meta_of(stat: &rustix::fs::Stat) -> Meta {
 impl DiskFile for RealFile {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
         self.0.read_at(buf, at)
+    }
+
+    fn read_more(&self, buf: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        Ok(rustix::io::pread(
+            &self.0,
+            rustix::buffer::spare_capacity(buf),
+            at,
+        )?)
     }
 
     fn write_at(&self, buf: &[u8], at: u64) -> io::Result<usize> {
