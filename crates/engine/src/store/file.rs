@@ -59,7 +59,11 @@ pub struct FileStore {
     lock_wait: Duration,
     segment_limit: u64,
     journal_limit: u64,
+    late: Option<Late>,
 }
+
+/// What ends the program when the lock is not free in time. Given why, it does not return.
+pub type Late = fn(&Refusal);
 
 /// What is kept in the lock file itself, before who holds it: three numbers, each with a checksum, written in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -223,7 +227,15 @@ impl FileStore {
             lock_wait,
             segment_limit: SEGMENT_LIMIT,
             journal_limit: folded::JOURNAL_LIMIT,
+            late: None,
         }
+    }
+
+    /// For a program that can do nothing but end when the lock is not free in time: waiting costs less then.
+    #[must_use]
+    pub fn ending_when_late(mut self, late: Late) -> Self {
+        self.late = Some(late);
+        self
     }
 
     /// For tests that want to see segments sealed.
@@ -364,7 +376,21 @@ impl FileStore {
 
     /// Takes the store's lock, and says in its file who has it.
     pub(super) fn lock(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
-        let guard = match self.disk.lock(LOCK, self.lock_wait) {
+        self.locked(self.disk.lock(LOCK, self.lock_wait), actor)
+    }
+
+    /// The same where nothing has been done yet, so that a program may end instead of hearing that it was too late.
+    fn lock_first(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
+        let Some(late) = self.late else {
+            return self.lock(actor);
+        };
+        let store = self.clone();
+        let end = Box::new(move || late(&store.busy()));
+        self.locked(self.disk.lock_or_end(LOCK, self.lock_wait, end), actor)
+    }
+
+    fn locked(&self, locked: io::Result<Box<dyn LockGuard>>, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
+        let guard = match locked {
             Ok(guard) => guard,
             Err(e) if e.kind() == io::ErrorKind::TimedOut => return Err(self.busy()),
             // The folder for locks is made with the log.
@@ -1008,7 +1034,7 @@ impl FileStore {
 
     /// One attempt at a transaction. `Err(Snag::Repair)` when the state turned out to be unreadable on the way.
     fn attempt(&self, ask: &mut Ask<'_>) -> Result<Done, Snag> {
-        let mut guard = self.lock(ask.actor)?;
+        let mut guard = self.lock_first(ask.actor)?;
         let (mut loaded, now, slots) = self.load_for_write(&*guard, ask.actor)?;
         let request = Request {
             id: ask.request.clone(),

@@ -308,7 +308,11 @@ impl Cx {
             Request::Transfer { .. } => "Handed over:",
             _ => "Granted:",
         };
-        let Answer { reply, warnings } = self.app(need)?.handle(request)?;
+        let mut app = self.app(need)?;
+        app.store = app
+            .store
+            .ending_when_late(if self.json() { end_json } else { end_text });
+        let Answer { reply, warnings } = app.handle(request)?;
         Ok(self
             .show(&reply, |style| text(&reply, done, style))
             .warn(warnings))
@@ -614,6 +618,16 @@ fn fail(refusal: &Refusal, json: bool) -> ExitCode {
         render::say(&format!("  try: {}", render::clean_line(line)));
     }
     ExitCode::from(refusal.code.exit())
+}
+
+fn end_json(refusal: &Refusal) {
+    let _ = fail(refusal, true);
+    std::process::exit(refusal.code.exit().into());
+}
+
+fn end_text(refusal: &Refusal) {
+    let _ = fail(refusal, false);
+    std::process::exit(refusal.code.exit().into());
 }
 
 fn finish(printed: std::io::Result<bool>, code: u8) -> ExitCode {
