@@ -662,6 +662,24 @@ mod tests {
     }
 
     #[test]
+    fn i1_the_shortened_grammar_means_what_the_whole_one_means() {
+        for line in [
+            "jit claim acquire X",
+            "jit --json claim acquire X --agent-id agent:a",
+            "jit -C a -C b claim release X -C c --quiet",
+            "jit --agent-id agent:a claim acquire X --agent-id agent:b --fields a,b --fields c",
+            "jit -qC a whoami --color never --lock-timeout 5s",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let meant = |wanted| {
+                let matches = tree(wanted).try_get_matches_from(&words).expect(line);
+                format!("{:?}", Everywhere::of(&matches))
+            };
+            assert_eq!(meant(Wanted::Among(&words)), meant(Wanted::All), "{line}");
+        }
+    }
+
+    #[test]
     fn i1_the_tree_of_commands_is_sound() {
         let mut all = tree(Wanted::All);
         all.build();
