@@ -5,6 +5,7 @@
 //! - Only leases that came from such a file end with its deletion.
 
 use std::io;
+use std::time::Duration;
 
 use jit_core::activity::is_from_file;
 use jit_core::command::Command;
@@ -83,7 +84,11 @@ impl App {
         };
         there.retain(news);
         if !there.is_empty() || !gone.is_empty() {
-            self.transact_as(None, &Command::HonourLocks { there, gone }, Kept::default())?;
+            let kept = Kept {
+                aside: Some(Duration::MAX),
+                ..Kept::default()
+            };
+            self.transact_as(None, &Command::HonourLocks { there, gone }, kept)?;
         }
         Ok(warnings)
     }

@@ -9,6 +9,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jit_core::command::{Command, Reply as Decided, Target};
 use jit_core::event::{Event, Stamped};
@@ -27,6 +28,9 @@ use crate::os::clock;
 use crate::request::Request;
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
+
+/// How long a command waits for the lock to take notice of a tree. Reading goes on without; the next command will see.
+const ASIDE: Duration = Duration::from_millis(500);
 
 /// So many issues are brought in by one append at most.
 const AT_ONCE: usize = 1000;
@@ -118,17 +122,23 @@ impl App {
         let Some((git_dir, issues)) = self.tree() else {
             return Ok((0, Vec::new()));
         };
-        self.join_since(&Seen::default(), &git_dir, &issues)
+        self.join_since(&Seen::default(), &git_dir, &issues, Duration::MAX)
     }
 
     fn join_seen(&self, git_dir: &Path, issues: &Path) -> Outcome<(usize, Vec<String>)> {
-        self.join_since(&Seen::load(git_dir), git_dir, issues)
+        self.join_since(&Seen::load(git_dir), git_dir, issues, ASIDE)
     }
 
-    fn join_since(&self, before: &Seen, git_dir: &Path, issues: &Path) -> Outcome<(usize, Vec<String>)> {
+    fn join_since(
+        &self,
+        before: &Seen,
+        git_dir: &Path,
+        issues: &Path,
+        wait: Duration,
+    ) -> Outcome<(usize, Vec<String>)> {
         let read = |e: io::Error| io_refusal("read", issues, &e);
         let (ids, seen) = before.look(git_dir, issues, clock::wall_ns()).map_err(read)?;
-        let (joined, warnings) = self.join_ids(issues, &ids)?;
+        let (joined, warnings) = self.join_ids(issues, &ids, wait)?;
         if *before != seen {
             // Not being able to remember it costs time, not truth.
             let _ = seen.save(git_dir);
@@ -146,17 +156,23 @@ impl App {
                 Err(_) => ids.extend(name.as_str().parse::<IssueId>().ok()),
             }
         }
-        self.join_ids_in(&view, issues, &ids)
+        self.join_ids_in(&view, issues, &ids, ASIDE)
     }
 
-    fn join_ids(&self, issues: &Path, ids: &[IssueId]) -> Outcome<(usize, Vec<String>)> {
+    fn join_ids(&self, issues: &Path, ids: &[IssueId], wait: Duration) -> Outcome<(usize, Vec<String>)> {
         if ids.is_empty() {
             return Ok((0, Vec::new()));
         }
-        self.join_ids_in(&self.view()?, issues, ids)
+        self.join_ids_in(&self.view()?, issues, ids, wait)
     }
 
-    fn join_ids_in(&self, view: &View, issues: &Path, ids: &[IssueId]) -> Outcome<(usize, Vec<String>)> {
+    fn join_ids_in(
+        &self,
+        view: &View,
+        issues: &Path,
+        ids: &[IssueId],
+        wait: Duration,
+    ) -> Outcome<(usize, Vec<String>)> {
         let mut warnings = Vec::new();
         let mut joined = 0;
         for some in ids.chunks(AT_ONCE) {
@@ -178,6 +194,7 @@ impl App {
                 let kept = Kept {
                     texts: &haul.texts,
                     project: false,
+                    aside: Some(wait),
                 };
                 self.transact_as(None, &Command::JoinIssues(haul.found), kept)?
             };

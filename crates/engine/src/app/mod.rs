@@ -60,6 +60,8 @@ struct Kept<'a> {
     texts: &'a [Vec<u8>],
     /// Whether the issues it touches are written into this tree.
     project: bool,
+    /// How long it waits for the lock, where it is done beside what was asked for and may be left for later.
+    aside: Option<Duration>,
 }
 
 impl Default for Kept<'_> {
@@ -67,6 +69,7 @@ impl Default for Kept<'_> {
         Self {
             texts: &[],
             project: true,
+            aside: None,
         }
     }
 }
@@ -244,8 +247,10 @@ impl App {
             Some(id) => id.clone(),
             None => RequestId::make_up(wall, entropy()?),
         };
+        let beside = kept.aside.map(|wait| self.store.clone().waiting(wait));
+        let store = beside.as_ref().unwrap_or(&self.store);
         let outcome = self.with_log(&mut || {
-            self.store.transact(&mut Ask {
+            store.transact(&mut Ask {
                 command,
                 actor: &self.actor,
                 branch: self.branch.clone(),

@@ -103,7 +103,7 @@ impl App {
     fn carry_out_with(&self, command: &Command, texts: Vec<Vec<u8>>) -> Outcome<Answer> {
         let kept = Kept {
             texts: &texts,
-            project: true,
+            ..Kept::default()
         };
         let done = self.transact_as(self.request.as_ref(), command, kept)?;
         Ok(self.answer(done))

@@ -238,6 +238,14 @@ impl FileStore {
         self
     }
 
+    /// The same store for somebody who waits no longer than this for the lock, and goes on when it took too long.
+    #[must_use]
+    pub fn waiting(mut self, wait: Duration) -> Self {
+        self.lock_wait = self.lock_wait.min(wait);
+        self.late = None;
+        self
+    }
+
     /// For tests that want to see segments sealed.
     #[must_use]
     pub fn with_segment_limit(mut self, bytes: u64) -> Self {
