@@ -10,6 +10,9 @@ use jit_core::lease::Lease;
 use jit_core::time::{Now, Wall};
 use jit_core::wire::LeaseView;
 
+use crate::gates::{self, Gate, GateName};
+use crate::trust::Need;
+
 #[derive(Debug, Clone)]
 pub enum Request {
     Acquire {
@@ -88,6 +91,33 @@ pub enum Request {
     Progress {
         issue: Option<IssuePrefix>,
     },
+    DefineGates {
+        gates: Vec<(GateName, Gate)>,
+    },
+    /// Every automatic gate that the issue has to pass, or the one that is named.
+    RunGates {
+        issue: IssuePrefix,
+        gate: Option<String>,
+    },
+    /// What somebody found about a gate that has no command.
+    JudgeGate {
+        issue: IssuePrefix,
+        gate: String,
+        passed: bool,
+        note: Option<String>,
+    },
+    /// All gates; with an issue, those that concern it and how they stand.
+    ListGates {
+        issue: Option<IssuePrefix>,
+    },
+    /// Commands that came with the repository, and whether they may run.
+    Commands,
+    /// These commands, exactly as they were shown, may run from now on.
+    Trust {
+        commands: Vec<Need>,
+    },
+    /// Nothing of this repository may run any more.
+    Revoke,
 }
 
 impl Request {
@@ -103,7 +133,10 @@ impl Request {
             | Self::CreateIssue(_)
             | Self::ChangeIssue { .. }
             | Self::DeleteIssue { .. }
-            | Self::Comment { .. } => true,
+            | Self::Comment { .. }
+            | Self::DefineGates { .. }
+            | Self::RunGates { .. }
+            | Self::JudgeGate { .. } => true,
             Self::Claims { .. }
             | Self::History { .. }
             | Self::ShowIssue { .. }
@@ -111,7 +144,12 @@ impl Request {
             | Self::Search { .. }
             | Self::Ready { .. }
             | Self::Blocked
-            | Self::Progress { .. } => false,
+            | Self::Progress { .. }
+            | Self::ListGates { .. }
+            // What is approved is the user's, not the worktree's.
+            | Self::Commands
+            | Self::Trust { .. }
+            | Self::Revoke => false,
         }
     }
 }
@@ -186,6 +224,70 @@ pub enum Reply {
     Comment(Comment),
     Judged(GateResult),
     Progress(Progress),
+    Gates {
+        gates: Vec<GateView>,
+    },
+    GateReport(Box<GateReport>),
+    Commands {
+        commands: Vec<Need>,
+    },
+    Revoked {
+        revoked: usize,
+    },
+}
+
+/// A gate as it is defined; all but the name is absent where nobody defined it.
+#[derive(Debug, Clone, Serialize)]
+pub struct GateView {
+    pub name: String,
+    pub command: Option<String>,
+    pub manual: bool,
+    pub timeout_secs: Option<u64>,
+    pub description: Option<String>,
+    pub required_for: Vec<String>,
+    /// Whether its command may run; null when it has none.
+    pub trusted: Option<bool>,
+    /// Where an issue was asked about.
+    #[serde(flatten)]
+    pub standing: Option<GateStanding>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GateStatus {
+    Passed,
+    Failed,
+    Missing,
+}
+
+/// How a gate stands for an issue.
+#[derive(Debug, Clone, Serialize)]
+pub struct GateStanding {
+    pub required: bool,
+    pub status: GateStatus,
+    /// It was found on other content than is here now, or with another command.
+    pub stale: bool,
+    pub at: Option<Wall>,
+    pub by: Option<AgentId>,
+    pub note: Option<String>,
+}
+
+/// What came of the gates that were run or judged.
+#[derive(Debug, Clone, Serialize)]
+pub struct GateReport {
+    pub issue_id: IssueId,
+    pub gates: Vec<Judgement>,
+    /// Gates that the issue has to pass and has not.
+    pub missing: Vec<String>,
+    /// The command to run next, where that is plain.
+    pub next: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Judgement {
+    pub name: String,
+    #[serde(flatten)]
+    pub result: gates::GateResult,
 }
 
 #[derive(Debug, Serialize)]

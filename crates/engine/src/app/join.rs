@@ -45,9 +45,15 @@ fn look(request: &Request) -> Look {
         Target::Issue(_) | Target::Lease(_) => Look::IfMoved,
     };
     match request {
-        Request::Acquire { .. } | Request::Next { .. } | Request::Claims { .. } | Request::History { .. } => {
-            Look::IfMoved
-        }
+        Request::Acquire { .. }
+        | Request::Next { .. }
+        | Request::Claims { .. }
+        | Request::History { .. }
+        | Request::DefineGates { .. }
+        | Request::ListGates { issue: None }
+        | Request::Commands
+        | Request::Trust { .. }
+        | Request::Revoke => Look::IfMoved,
         Request::Renew { target: t, .. }
         | Request::Release { target: t }
         | Request::Transfer { target: t, .. }
@@ -59,6 +65,9 @@ fn look(request: &Request) -> Look {
         Request::ChangeIssue { issue, .. }
         | Request::DeleteIssue { issue, .. }
         | Request::Comment { issue, .. }
+        | Request::RunGates { issue, .. }
+        | Request::JudgeGate { issue, .. }
+        | Request::ListGates { issue: Some(issue) }
         | Request::ShowIssue { issue } => Look::Named(vec![issue.clone()]),
         Request::ListIssues { .. }
         | Request::Search { .. }
@@ -177,6 +186,7 @@ impl App {
                 let kept = Kept {
                     texts: &haul.texts,
                     project: false,
+                    ..Kept::default()
                 };
                 self.transact_as(None, &Command::JoinIssues(haul.found), kept)?
             };

@@ -4,8 +4,10 @@
 
 mod board;
 mod claims;
+mod gates;
 mod join;
 mod tracker;
+mod trust;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,8 @@ struct Kept<'a> {
     texts: &'a [Vec<u8>],
     /// Whether the issues it touches are written into this tree.
     project: bool,
+    /// What it is decided by, where that is not what the settings say alone.
+    policy: Option<&'a Policy>,
 }
 
 impl Default for Kept<'_> {
@@ -65,6 +69,7 @@ impl Default for Kept<'_> {
         Self {
             texts: &[],
             project: true,
+            policy: None,
         }
     }
 }
@@ -248,7 +253,7 @@ impl App {
                 actor: &self.actor,
                 branch: self.branch.clone(),
                 fresh_lease: fresh_lease.clone(),
-                policy: &self.policy,
+                policy: kept.policy.unwrap_or(&self.policy),
                 request: request.clone(),
                 repeatable: named.is_some(),
                 prepare: &mut |events| self.keep_texts(events, kept.texts),
@@ -347,6 +352,18 @@ impl App {
             Request::Ready { filter, limit } => self.ready(&filter, limit),
             Request::Blocked => self.blocked(),
             Request::Progress { issue } => self.progress(issue.as_ref()),
+            Request::DefineGates { gates } => self.define_gates(gates),
+            Request::RunGates { issue, gate } => self.run_gates(&issue, gate.as_deref()),
+            Request::JudgeGate {
+                issue,
+                gate,
+                passed,
+                note,
+            } => self.judge_gate(issue, &gate, passed, note),
+            Request::ListGates { issue } => self.list_gates(issue.as_ref()),
+            Request::Commands => self.commands(),
+            Request::Trust { commands } => self.trust(commands),
+            Request::Revoke => self.revoke(),
         }
     }
 
