@@ -429,9 +429,7 @@ pub fn none_trusted(needs: &[Need]) -> Refusal {
         message.push_str(&line);
     }
     let names = needs.iter().map(|need| need.name.clone()).collect();
-    Refusal::new(Code::NotTrusted, message)
-        .help("jit trust on a terminal, which asks; or, having read them: jit trust --yes")
-        .details(Details::Candidates(names))
+    Refusal::new(Code::NotTrusted, message).details(Details::Candidates(names))
 }
 
 /// A command that needs to be trusted before it runs.

@@ -93,11 +93,6 @@ impl App {
             let Some(text) = gate.command() else { continue };
             if self.may_trust() {
                 self.approve(trust::Kind::Gate, name.as_str(), text, How::DefinedHere)?;
-            } else {
-                notes.add(format!(
-                    "{} is an agent, so that {name} is defined but may not run yet: ask a person to run jit trust",
-                    self.actor.agent_id
-                ));
             }
         }
         let replaced = Registry::edit(jit, |registry| {
@@ -114,13 +109,17 @@ impl App {
             notes.add(format!("defined anew: {}", replaced.join(", ")));
         }
         let trust = self.approvals_if_any(&mut notes);
-        let shown = gates
-            .iter()
-            .map(|(name, gate)| self.gate_view(name.as_str(), Some(gate), trust.as_ref()));
+        let view =
+            |(name, gate): &(GateName, Gate)| self.gate_view(name.as_str(), Some(gate), trust.as_ref());
+        let shown: Vec<GateView> = gates.iter().map(view).collect();
+        if !self.may_trust() && shown.iter().any(|gate| gate.trusted == Some(false)) {
+            notes.add(format!(
+                "what an agent defines may not run before a person has run jit trust, and {} is one",
+                self.actor.agent_id
+            ));
+        }
         Ok(Answer {
-            reply: Reply::Gates {
-                gates: shown.collect(),
-            },
+            reply: Reply::Gates { gates: shown },
             warnings: notes.0,
         })
     }

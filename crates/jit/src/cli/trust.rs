@@ -45,7 +45,11 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     } else if is_terminal() {
         ask(&app)?
     } else {
-        return Err(Box::new(none_trusted(&open)));
+        let help = match app.require_may_trust() {
+            Ok(()) => "jit trust --yes",
+            Err(_) => "ask a person to run: jit trust",
+        };
+        return Err(Box::new(none_trusted(&open).help(help)));
     };
     let reply = Reply::Commands { commands: shown };
     Ok(cx.show(&reply, |style| super::text(&reply, "", style)))

@@ -40,7 +40,11 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
             };
             text.push_str(&format!("{}{here}\n", style.bold(name)));
             for (name, gate) in gates(name) {
-                text.push_str(&format!("  {name:<8} {}\n", gate.command().unwrap_or_default()));
+                text.push_str(&format!(
+                    "  {:<8} {}\n",
+                    name.as_str(),
+                    gate.command().unwrap_or_default()
+                ));
             }
         }
         text
