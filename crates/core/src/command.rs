@@ -3,12 +3,12 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::Event;
-use crate::ids::{AgentId, IssuePrefix, LeaseId, WorktreeId};
+use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, WorktreeId};
 use crate::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use crate::issue_file::Found;
 use crate::lease::{Actor, Lease};
 use crate::policy::Policy;
-use crate::time::Now;
+use crate::time::{Now, Wall};
 
 /// A lease, named by its own id or by what it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +92,22 @@ pub enum Command {
     },
     /// What was found in a tree or in a file from elsewhere: what is new in it is brought in.
     JoinIssues(Vec<Found>),
+    /// Lock files of activities that another program wrote, and those it wrote that are no longer there.
+    HonourLocks {
+        there: Vec<LockFile>,
+        gone: Vec<IssueId>,
+    },
+}
+
+/// What the lock file of an activity says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockFile {
+    pub activity: IssueId,
+    pub holder: AgentId,
+    pub acquired: Wall,
+    pub expires: Wall,
+    /// The task that is being worked on, since when and until when.
+    pub task: Option<(IssueId, Wall, Wall)>,
 }
 
 /// What is to be different about an issue. `None` leaves a thing as it is.
@@ -180,7 +196,7 @@ impl Command {
                     _ => None,
                 })
             }
-            Self::Release { .. } => Some(Reply::Released(ended())),
+            Self::Release { .. } | Self::HonourLocks { .. } => Some(Reply::Released(ended())),
             Self::ForceEvict { .. } => Some(Reply::Evicted(ended())),
             Self::CreateIssue(_) | Self::ChangeIssue { .. } => {
                 events.iter().rev().find_map(|event| match event {

@@ -9,9 +9,10 @@
 //! - an answer that changes nothing writes nothing;
 //! - a parent's end is its children's end, in the same transaction.
 
+use crate::activity;
 use crate::command::{Command, Context, Reply, Target};
 use crate::event::{Event, Request, Stamped};
-use crate::ids::AgentId;
+use crate::ids::{AgentId, LeaseId};
 use crate::issue::{GateResult, Issue};
 use crate::lease::{Actor, End, Lease, Resource};
 use crate::refusal::{Code, Details, Refusal, Stop};
@@ -56,7 +57,10 @@ impl<'a> Draft<'a> {
         self.next
     }
 
-    pub fn emit(&mut self, event: Event) -> Read<()> {
+    pub fn emit(&mut self, mut event: Event) -> Read<()> {
+        if let Event::Worked { previous, .. } = &mut event {
+            *previous = state::last_worked(&self.state)?;
+        }
         let stamped = Stamped {
             sequence: self.next,
             at: self.at,
@@ -69,6 +73,16 @@ impl<'a> Draft<'a> {
         self.next += 1;
         self.events.push(stamped.event);
         Ok(())
+    }
+
+    /// A new id for each lease that one command grants, made from the one that was drawn for it.
+    pub fn name_lease(&self, cx: &Context) -> LeaseId {
+        let granted = self
+            .events
+            .iter()
+            .filter(|e| matches!(e, Event::Acquired { .. }))
+            .count();
+        cx.fresh_lease.plus(granted as u64)
     }
 
     /// Something the caller should know beside the answer.
@@ -299,6 +313,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             tracker::judge(draft, issue, gate, result, cx)
         }
         Command::JoinIssues(found) => tracker::join(draft, found, cx),
+        Command::HonourLocks { there, gone } => activity::honour(draft, there, gone, cx),
     }
 }
 
@@ -334,8 +349,8 @@ pub(crate) fn acquire(
         };
     }
     tracker::require_performer(issue, cx)?;
-    let outer = tracker::activity_lease(draft, issue, cx)?;
-    tracker::require_no_rival_inside(draft, issue, cx)?;
+    let outer = activity::outer_lease(draft, issue, cx)?;
+    activity::require_no_rival_inside(draft, issue, cx)?;
     tracker::notice_obstacles(draft, issue)?;
     clear_expired(draft, cx)?;
     let lease = Lease {
@@ -354,7 +369,7 @@ pub(crate) fn acquire(
         note: terms.note,
     };
     let lease = lease.within(outer.as_ref(), &cx.now);
-    let work = tracker::claimed(draft, issue)?;
+    let work = activity::claimed(draft, issue)?;
     draft.emit(Event::Acquired {
         lease,
         regranted: false,
@@ -561,7 +576,7 @@ fn renew(
     };
     let outer = match lease.resource.issue().map(|id| state::issue(draft.state(), id)) {
         Some(found) => match found? {
-            Some(issue) => tracker::activity_lease(draft, &issue, cx)?,
+            Some(issue) => activity::outer_lease(draft, &issue, cx)?,
             None => None,
         },
         None => None,

@@ -77,6 +77,8 @@ pub enum Event {
         activity_id: Option<IssueId>,
         task_id: Option<IssueId>,
         details: Option<String>,
+        /// Sequence of the entry before, so that a missing one is noticed; 0 for the first.
+        previous: u64,
     },
     /// Written by a newer program. Readable past, but nobody who does not understand it may write after it.
     Unknown {

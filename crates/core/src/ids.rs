@@ -284,6 +284,13 @@ impl LeaseId {
         let ms = u64::try_from(wall_ms).unwrap_or(0);
         Self(ulid::Ulid::from_parts(ms, entropy).to_string())
     }
+
+    /// The id `n` places on.
+    #[must_use]
+    pub fn plus(&self, n: u64) -> Self {
+        let own = ulid::Ulid::from_string(&self.0).map_or(0, |ulid| ulid.0);
+        Self(ulid::Ulid(own.wrapping_add(u128::from(n))).to_string())
+    }
 }
 
 impl FromStr for WorktreeId {

@@ -204,7 +204,7 @@ impl Refusal {
             "jit claim acquire {what} --wait {}s",
             lease.remaining_ms(now).div_ceil(1000)
         ))
-        .help("jit issue list --state ready")
+        .help("jit claim next")
         .details(Details::Lease(Box::new(lease.clone())))
     }
 }

@@ -10,6 +10,7 @@
 //! | `h/<agent>/<lease>` | its resource |
 //! | `d/<deadline>/<lease>` | its resource, soonest deadline first |
 //! | `c/<parent lease>/<lease>` | its resource |
+//! | `f/<lease>` | its resource, for leases that stand for lock files of others |
 //! | `i/<issue>` | the issue |
 //! | `t/<issue>` | the issue, which was deleted |
 //! | `s/<issue>` | its sheet: stamps and set histories |
@@ -23,6 +24,7 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::activity;
 use crate::event::{Did, Event, Request, Stamped};
 use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId};
 use crate::issue::{Comment, GateResult, Issue, text_digest};
@@ -119,6 +121,15 @@ pub fn leases_of(table: &dyn Table, agent: &AgentId) -> Read<Vec<Lease>> {
 /// What lives inside a lease.
 pub fn children(table: &dyn Table, parent: &LeaseId) -> Read<Vec<Lease>> {
     leases_under(table, &format!("c/{parent}/"))
+}
+
+/// Leases that stand for lock files of others.
+pub fn leases_from_files(table: &dyn Table) -> Read<Vec<Lease>> {
+    let mut found = Vec::new();
+    for (_, resource) in table.scan("f/", usize::MAX)? {
+        found.extend(lease_on(table, &String::from_utf8_lossy(&resource))?);
+    }
+    Ok(found)
 }
 
 /// Up to `limit` leases whose deadline has passed, soonest first.
@@ -370,6 +381,9 @@ fn put_lease(table: &mut Overlay<'_>, lease: &Lease) {
     if let Some(parent) = &lease.parent {
         table.put(format!("c/{parent}/{id}"), value);
     }
+    if activity::is_from_file(lease) {
+        table.put(format!("f/{id}"), resource.clone().into_bytes());
+    }
     table.put(format!("L/{resource}"), encode_lease(lease));
 }
 
@@ -379,6 +393,9 @@ fn drop_lease(table: &mut Overlay<'_>, lease: &Lease) {
     table.remove(format!("d/{:016x}/{id}", lease.deadline));
     if let Some(parent) = &lease.parent {
         table.remove(format!("c/{parent}/{id}"));
+    }
+    if activity::is_from_file(lease) {
+        table.remove(format!("f/{id}"));
     }
     table.remove(format!("L/{}", lease.resource.key()));
 }

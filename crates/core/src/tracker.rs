@@ -5,8 +5,7 @@
 //! - what somebody else holds is changed by nobody else (unless the settings say so), and every change passes here;
 //! - dependencies and parents never make a circle by a command;
 //! - an issue is not done while a gate that it needs has not passed;
-//! - picking the next issue and taking it is one decision;
-//! - a task inside an activity that somebody holds is that one's alone.
+//! - picking the next issue and taking it is one decision.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,7 +18,7 @@ use crate::issue::{
     WORK_ITEM, check_word,
 };
 use crate::issue_file::Found;
-use crate::lease::{End, Lease, Resource};
+use crate::lease::{Lease, Resource};
 use crate::merge;
 use crate::policy::Enforce;
 use crate::queue;
@@ -169,7 +168,7 @@ fn require_few(issue: &Issue) -> Result<(), Refusal> {
 }
 
 /// What an entry of the changelog says about an issue.
-fn work(action: Action, issue: &Issue, details: Option<String>) -> Event {
+pub(crate) fn work(action: Action, issue: &Issue, details: Option<String>) -> Event {
     let (activity_id, task_id) = if issue.kind == TASK {
         (issue.parent.clone(), Some(issue.id.clone()))
     } else {
@@ -180,6 +179,7 @@ fn work(action: Action, issue: &Issue, details: Option<String>) -> Event {
         activity_id,
         task_id,
         details,
+        previous: 0,
     }
 }
 
@@ -615,13 +615,21 @@ pub(crate) fn delete(
 ) -> Result<Answer, Stop> {
     let old = state::resolve(draft.state(), text)?;
     let leave = require_leave(draft, &old, strict, cx)?;
-    let dependents = queue::dependents(draft.state(), &old.id.key())?;
-    if !dependents.is_empty() {
-        draft.notice(format!("no longer waiting for it: {}", dependents.join(", ")));
-    }
-    let parts = queue::parts(draft.state(), &old.id.key())?;
-    if !parts.is_empty() {
-        draft.notice(format!("now without their parent: {}", parts.join(", ")));
+    let key = old.id.key();
+    for (what, keys) in [
+        (
+            "no longer waiting for it",
+            queue::dependents(draft.state(), &key)?,
+        ),
+        ("now without their parent", queue::parts(draft.state(), &key)?),
+    ] {
+        let mut names = Vec::new();
+        for key in keys {
+            names.extend(state::issue_at(draft.state(), &key)?.map(|issue| issue.id.to_string()));
+        }
+        if !names.is_empty() {
+            draft.notice(format!("{what}: {}", names.join(", ")));
+        }
     }
     let mut sheet = state::sheet(draft.state(), &old.id)?;
     let mut issue = old.clone();
@@ -859,45 +867,6 @@ pub(crate) fn require_performer(issue: &Issue, cx: &Context) -> Result<(), Refus
     )
 }
 
-/// The lease of the activity that an issue is part of, if the caller holds it. Somebody else's is in the way.
-pub(crate) fn activity_lease(
-    draft: &mut Draft<'_>,
-    issue: &Issue,
-    cx: &Context,
-) -> Result<Option<Lease>, Stop> {
-    let Some(parent) = &issue.parent else {
-        return Ok(None);
-    };
-    if !state::issue(draft.state(), parent)?.is_some_and(|parent| parent.kind == ACTIVITY) {
-        return Ok(None);
-    }
-    match live(draft, &Resource::Issue(parent.clone()).key(), cx)? {
-        Some(lease) if lease.held_by(&cx.actor) => Ok(Some(lease)),
-        Some(lease) => Err(Refusal::held(&lease, &cx.now).into()),
-        None => Ok(None),
-    }
-}
-
-/// An activity cannot be taken while somebody else works on a task of it.
-pub(crate) fn require_no_rival_inside(
-    draft: &mut Draft<'_>,
-    issue: &Issue,
-    cx: &Context,
-) -> Result<(), Stop> {
-    if issue.kind != ACTIVITY {
-        return Ok(());
-    }
-    for part in queue::parts(draft.state(), &issue.id.key())? {
-        if let Some(part) = state::issue_at(draft.state(), &part)?
-            && let Some(lease) = live(draft, &Resource::Issue(part.id).key(), cx)?
-            && !lease.held_by(&cx.actor)
-        {
-            return Err(Refusal::held(&lease, &cx.now).into());
-        }
-    }
-    Ok(())
-}
-
 /// Taking what cannot be worked on is allowed, but worth a word.
 pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(), Stop> {
     if let Some(reason) = &issue.blocked {
@@ -909,21 +878,4 @@ pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(
         draft.notice(format!("{} still waits for {}", issue.id, names.join(", ")));
     }
     Ok(())
-}
-
-/// The changelog's entry for taking an issue.
-pub(crate) fn claimed(draft: &Draft<'_>, issue: &Issue) -> Result<Option<Event>, Stop> {
-    if issue.kind != ACTIVITY {
-        return Ok(None);
-    }
-    let key = Resource::Issue(issue.id.clone()).key();
-    let recovered = state::ended(draft.state(), &key)?.filter(|ended| ended.how == End::Expired);
-    Ok(Some(match recovered {
-        Some(ended) => work(
-            Action::RecoveredActivity,
-            issue,
-            Some(format!("taken over from {} after expiry", ended.lease.agent_id)),
-        ),
-        None => work(Action::ClaimedActivity, issue, Some(issue.title.clone())),
-    }))
 }

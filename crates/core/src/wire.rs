@@ -211,6 +211,8 @@ struct WorkRecord {
     activity_id: Option<IssueId>,
     task_id: Option<IssueId>,
     details: Option<String>,
+    #[serde(default)]
+    previous: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -302,11 +304,13 @@ fn payload(event: &Event) -> Vec<u8> {
             activity_id,
             task_id,
             details,
+            previous,
         } => json_bytes(&WorkRecord {
             action: *action,
             activity_id: activity_id.clone(),
             task_id: task_id.clone(),
             details: details.clone(),
+            previous: *previous,
         }),
         Event::Unknown { .. } => b"{}".to_vec(),
     }
@@ -433,12 +437,14 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 activity_id,
                 task_id,
                 details,
+                previous,
             } = parse(payload)?;
             Event::Worked {
                 action,
                 activity_id,
                 task_id,
                 details,
+                previous,
             }
         }
         other => Event::Unknown {
@@ -691,6 +697,7 @@ pub fn changelog_line(stamped: &Stamped) -> Option<Vec<u8>> {
         activity_id,
         task_id,
         details,
+        previous: _,
     } = &stamped.event
     else {
         return None;

@@ -2,6 +2,7 @@
 //!
 //! `request` says what can be asked, `app` carries it out, `store` keeps what was decided.
 
+pub mod activities;
 pub mod agent;
 pub mod app;
 pub mod config;

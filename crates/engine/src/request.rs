@@ -1,6 +1,8 @@
 //! What can be asked of the program, and what it answers: one pair of types behind the command line and every other
 //! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
 
+mod gates;
+
 use serde::Serialize;
 
 use jit_core::command::{Change, Target};
@@ -10,8 +12,10 @@ use jit_core::lease::Lease;
 use jit_core::time::{Now, Wall};
 use jit_core::wire::LeaseView;
 
-use crate::gates::{self, Gate, GateName};
+use crate::gates::{Gate, GateName};
 use crate::trust::Need;
+
+pub use gates::{GateReport, GateStanding, GateStatus, GateView, Judgement};
 
 #[derive(Debug, Clone)]
 pub enum Request {
@@ -94,6 +98,12 @@ pub enum Request {
     DefineGates {
         gates: Vec<(GateName, Gate)>,
     },
+    /// The issue has to pass a gate, which has to be defined.
+    RequireGate {
+        issue: IssuePrefix,
+        gate: String,
+        strict: bool,
+    },
     /// Every automatic gate that the issue has to pass, or the one that is named.
     RunGates {
         issue: IssuePrefix,
@@ -118,9 +128,26 @@ pub enum Request {
     },
     /// Nothing of this repository may run any more.
     Revoke,
+    /// Who does what, and what needs somebody now.
+    Status,
 }
 
 impl Request {
+    /// Whether it is about who may take or keep what.
+    pub fn claims(&self) -> bool {
+        matches!(
+            self,
+            Self::Acquire { .. }
+                | Self::Next { .. }
+                | Self::Renew { .. }
+                | Self::Release { .. }
+                | Self::Transfer { .. }
+                | Self::ForceEvict { .. }
+                | Self::ChangeIssue { .. }
+                | Self::DeleteIssue { .. }
+        )
+    }
+
     /// Whether it may write: then the worktree needs an identity.
     pub fn writes(&self) -> bool {
         match self {
@@ -135,6 +162,7 @@ impl Request {
             | Self::DeleteIssue { .. }
             | Self::Comment { .. }
             | Self::DefineGates { .. }
+            | Self::RequireGate { .. }
             | Self::RunGates { .. }
             | Self::JudgeGate { .. } => true,
             Self::Claims { .. }
@@ -145,6 +173,7 @@ impl Request {
             | Self::Ready { .. }
             | Self::Blocked
             | Self::Progress { .. }
+            | Self::Status
             | Self::ListGates { .. }
             // What is approved is the user's, not the worktree's.
             | Self::Commands
@@ -234,60 +263,39 @@ pub enum Reply {
     Revoked {
         revoked: usize,
     },
+    Status(Box<Status>),
 }
 
-/// A gate as it is defined; all but the name is absent where nobody defined it.
-#[derive(Debug, Clone, Serialize)]
-pub struct GateView {
-    pub name: String,
-    pub command: Option<String>,
-    pub manual: bool,
-    pub timeout_secs: Option<u64>,
-    pub description: Option<String>,
-    pub required_for: Vec<String>,
-    /// Whether its command may run; null when it has none.
-    pub trusted: Option<bool>,
-    /// Where an issue was asked about.
+/// The whole picture on one screen.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    pub agent_id: AgentId,
+    pub worktree_id: Option<WorktreeId>,
+    pub branch: Option<String>,
+    pub sequence: u64,
+    pub counts: Counts,
+    /// Every lease, with its issue's title.
+    pub active: Vec<StatusClaim>,
+    /// The best of what can be taken now.
+    pub ready: Vec<StatusIssue>,
+    /// What only a person can move: waiting for one, blocked with a reason, or held by somebody whose heart has stopped.
+    pub needs_attention: Vec<StatusIssue>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct StatusClaim {
     #[serde(flatten)]
-    pub standing: Option<GateStanding>,
+    pub claim: ActiveLease,
+    pub title: Option<String>,
+    pub mine: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GateStatus {
-    Passed,
-    Failed,
-    Missing,
-}
-
-/// How a gate stands for an issue.
-#[derive(Debug, Clone, Serialize)]
-pub struct GateStanding {
-    pub required: bool,
-    pub status: GateStatus,
-    /// It was found on other content than is here now, or with another command.
-    pub stale: bool,
-    pub at: Option<Wall>,
-    pub by: Option<AgentId>,
-    pub note: Option<String>,
-}
-
-/// What came of the gates that were run or judged.
-#[derive(Debug, Clone, Serialize)]
-pub struct GateReport {
-    pub issue_id: IssueId,
-    pub gates: Vec<Judgement>,
-    /// Gates that the issue has to pass and has not.
-    pub missing: Vec<String>,
-    /// The command to run next, where that is plain.
-    pub next: Option<String>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub struct Judgement {
-    pub name: String,
-    #[serde(flatten)]
-    pub result: gates::GateResult,
+#[derive(Debug, Serialize)]
+pub struct StatusIssue {
+    pub id: IssueId,
+    pub title: String,
+    pub priority: Priority,
+    pub why: Option<String>,
 }
 
 #[derive(Debug, Serialize)]

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use jit_core::issue::Performer;
 use jit_core::wire::LeaseView;
-use jit_engine::request::{ActiveLease, IssueView, Progress, ProgressOf};
+use jit_engine::request::{ActiveLease, IssueView, Progress, ProgressOf, Status, StatusIssue};
 use serde_json::Value;
 
 /// Text from issues, agents or files, with everything a terminal would act on shown instead of obeyed.
@@ -360,6 +360,68 @@ pub fn issues(views: &[IssueView], style: Style) -> String {
         })
         .collect();
     table(&rows)
+}
+
+pub fn status(status: &Status, style: Style) -> String {
+    let counts = &status.counts;
+    let place = status
+        .branch
+        .as_deref()
+        .map_or(String::new(), |branch| format!(" on {}", clean_line(branch)));
+    let mut out = format!(
+        "You are {}{place}\n{}  {} of {} done, {} in progress, {} blocked\n",
+        style.bold(&clean_line(status.agent_id.as_str())),
+        bar(counts.percent_done),
+        counts.done,
+        counts.issues - counts.rejected,
+        counts.in_progress,
+        counts.blocked
+    );
+    let issue_rows = |issues: &[StatusIssue]| -> Vec<Vec<String>> {
+        issues
+            .iter()
+            .map(|issue| {
+                let why = issue
+                    .why
+                    .as_deref()
+                    .map_or(String::new(), |why| format!("  ({})", clean_line(why)));
+                vec![
+                    format!("  {}", issue.id),
+                    issue.priority.to_string(),
+                    clean_line(&issue.title) + &style.dim(&why),
+                ]
+            })
+            .collect()
+    };
+    if !status.active.is_empty() {
+        out.push_str(&format!("\n{}\n", style.bold("At work")));
+        let rows: Vec<Vec<String>> = status
+            .active
+            .iter()
+            .map(|one| {
+                let lease = &one.claim.lease;
+                vec![
+                    format!("  {}", lease.issue_id.as_ref().map_or("?", |id| id.as_str())),
+                    clean_line(lease.agent_id.as_str()) + if one.mine { " (you)" } else { "" },
+                    format!(
+                        "{} left",
+                        jit_core::refusal::left(one.claim.remaining_secs * 1000)
+                    ),
+                    clean_line(one.title.as_deref().unwrap_or_default()),
+                ]
+            })
+            .collect();
+        out.push_str(&table(&rows));
+    }
+    if !status.needs_attention.is_empty() {
+        out.push_str(&format!("\n{}\n", style.bold("Needs a person")));
+        out.push_str(&table(&issue_rows(&status.needs_attention)));
+    }
+    if !status.ready.is_empty() {
+        out.push_str(&format!("\n{}\n", style.bold("Ready (jit claim next)")));
+        out.push_str(&table(&issue_rows(&status.ready)));
+    }
+    out
 }
 
 pub fn progress(progress: &Progress, style: Style) -> String {

@@ -331,7 +331,6 @@ fn e6_names_that_nobody_defined_are_not_found_and_block_nothing() {
     define(&world, "lint", "true");
     for args in [
         &["gate", "add", "WI-001", "lnit"][..],
-        &["issue", "update", "WI-001", "--add-gate", "lnit"],
         &["gate", "run", "WI-001", "lnit"],
         &["gate", "pass", "WI-001", "lnit"],
         &["gate", "fail", "WI-001", "lnit"],

@@ -12,7 +12,10 @@ use jit_core::refusal::Code;
 use jit_core::state;
 
 use super::{App, refuse};
-use crate::request::{Answer, Counts, IssueFilter, IssueView, Progress, ProgressOf, Reply, Sort};
+use crate::request::{
+    Answer, Counts, IssueFilter, IssueView, Progress, ProgressOf, Reply, Sort, Status, StatusClaim,
+    StatusIssue,
+};
 use crate::store::{Outcome, View};
 
 /// Up to so many issues are looked up one by one; beyond that all are read.
@@ -216,6 +219,94 @@ impl App {
             of(a).cmp(&of(b)).then_with(|| a.issue.id.cmp(&b.issue.id))
         });
         self.read_answer(&view, Reply::Issues { issues })
+    }
+
+    /// Who does what, what can be taken, and what needs a person.
+    pub(super) fn status(&self) -> Outcome<Answer> {
+        const SHOWN: usize = 5;
+        let view = self.view()?;
+        let table = &*view.table;
+        let unreadable = |e| refuse(Code::Io, e);
+        let board = Board::load(&view)?;
+        let mut held: Vec<Lease> = board.leases.values().cloned().collect();
+        held.sort_by_key(|lease| lease.token);
+        let active: Vec<StatusClaim> = self
+            .alive(&held, &view)
+            .into_iter()
+            .zip(&held)
+            .map(|(claim, lease)| StatusClaim {
+                claim,
+                title: lease
+                    .resource
+                    .issue()
+                    .and_then(|id| board.issues.get(&id.key()))
+                    .map(|issue| issue.title.clone()),
+                mine: lease.held_by(&self.actor),
+            })
+            .collect();
+        let brief = |issue: &Issue, why: Option<String>| StatusIssue {
+            id: issue.id.clone(),
+            title: issue.title.clone(),
+            priority: issue.priority,
+            why,
+        };
+        let mut counts = Counts::default();
+        let mut attention: Vec<StatusIssue> = Vec::new();
+        for issue in board.issues.values() {
+            let leased = board.lease(issue).is_some();
+            counts.count(if leased && issue.state.is_offered() {
+                State::InProgress
+            } else {
+                issue.state
+            });
+            if issue.state.is_closed() {
+                continue;
+            }
+            let waits = !board.waits_for(&view, issue)?.is_empty();
+            counts.blocked += usize::from(waits || issue.blocked.is_some());
+            if let Some(reason) = &issue.blocked {
+                attention.push(brief(issue, Some(format!("blocked: {reason}"))));
+            } else if issue.actor == Performer::Human && !leased && !waits && issue.state.is_offered() {
+                counts.waiting_for_human += 1;
+                attention.push(brief(issue, Some("waiting for a human".into())));
+            }
+        }
+        for claim in active
+            .iter()
+            .filter(|claim| claim.claim.heartbeat_alive == Some(false))
+        {
+            if let Some(issue) = claim
+                .claim
+                .lease
+                .issue_id
+                .as_ref()
+                .and_then(|id| board.issues.get(&id.key()))
+            {
+                let why = format!(
+                    "{} holds it, but its heartbeat has stopped",
+                    claim.claim.lease.agent_id
+                );
+                attention.push(brief(issue, Some(why)));
+            }
+        }
+        attention.sort_by(|a, b| (a.priority, &a.id).cmp(&(b.priority, &b.id)));
+        let queued = queue::queued(table, SHOWN).map_err(unreadable)?;
+        let ready = queued
+            .iter()
+            .filter_map(|(_, key)| board.issues.get(key))
+            .map(|issue| brief(issue, None))
+            .collect();
+        let status = Status {
+            agent_id: self.actor.agent_id.clone(),
+            worktree_id: self.actor.worktree_id.clone(),
+            branch: self.branch.clone(),
+            sequence: view.sequence,
+            counts,
+            active,
+            ready,
+            needs_attention: attention,
+        };
+        self.read_answer(&view, Reply::Status(Box::new(status)))
     }
 
     pub(super) fn progress(&self, issue: Option<&IssuePrefix>) -> Outcome<Answer> {

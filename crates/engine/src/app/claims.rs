@@ -18,7 +18,7 @@ use crate::git::worktrees;
 use crate::heartbeat;
 use crate::os::watch::Watch;
 use crate::request::{ActiveLease, Answer, Claims, Reply};
-use crate::store::{Outcome, Store as _};
+use crate::store::{Outcome, Store as _, View};
 use crate::worktree::identity;
 
 impl App {
@@ -117,19 +117,7 @@ impl App {
         };
         leases.retain(|lease| !lease.expired(&view.now));
         leases.sort_by_key(|lease| lease.token);
-        let mut beats = heartbeat::Beats::new(&self.place.control_dir);
-        let active = leases
-            .iter()
-            .map(|lease| {
-                let beat = beats.of(&lease.agent_id);
-                ActiveLease {
-                    lease: LeaseView::of(lease),
-                    remaining_secs: lease.remaining_ms(&view.now) / 1000,
-                    heartbeat_age_secs: beat.as_ref().map(|beat| beat.age_secs(view.now.wall)),
-                    heartbeat_alive: beat.as_ref().map(|beat| beat.alive),
-                }
-            })
-            .collect();
+        let active = self.alive(&leases, &view);
         let sequence = view.sequence;
         let generated_at = view.now.wall;
         let claims = Claims {
@@ -143,6 +131,23 @@ impl App {
             answer.warnings.extend(self.store.mend_views(&self.actor));
         }
         Ok(answer)
+    }
+
+    /// Leases with what a person wants to know about them now.
+    pub(super) fn alive(&self, leases: &[Lease], view: &View) -> Vec<ActiveLease> {
+        let mut beats = heartbeat::Beats::new(&self.place.control_dir);
+        leases
+            .iter()
+            .map(|lease| {
+                let beat = beats.of(&lease.agent_id);
+                ActiveLease {
+                    lease: LeaseView::of(lease),
+                    remaining_secs: lease.remaining_ms(&view.now) / 1000,
+                    heartbeat_age_secs: beat.as_ref().map(|beat| beat.age_secs(view.now.wall)),
+                    heartbeat_alive: beat.as_ref().map(|beat| beat.alive),
+                }
+            })
+            .collect()
     }
 
     pub(super) fn history(

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jit_core::command::{Command, Reply as Decided, Target};
-use jit_core::event::Event;
+use jit_core::event::{Event, Stamped};
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{Issue, text_digest};
 use jit_core::issue_file::{Found, ISSUE};
@@ -65,6 +65,7 @@ fn look(request: &Request) -> Look {
         Request::ChangeIssue { issue, .. }
         | Request::DeleteIssue { issue, .. }
         | Request::Comment { issue, .. }
+        | Request::RequireGate { issue, .. }
         | Request::RunGates { issue, .. }
         | Request::JudgeGate { issue, .. }
         | Request::ListGates { issue: Some(issue) }
@@ -73,7 +74,8 @@ fn look(request: &Request) -> Look {
         | Request::Search { .. }
         | Request::Ready { .. }
         | Request::Blocked
-        | Request::Progress { .. } => Look::All,
+        | Request::Progress { .. }
+        | Request::Status => Look::All,
     }
 }
 
@@ -307,10 +309,18 @@ impl App {
     }
 
     /// After an append: the files of the issues it touched, in the replica, and in this tree if `project`.
-    pub(super) fn publish(&self, events: &[Event], table: &dyn Table, project: bool) -> Vec<String> {
+    pub(super) fn publish(&self, lines: &[Stamped], table: &dyn Table, project: bool) -> Vec<String> {
         let mut warnings = Vec::new();
+        if let Err(e) = self.mirror_lock_files(lines, table) {
+            warnings.push(format!("the lock files of activities could not be written: {e}"));
+        }
+        if let Err(e) = self.note_work(lines) {
+            warnings.push(format!(
+                "the changelog could not be written: {e}; the next entry will mend it"
+            ));
+        }
         let mut ids: Vec<&IssueId> = Vec::new();
-        for event in events {
+        for event in lines.iter().map(|line| &line.event) {
             let (Event::Issue {
                 issue: Issue { id, .. },
                 ..

@@ -2,7 +2,9 @@
 //!
 //! Opening an [`App`] starts no process and reads a handful of small files: it is on the path of every command.
 
+mod activities;
 mod board;
+mod changelog;
 mod claims;
 mod gates;
 mod join;
@@ -256,8 +258,11 @@ impl App {
                 policy: kept.policy.unwrap_or(&self.policy),
                 request: request.clone(),
                 repeatable: named.is_some(),
-                prepare: &mut |events| self.keep_texts(events, kept.texts),
-                publish: &mut |events, table| self.publish(events, table, kept.project),
+                prepare: &mut |events| {
+                    self.keep_texts(events, kept.texts)?;
+                    self.take_lock_files(events)
+                },
+                publish: &mut |lines, table| self.publish(lines, table, kept.project),
             })
         });
         outcome.map_err(|mut refusal| {
@@ -275,7 +280,17 @@ impl App {
     /// Carries out a request, after whatever git or an editor changed in this tree has been taken notice of.
     pub fn handle(&self, request: Request) -> Outcome<Answer> {
         let mut noticed = self.take_notice(&request);
+        if request.claims() {
+            noticed.extend(self.honour_lock_files()?);
+        }
         let mut answer = match self.carry(request.clone()) {
+            // Somebody without jit was quicker, by a lock file.
+            Err(refusal)
+                if refusal.code == Code::Io && refusal.message.contains(activities::LOCK_APPEARED) =>
+            {
+                noticed.extend(self.honour_lock_files()?);
+                self.carry(request)
+            }
             // Before saying that an issue is not there, everything is looked at.
             Err(refusal) if refusal.code == Code::NotFound && self.join_tree()?.0 > 0 => self.carry(request),
             other => other,
@@ -353,6 +368,7 @@ impl App {
             Request::Blocked => self.blocked(),
             Request::Progress { issue } => self.progress(issue.as_ref()),
             Request::DefineGates { gates } => self.define_gates(gates),
+            Request::RequireGate { issue, gate, strict } => self.require_gate(issue, gate, strict),
             Request::RunGates { issue, gate } => self.run_gates(&issue, gate.as_deref()),
             Request::JudgeGate {
                 issue,
@@ -364,6 +380,7 @@ impl App {
             Request::Commands => self.commands(),
             Request::Trust { commands } => self.trust(commands),
             Request::Revoke => self.revoke(),
+            Request::Status => self.status(),
         }
     }
 

@@ -63,14 +63,8 @@ impl App {
             actor: create.actor,
             text: text.as_deref().map(text_digest),
         });
-        let undefined = self.undefined(&asked)?;
         let mut answer = self.carry_out_with(&command, text.into_iter().collect(), None)?;
-        answer.warnings.extend(undefined.iter().map(|gate| {
-            format!(
-                "the gate {gate:?} is not defined yet: jit gate define {}",
-                super::shell_word(gate)
-            )
-        }));
+        answer.warnings.extend(self.undefined(&asked));
         Ok(answer)
     }
 
@@ -87,7 +81,7 @@ impl App {
             change.text = Some(text.as_deref().map(text_digest));
             texts.extend(text);
         }
-        self.require_defined(&change.add_gates)?;
+        let undefined = self.undefined(&change.add_gates);
         let policy = match change.state {
             Some(State::Done) => Some(self.policy_with_gates()?),
             _ => None,
@@ -101,6 +95,7 @@ impl App {
             texts,
             policy.as_ref(),
         )?;
+        answer.warnings.extend(undefined);
         if let Reply::Issue(shown) = &mut answer.reply
             && shown.lease.is_none()
         {

@@ -10,6 +10,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -36,6 +38,14 @@ pub struct Meta {
 
 pub trait DiskFile: Debug + Send {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize>;
+    /// The same into the room that `buf` has left, which need not be zeroed for it.
+    fn read_more(&self, buf: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        let len = buf.len();
+        buf.resize(buf.capacity(), 0);
+        let read = self.read_at(&mut buf[len..], at);
+        buf.truncate(len + read.as_ref().unwrap_or(&0));
+        read
+    }
     /// May write less than asked for, as the system call may.
     fn write_at(&self, buf: &[u8], at: u64) -> io::Result<usize>;
     fn set_len(&self, len: u64) -> io::Result<()>;
@@ -68,6 +78,17 @@ pub trait Disk: Debug + Send + Sync {
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
     /// Waits in the kernel's queue; `ErrorKind::TimedOut` when it took longer than `wait`.
     fn lock(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>>;
+    /// The same for a program that has nothing else to do than to end with `late` when the time is over. Does not
+    /// return then.
+    fn lock_or_end(
+        &self,
+        path: &str,
+        wait: Duration,
+        late: Box<dyn FnOnce() + Send>,
+    ) -> io::Result<Box<dyn LockGuard>> {
+        drop(late);
+        self.lock(path, wait)
+    }
     /// For messages only.
     fn show(&self, path: &str) -> PathBuf;
 }
@@ -92,20 +113,21 @@ pub fn write_all_at(file: &dyn DiskFile, mut buf: &[u8], mut at: u64) -> io::Res
 pub fn read_range(file: &dyn DiskFile, at: u64, len: usize) -> io::Result<Vec<u8>> {
     // Grows with what is there: a length may come from a file that lies about it.
     const STEP: usize = 4 << 20;
-    let mut buf = vec![0; len.min(STEP)];
-    let mut got = 0;
-    while got < len {
-        if got == buf.len() {
-            buf.resize(len.min(got.saturating_mul(2)), 0);
+    let mut buf = Vec::with_capacity(len.min(STEP));
+    while buf.len() < len {
+        if buf.len() == buf.capacity() {
+            buf.reserve_exact(buf.len().min(len - buf.len()));
         }
-        match file.read_at(&mut buf[got..], at + got as u64) {
+        let next = at + buf.len() as u64;
+        match file.read_more(&mut buf, next) {
             Ok(0) => break,
-            Ok(n) => got += n,
+            Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
     }
-    buf.truncate(got);
+    // There may be more room than was asked for.
+    buf.truncate(len);
     Ok(buf)
 }
 
@@ -191,6 +213,27 @@ impl RealDisk {
                 Ok(fd.into())
             }
             Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// What an attempt to lock without waiting gave.
+enum Tried {
+    Have(RealLock),
+    Taken(File),
+}
+
+/// Enough to read who has the lock and to say so.
+const WATCH_STACK: usize = 256 * 1024;
+
+impl RealDisk {
+    fn try_lock(&self, path: &str, wait: Duration) -> io::Result<Tried> {
+        let file = self.open_raw(path, OFlags::RDWR)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Tried::Have(RealLock(RealFile(file)))),
+            Err(std::fs::TryLockError::WouldBlock) if wait.is_zero() => Err(io::ErrorKind::TimedOut.into()),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(Tried::Taken(file)),
+            Err(std::fs::TryLockError::Error(e)) => Err(e),
         }
     }
 }
@@ -283,15 +326,10 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>> {
-        let file = self.open_raw(path, OFlags::RDWR)?;
-        match file.try_lock() {
-            Ok(()) => return Ok(Box::new(RealLock(RealFile(file)))),
-            Err(std::fs::TryLockError::WouldBlock) if wait.is_zero() => {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            Err(std::fs::TryLockError::WouldBlock) => {}
-            Err(std::fs::TryLockError::Error(e)) => return Err(e),
-        }
+        let file = match self.try_lock(path, wait)? {
+            Tried::Have(lock) => return Ok(Box::new(lock)),
+            Tried::Taken(file) => file,
+        };
         // Polling starves the unlucky, so a thread waits in the kernel's queue and this one watches the time. When
         // the time is over the thread stays behind; should it get the lock after all, nobody takes it from the
         // channel, the file is dropped and the lock with it.
@@ -305,6 +343,41 @@ impl Disk for RealDisk {
         match take.recv_timeout(wait) {
             Ok(locked) => Ok(Box::new(RealLock(RealFile(locked?)))),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// Here this thread waits in the kernel's queue, and the other one watches the time: nothing has to be handed over
+    /// while the lock is held, which is most of what waiting costs where many wait.
+    fn lock_or_end(
+        &self,
+        path: &str,
+        wait: Duration,
+        late: Box<dyn FnOnce() + Send>,
+    ) -> io::Result<Box<dyn LockGuard>> {
+        let file = match self.try_lock(path, wait)? {
+            Tried::Have(lock) => return Ok(Box::new(lock)),
+            Tried::Taken(file) => file,
+        };
+        // Either the lock comes first or the end of the time: never both.
+        let settled = Arc::new(AtomicBool::new(false));
+        let first = |settled: &AtomicBool| !settled.swap(true, Ordering::SeqCst);
+        let watched = settled.clone();
+        std::thread::Builder::new()
+            .stack_size(WATCH_STACK)
+            .spawn(move || {
+                std::thread::sleep(wait);
+                if first(&watched) {
+                    late();
+                }
+            })?;
+        let locked = file.lock();
+        if first(&settled) {
+            locked?;
+            return Ok(Box::new(RealLock(RealFile(file))));
+        }
+        drop(file);
+        loop {
+            std::thread::park();
         }
     }
 
@@ -331,6 +404,14 @@ fn meta_of(stat: &rustix::fs::Stat) -> Meta {
 impl DiskFile for RealFile {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
         self.0.read_at(buf, at)
+    }
+
+    fn read_more(&self, buf: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        Ok(rustix::io::pread(
+            &self.0,
+            rustix::buffer::spare_capacity(buf),
+            at,
+        )?)
     }
 
     fn write_at(&self, buf: &[u8], at: u64) -> io::Result<usize> {

@@ -39,7 +39,6 @@ use super::recover::Trust;
 use super::{Ask, Clock, Done, Outcome, Store, View, views};
 
 pub(super) const LOCK: &str = "locks/control.lock";
-const LOCK_META: &str = "locks/control.meta";
 const COMPACT_LOCK: &str = "locks/compact.lock";
 /// Made by `create`, in this order.
 pub(super) const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];
@@ -60,9 +59,13 @@ pub struct FileStore {
     lock_wait: Duration,
     segment_limit: u64,
     journal_limit: u64,
+    late: Option<Late>,
 }
 
-/// What is kept in the lock file itself: three numbers, each with a checksum, written in place.
+/// What ends the program when the lock is not free in time. Given why, it does not return.
+pub type Late = fn(&Refusal);
+
+/// What is kept in the lock file itself, before who holds it: three numbers, each with a checksum, written in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Slots {
     /// Lines up to this sequence are surely on disk.
@@ -76,6 +79,9 @@ pub(super) struct Slots {
 const SYNCED_AT: u64 = 0;
 pub(super) const SUSPECT_AT: u64 = 64;
 const BOOT_AT: u64 = 128;
+/// Who took the lock last, as JSON, filled up with spaces to [`HOLDER_LEN`].
+const HOLDER_AT: u64 = 256;
+const HOLDER_LEN: usize = 512;
 /// Twenty digits, a space, sixteen hex digits, a newline.
 const SLOT_LEN: usize = 38;
 const ANY_SEGMENT: u64 = u64::MAX;
@@ -221,7 +227,15 @@ impl FileStore {
             lock_wait,
             segment_limit: SEGMENT_LIMIT,
             journal_limit: folded::JOURNAL_LIMIT,
+            late: None,
         }
+    }
+
+    /// For a program that can do nothing but end when the lock is not free in time: waiting costs less then.
+    #[must_use]
+    pub fn ending_when_late(mut self, late: Late) -> Self {
+        self.late = Some(late);
+        self
     }
 
     /// For tests that want to see segments sealed.
@@ -360,9 +374,23 @@ impl FileStore {
         self.disk.sync_dir("events")
     }
 
-    /// Takes the store's lock, and says beside it who has it.
+    /// Takes the store's lock, and says in its file who has it.
     pub(super) fn lock(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
-        let guard = match self.disk.lock(LOCK, self.lock_wait) {
+        self.locked(self.disk.lock(LOCK, self.lock_wait), actor)
+    }
+
+    /// The same where nothing has been done yet, so that a program may end instead of hearing that it was too late.
+    fn lock_first(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
+        let Some(late) = self.late else {
+            return self.lock(actor);
+        };
+        let store = self.clone();
+        let end = Box::new(move || late(&store.busy()));
+        self.locked(self.disk.lock_or_end(LOCK, self.lock_wait, end), actor)
+    }
+
+    fn locked(&self, locked: io::Result<Box<dyn LockGuard>>, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
+        let guard = match locked {
             Ok(guard) => guard,
             Err(e) if e.kind() == io::ErrorKind::TimedOut => return Err(self.busy()),
             // The folder for locks is made with the log.
@@ -370,31 +398,30 @@ impl FileStore {
             Err(e) => return Err(self.io("lock", LOCK, &e)),
         };
         // For people only: a failure here is not a failure.
-        let _ = self.write_lock_meta(actor);
+        let _ = self.write_holder(guard.file(), actor);
         Ok(guard)
     }
 
-    fn write_lock_meta(&self, actor: &Actor) -> io::Result<()> {
+    fn write_holder(&self, lock: &dyn DiskFile, actor: &Actor) -> io::Result<()> {
         let now = self.clock.now()?;
-        let text = format!(
+        let mut text = format!(
             "{{\"pid\":{},\"agent_id\":{},\"since\":\"{}\",\"ticks\":{}}}",
             std::process::id(),
             serde_json::to_string(actor.agent_id.as_str())?,
             now.wall,
             now.ticks,
-        );
-        // Always the same length, so that it can be overwritten in place.
-        write_all_at(
-            &*self.disk.open(LOCK_META, How::Write)?,
-            format!("{text:<511}\n").as_bytes(),
-            0,
         )
+        .into_bytes();
+        // Always the same length, so that it can be overwritten in place.
+        text.resize(HOLDER_LEN - 1, b' ');
+        text.push(b'\n');
+        write_all_at(lock, &text, HOLDER_AT)
     }
 
-    /// Who had the store's lock last, as written beside it.
+    /// Who had the store's lock last, as written in its file.
     pub fn lock_holder(&self) -> Option<serde_json::Value> {
-        let file = open_if_there(&*self.disk, LOCK_META).ok()??;
-        serde_json::from_slice(&read_range(&*file, 0, 4096).ok()?).ok()
+        let file = open_if_there(&*self.disk, LOCK).ok()??;
+        serde_json::from_slice(&read_range(&*file, HOLDER_AT, HOLDER_LEN).ok()?).ok()
     }
 
     fn busy(&self) -> Box<Refusal> {
@@ -408,7 +435,7 @@ impl FileStore {
                     .map(|v| v.to_string().trim_matches('"').to_owned())
             };
             let (pid, agent, since) = (text("pid"), text("agent_id"), text("since"));
-            // Beside the lock stands who took it last through jit; somebody else may have it by other means.
+            // In its file stands who took it last through jit; somebody else may have it by other means.
             let alive = |pid: u32| matches!(crate::os::process::start_time(pid), Ok(Some(_)));
             let there = pid.as_deref().and_then(|pid| pid.parse().ok()).is_some_and(alive);
             let how = if there {
@@ -1007,7 +1034,7 @@ impl FileStore {
 
     /// One attempt at a transaction. `Err(Snag::Repair)` when the state turned out to be unreadable on the way.
     fn attempt(&self, ask: &mut Ask<'_>) -> Result<Done, Snag> {
-        let mut guard = self.lock(ask.actor)?;
+        let mut guard = self.lock_first(ask.actor)?;
         let (mut loaded, now, slots) = self.load_for_write(&*guard, ask.actor)?;
         let request = Request {
             id: ask.request.clone(),
@@ -1053,7 +1080,7 @@ impl FileStore {
                     self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
                     wrote = true;
                     loaded.notices.extend(notices);
-                    loaded.notices.extend((ask.publish)(&events, &loaded.folded));
+                    loaded.notices.extend((ask.publish)(&lines, &loaded.folded));
                     (ask.command.reply(&events), own)
                 }
             }

@@ -218,7 +218,7 @@ fn remove_unused(disk: &dyn Disk, old: &[RunName], new: &[RunName]) {
 }
 
 /// Journals heavier than this are folded into runs.
-pub const JOURNAL_LIMIT: u64 = 64 * 1024;
+pub const JOURNAL_LIMIT: u64 = 32 * 1024;
 /// A run is merged with the next older one unless that is this many times larger.
 const GROWTH: u64 = 4;
 

@@ -46,12 +46,11 @@ impl MemoryStore {
             .map_err(|e| Box::new(Refusal::new(Code::Io, format!("the clock cannot be read: {e}"))))
     }
 
-    fn commit(inner: &mut Inner, draft: Draft<'_>, request: Option<&Request>) -> Outcome<Vec<Event>> {
+    fn commit(inner: &mut Inner, draft: Draft<'_>, request: Option<&Request>) -> Outcome<Vec<Stamped>> {
         let (lines, changes) = draft.finish(request).map_err(|e| stop(e.into()))?;
         inner.table.absorb(changes);
-        let events = lines.iter().map(|line| line.event.clone()).collect();
-        inner.log.extend(lines);
-        Ok(events)
+        inner.log.extend(lines.iter().cloned());
+        Ok(lines)
     }
 }
 
@@ -100,8 +99,9 @@ impl Store for MemoryStore {
                     (ask.prepare)(draft.events())
                         .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
                     notices = draft.take_notices();
-                    let events = Self::commit(&mut inner, draft, Some(&request))?;
-                    notices.extend((ask.publish)(&events, &inner.table));
+                    let lines = Self::commit(&mut inner, draft, Some(&request))?;
+                    notices.extend((ask.publish)(&lines, &inner.table));
+                    let events: Vec<Event> = lines.into_iter().map(|line| line.event).collect();
                     (ask.command.reply(&events), false)
                 }
             }

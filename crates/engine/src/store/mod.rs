@@ -52,9 +52,9 @@ pub struct Ask<'a> {
     pub repeatable: bool,
     /// Called with the events that are about to be appended, under the store's lock. An error stops the append.
     pub prepare: &'a mut dyn FnMut(&[Event]) -> io::Result<()>,
-    /// Called after the append with its events and the state as it is now, still under the lock: for files that follow
+    /// Called after the append with its lines and the state as it is now, still under the lock: for files that follow
     /// from the log. What could not be done is said, not failed for.
-    pub publish: &'a mut dyn FnMut(&[Event], &dyn Table) -> Vec<String>,
+    pub publish: &'a mut dyn FnMut(&[Stamped], &dyn Table) -> Vec<String>,
 }
 
 impl Debug for Ask<'_> {

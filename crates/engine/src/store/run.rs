@@ -12,7 +12,7 @@
 //! - Keys are unique and ascending. Nothing is ever changed in place.
 //! - Whatever is read is checked first: a run that does not match its checksums is an error, never a wrong answer. The
 //!   state can always be folded from the log again.
-//! - A lookup reads the end of the file once and then one block: its cost does not grow with the size of the state.
+//! - A lookup reads the end of the file, its index and then one block: its cost hardly grows with the size of the state.
 
 use std::cell::RefCell;
 use std::io;
@@ -24,8 +24,8 @@ use super::disk::{Disk, DiskFile, How, read_range, write_all_at};
 const MAGIC: u64 = 0x3172_756e_2d74_696a; // "jit-nur1", read backwards
 const FOOTER: usize = 48;
 const REMOVED: u32 = u32::MAX;
-/// How much of the file's end is read at once: the footer and, for all but very large runs, the whole index.
-const TAIL: usize = 32 * 1024;
+/// How much of the file's end is read at once: the footer and, unless the run is large, the whole index.
+const TAIL: usize = 4 * 1024;
 
 /// A key with its value, or without one when it was removed.
 pub type Record = (String, Option<Vec<u8>>);

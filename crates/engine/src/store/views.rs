@@ -10,10 +10,10 @@
 //! That makes a change of one lease a matter of copying bytes. Beyond [`EXACT_UPTO`] leases it is written only now and
 //! then, and is at most [`LAG`] sequences or a fifth of its length behind.
 
+use std::borrow::Cow;
 use std::io;
 
 use jit_core::event::{Event, Stamped};
-use jit_core::lease::Lease;
 use jit_core::state;
 use jit_core::table::Table;
 use jit_core::time::Wall;
@@ -44,7 +44,9 @@ pub enum Found {
 }
 
 /// How much of the end of `claims.jsonl` is remembered by a checksum.
-const CLAIMS_END: u64 = 16 * 1024;
+const CLAIMS_END: u64 = 4 * 1024;
+/// Longer than any record of `claims.jsonl`.
+const RECORD_MAX: u64 = 16 * 1024;
 
 /// Appends the claims among `lines` to `claims.jsonl`. `Ok(false)` when the file is not as it was left: the caller
 /// repairs it first.
@@ -127,7 +129,7 @@ struct Numbered {
 
 /// Whether a record with the ground's sequence ends there.
 fn stands(file: &dyn DiskFile, ground: Ground) -> io::Result<bool> {
-    let want = ground.len.min(CLAIMS_END);
+    let want = ground.len.min(RECORD_MAX);
     let bytes = read_range(file, ground.len - want, want as usize)?;
     let Some(text) = bytes.strip_suffix(b"\n").filter(|_| bytes.len() as u64 == want) else {
         return Ok(false);
@@ -330,37 +332,29 @@ fn edited(disk: &dyn Disk, lines: &[Stamped]) -> io::Result<Option<Vec<u8>>> {
     let Some(body) = bytes[head + 1..].strip_suffix(b"\n]}\n") else {
         return Ok(None);
     };
-    let mut entries: Vec<Vec<u8>> = body
+    let mut entries: Vec<Cow<'_, [u8]>> = body
         .split(|b| *b == b'\n')
-        .map(|e| e.strip_suffix(b",").unwrap_or(e).to_vec())
+        .map(|entry| entry.strip_suffix(b",").unwrap_or(entry))
+        .filter(|entry| !entry.is_empty())
+        .map(Cow::Borrowed)
         .collect();
-    entries.retain(|entry| !entry.is_empty());
-    let names = |lease: &Lease| format!("{{\"lease_id\":\"{}\"", lease.lease_id).into_bytes();
     for line in lines {
-        let remove =
-            |entries: &mut Vec<Vec<u8>>, name: &[u8]| entries.retain(|entry| !entry.starts_with(name));
-        match &line.event {
+        let (gone, come) = match &line.event {
             Event::Acquired { lease, .. } | Event::Renewed { lease } | Event::Restored { lease } => {
-                remove(&mut entries, &names(lease));
-                entries.push(wire::index_entry(lease));
+                (&lease.lease_id, Some(lease))
             }
             Event::Transferred {
                 lease, from_lease_id, ..
-            } => {
-                remove(
-                    &mut entries,
-                    format!("{{\"lease_id\":\"{from_lease_id}\"").as_bytes(),
-                );
-                entries.push(wire::index_entry(lease));
-            }
+            } => (from_lease_id, Some(lease)),
             Event::Released { lease, .. }
             | Event::AutoEvicted { lease }
-            | Event::ForceEvicted { lease, .. } => {
-                remove(&mut entries, &names(lease));
-            }
+            | Event::ForceEvicted { lease, .. } => (&lease.lease_id, None),
             Event::LogRecovered { .. } => return Ok(None),
-            _ => {}
-        }
+            _ => continue,
+        };
+        let name = format!("{{\"lease_id\":\"{gone}\"");
+        entries.retain(|entry| !entry.starts_with(name.as_bytes()));
+        entries.extend(come.map(|lease| Cow::Owned(wire::index_entry(lease))));
     }
     Ok(Some(entries.join(&b",\n"[..])))
 }

@@ -27,7 +27,7 @@ pub struct Flags {
     kinds: Vec<String>,
 }
 
-fn since(text: &str) -> Result<Wall, String> {
+pub(super) fn since(text: &str) -> Result<Wall, String> {
     if let Ok(wall) = text.parse() {
         return Ok(wall);
     }
@@ -68,8 +68,6 @@ fn line_for_people(line: &Stamped) -> String {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let app = cx.app(Need::Read)?;
-    app.view()?;
     let wanted = |line: &Stamped| {
         let kind = line.event.kind();
         flags.since.is_none_or(|since| line.at >= since)
@@ -79,43 +77,65 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
                     .iter()
                     .any(|k| kind == k || kind.strip_prefix(k.as_str()).is_some_and(|r| r.starts_with('.'))))
     };
-    if !flags.follow {
-        let mut events = Vec::new();
-        app.store.events(0, &mut |line| {
-            if wanted(&line) {
-                events.push(line);
-            }
-            ControlFlow::Continue(())
-        })?;
-        if cx.json() {
-            let all: Vec<Value> = events.iter().map(unified).collect();
-            return Ok(cx.show(&json!({ "events": all }), |_| String::new()));
-        }
-        return Ok(cx.show(&(), |_| events.iter().map(line_for_people).collect()));
+    Stream {
+        plural: "events",
+        wanted: &wanted,
+        value: &unified,
+        text: &line_for_people,
     }
-    let watch = Watch::on(&app.place.control_dir.join("events")).map_err(invalid)?;
-    let mut after = 0;
-    loop {
-        let mut open = true;
-        app.store.events(after, &mut |line| {
-            after = line.sequence;
-            if wanted(&line) {
-                let text = if cx.json() {
-                    cx.json_line(&unified(&line))
-                } else {
-                    line_for_people(&line)
-                };
-                open = matches!(render::print(&text), Ok(true));
-            }
-            if open {
+    .show(flags.follow, cx)
+}
+
+/// Lines of the log in some form: those that are there, or those and all that come.
+pub(super) struct Stream<'a> {
+    pub plural: &'static str,
+    pub wanted: &'a dyn Fn(&Stamped) -> bool,
+    pub value: &'a dyn Fn(&Stamped) -> Value,
+    pub text: &'a dyn Fn(&Stamped) -> String,
+}
+
+impl Stream<'_> {
+    pub fn show(&self, follow: bool, cx: &Cx) -> Outcome<Output> {
+        let app = cx.app(Need::Read)?;
+        app.view()?;
+        if !follow {
+            let mut lines = Vec::new();
+            app.store.events(0, &mut |line| {
+                if (self.wanted)(&line) {
+                    lines.push(line);
+                }
                 ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
+            })?;
+            if cx.json() {
+                let all: Vec<Value> = lines.iter().map(self.value).collect();
+                return Ok(cx.show(&json!({ self.plural: all }), |_| String::new()));
             }
-        })?;
-        if !open {
-            return Ok(cx.show(&(), |_| String::new()).exit(BROKEN_PIPE));
+            return Ok(cx.show(&(), |_| lines.iter().map(self.text).collect()));
         }
-        watch.wait(Duration::from_secs(3600)).map_err(invalid)?;
+        let watch = Watch::on(&app.place.control_dir.join("events")).map_err(invalid)?;
+        let mut after = 0;
+        loop {
+            let mut open = true;
+            app.store.events(after, &mut |line| {
+                after = line.sequence;
+                if (self.wanted)(&line) {
+                    let text = if cx.json() {
+                        cx.json_line(&(self.value)(&line))
+                    } else {
+                        (self.text)(&line)
+                    };
+                    open = matches!(render::print(&text), Ok(true));
+                }
+                if open {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+            if !open {
+                return Ok(cx.show(&(), |_| String::new()).exit(BROKEN_PIPE));
+            }
+            watch.wait(Duration::from_secs(3600)).map_err(invalid)?;
+        }
     }
 }

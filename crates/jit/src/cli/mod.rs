@@ -5,6 +5,7 @@
 
 mod block;
 mod blocked;
+mod changelog;
 mod claim;
 mod config;
 mod demo;
@@ -20,6 +21,7 @@ mod pivot;
 mod progress;
 mod ready;
 mod recover;
+mod status;
 mod trust;
 mod unblock;
 mod validate;
@@ -32,6 +34,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use jit_core::refusal::{Code, Details, Refusal};
@@ -90,6 +93,7 @@ use verb;
 const TABLE: &[Entry] = &[
     Entry::Verb(verb!("init", "Set up jit in this repository", init)),
     Entry::Noun("issue", "Work to be done", Shown::Everyday, issue::VERBS),
+    Entry::Verb(verb!("status", "Who does what, and what needs you", status)),
     Entry::Verb(verb!("ready", "What can be taken now, best first", ready)),
     Entry::Verb(verb!("blocked", "What cannot go on, and why", blocked)),
     Entry::Noun(
@@ -116,6 +120,12 @@ const TABLE: &[Entry] = &[
         "unblock",
         "Nothing stands in its way any more",
         unblock,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "changelog",
+        "What was worked on",
+        changelog,
         Shown::WithAll
     )),
     Entry::Noun(
@@ -235,16 +245,22 @@ const EVERYWHERE: &[(&str, Build)] = &[
 ];
 
 impl Everywhere {
-    /// What was not typed may not even be known to `matches`.
+    /// What was not typed may not even be known to `matches`. What was typed more than once counts where it stands
+    /// last: at the verb rather than before it.
     fn of(matches: &ArgMatches) -> Self {
+        fn typed<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a ArgMatches> {
+            let below = matches.subcommand().and_then(|(_, below)| typed(below, name));
+            let here = || matches.try_contains_id(name).is_ok_and(|known| known);
+            let here = || here() && matches.value_source(name) == Some(ValueSource::CommandLine);
+            below.or_else(|| here().then_some(matches))
+        }
         fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Option<T> {
+            let matches = typed(matches, name)?;
             matches.try_get_one::<T>(name).ok().flatten().cloned()
         }
         fn many<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<T> {
-            matches
-                .try_get_many::<T>(name)
-                .ok()
-                .flatten()
+            typed(matches, name)
+                .and_then(|matches| matches.try_get_many::<T>(name).ok().flatten())
                 .map(|all| all.cloned().collect())
                 .unwrap_or_default()
         }
@@ -345,7 +361,11 @@ impl Cx {
             Request::Transfer { .. } => "Handed over:",
             _ => "Granted:",
         };
-        let Answer { reply, warnings } = self.app(need)?.handle(request)?;
+        let mut app = self.app(need)?;
+        app.store = app
+            .store
+            .ending_when_late(if self.json() { end_json } else { end_text });
+        let Answer { reply, warnings } = app.handle(request)?;
         Ok(self
             .show(&reply, |style| text(&reply, done, style))
             .warn(warnings))
@@ -378,6 +398,7 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Comment(comment) => format!("Noted: {}\n", comment.id),
         Reply::Judged(result) => format!("{}\n", if result.passed { "passed" } else { "failed" }),
         Reply::Progress(progress) => render::progress(progress, style),
+        Reply::Status(status) => render::status(status, style),
         Reply::Gates { gates } => gate::gates_text(gates, style),
         Reply::GateReport(report) => gate::report_text(report, None, style),
         Reply::Commands { commands } => trust::commands_text(commands, style),
@@ -438,12 +459,19 @@ impl Wanted<'_> {
         }
     }
 
+    /// Whether `--help` and `--version` are known: each command has its own, and hardly anybody asks for them.
+    fn help(self) -> bool {
+        self.option("help") || self.option("version")
+    }
+
     fn option(self, name: &str) -> bool {
         let Self::Among(words) = self else { return true };
         // Short ones may stand together with others in one word.
         let short = match name {
             "dir" => b'C',
             "quiet" => b'q',
+            "help" => b'h',
+            "version" => b'V',
             _ => 0,
         };
         words
@@ -458,36 +486,37 @@ impl Wanted<'_> {
 }
 
 fn tree(wanted: Wanted<'_>) -> Command {
+    let help = wanted.help();
     let mut root = Command::new("jit")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Many agents, one repository: work is never lost and never given to two")
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .disable_help_flag(!help)
+        .disable_version_flag(!help)
         .disable_help_subcommand(true);
     if wanted.option("all") {
         let all = Arg::new("all").long("all").action(ArgAction::SetTrue);
         root = root.arg(all.help("With --help: show every command"));
     }
-    root = root.next_help_heading("Everywhere");
-    for (name, build) in EVERYWHERE.iter().filter(|(name, _)| wanted.option(name)) {
-        root = root.arg(build(Arg::new(*name)).global(true));
-    }
+    root = everywhere(root.next_help_heading("Everywhere"), wanted);
     let name_of = |entry: &Entry| match entry {
         Entry::Verb(verb) => verb.name,
         Entry::Noun(name, ..) => name,
     };
     for entry in TABLE.iter().filter(|entry| wanted.command(name_of(entry))) {
         root = root.subcommand(match entry {
-            Entry::Verb(verb) => verb_command(verb),
+            Entry::Verb(verb) => verb_command(verb, wanted),
             Entry::Noun(name, about, shown, verbs) => {
                 let mut noun = Command::new(*name)
                     .about(*about)
                     .hide(*shown != Shown::Everyday)
                     .subcommand_required(true)
                     .arg_required_else_help(true)
+                    .disable_help_flag(!help)
                     .disable_help_subcommand(true);
                 for verb in verbs.iter().filter(|verb| wanted.command(verb.name)) {
-                    noun = noun.subcommand(verb_command(verb));
+                    noun = noun.subcommand(verb_command(verb, wanted));
                 }
                 noun
             }
@@ -496,11 +525,26 @@ fn tree(wanted: Wanted<'_>) -> Command {
     root
 }
 
-fn verb_command(verb: &Verb) -> Command {
-    Command::new(verb.name)
+fn verb_command(verb: &Verb, wanted: Wanted<'_>) -> Command {
+    let command = Command::new(verb.name)
         .about(verb.about)
+        .disable_help_flag(!wanted.help())
         .hide(verb.shown != Shown::Everyday)
-        .defer(verb.flags)
+        .defer(verb.flags);
+    match wanted {
+        Wanted::All => command,
+        Wanted::Among(_) => everywhere(command, wanted),
+    }
+}
+
+/// Adds the options that hold everywhere. In the whole grammar clap hands them on to every command below; that takes
+/// long, so the shortened one has them where they are usually typed, at the beginning and at the end.
+fn everywhere(mut command: Command, wanted: Wanted<'_>) -> Command {
+    let all = matches!(wanted, Wanted::All);
+    for (name, build) in EVERYWHERE.iter().filter(|(name, _)| wanted.option(name)) {
+        command = command.arg(build(Arg::new(*name)).global(all));
+    }
+    command
 }
 
 fn all_commands() -> String {
@@ -641,6 +685,16 @@ fn fail(refusal: &Refusal, json: bool) -> ExitCode {
     ExitCode::from(refusal.code.exit())
 }
 
+fn end_json(refusal: &Refusal) {
+    let _ = fail(refusal, true);
+    std::process::exit(refusal.code.exit().into());
+}
+
+fn end_text(refusal: &Refusal) {
+    let _ = fail(refusal, false);
+    std::process::exit(refusal.code.exit().into());
+}
+
 fn finish(printed: std::io::Result<bool>, code: u8) -> ExitCode {
     match printed {
         Ok(true) => ExitCode::from(code),
@@ -670,6 +724,24 @@ mod tests {
             repeated(&["jit", "claim", "acquire", "X", "--request-id=mine"]),
             "jit claim acquire X --request-id=mine"
         );
+    }
+
+    #[test]
+    fn i1_the_shortened_grammar_means_what_the_whole_one_means() {
+        for line in [
+            "jit claim acquire X",
+            "jit --json claim acquire X --agent-id agent:a",
+            "jit -C a -C b claim release X -C c --quiet",
+            "jit --agent-id agent:a claim acquire X --agent-id agent:b --fields a,b --fields c",
+            "jit -qC a whoami --color never --lock-timeout 5s",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let meant = |wanted| {
+                let matches = tree(wanted).try_get_matches_from(&words).expect(line);
+                format!("{:?}", Everywhere::of(&matches))
+            };
+            assert_eq!(meant(Wanted::Among(&words)), meant(Wanted::All), "{line}");
+        }
     }
 
     #[test]

@@ -11,7 +11,6 @@ mod run;
 
 use std::path::Path;
 
-use jit_core::command::Change;
 use jit_core::ids::IssuePrefix;
 use jit_engine::gates::{GateResult, Status};
 use jit_engine::request::{GateReport, GateStatus, GateView, Request};
@@ -44,15 +43,6 @@ pub struct IssueAndGate {
     /// Only if you hold the issue
     #[arg(long)]
     strict: bool,
-}
-
-fn change(issue: IssuePrefix, strict: bool, change: Change, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::ChangeIssue {
-        issue,
-        change: Box::new(change),
-        description: None,
-        strict,
-    })
 }
 
 /// What somebody has to say about a manual gate.

@@ -1,0 +1,197 @@
+//! Activities and their tasks: leases inside leases, the changelog, and lock files that others wrote.
+//!
+//! What must hold:
+//!
+//! - a task inside an activity that somebody holds is that one's alone, and its lease ends with the activity's;
+//! - an activity is not given away while somebody else works on a task of it;
+//! - a lock file that a program without `jit` wrote is a lease like any other, as long as it is there; where both came
+//!   at once, the one that is in the log counts.
+
+use crate::command::{Context, LockFile, Reply};
+use crate::decide::{Answer, Draft, deadline, finish, live};
+use crate::event::{Action, Event};
+use crate::ids::IssueId;
+use crate::issue::{ACTIVITY, Issue};
+use crate::lease::{Actor, End, Lease, Resource};
+use crate::queue;
+use crate::refusal::{Refusal, Stop};
+use crate::state;
+use crate::time::Wall;
+use crate::tracker::work;
+
+/// What a lease that came from a lock file says about itself.
+pub const LOCK_FILE_NOTE: &str = "from its lock file";
+
+/// The lease of the activity that an issue is part of, if the caller holds it. Somebody else's is in the way.
+pub(crate) fn outer_lease(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
+    let Some(parent) = &issue.parent else {
+        return Ok(None);
+    };
+    if !state::issue(draft.state(), parent)?.is_some_and(|parent| parent.kind == ACTIVITY) {
+        return Ok(None);
+    }
+    match live(draft, &Resource::Issue(parent.clone()).key(), cx)? {
+        Some(lease) if lease.held_by(&cx.actor) => Ok(Some(lease)),
+        Some(lease) => Err(Refusal::held(&lease, &cx.now).into()),
+        None => Ok(None),
+    }
+}
+
+/// An activity cannot be taken while somebody else works on a task of it.
+pub(crate) fn require_no_rival_inside(
+    draft: &mut Draft<'_>,
+    issue: &Issue,
+    cx: &Context,
+) -> Result<(), Stop> {
+    if issue.kind != ACTIVITY {
+        return Ok(());
+    }
+    for part in queue::parts(draft.state(), &issue.id.key())? {
+        if let Some(part) = state::issue_at(draft.state(), &part)?
+            && let Some(lease) = live(draft, &Resource::Issue(part.id).key(), cx)?
+            && !lease.held_by(&cx.actor)
+        {
+            return Err(Refusal::held(&lease, &cx.now).into());
+        }
+    }
+    Ok(())
+}
+
+/// The changelog's entry for taking an issue.
+pub(crate) fn claimed(draft: &Draft<'_>, issue: &Issue) -> Result<Option<Event>, Stop> {
+    if issue.kind != ACTIVITY {
+        return Ok(None);
+    }
+    let key = Resource::Issue(issue.id.clone()).key();
+    let recovered = state::ended(draft.state(), &key)?.filter(|ended| ended.how == End::Expired);
+    Ok(Some(match recovered {
+        Some(ended) => work(
+            Action::RecoveredActivity,
+            issue,
+            Some(format!("taken over from {} after expiry", ended.lease.agent_id)),
+        ),
+        None => work(Action::ClaimedActivity, issue, Some(issue.title.clone())),
+    }))
+}
+
+/// Whether the lease stands for a lock file that was not written by `jit`.
+pub fn is_from_file(lease: &Lease) -> bool {
+    lease.note.as_deref() == Some(LOCK_FILE_NOTE)
+}
+
+/// Seconds from now until then, at most the longest lease there may be.
+fn secs_until(then: Wall, cx: &Context) -> u64 {
+    let ms = u64::try_from(then.ms().saturating_sub(cx.now.wall.ms())).unwrap_or(0);
+    ms.div_ceil(1000).min(cx.policy.ttl.max_secs)
+}
+
+/// Brings lock files that others wrote into the log, and ends the leases of those that are gone.
+pub(crate) fn honour(
+    draft: &mut Draft<'_>,
+    there: &[LockFile],
+    gone: &[IssueId],
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    for id in gone {
+        let key = Resource::Issue(id.clone()).key();
+        if let Some(lease) = live(draft, &key, cx)?.filter(is_from_file) {
+            let by = lease.agent_id.clone();
+            finish(draft, &lease, &|lease| Event::Released {
+                lease,
+                by: by.clone(),
+                brief: false,
+            })?;
+        }
+    }
+    for file in there {
+        let Some(issue) = state::issue(draft.state(), &file.activity)? else {
+            continue;
+        };
+        let holder = Actor {
+            agent_id: file.holder.clone(),
+            worktree_id: None,
+        };
+        let outer = follow(draft, &issue, &holder, (file.acquired, file.expires), None, cx)?;
+        if let (Some(outer), Some((task, acquired, expires))) = (outer, &file.task)
+            && let Some(task) =
+                state::issue(draft.state(), task)?.filter(|task| task.parent.as_ref() == Some(&issue.id))
+        {
+            follow(draft, &task, &holder, (*acquired, *expires), Some(&outer), cx)?;
+        }
+    }
+    Ok(if draft.events().is_empty() {
+        Answer::Already(Reply::Released(Vec::new()))
+    } else {
+        Answer::Done
+    })
+}
+
+/// Makes the lease on an issue what a lock file says, unless somebody else has it.
+fn follow(
+    draft: &mut Draft<'_>,
+    issue: &Issue,
+    holder: &Actor,
+    (acquired, expires): (Wall, Wall),
+    outer: Option<&Lease>,
+    cx: &Context,
+) -> Result<Option<Lease>, Stop> {
+    let resource = Resource::Issue(issue.id.clone());
+    let ttl_secs = secs_until(expires, cx);
+    let before = live(draft, &resource.key(), cx)?;
+    if let Some(lease) = &before {
+        if !(is_from_file(lease) && lease.agent_id == holder.agent_id) {
+            return Ok(None);
+        }
+        if lease.expires_at == expires || ttl_secs == 0 {
+            return Ok(Some(lease.clone()));
+        }
+    }
+    if ttl_secs == 0 || issue.state.is_closed() {
+        return Ok(None);
+    }
+    let lease = Lease {
+        lease_id: draft.name_lease(cx),
+        resource,
+        agent_id: holder.agent_id.clone(),
+        worktree_id: None,
+        branch: None,
+        ttl_secs,
+        acquired_at: acquired,
+        expires_at: expires,
+        deadline: deadline(cx, ttl_secs),
+        token: draft.next_sequence(),
+        parent: None,
+        on_behalf_of: None,
+        note: Some(LOCK_FILE_NOTE.to_owned()),
+    };
+    let event = match before {
+        Some(before) => Event::Renewed {
+            lease: Lease {
+                ttl_secs,
+                expires_at: expires,
+                deadline: lease.deadline,
+                ..before
+            }
+            .within(outer, &cx.now),
+        },
+        None => Event::Acquired {
+            lease: lease.within(outer, &cx.now),
+            regranted: false,
+        },
+    };
+    let granted = event.lease().cloned();
+    let note = match &event {
+        Event::Acquired { .. } => claimed(draft, issue)?.map(|mut note| {
+            if let Event::Worked { details, .. } = &mut note {
+                *details = Some(format!("{} by its lock file", holder.agent_id));
+            }
+            note
+        }),
+        _ => None,
+    };
+    draft.emit(event)?;
+    if let Some(note) = note {
+        draft.emit(note)?;
+    }
+    Ok(granted)
+}

@@ -1,0 +1,186 @@
+//! Lock files of activities, for agents that know files and nothing else (B14).
+//!
+//! # Format of `<control>/activities/<activity>.lock`
+//!
+//! One JSON object: `holder`, `holder_type` (`human` or `agent`), `acquired`, `expires`, and while a task of the activity is
+//! being worked on `task_id`, `task_acquired`, `task_expires`. Ours also have `lease_id`; that is how they are told from
+//! those of others.
+//!
+//! # Protocol
+//!
+//! Whoever creates the file exclusively holds the activity until `expires`; deleting it gives it back. `jit` creates its
+//! own the same way, before the lease is in the log, so that of a file-only agent and a `jit` command exactly one wins.
+//!
+//! Everything read here is data from outside: bounded, never followed through a link, never waited for.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use jit_core::command::LockFile;
+use jit_core::ids::{AgentId, IssueId, LeaseId};
+use jit_core::lease::Lease;
+use jit_core::time::Wall;
+
+use crate::os::file;
+
+/// Longest lock file that is read.
+const MAX_FILE: u64 = 64 << 10;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    holder: String,
+    holder_type: String,
+    acquired: Wall,
+    expires: Wall,
+    task_id: Option<IssueId>,
+    task_acquired: Option<Wall>,
+    task_expires: Option<Wall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lease_id: Option<LeaseId>,
+}
+
+/// What is under the name of a lock file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Written by `jit`, for this lease.
+    Ours(LeaseId),
+    Theirs(LockFile),
+    /// Not a lock file by the protocol, and why.
+    Malformed(String),
+}
+
+pub fn folder(control_dir: &Path) -> PathBuf {
+    control_dir.join("activities")
+}
+
+fn path(control_dir: &Path, activity: &IssueId) -> PathBuf {
+    folder(control_dir).join(format!("{activity}.lock"))
+}
+
+/// The activities that have a lock file.
+pub fn list(control_dir: &Path) -> io::Result<Vec<IssueId>> {
+    let entries = match fs::read_dir(folder(control_dir)) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut ids = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        ids.extend(
+            name.to_str()
+                .and_then(|name| name.strip_suffix(".lock"))
+                .and_then(|id| id.parse::<IssueId>().ok()),
+        );
+    }
+    ids.sort();
+    Ok(ids)
+}
+
+/// What a lock file says; `None` when there is none.
+pub fn read(control_dir: &Path, activity: &IssueId) -> io::Result<Option<Found>> {
+    let path = path(control_dir, activity);
+    let flags =
+        i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or(0);
+    let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(&path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return Ok(Some(Found::Malformed("it is a symbolic link".into())));
+        }
+        Err(e) => return Err(e),
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(Some(Found::Malformed("it is not a file".into())));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Ok(Some(Found::Malformed("it is too large".into())));
+    }
+    Ok(Some(match serde_json::from_slice::<Record>(&bytes) {
+        Err(e) => Found::Malformed(e.to_string()),
+        Ok(Record {
+            lease_id: Some(lease),
+            ..
+        }) => Found::Ours(lease),
+        Ok(record) => match holder(&record) {
+            None => Found::Malformed(format!("{:?} cannot be a holder", record.holder)),
+            Some(holder) => Found::Theirs(LockFile {
+                activity: activity.clone(),
+                holder,
+                acquired: record.acquired,
+                expires: record.expires,
+                task: match (record.task_id, record.task_acquired, record.task_expires) {
+                    (Some(task), Some(acquired), Some(expires)) => Some((task, acquired, expires)),
+                    _ => None,
+                },
+            }),
+        },
+    }))
+}
+
+/// A holder is an agent id, or a name that its type makes one.
+fn holder(record: &Record) -> Option<AgentId> {
+    if let Some((kind, _)) = record.holder.split_once(':')
+        && kind == record.holder_type
+    {
+        return record.holder.parse().ok();
+    }
+    let kind = match record.holder_type.as_str() {
+        "human" => "human",
+        "agent" => "agent",
+        _ => return None,
+    };
+    format!("{kind}:{}", record.holder).parse().ok()
+}
+
+fn bytes(lease: &Lease, task: Option<&Lease>, ours: bool) -> Vec<u8> {
+    let record = Record {
+        holder: lease.agent_id.to_string(),
+        holder_type: if lease.agent_id.kind() == "human" {
+            "human"
+        } else {
+            "agent"
+        }
+        .into(),
+        acquired: lease.acquired_at,
+        expires: lease.expires_at,
+        task_id: task.and_then(|task| task.resource.issue().cloned()),
+        task_acquired: task.map(|task| task.acquired_at),
+        task_expires: task.map(|task| task.expires_at),
+        lease_id: ours.then(|| lease.lease_id.clone()),
+    };
+    let mut bytes = serde_json::to_vec_pretty(&record).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+/// Takes the name for a lease that is about to be granted. False when there is a file of that name: the caller looks at
+/// it and tries again.
+pub fn take(control_dir: &Path, activity: &IssueId, lease: &Lease) -> io::Result<bool> {
+    file::make_dir_like_parent(&folder(control_dir))?;
+    match file::create_like_parent(&path(control_dir, activity)) {
+        Ok(mut file) => file.write_all(&bytes(lease, None, true)).map(|()| true),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Makes the lock file say what the log says.
+pub fn write(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option<&Lease>) -> io::Result<()> {
+    file::make_dir_like_parent(&folder(control_dir))?;
+    file::refresh(&path(control_dir, activity), &bytes(lease, task, true))
+}
+
+/// Nobody holds it any more.
+pub fn remove(control_dir: &Path, activity: &IssueId) -> io::Result<()> {
+    match fs::remove_file(path(control_dir, activity)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}

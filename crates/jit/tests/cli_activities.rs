@@ -1,0 +1,336 @@
+//! Activities and their tasks (B13), lock files for agents that know files only (B14), the changelog (D4).
+
+use std::fs;
+use std::path::PathBuf;
+
+use jit_testkit::world::{Ran, World};
+use serde_json::{Value, json};
+
+const JIT: &str = env!("CARGO_BIN_EXE_jit");
+
+/// A work item with one activity of two tasks.
+fn planned() -> World {
+    let world = World::with_jit(JIT);
+    let make = |title: &str, kind: &str, id: &str, parent: Option<&str>| {
+        let mut args = vec!["issue", "create", title, "--type", kind, "--id", id];
+        args.extend(parent.iter().flat_map(|parent| ["--parent", parent]));
+        let _ = world.jit(args).ok();
+    };
+    make("Item", "work_item", "WI-001", None);
+    make("Activity", "activity", "WI-001-A1", Some("WI-001"));
+    make("One", "task", "WI-001-A1-T1", Some("WI-001-A1"));
+    make("Two", "task", "WI-001-A1-T2", Some("WI-001-A1"));
+    world
+}
+
+fn by(world: &World, agent: &str, args: &[&str]) -> Ran {
+    let mut all = args.to_vec();
+    all.extend(["--agent-id", agent]);
+    world.jit(all)
+}
+
+fn lock_file(world: &World) -> PathBuf {
+    world.repo().join(".git/jit/activities/WI-001-A1.lock")
+}
+
+fn locked(world: &World) -> Value {
+    serde_json::from_slice(&fs::read(lock_file(world)).expect("a lock file")).expect("JSON")
+}
+
+fn write_lock(world: &World, holder: &str, expires: &str) {
+    fs::create_dir_all(world.repo().join(".git/jit/activities")).expect("folder");
+    let file = json!({"holder": holder, "holder_type": "agent", "acquired": "2026-01-24T10:00:00Z", "expires": expires});
+    fs::write(lock_file(world), file.to_string()).expect("write");
+}
+
+const FAR: &str = "2999-01-01T00:00:00Z";
+
+fn actions(world: &World) -> Vec<String> {
+    let entries = world.jit(["changelog", "--json"]).ok().json();
+    let list = entries["entries"].as_array().expect("entries");
+    list.iter()
+        .map(|entry| entry["action"].as_str().expect("an action").to_owned())
+        .collect()
+}
+
+#[test]
+fn b13_a_task_lives_inside_its_activity() {
+    let world = planned();
+    let outer = by(
+        &world,
+        "agent:a",
+        &["claim", "acquire", "WI-001-A1", "--ttl", "20m", "--json"],
+    )
+    .ok()
+    .json();
+    let task = by(
+        &world,
+        "agent:a",
+        &["claim", "acquire", "WI-001-A1-T1", "--ttl", "5h", "--json"],
+    )
+    .ok()
+    .json();
+    assert_eq!(task["parent"], outer["lease_id"]);
+    assert_eq!(
+        task["expires_at"], outer["expires_at"],
+        "it cannot outlive the activity's"
+    );
+    // Nobody else gets into it, and nobody is offered what they could not take.
+    let other = by(&world, "agent:b", &["claim", "acquire", "WI-001-A1-T2", "--json"]);
+    assert_eq!((other.code, &other.json()["error"]["code"]), (4, &json!("held")));
+    let ready = by(&world, "agent:b", &["ready", "--json"]).ok().json();
+    let offered: Vec<&Value> = ready["issues"]
+        .as_array()
+        .expect("issues")
+        .iter()
+        .map(|i| &i["id"])
+        .collect();
+    assert_eq!(offered, [&json!("WI-001")]);
+    // Renewing the task keeps it inside; releasing the activity releases both.
+    let renewed = by(
+        &world,
+        "agent:a",
+        &["claim", "renew", "WI-001-A1-T1", "--ttl", "9h", "--json"],
+    )
+    .ok()
+    .json();
+    assert_eq!(renewed["expires_at"], outer["expires_at"]);
+    let released = by(&world, "agent:a", &["claim", "release", "WI-001-A1", "--json"])
+        .ok()
+        .json();
+    assert_eq!(
+        released["released"].as_array().map(Vec::len),
+        Some(2),
+        "{released}"
+    );
+    // And an activity is not given away while somebody else works on a task of it.
+    let _ = by(&world, "agent:b", &["claim", "acquire", "WI-001-A1-T2"]).ok();
+    assert_eq!(by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).code, 4);
+}
+
+#[test]
+fn b13_durations_follow_type_and_holder() {
+    let world = planned();
+    let ttl = |agent: &str, issue: &str| {
+        let lease = by(&world, agent, &["claim", "acquire", issue, "--json"])
+            .ok()
+            .json();
+        let _ = by(&world, agent, &["claim", "release", issue]).ok();
+        lease["ttl_secs"].as_u64().expect("seconds")
+    };
+    assert_eq!(ttl("agent:a", "WI-001-A1"), 3600);
+    assert_eq!(ttl("human:h", "WI-001-A1"), 8 * 3600);
+    assert_eq!(ttl("agent:a", "WI-001-A1-T1"), 1800);
+    assert_eq!(ttl("human:h", "WI-001-A1-T1"), 4 * 3600);
+}
+
+#[test]
+fn b14_each_activity_lease_is_mirrored() {
+    let world = planned();
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+    let file = locked(&world);
+    assert_eq!(
+        (&file["holder"], &file["holder_type"]),
+        (&json!("agent:a"), &json!("agent"))
+    );
+    assert_eq!(file["task_id"], Value::Null);
+    let task = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1-T2", "--json"])
+        .ok()
+        .json();
+    let file = locked(&world);
+    assert_eq!(file["task_id"], "WI-001-A1-T2");
+    assert_eq!(file["task_expires"], task["expires_at"]);
+    let _ = by(&world, "agent:a", &["claim", "release", "WI-001-A1-T2"]).ok();
+    assert_eq!(locked(&world)["task_id"], Value::Null);
+    let moved = by(
+        &world,
+        "agent:a",
+        &["claim", "transfer", "WI-001-A1", "--to", "agent:b", "--json"],
+    )
+    .ok()
+    .json();
+    assert_eq!(locked(&world)["holder"], "agent:b");
+    let id = moved["lease_id"].as_str().expect("an id");
+    let _ = by(
+        &world,
+        "human:h",
+        &["claim", "force-evict", id, "--reason", "gone"],
+    )
+    .ok();
+    assert!(!lock_file(&world).exists());
+    // Plain issues have none.
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001"]).ok();
+    assert_eq!(
+        fs::read_dir(world.repo().join(".git/jit/activities"))
+            .expect("list")
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn b14_a_lock_file_of_somebody_else_is_a_lease() {
+    let world = planned();
+    write_lock(&world, "filer", FAR);
+    let refused = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1", "--json"]);
+    assert_eq!(refused.code, 4);
+    assert_eq!(
+        refused.json()["error"]["details"]["lease"]["agent_id"],
+        "agent:filer"
+    );
+    assert_eq!(
+        by(
+            &world,
+            "agent:a",
+            &["issue", "update", "WI-001-A1", "--title", "x"]
+        )
+        .code,
+        5
+    );
+    // What it says about a task counts too.
+    let mut file = locked(&world);
+    file["task_id"] = json!("WI-001-A1-T1");
+    file["task_acquired"] = json!("2026-01-24T10:30:00Z");
+    file["task_expires"] = json!(FAR);
+    fs::write(lock_file(&world), file.to_string()).expect("write");
+    assert_eq!(
+        by(&world, "agent:a", &["claim", "acquire", "WI-001-A1-T1"]).code,
+        4
+    );
+    let claims = world.jit(["claim", "list", "--json"]).ok().json();
+    assert_eq!(claims["active"].as_array().map(Vec::len), Some(2), "{claims}");
+    // Its deletion gives back both.
+    fs::remove_file(lock_file(&world)).expect("removed");
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1-T1"]).ok();
+    // The deletion of ours gives back nothing.
+    fs::remove_file(lock_file(&world)).expect("removed");
+    assert_eq!(by(&world, "agent:b", &["claim", "acquire", "WI-001-A1"]).code, 4);
+}
+
+#[test]
+fn b14_expired_and_malformed_lock_files_are_reported_and_replaced() {
+    for (content, said) in [
+        (
+            r#"{"holder":"x","holder_type":"agent","acquired":"2020-01-01T00:00:00Z","expires":"2020-01-01T01:00:00Z"}"#,
+            "expired",
+        ),
+        ("not json", "not by the protocol"),
+        (
+            r#"{"holder":"../../x\n","holder_type":"agent","acquired":"2020-01-01T00:00:00Z","expires":"2999-01-01T01:00:00Z"}"#,
+            "not by the protocol",
+        ),
+    ] {
+        let world = planned();
+        fs::create_dir_all(world.repo().join(".git/jit/activities")).expect("folder");
+        fs::write(lock_file(&world), content).expect("write");
+        let ran = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+        assert!(ran.stderr.contains(said), "{content}: {}", ran.stderr);
+        assert_eq!(locked(&world)["holder"], "agent:a");
+    }
+}
+
+#[test]
+fn b14_links_and_pipes_in_place_of_a_lock_file_stop_nobody() {
+    let world = planned();
+    fs::create_dir_all(world.repo().join(".git/jit/activities")).expect("folder");
+    let secret = world.root().join("secret");
+    fs::write(&secret, "keep me").expect("write");
+    std::os::unix::fs::symlink(&secret, lock_file(&world)).expect("link");
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+    assert_eq!(fs::read_to_string(&secret).expect("read"), "keep me");
+    assert_eq!(locked(&world)["holder"], "agent:a");
+}
+
+#[test]
+fn d4_the_nine_actions_are_recorded() {
+    let world = planned();
+    let run = |args: &[&str]| {
+        let _ = by(&world, "agent:a", args).ok();
+    };
+    run(&["claim", "acquire", "WI-001-A1"]);
+    run(&["block", "WI-001-A1", "--reason", "no key"]);
+    run(&["unblock", "WI-001-A1"]);
+    run(&["pivot", "start", "WI-001-A1", "--reason", "smaller"]);
+    assert_eq!(
+        by(
+            &world,
+            "agent:a",
+            &["pivot", "start", "WI-001-A1", "--reason", "again"]
+        )
+        .code,
+        2
+    );
+    run(&["pivot", "complete", "WI-001-A1", "--reason", "settled"]);
+    run(&["issue", "update", "WI-001-A1-T1", "--state", "done"]);
+    run(&["issue", "update", "WI-001-A1", "--state", "done"]);
+    let expected = [
+        "work_item_created",
+        "claimed_activity",
+        "blocked",
+        "unblocked",
+        "pivot_started",
+        "pivot_completed",
+        "completed_task",
+        "completed_activity",
+    ];
+    assert_eq!(actions(&world), expected);
+    // The file says the same, and is mended when it was cut, garbled or lost.
+    let path = world.repo().join(".git/jit/changelog.log");
+    let lines = || -> Vec<Value> {
+        let text = fs::read_to_string(&path).expect("a changelog");
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
+    };
+    let whole = fs::read(&path).expect("read");
+    assert_eq!(lines().len(), expected.len());
+    for (n, damage) in [
+        Vec::new(),
+        whole[..whole.len() - 7].to_vec(),
+        b"garbage\n".to_vec(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fs::write(&path, damage).expect("write");
+        run(&["block", "WI-001", "--reason", &format!("reason {n}")]);
+        assert_eq!(lines().len(), actions(&world).len());
+        for (line, action) in lines().iter().zip(actions(&world)) {
+            assert_eq!(line["action"], action);
+            let kind = line["worker"]
+                .as_str()
+                .and_then(|worker| worker.split(':').next());
+            assert!(line["timestamp"].is_string());
+            assert_eq!(line["worker_type"].as_str(), kind);
+        }
+    }
+}
+
+#[test]
+fn d4_taking_over_an_expired_activity_is_a_recovery() {
+    let world = planned();
+    let _ = by(
+        &world,
+        "agent:a",
+        &["claim", "acquire", "WI-001-A1", "--ttl", "1s"],
+    )
+    .ok();
+    // Waiting for it ends when it expires.
+    let _ = by(
+        &world,
+        "agent:b",
+        &["claim", "acquire", "WI-001-A1", "--wait", "30s"],
+    )
+    .ok();
+    let entries = world.jit(["changelog", "--json"]).ok().json();
+    let last = entries["entries"]
+        .as_array()
+        .and_then(|all| all.last())
+        .cloned()
+        .expect("an entry");
+    assert_eq!(
+        (&last["action"], &last["worker"]),
+        (&json!("recovered_activity"), &json!("agent:b"))
+    );
+}

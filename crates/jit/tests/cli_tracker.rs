@@ -1,0 +1,507 @@
+//! The tracker from the command line: changing issues and who may (B15), dependencies (E4), states (E3), progress (E5),
+//! picking work (B3).
+
+use std::collections::BTreeSet;
+use std::sync::Barrier;
+use std::thread;
+
+use jit_testkit::world::{Ran, World};
+use serde_json::{Value, json};
+
+const JIT: &str = env!("CARGO_BIN_EXE_jit");
+
+fn create(world: &World, id: &str, more: &[&str]) {
+    let mut args = vec!["issue", "create", id, "--id", id];
+    args.extend(more);
+    let _ = world.jit(args).ok();
+}
+
+fn ids(list: &Value) -> Vec<String> {
+    let issues = list["issues"].as_array().expect("issues");
+    issues
+        .iter()
+        .map(|issue| issue["id"].as_str().expect("an id").to_owned())
+        .collect()
+}
+
+fn ready(world: &World) -> Vec<String> {
+    ids(&world.jit(["ready", "--json"]).ok().json())
+}
+
+fn show(world: &World, id: &str) -> Value {
+    world.jit(["issue", "show", id, "--json"]).ok().json()
+}
+
+fn refused(ran: &Ran, exit: i32, code: &str) -> Value {
+    assert_eq!(ran.code, exit, "{}{}", ran.stdout, ran.stderr);
+    let error = ran.json()["error"].clone();
+    assert_eq!(error["code"], code, "{error}");
+    error
+}
+
+#[test]
+fn e2_every_field_can_be_changed() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &[]);
+    create(
+        &world,
+        "WI-2",
+        &["--label", "old", "--depends-on", "WI-1", "--gate", "g"],
+    );
+    let changed = world
+        .jit([
+            "issue",
+            "update",
+            "WI-2",
+            "--title",
+            "--new title",
+            "--priority",
+            "critical",
+            "--type",
+            "bug",
+            "--parent",
+            "WI-1",
+            "--add-label",
+            "new",
+            "--remove-label",
+            "old",
+            "--remove-dep",
+            "WI-1",
+            "--add-gate",
+            "h",
+            "--remove-gate",
+            "g",
+            "--actor",
+            "human",
+            "--description",
+            "Text",
+            "--state",
+            "backlog",
+            "--json",
+        ])
+        .ok()
+        .json();
+    assert_eq!(changed["title"], "--new title");
+    assert_eq!(
+        (&changed["priority"], &changed["type"]),
+        (&json!("critical"), &json!("bug"))
+    );
+    assert_eq!(
+        (&changed["parent"], &changed["actor"]),
+        (&json!("WI-1"), &json!("human"))
+    );
+    assert_eq!(
+        (&changed["labels"], &changed["gates"]),
+        (&json!(["new"]), &json!(["h"]))
+    );
+    assert_eq!(
+        (&changed["depends_on"], &changed["state"]),
+        (&json!([]), &json!("backlog"))
+    );
+    assert_eq!(
+        (&changed["description"], &changed["revision"]),
+        (&json!("Text\n"), &json!(2))
+    );
+    // What is so already changes nothing, and nothing at all is a mistake.
+    let again = world
+        .jit(["issue", "update", "WI-2", "--priority", "critical", "--json"])
+        .ok()
+        .json();
+    assert_eq!(again["revision"], 2);
+    refused(&world.jit(["issue", "update", "WI-2", "--json"]), 2, "invalid");
+    let cleared = world
+        .jit([
+            "issue",
+            "update",
+            "WI-2",
+            "--parent",
+            "none",
+            "--description",
+            "",
+            "--json",
+        ])
+        .ok()
+        .json();
+    assert_eq!(
+        (&cleared["parent"], &cleared["description"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+#[test]
+fn e2_comments_search_and_deletion() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &["--description", "A needle in here"]);
+    create(&world, "WI-2", &["--label", "Needlework"]);
+    create(&world, "WI-3", &[]);
+    create(&world, "WI-4", &["--depends-on", "WI-3"]);
+    let _ = world.jit(["issue", "comment", "WI-3", "the NEEDLE\nagain"]).ok();
+    assert_eq!(show(&world, "WI-3")["comments"][0]["text"], "the NEEDLE\nagain");
+    assert_eq!(
+        ids(&world.jit(["issue", "search", "needle", "--json"]).ok().json()),
+        ["WI-1", "WI-2", "WI-3"]
+    );
+    refused(
+        &world.jit(["issue", "comment", "WI-3", " ", "--json"]),
+        2,
+        "invalid",
+    );
+    let ran = world.jit(["issue", "delete", "WI-3", "--json"]).ok();
+    assert_eq!(ran.json(), json!({"deleted": "WI-3"}));
+    assert!(
+        ran.stderr.contains("WI-4"),
+        "who waited for it is told: {}",
+        ran.stderr
+    );
+    refused(&world.jit(["issue", "show", "WI-3", "--json"]), 3, "not_found");
+    refused(&world.jit(["claim", "acquire", "WI-3", "--json"]), 3, "not_found");
+    refused(
+        &world.jit(["issue", "create", "x", "--id", "wi-3", "--json"]),
+        2,
+        "exists",
+    );
+    assert_eq!(
+        ready(&world),
+        ["WI-1", "WI-2", "WI-4"],
+        "nobody waits for what was deleted"
+    );
+}
+
+#[test]
+fn e3_transitions_are_those_of_the_table() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &["--state", "backlog"]);
+    assert_eq!(ready(&world), [""; 0]);
+    let error = refused(
+        &world.jit(["issue", "update", "WI-1", "--state", "done", "--json"]),
+        2,
+        "bad_transition",
+    );
+    assert_eq!(error["details"]["candidates"], json!(["ready", "rejected"]));
+    for state in [
+        "ready",
+        "in_progress",
+        "gated",
+        "done",
+        "ready",
+        "rejected",
+        "backlog",
+    ] {
+        let now = world
+            .jit(["issue", "update", "WI-1", "--state", state, "--json"])
+            .ok()
+            .json();
+        assert_eq!(now["state"], state);
+    }
+}
+
+#[test]
+fn e3_what_was_begun_is_offered_again_with_its_branch() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &[]);
+    let tree = world.worktree("agent-branch");
+    let lease = world
+        .jit_as_in("agent:a", &tree, ["claim", "acquire", "WI-1", "--json"])
+        .ok()
+        .json();
+    assert_eq!(show(&world, "WI-1")["state"], "in_progress");
+    assert_eq!(ready(&world), [""; 0]);
+    let evict = ["claim", "force-evict", "WI-1", "--reason", "crashed"];
+    let _ = world.jit(evict).ok();
+    let offered = world.jit(["ready", "--json"]).ok().json();
+    assert_eq!(offered["issues"][0]["resume_from"], lease["branch"]);
+    // A change by somebody in passing does not make that one the last worker.
+    let _ = world.jit(["issue", "update", "WI-1", "--priority", "high"]).ok();
+    assert_eq!(show(&world, "WI-1")["resume_from"], lease["branch"]);
+}
+
+#[test]
+fn e4_circles_are_refused_and_shown() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &[]);
+    create(&world, "WI-2", &["--depends-on", "WI-1"]);
+    create(&world, "WI-3", &["--depends-on", "WI-2", "--parent", "WI-1"]);
+    let error = refused(&world.jit(["dep", "add", "WI-1", "WI-3", "--json"]), 2, "cycle");
+    assert_eq!(
+        error["details"]["candidates"],
+        json!(["WI-1", "WI-3", "WI-2", "WI-1"])
+    );
+    refused(&world.jit(["dep", "add", "WI-1", "WI-1", "--json"]), 2, "cycle");
+    refused(
+        &world.jit(["issue", "update", "WI-1", "--parent", "WI-3", "--json"]),
+        2,
+        "cycle",
+    );
+    refused(
+        &world.jit(["dep", "add", "WI-1", "WI-9", "--json"]),
+        3,
+        "not_found",
+    );
+    refused(
+        &world.jit(["dep", "rm", "WI-1", "WI-2", "--json"]),
+        3,
+        "not_found",
+    );
+    let _ = world.jit(["dep", "rm", "WI-3", "WI-2"]).ok();
+    let _ = world.jit(["dep", "add", "WI-2", "WI-3"]).ok();
+}
+
+#[test]
+fn e4_ready_is_open_unblocked_unheld_and_best_first() {
+    let world = World::with_jit(JIT);
+    create(&world, "OLD", &[]);
+    create(&world, "LATE-URGENT", &["--priority", "critical"]);
+    create(&world, "BASE", &[]);
+    create(&world, "MIDDLE", &["--depends-on", "BASE"]);
+    create(
+        &world,
+        "TOP",
+        &["--depends-on", "MIDDLE", "--priority", "critical"],
+    );
+    create(&world, "LATER", &["--state", "backlog"]);
+    // Priority, then how much waits for it, then age.
+    assert_eq!(ready(&world), ["LATE-URGENT", "BASE", "OLD"]);
+    let blocked = world.jit(["blocked", "--json"]).ok().json();
+    assert_eq!(ids(&blocked), ["TOP", "MIDDLE"]);
+    assert_eq!(blocked["issues"][1]["blocked_by"], json!(["BASE"]));
+    let _ = world.jit(["claim", "acquire", "BASE"]).ok();
+    assert_eq!(ready(&world), ["LATE-URGENT", "OLD"]);
+    let _ = world.jit(["issue", "update", "BASE", "--state", "done"]).ok();
+    assert_eq!(
+        ready(&world),
+        ["LATE-URGENT", "MIDDLE", "OLD"],
+        "the lease ended with the issue"
+    );
+    let _ = world.jit(["block", "MIDDLE", "--reason", "no key"]).ok();
+    assert_eq!(ready(&world), ["LATE-URGENT", "OLD"]);
+    let blocked = world.jit(["blocked", "--json"]).ok().json();
+    assert_eq!(blocked["issues"][1]["blocked"], "no key");
+    let _ = world.jit(["unblock", "MIDDLE"]).ok();
+    let _ = world
+        .jit(["issue", "update", "MIDDLE", "--state", "rejected"])
+        .ok();
+    assert_eq!(
+        ready(&world),
+        ["LATE-URGENT", "TOP", "OLD"],
+        "critical and older than nothing else"
+    );
+    let _ = world.jit(["issue", "update", "BASE", "--state", "ready"]).ok();
+    assert_eq!(ready(&world), ["LATE-URGENT", "TOP", "OLD", "BASE"]);
+    assert_eq!(
+        ids(&world.jit(["ready", "--json", "--limit", "1"]).ok().json()),
+        ["LATE-URGENT"]
+    );
+}
+
+#[test]
+fn e5_progress_rolls_up_and_names_who_waits_for_a_person() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &["--type", "work_item"]);
+    create(&world, "A-1", &["--type", "activity", "--parent", "WI-1"]);
+    create(&world, "T-1", &["--type", "task", "--parent", "A-1"]);
+    create(
+        &world,
+        "T-2",
+        &["--type", "task", "--parent", "A-1", "--actor", "human"],
+    );
+    create(
+        &world,
+        "T-3",
+        &["--type", "task", "--parent", "A-1", "--depends-on", "T-2"],
+    );
+    let _ = world.jit(["issue", "update", "T-1", "--state", "done"]).ok();
+    let progress = world.jit(["progress", "WI-1", "--json"]).ok().json();
+    let total = &progress["total"];
+    assert_eq!(
+        (&total["issues"], &total["done"], &total["percent_done"]),
+        (&json!(3), &json!(1), &json!(33))
+    );
+    assert_eq!(
+        (&total["blocked"], &total["waiting_for_human"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(
+        progress["issues"][0]["parts"][0]["parts"][1]["waiting_for_human"],
+        true
+    );
+    assert!(world.jit(["ready"]).ok().stdout.contains("waiting for a human"));
+    assert!(
+        world
+            .jit(["progress"])
+            .ok()
+            .stdout
+            .contains("waiting for a human")
+    );
+    // A task holds no activity, and the default hierarchy says so.
+    refused(
+        &world.jit([
+            "issue", "create", "x", "--type", "activity", "--parent", "T-1", "--json",
+        ]),
+        2,
+        "invalid",
+    );
+    // An agent is not given what waits for a person.
+    refused(
+        &world.jit_as("agent:a", ["claim", "acquire", "T-2", "--json"]),
+        5,
+        "not_allowed",
+    );
+    let _ = world.jit_as("human:h", ["claim", "acquire", "T-2"]).ok();
+}
+
+#[test]
+fn b15_every_change_passes_the_same_gate() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &["--label", "x", "--gate", "g"]);
+    create(&world, "WI-2", &[]);
+    let _ = world.jit_as("agent:holder", ["claim", "acquire", "WI-1"]).ok();
+    let changes: &[&[&str]] = &[
+        &["issue", "update", "WI-1", "--title", "t"],
+        &["issue", "update", "WI-1", "--state", "rejected"],
+        &["issue", "update", "WI-1", "--priority", "low"],
+        &["issue", "update", "WI-1", "--add-label", "y"],
+        &["issue", "update", "WI-1", "--remove-label", "x"],
+        &["issue", "update", "WI-1", "--add-gate", "h"],
+        &["issue", "update", "WI-1", "--remove-gate", "g"],
+        &["issue", "update", "WI-1", "--parent", "WI-2"],
+        &["issue", "update", "WI-1", "--description", "d", "--title", "t"],
+        &["dep", "add", "WI-1", "WI-2"],
+        &["block", "WI-1", "--reason", "r"],
+        &["pivot", "start", "WI-1", "--reason", "r"],
+        &["issue", "delete", "WI-1"],
+    ];
+    let before = world.events().len();
+    for change in changes {
+        let mut args = change.to_vec();
+        args.push("--json");
+        let error = refused(&world.jit_as("agent:other", &args), 5, "not_holder");
+        assert_eq!(error["details"]["lease"]["agent_id"], "agent:holder");
+    }
+    assert_eq!(world.events().len(), before, "refusals write nothing");
+    // Reading, commenting and describing are everybody's.
+    let _ = world
+        .jit_as("agent:other", ["issue", "comment", "WI-1", "a word"])
+        .ok();
+    let _ = world
+        .jit_as("agent:other", ["issue", "update", "WI-1", "--description", "d"])
+        .ok();
+    // The holder may.
+    let _ = world
+        .jit_as("agent:holder", ["issue", "update", "WI-1", "--title", "mine"])
+        .ok();
+    // What nobody holds is taken and returned within one append.
+    let before = world.events().len();
+    let _ = world
+        .jit_as("agent:other", ["issue", "update", "WI-2", "--priority", "high"])
+        .ok();
+    let kinds: Vec<Value> = world.events()[before..]
+        .iter()
+        .map(|event| event["type"].clone())
+        .collect();
+    assert_eq!(kinds, ["claim.acquired", "issue.changed", "claim.released"]);
+    assert_eq!(world.events()[before]["tx"], json!([1, 3]));
+    assert_eq!(show(&world, "WI-2")["lease"], Value::Null);
+    // Unless a lease of one's own is demanded.
+    let strict = [
+        "issue",
+        "update",
+        "WI-2",
+        "--priority",
+        "low",
+        "--strict",
+        "--json",
+    ];
+    refused(&world.jit_as("agent:other", strict), 5, "lease_required");
+    let _ = world.jit_as("agent:other", ["claim", "acquire", "WI-2"]).ok();
+    let _ = world.jit_as("agent:other", strict).ok();
+}
+
+#[test]
+fn b15_settings_say_how_strict() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &[]);
+    create(&world, "WI-2", &[]);
+    let _ = world.jit_as("agent:holder", ["claim", "acquire", "WI-1"]).ok();
+    let set = |value: &str| {
+        let _ = world
+            .jit_as("human:h", ["config", "set", "worktree.enforce_leases", value])
+            .ok();
+    };
+    let update = |id: &str, priority: &str| {
+        world.jit_as(
+            "agent:other",
+            ["issue", "update", id, "--priority", priority, "--json"],
+        )
+    };
+    set("strict-explicit");
+    refused(&update("WI-2", "low"), 5, "lease_required");
+    set("warn");
+    let warned = update("WI-1", "high").ok();
+    assert!(warned.stderr.contains("agent:holder"), "{}", warned.stderr);
+    set("off");
+    assert_eq!(update("WI-1", "low").ok().stderr, "");
+}
+
+#[test]
+fn b3_many_callers_get_many_different_issues() {
+    const CALLERS: usize = 24;
+    let world = World::with_jit(JIT);
+    for n in 0..CALLERS {
+        create(&world, &format!("NEXT-{n:02}"), &[]);
+    }
+    let trees = [world.repo(), world.worktree("second"), world.worktree("third")];
+    let barrier = Barrier::new(CALLERS + 3);
+    let taken: Vec<Ran> = thread::scope(|scope| {
+        let all: Vec<_> = (0..CALLERS + 3)
+            .map(|n| {
+                let (world, tree, barrier) = (&world, &trees[n % 3], &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    world.jit_as_in(&format!("agent:n{n}"), tree, ["claim", "next", "--json"])
+                })
+            })
+            .collect();
+        all.into_iter().map(|one| one.join().expect("a caller")).collect()
+    });
+    let won: BTreeSet<String> = taken
+        .iter()
+        .filter(|ran| ran.code == 0)
+        .map(|ran| ran.json()["issue"]["id"].as_str().expect("an id").to_owned())
+        .collect();
+    assert_eq!(won.len(), CALLERS, "each one's own");
+    for late in taken.iter().filter(|ran| ran.code != 0) {
+        let error = refused(late, 3, "nothing_ready");
+        assert_eq!(error["details"]["held"], CALLERS);
+        assert!(
+            error["details"]["retry_after_secs"]
+                .as_u64()
+                .is_some_and(|secs| secs > 0)
+        );
+    }
+    assert_eq!(taken.iter().filter(|ran| ran.code != 0).count(), 3);
+}
+
+#[test]
+fn b3_next_picks_what_fits() {
+    let world = World::with_jit(JIT);
+    create(&world, "EPIC", &["--type", "epic", "--priority", "critical"]);
+    create(&world, "PART", &["--parent", "EPIC", "--label", "backend"]);
+    create(&world, "HUMAN", &["--actor", "human", "--priority", "critical"]);
+    create(&world, "BUG", &["--type", "bug", "--priority", "low"]);
+    let next = |agent: &str, more: &[&str]| {
+        let mut args = vec!["claim", "next", "--json"];
+        args.extend(more);
+        world.jit_as(agent, args)
+    };
+    let bug = next("agent:a", &["--type", "bug"]).ok().json();
+    assert_eq!(
+        (&bug["issue_id"], &bug["issue"]["id"]),
+        (&json!("BUG"), &json!("BUG"))
+    );
+    assert!(bug["lease_id"].is_string() && bug["issue"]["state"] == "in_progress");
+    refused(&next("agent:a", &["--label", "frontend"]), 3, "nothing_ready");
+    // An agent gets neither what waits for a person nor what is only the sum of its parts.
+    assert_eq!(next("agent:b", &[]).ok().json()["issue_id"], "PART");
+    refused(&next("agent:c", &[]), 3, "nothing_ready");
+    assert_eq!(next("human:h", &[]).ok().json()["issue_id"], "HUMAN");
+}
