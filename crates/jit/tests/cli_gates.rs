@@ -658,3 +658,53 @@ fn a8_commands_are_shown_so_that_a_terminal_obeys_nothing_and_no_line_is_forged(
         assert!(shown.contains("\\u{1b}[2J"), "all of it is shown: {shown}");
     }
 }
+
+#[test]
+fn e6_a_gate_may_use_jit_itself_and_a_request_id_is_not_handed_down() {
+    let world = world();
+    for word in ["one", "two"] {
+        require(
+            &world,
+            word,
+            &format!("{JIT} issue comment \"$JIT_ISSUE\" \"$JIT_GATE\""),
+        );
+    }
+    let mut command = world.jit_command(&world.repo());
+    command
+        .env("JIT_AGENT_ID", HUMAN)
+        .env("JIT_REQUEST_ID", "mine")
+        .args(["gate", "run", "WI-001"]);
+    let _ = world.run(command).ok();
+    let issue = human(&world, &["issue", "show", "WI-001", "--json"]).ok().json();
+    assert_eq!(field(&issue["comments"], "text"), ["one", "two"]);
+    // Said twice under one name, it is recorded once.
+    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
+    for _ in 0..2 {
+        let pass = ["gate", "pass", "WI-001", "review", "--request-id", "again"];
+        let _ = human(&world, &pass).ok();
+    }
+    assert_eq!(world.effects_of("again"), 1);
+}
+
+#[test]
+fn e6_a_registry_that_cannot_be_read_lets_nothing_become_done_and_is_in_no_other_way() {
+    let world = world();
+    fs::write(world.repo().join(".jit/gates/registry.json"), "<<<<<<< ours\n").expect("a file");
+    for args in [
+        &["issue", "update", "WI-001", "--state", "done"][..],
+        &["gate", "list"],
+        &["gate", "run", "WI-001"],
+        &["gate", "define", "x", "--command", "true"],
+        &["trust", "--list"],
+    ] {
+        let ran = world.jit_as(HUMAN, args.iter().chain(&["--json"])).exits(2);
+        assert_eq!(code(&ran), "config", "{args:?}");
+    }
+    for args in [
+        &["claim", "acquire", "WI-001"][..],
+        &["issue", "update", "WI-001", "--priority", "high"],
+        &["claim", "release", "WI-001"],
+    ] {
+        let _ = human(&world, args).ok();
+    }
+}
