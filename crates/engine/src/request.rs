@@ -1,6 +1,8 @@
 //! What can be asked of the program, and what it answers: one pair of types behind the command line and every other
 //! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
 
+mod gates;
+
 use serde::Serialize;
 
 use jit_core::command::{Change, Target};
@@ -9,6 +11,11 @@ use jit_core::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use jit_core::lease::Lease;
 use jit_core::time::{Now, Wall};
 use jit_core::wire::LeaseView;
+
+use crate::gates::{Gate, GateName};
+use crate::trust::Need;
+
+pub use gates::{GateReport, GateStanding, GateStatus, GateView, Judgement};
 
 #[derive(Debug, Clone)]
 pub enum Request {
@@ -88,6 +95,39 @@ pub enum Request {
     Progress {
         issue: Option<IssuePrefix>,
     },
+    DefineGates {
+        gates: Vec<(GateName, Gate)>,
+    },
+    /// The issue has to pass a gate, which has to be defined.
+    RequireGate {
+        issue: IssuePrefix,
+        gate: String,
+        strict: bool,
+    },
+    /// Every automatic gate that the issue has to pass, or the one that is named.
+    RunGates {
+        issue: IssuePrefix,
+        gate: Option<String>,
+    },
+    /// What somebody found about a gate that has no command.
+    JudgeGate {
+        issue: IssuePrefix,
+        gate: String,
+        passed: bool,
+        note: Option<String>,
+    },
+    /// All gates; with an issue, those that concern it and how they stand.
+    ListGates {
+        issue: Option<IssuePrefix>,
+    },
+    /// Commands that came with the repository, and whether they may run.
+    Commands,
+    /// These commands, exactly as they were shown, may run from now on.
+    Trust {
+        commands: Vec<Need>,
+    },
+    /// Nothing of this repository may run any more.
+    Revoke,
     /// Who does what, and what needs somebody now.
     Status,
 }
@@ -120,7 +160,11 @@ impl Request {
             | Self::CreateIssue(_)
             | Self::ChangeIssue { .. }
             | Self::DeleteIssue { .. }
-            | Self::Comment { .. } => true,
+            | Self::Comment { .. }
+            | Self::DefineGates { .. }
+            | Self::RequireGate { .. }
+            | Self::RunGates { .. }
+            | Self::JudgeGate { .. } => true,
             Self::Claims { .. }
             | Self::History { .. }
             | Self::ShowIssue { .. }
@@ -129,7 +173,12 @@ impl Request {
             | Self::Ready { .. }
             | Self::Blocked
             | Self::Progress { .. }
-            | Self::Status => false,
+            | Self::Status
+            | Self::ListGates { .. }
+            // What is approved is the user's, not the worktree's.
+            | Self::Commands
+            | Self::Trust { .. }
+            | Self::Revoke => false,
         }
     }
 }
@@ -204,6 +253,16 @@ pub enum Reply {
     Comment(Comment),
     Judged(GateResult),
     Progress(Progress),
+    Gates {
+        gates: Vec<GateView>,
+    },
+    GateReport(Box<GateReport>),
+    Commands {
+        commands: Vec<Need>,
+    },
+    Revoked {
+        revoked: usize,
+    },
     Status(Box<Status>),
 }
 

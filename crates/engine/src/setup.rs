@@ -140,8 +140,10 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
 
 /// Names that jit itself makes in the control plane.
 fn is_ours(name: &str) -> bool {
-    matches!(name, "events" | "state" | "locks" | "heartbeat" | "issues")
-        || name.starts_with("claims.")
+    matches!(
+        name,
+        "events" | "state" | "locks" | "heartbeat" | "issues" | "gates"
+    ) || name.starts_with("claims.")
         || name.starts_with("backup-")
 }
 

@@ -394,8 +394,9 @@ fn hex(bytes: &[u8]) -> String {
 /// That command is not trusted. Shows all of it: nobody can approve what they have not seen.
 pub fn not_trusted(kind: Kind, name: &str, text: &str) -> Refusal {
     let message = format!(
-        "{} {name} comes with the repository, and you have not approved its command on this machine: {text}",
-        kind.as_str()
+        "{} {name} comes with the repository, and you have not approved its command on this machine:{}",
+        kind.as_str(),
+        set_apart(text)
     );
     Refusal::new(Code::NotTrusted, message)
         .help("jit trust")
@@ -407,12 +408,38 @@ pub fn not_trusted(kind: Kind, name: &str, text: &str) -> Refusal {
         ]))
 }
 
+/// The text of a command within a message: one of several lines cannot pass for the message's own.
+pub fn set_apart(text: &str) -> String {
+    match text.contains('\n') {
+        false => format!(" {text}"),
+        true => text.split('\n').map(|line| format!("\n    | {line}")).collect(),
+    }
+}
+
+/// These commands are not trusted. Shows all of each.
+pub fn none_trusted(needs: &[Need]) -> Refusal {
+    let mut message = "you have not approved these commands on this machine:".to_owned();
+    for need in needs {
+        let line = format!(
+            "\n  {} {}:{}",
+            need.kind.as_str(),
+            need.name,
+            set_apart(&need.text)
+        );
+        message.push_str(&line);
+    }
+    let names = needs.iter().map(|need| need.name.clone()).collect();
+    Refusal::new(Code::NotTrusted, message).details(Details::Candidates(names))
+}
+
 /// A command that needs to be trusted before it runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Need {
     pub kind: Kind,
     pub name: String,
+    #[serde(rename = "command")]
     pub text: String,
+    #[serde(rename = "trusted")]
     pub is_trusted: bool,
 }
 

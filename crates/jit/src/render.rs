@@ -54,6 +54,11 @@ impl Style {
         Self { on }
     }
 
+    /// No emphasis.
+    pub fn plain() -> Self {
+        Self { on: false }
+    }
+
     fn wrap(self, code: &str, text: &str) -> String {
         if self.on {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")
@@ -121,9 +126,12 @@ pub fn table(rows: &[Vec<String>]) -> String {
 const PLURALS: &[&str] = &[
     "active",
     "checks",
+    "commands",
     "events",
     "evicted",
+    "gates",
     "issues",
+    "presets",
     "problems",
     "records",
     "released",
@@ -142,7 +150,8 @@ pub fn keep_fields(value: Value, fields: &[String]) -> Value {
         other => other,
     };
     match value {
-        Value::Object(map) if map.iter().any(is_list) => Value::Object(
+        // What has an id is a thing, whatever lists it has: the gates of an issue are words.
+        Value::Object(map) if !map.contains_key("id") && map.iter().any(is_list) => Value::Object(
             map.into_iter()
                 .filter(|(name, value)| is_list((name, value)) || fields.iter().any(|f| f == name))
                 .map(|(name, value)| match value {
@@ -511,6 +520,10 @@ mod tests {
         );
         assert_eq!(
             keep_fields(json!({"id": 1, "labels": [], "checks": 3}), &fields),
+            json!({"id": 1})
+        );
+        assert_eq!(
+            keep_fields(json!({"id": 1, "gates": ["x"], "title": "t"}), &fields),
             json!({"id": 1})
         );
     }

@@ -49,9 +49,15 @@ fn look(request: &Request) -> Look {
         Target::Issue(_) | Target::Lease(_) => Look::IfMoved,
     };
     match request {
-        Request::Acquire { .. } | Request::Next { .. } | Request::Claims { .. } | Request::History { .. } => {
-            Look::IfMoved
-        }
+        Request::Acquire { .. }
+        | Request::Next { .. }
+        | Request::Claims { .. }
+        | Request::History { .. }
+        | Request::DefineGates { .. }
+        | Request::ListGates { issue: None }
+        | Request::Commands
+        | Request::Trust { .. }
+        | Request::Revoke => Look::IfMoved,
         Request::Renew { target: t, .. }
         | Request::Release { target: t }
         | Request::Transfer { target: t, .. }
@@ -63,6 +69,10 @@ fn look(request: &Request) -> Look {
         Request::ChangeIssue { issue, .. }
         | Request::DeleteIssue { issue, .. }
         | Request::Comment { issue, .. }
+        | Request::RequireGate { issue, .. }
+        | Request::RunGates { issue, .. }
+        | Request::JudgeGate { issue, .. }
+        | Request::ListGates { issue: Some(issue) }
         | Request::ShowIssue { issue } => Look::Named(vec![issue.clone()]),
         Request::ListIssues { .. }
         | Request::Search { .. }
@@ -195,6 +205,7 @@ impl App {
                     texts: &haul.texts,
                     project: false,
                     aside: Some(wait),
+                    ..Kept::default()
                 };
                 self.transact_as(None, &Command::JoinIssues(haul.found), kept)?
             };

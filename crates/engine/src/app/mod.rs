@@ -6,8 +6,10 @@ mod activities;
 mod board;
 mod changelog;
 mod claims;
+mod gates;
 mod join;
 mod tracker;
+mod trust;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,6 +64,8 @@ struct Kept<'a> {
     project: bool,
     /// How long it waits for the lock, where it is done beside what was asked for and may be left for later.
     aside: Option<Duration>,
+    /// What it is decided by, where that is not what the settings say alone.
+    policy: Option<&'a Policy>,
 }
 
 impl Default for Kept<'_> {
@@ -70,6 +74,7 @@ impl Default for Kept<'_> {
             texts: &[],
             project: true,
             aside: None,
+            policy: None,
         }
     }
 }
@@ -255,7 +260,7 @@ impl App {
                 actor: &self.actor,
                 branch: self.branch.clone(),
                 fresh_lease: fresh_lease.clone(),
-                policy: &self.policy,
+                policy: kept.policy.unwrap_or(&self.policy),
                 request: request.clone(),
                 repeatable: named.is_some(),
                 prepare: &mut |events| {
@@ -367,6 +372,19 @@ impl App {
             Request::Ready { filter, limit } => self.ready(&filter, limit),
             Request::Blocked => self.blocked(),
             Request::Progress { issue } => self.progress(issue.as_ref()),
+            Request::DefineGates { gates } => self.define_gates(gates),
+            Request::RequireGate { issue, gate, strict } => self.require_gate(issue, gate, strict),
+            Request::RunGates { issue, gate } => self.run_gates(&issue, gate.as_deref()),
+            Request::JudgeGate {
+                issue,
+                gate,
+                passed,
+                note,
+            } => self.judge_gate(issue, &gate, passed, note),
+            Request::ListGates { issue } => self.list_gates(issue.as_ref()),
+            Request::Commands => self.commands(),
+            Request::Trust { commands } => self.trust(commands),
+            Request::Revoke => self.revoke(),
             Request::Status => self.status(),
         }
     }

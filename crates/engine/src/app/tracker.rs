@@ -2,9 +2,10 @@
 
 use jit_core::command::{Change, Command, NewIssue};
 use jit_core::ids::{IssueId, IssuePrefix};
-use jit_core::issue::{Issue, text_digest};
+use jit_core::issue::{Issue, State, text_digest};
 use jit_core::issue_file::MAX_DESCRIPTION;
 use jit_core::lease::{Lease, Resource};
+use jit_core::policy::Policy;
 use jit_core::queue;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
@@ -47,6 +48,7 @@ impl App {
             Some(text) => kept_text(text)?,
             None => None,
         };
+        let asked = create.gates.clone();
         let command = Command::CreateIssue(NewIssue {
             ids,
             chosen,
@@ -61,7 +63,9 @@ impl App {
             actor: create.actor,
             text: text.as_deref().map(text_digest),
         });
-        self.carry_out_with(&command, text.into_iter().collect())
+        let mut answer = self.carry_out_with(&command, text.into_iter().collect(), None)?;
+        answer.warnings.extend(self.undefined(&asked));
+        Ok(answer)
     }
 
     pub(super) fn change_issue(
@@ -77,6 +81,11 @@ impl App {
             change.text = Some(text.as_deref().map(text_digest));
             texts.extend(text);
         }
+        let undefined = self.undefined(&change.add_gates);
+        let policy = match change.state {
+            Some(State::Done) => Some(self.policy_with_gates()?),
+            _ => None,
+        };
         let mut answer = self.carry_out_with(
             &Command::ChangeIssue {
                 issue,
@@ -84,7 +93,9 @@ impl App {
                 strict,
             },
             texts,
+            policy.as_ref(),
         )?;
+        answer.warnings.extend(undefined);
         if let Reply::Issue(shown) = &mut answer.reply
             && shown.lease.is_none()
         {
@@ -100,9 +111,15 @@ impl App {
         Ok(answer)
     }
 
-    fn carry_out_with(&self, command: &Command, texts: Vec<Vec<u8>>) -> Outcome<Answer> {
+    fn carry_out_with(
+        &self,
+        command: &Command,
+        texts: Vec<Vec<u8>>,
+        policy: Option<&Policy>,
+    ) -> Outcome<Answer> {
         let kept = Kept {
             texts: &texts,
+            policy,
             ..Kept::default()
         };
         let done = self.transact_as(self.request.as_ref(), command, kept)?;

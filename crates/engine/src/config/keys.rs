@@ -103,6 +103,12 @@ pub const KEYS: &[Key] = &[
         help: "whether agents may say by hand that a gate has passed",
     },
     Key {
+        name: "agents.may_trust",
+        kind: Kind::Flag,
+        default: Default::Flag(false),
+        help: "whether agents may approve commands; counts only outside the repository's own file",
+    },
+    Key {
         name: "coordination.default_ttl_secs",
         kind: TTL,
         default: Default::Int(600),

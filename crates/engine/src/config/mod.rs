@@ -423,6 +423,16 @@ impl Config {
         self.flag("agents.may_force_evict")
     }
 
+    /// Whether agents may approve commands. What the repository's own file says about that does not count: nothing
+    /// that comes with a repository has a part in approving what else comes with it.
+    pub fn may_trust(&self, repository: Option<&Path>) -> bool {
+        let own = match &self.setting("agents.may_trust").origin {
+            Origin::File { file, .. } => Some(&**file) == repository,
+            Origin::Default | Origin::Env { .. } => false,
+        };
+        self.flag("agents.may_trust") && !own
+    }
+
     /// The settings that decisions follow. Gates that types require stand elsewhere.
     pub fn policy(&self) -> Policy {
         Policy {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use jit_core::ids::is_unprintable;
-use jit_core::refusal::{Code, Refusal};
+use jit_core::refusal::{Code, Details, Refusal};
 
 use super::json;
 use crate::store::Outcome;
@@ -309,6 +309,13 @@ impl Registry {
             [] => format!("there is no gate {shown:?}; none is defined"),
             _ => format!("there is no gate {shown:?}; there are: {}", known.join(", ")),
         };
-        Box::new(Refusal::new(Code::NotFound, message).help("jit gate list"))
+        Box::new(
+            Refusal::new(Code::NotFound, message)
+                .help("jit gate list")
+                .help("jit gate define <name> --command <command>")
+                .details(Details::Candidates(
+                    known.into_iter().map(str::to_owned).collect(),
+                )),
+        )
     }
 }

@@ -102,6 +102,15 @@ impl GateResult {
         }
     }
 
+    /// It could not run, so it has failed.
+    pub fn impossible(reason: impl Into<String>, by: AgentId, at: Wall) -> Self {
+        Self {
+            kind: Kind::Automatic,
+            reason: Some(reason.into()),
+            ..Self::manual(Status::Failed, None, by, at, None)
+        }
+    }
+
     /// What somebody judged.
     pub fn manual(status: Status, note: Option<String>, by: AgentId, at: Wall, tree: Option<String>) -> Self {
         Self {

@@ -12,6 +12,7 @@ mod demo;
 mod dep;
 mod doctor;
 mod events;
+mod gate;
 mod heartbeat;
 mod init;
 mod issue;
@@ -21,6 +22,7 @@ mod progress;
 mod ready;
 mod recover;
 mod status;
+mod trust;
 mod unblock;
 mod validate;
 mod whoami;
@@ -101,6 +103,12 @@ const TABLE: &[Entry] = &[
         claim::VERBS,
     ),
     Entry::Noun("dep", "What waits for what", Shown::Everyday, dep::VERBS),
+    Entry::Noun(
+        "gate",
+        "What an issue must pass to be done",
+        Shown::Everyday,
+        gate::VERBS,
+    ),
     Entry::Verb(verb!("progress", "How far everything has come", progress)),
     Entry::Verb(verb!(
         "block",
@@ -126,6 +134,12 @@ const TABLE: &[Entry] = &[
         Shown::WithAll,
         pivot::VERBS,
     ),
+    Entry::Verb(verb!(
+        "trust",
+        "Approve commands that came with the repository",
+        trust,
+        Shown::WithAll
+    )),
     Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
     Entry::Verb(verb!("whoami", "Which agent jit takes you for, and why", whoami)),
     Entry::Verb(verb!("events", "Everything that happened, in order", events)),
@@ -385,6 +399,10 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Judged(result) => format!("{}\n", if result.passed { "passed" } else { "failed" }),
         Reply::Progress(progress) => render::progress(progress, style),
         Reply::Status(status) => render::status(status, style),
+        Reply::Gates { gates } => gate::gates_text(gates, style),
+        Reply::GateReport(report) => gate::report_text(report, None, style),
+        Reply::Commands { commands } => trust::commands_text(commands, style),
+        Reply::Revoked { revoked } => format!("Approvals taken back: {revoked}\n"),
     }
 }
 

@@ -1,0 +1,518 @@
+//! Gates of issues (E6): defining, running and judging them, and how they stand.
+//!
+//! What must hold:
+//!
+//! - nothing is run before every command that would run has been approved (A8), and what runs is the text that was;
+//! - no lock is held while a gate runs;
+//! - the log knows a result first, and only what it knows counts; the file in the tree has the details;
+//! - all of a run's output is in `<control>/gates/<issue>/<gate>.log`, from the last time the gate began to run.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jit_core::command::{Change, Command};
+use jit_core::ids::{AgentId, IssueId, IssuePrefix};
+use jit_core::issue::{GateResult as Judged, Issue, MAX_COMMENT, State};
+use jit_core::policy::Policy;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::time::Wall;
+
+use super::{App, refuse, shell_word};
+use crate::gates::run::{GRACE, gate_vars};
+use crate::gates::{Gate, GateName, GateResult, Kind, Registry, Results, Run, Status, run};
+use crate::git::snapshot::content_tree;
+use crate::os::{clock, file};
+use crate::request::{Answer, GateReport, GateStanding, GateStatus, GateView, Judgement, Reply};
+use crate::store::{Outcome, View};
+use crate::trust::{self, How, Trust};
+
+/// What was noticed, each thing once.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Notes {
+    fn add(&mut self, note: String) {
+        if !self.0.contains(&note) {
+            self.0.push(note);
+        }
+    }
+}
+
+impl App {
+    /// The folder of this worktree's gates.
+    pub(super) fn require_jit(&self) -> Outcome<&Path> {
+        self.place.local_jit.as_deref().ok_or_else(|| {
+            let refusal = Refusal::new(Code::Invalid, "gates are defined in a worktree, and this is none");
+            Box::new(refusal.help("git worktree list"))
+        })
+    }
+
+    /// The settings, with the gates that types of issues require in this worktree.
+    pub(super) fn policy_with_gates(&self) -> Outcome<Policy> {
+        let mut policy = self.policy.clone();
+        if let Some(jit) = &self.place.local_jit {
+            for (name, gate) in Registry::load(jit)?.iter() {
+                let required = gate.required_for().iter();
+                policy
+                    .gates_for
+                    .extend(required.map(|kind| (kind.clone(), name.to_string())));
+            }
+        }
+        Ok(policy)
+    }
+
+    /// A word about each of these gates that nobody defined. May be, for a while: they can come with another branch.
+    pub(super) fn undefined(&self, names: &[String]) -> Vec<String> {
+        let Some(jit) = self.place.local_jit.as_ref().filter(|_| !names.is_empty()) else {
+            return Vec::new();
+        };
+        // A registry that cannot be read is told to whoever needs it.
+        let registry = Registry::load(jit).unwrap_or_default();
+        let unknown = names.iter().filter(|name| registry.find(name).is_none());
+        unknown
+            .map(|name| {
+                format!("the gate {name:?} is not defined yet, and what is not defined cannot be passed: jit gate list")
+            })
+            .collect()
+    }
+
+    /// With a name that nobody defined, most likely mistyped, the issue could never be done.
+    pub(super) fn require_gate(&self, issue: IssuePrefix, gate: String, strict: bool) -> Outcome<Answer> {
+        Registry::load(self.require_jit()?)?.require(&gate)?;
+        let change = Change {
+            add_gates: vec![gate],
+            ..Change::default()
+        };
+        self.change_issue(issue, change, None, strict)
+    }
+
+    pub(super) fn define_gates(&self, gates: Vec<(GateName, Gate)>) -> Outcome<Answer> {
+        let jit = self.require_jit()?;
+        let mut notes = Notes(self.warnings.clone());
+        // The user wrote it: that is the approval. First, because a text that is approved and not there harms nobody.
+        for (name, gate) in &gates {
+            let Some(text) = gate.command() else { continue };
+            if self.may_trust() {
+                self.approve(trust::Kind::Gate, name.as_str(), text, How::DefinedHere)?;
+            }
+        }
+        let replaced = Registry::edit(jit, |registry| {
+            let mut replaced = Vec::new();
+            for (name, gate) in &gates {
+                let before = registry.define(name.clone(), gate.clone());
+                if before.is_some_and(|before| before != *gate) {
+                    replaced.push(name.to_string());
+                }
+            }
+            Ok(replaced)
+        })?;
+        if !replaced.is_empty() {
+            notes.add(format!("defined anew: {}", replaced.join(", ")));
+        }
+        let trust = self.approvals_if_any(&mut notes);
+        let view =
+            |(name, gate): &(GateName, Gate)| self.gate_view(name.as_str(), Some(gate), trust.as_ref());
+        let shown: Vec<GateView> = gates.iter().map(view).collect();
+        if !self.may_trust() && shown.iter().any(|gate| gate.trusted == Some(false)) {
+            notes.add(format!(
+                "what an agent defines may not run before a person has run jit trust, and {} is one",
+                self.actor.agent_id
+            ));
+        }
+        Ok(Answer {
+            reply: Reply::Gates { gates: shown },
+            warnings: notes.0,
+        })
+    }
+
+    /// For showing them: where they cannot be read nothing is approved.
+    fn approvals_if_any(&self, notes: &mut Notes) -> Option<Trust> {
+        match self.approvals() {
+            Ok(trust) => Some(trust),
+            Err(refusal) => {
+                notes.add(format!("nothing counts as approved: {}", refusal.message));
+                None
+            }
+        }
+    }
+
+    fn gate_view(&self, name: &str, gate: Option<&Gate>, trust: Option<&Trust>) -> GateView {
+        let text = gate.and_then(Gate::command);
+        let is_trusted = |text: &str| {
+            trust.is_some_and(|trust| trust.is_trusted(&self.repository(), trust::Kind::Gate, name, text))
+        };
+        GateView {
+            name: name.to_owned(),
+            command: text.map(str::to_owned),
+            manual: gate.is_some_and(Gate::is_manual),
+            timeout_secs: gate.map(|gate| gate.timeout().as_secs()),
+            description: gate.and_then(Gate::description).map(str::to_owned),
+            required_for: gate.map_or(Vec::new(), |gate| gate.required_for().to_vec()),
+            trusted: text.map(is_trusted),
+            standing: None,
+        }
+    }
+
+    pub(super) fn list_gates(&self, text: Option<&IssuePrefix>) -> Outcome<Answer> {
+        let registry = Registry::load(self.require_jit()?)?;
+        let mut notes = Notes::default();
+        let trust = self.approvals_if_any(&mut notes);
+        let Some(text) = text else {
+            let all = registry.iter();
+            let gates = all
+                .map(|(name, gate)| self.gate_view(name.as_str(), Some(gate), trust.as_ref()))
+                .collect();
+            let mut answer = self.plain(Reply::Gates { gates });
+            answer.warnings.append(&mut notes.0);
+            return Ok(answer);
+        };
+        let view = self.view()?;
+        let issue = self.resolve(&view, text)?;
+        let judged = state::gate_results(&*view.table, &issue.id).map_err(|e| refuse(Code::Io, e))?;
+        let required = registry.required(&issue.kind, &issue.gates);
+        let mut names: Vec<&str> = required.iter().copied().collect();
+        names.extend(judged.iter().map(|(name, _)| name.as_str()));
+        names.sort_unstable();
+        names.dedup();
+        let tree = if judged.is_empty() {
+            None
+        } else {
+            self.tree_now(&mut notes)
+        };
+        let results = self.results_if_any(&issue.id, &mut notes);
+        let mut gates = Vec::with_capacity(names.len());
+        for name in names {
+            let gate = registry.find(name);
+            let result = judged.iter().find(|(known, _)| known == name);
+            let mut shown = self.gate_view(name, gate, trust.as_ref());
+            shown.standing = Some(GateStanding {
+                required: required.contains(name),
+                ..standing(
+                    gate,
+                    result.map(|(_, judged)| judged),
+                    results.find(name),
+                    tree.as_deref(),
+                )
+            });
+            gates.push(shown);
+        }
+        let mut answer = self.read_answer(&view, Reply::Gates { gates })?;
+        answer.warnings.append(&mut notes.0);
+        Ok(answer)
+    }
+
+    /// What the tree has about an issue's gates. It is data from outside, and not what counts.
+    fn results_if_any(&self, issue: &IssueId, notes: &mut Notes) -> Results {
+        let loaded = self.require_jit().and_then(|jit| Results::load(jit, issue));
+        loaded.unwrap_or_else(|refusal| {
+            notes.add(format!("without the details: {}", refusal.message));
+            Results::none(issue)
+        })
+    }
+
+    fn tree_now(&self, notes: &mut Notes) -> Option<String> {
+        content_tree(&self.place).unwrap_or_else(|error| {
+            notes.add(format!("it is not known which content is here: {error}"));
+            None
+        })
+    }
+
+    pub(super) fn run_gates(&self, text: &IssuePrefix, named: Option<&str>) -> Outcome<Answer> {
+        let registry = Registry::load(self.require_jit()?)?;
+        let issue = {
+            let view = self.view()?;
+            self.resolve(&view, text)?
+        };
+        let names: Vec<&str> = match named {
+            Some(name) if registry.require(name)?.is_manual() => {
+                return Err(judged_by_people(&issue.id, name));
+            }
+            Some(name) => vec![name],
+            None => {
+                let required = registry.required(&issue.kind, &issue.gates).into_iter();
+                required
+                    .filter(|name| !registry.find(name).is_some_and(Gate::is_manual))
+                    .collect()
+            }
+        };
+        self.require_trusted(&registry, &names)?;
+        let mut notes = Notes(self.warnings.clone());
+        let mut gates = Vec::with_capacity(names.len());
+        for name in names {
+            let defined = registry.iter().find(|(known, _)| known.as_str() == name);
+            let runnable = defined.and_then(|(name, gate)| Some((name, gate, gate.command()?)));
+            let result = match runnable {
+                Some((name, gate, command)) => {
+                    self.run_one(&issue.id, (name, command, gate.timeout()), &mut notes)?
+                }
+                // The log is not told: another worktree may know it.
+                None => GateResult::impossible(
+                    format!(
+                        "it is not defined here: jit gate define {} --command …",
+                        shell_word(name)
+                    ),
+                    self.actor.agent_id.clone(),
+                    Wall::from_ms(clock::wall_ms()),
+                ),
+            };
+            gates.push(Judgement {
+                name: name.to_owned(),
+                result,
+            });
+        }
+        self.report(issue.id, &registry, gates, notes)
+    }
+
+    fn require_trusted(&self, registry: &Registry, names: &[&str]) -> Outcome<()> {
+        let commands: Vec<(&str, &str)> = names
+            .iter()
+            .filter_map(|name| Some((*name, registry.find(name)?.command()?)))
+            .collect();
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let (trust, repository) = (self.approvals()?, self.repository());
+        for (name, text) in commands {
+            trust.require(&repository, trust::Kind::Gate, name, text)?;
+        }
+        Ok(())
+    }
+
+    fn run_one(
+        &self,
+        issue: &IssueId,
+        (name, command, timeout): (&GateName, &str, std::time::Duration),
+        notes: &mut Notes,
+    ) -> Outcome<GateResult> {
+        let dir = self.place.worktree_root.as_deref().unwrap_or(&self.place.start);
+        let tree = self.tree_now(notes);
+        let mut vars = gate_vars(issue.as_str(), name.as_str());
+        // It names this command, not those that the gate runs.
+        vars.push(("JIT_REQUEST_ID".into(), "".into()));
+        let below = PathBuf::from("gates")
+            .join(issue.as_str())
+            .join(format!("{name}.log"));
+        let mut log = self.output_file(&below).map_err(|error| {
+            notes.add(format!(
+                "the output of {name} is not kept in {}: {error}",
+                below.display()
+            ));
+        });
+        let ran = {
+            let mut nowhere = io::sink();
+            let output: &mut dyn io::Write = match &mut log {
+                Ok(file) => file,
+                Err(()) => &mut nowhere,
+            };
+            let grace = GRACE;
+            run(
+                &Run {
+                    command,
+                    dir,
+                    timeout,
+                    grace,
+                    vars: &vars,
+                },
+                output,
+            )
+        };
+        if let Some(error) = &ran.output_error {
+            notes.add(format!("not all output of {name} could be kept: {error}"));
+        }
+        if !ran.survivors.is_empty() {
+            notes.add(format!(
+                "{name} left processes that do not end: {:?}",
+                ran.survivors
+            ));
+        }
+        let judged = self.judge(None, issue, name.as_str(), (ran.passed(), false, tree), notes)?;
+        let mut result = GateResult::automatic(command, &ran, judged.by, judged.at, judged.tree);
+        result.output_file = log.is_ok().then(|| below.to_string_lossy().into_owned());
+        self.keep_result(issue, name, &result, notes);
+        Ok(result)
+    }
+
+    /// A new file in the control plane, private or shared as that is. One of that name is taken away, not written over:
+    /// somebody may be reading it, or still writing it.
+    fn output_file(&self, below: &Path) -> io::Result<File> {
+        let path = self.place.control_dir.join(below);
+        let folders: Vec<&Path> = path.ancestors().skip(1).take(2).collect();
+        for folder in folders.into_iter().rev() {
+            file::make_dir_like_parent(folder)?;
+        }
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        file::create_like_parent(&path)
+    }
+
+    /// Tells the log. `request` is the caller's name for exactly this.
+    fn judge(
+        &self,
+        request: Option<&jit_core::ids::RequestId>,
+        issue: &IssueId,
+        gate: &str,
+        (passed, manual, tree): (bool, bool, Option<String>),
+        notes: &mut Notes,
+    ) -> Outcome<Judged> {
+        let command = Command::JudgeGate {
+            issue: issue.as_str().parse().map_err(|e| refuse(Code::Invalid, e))?,
+            gate: gate.to_owned(),
+            passed,
+            manual,
+            tree,
+        };
+        let answer = self.answer(self.transact_as(request, &command, super::Kept::default())?);
+        for warning in answer.warnings {
+            notes.add(warning);
+        }
+        match answer.reply {
+            Reply::Judged(judged) => Ok(judged),
+            _ => Err(refuse(Code::Io, "the log has no answer to that")),
+        }
+    }
+
+    /// The log has it: what goes wrong here is said and does not stand in the way.
+    fn keep_result(&self, issue: &IssueId, gate: &GateName, result: &GateResult, notes: &mut Notes) {
+        let kept = self
+            .require_jit()
+            .and_then(|jit| Results::record(jit, issue, gate, result.clone()));
+        if let Err(refusal) = kept {
+            notes.add(format!(
+                "the result counts, but its details are lost: {}",
+                refusal.message
+            ));
+        }
+    }
+
+    pub(super) fn judge_gate(
+        &self,
+        text: IssuePrefix,
+        name: &str,
+        passed: bool,
+        note: Option<String>,
+    ) -> Outcome<Answer> {
+        let registry = Registry::load(self.require_jit()?)?;
+        let gate = registry.require(name)?;
+        let issue = {
+            let view = self.view()?;
+            self.resolve(&view, &text)?
+        };
+        if !gate.is_manual() {
+            let message = format!("{name} is judged by running its command, not by hand");
+            let run = format!("jit gate run {} {name}", issue.id);
+            return Err(Box::new(Refusal::new(Code::Invalid, message).help(run)));
+        }
+        if note.as_ref().is_some_and(|note| note.len() > MAX_COMMENT) {
+            return Err(refuse(Code::Invalid, "the note is longer than 64 KiB"));
+        }
+        let mut notes = Notes::default();
+        let request = self.request.as_ref();
+        let tree = self.tree_now(&mut notes);
+        let judged = self.judge(request, &issue.id, name, (passed, true, tree), &mut notes)?;
+        let status = if judged.passed {
+            Status::Passed
+        } else {
+            Status::Failed
+        };
+        let result = GateResult::manual(status, note, judged.by, judged.at, judged.tree);
+        let name: GateName = name.parse().map_err(|e| refuse(Code::Invalid, e))?;
+        self.keep_result(&issue.id, &name, &result, &mut notes);
+        let judgement = Judgement {
+            name: name.to_string(),
+            result,
+        };
+        self.report(issue.id, &registry, vec![judgement], notes)
+    }
+
+    /// What came of it, and what is still to be done.
+    fn report(
+        &self,
+        issue_id: IssueId,
+        registry: &Registry,
+        gates: Vec<Judgement>,
+        notes: Notes,
+    ) -> Outcome<Answer> {
+        let view = self.view()?;
+        let unreadable = |e| refuse(Code::Io, e);
+        let issue = state::issue(&*view.table, &issue_id).map_err(unreadable)?;
+        let missing = match &issue {
+            Some(issue) => missing(&view, registry, issue)?,
+            None => Vec::new(),
+        };
+        let is_gated = issue.is_some_and(|issue| issue.state == State::Gated);
+        let next =
+            (is_gated && missing.is_empty()).then(|| format!("jit issue update {issue_id} --state done"));
+        Ok(Answer {
+            reply: Reply::GateReport(Box::new(GateReport {
+                issue_id,
+                gates,
+                missing,
+                next,
+            })),
+            warnings: notes.0,
+        })
+    }
+}
+
+fn judged_by_people(issue: &IssueId, gate: &str) -> Box<Refusal> {
+    let message = format!("{gate} has no command: somebody has to look and say");
+    Box::new(
+        Refusal::new(Code::Invalid, message)
+            .help(format!("jit gate pass {issue} {gate}"))
+            .help(format!("jit gate fail {issue} {gate} --note <why>")),
+    )
+}
+
+/// What the issue has to pass and has not, by what the log knows.
+fn missing(view: &View, registry: &Registry, issue: &Issue) -> Outcome<Vec<String>> {
+    let mut missing = Vec::new();
+    for name in registry.required(&issue.kind, &issue.gates) {
+        let judged = state::gate_result(&*view.table, &issue.id, name).map_err(|e| refuse(Code::Io, e))?;
+        if !judged.is_some_and(|judged| judged.passed) {
+            missing.push(name.to_owned());
+        }
+    }
+    Ok(missing)
+}
+
+/// How a gate stands: by the log, with what the tree's file has about that very judgement.
+fn standing(
+    gate: Option<&Gate>,
+    judged: Option<&Judged>,
+    kept: Option<&GateResult>,
+    tree: Option<&str>,
+) -> GateStanding {
+    let Some(judged) = judged else {
+        return GateStanding {
+            required: false,
+            status: GateStatus::Missing,
+            stale: false,
+            at: None,
+            by: None,
+            note: None,
+        };
+    };
+    let is_same = |kept: &&GateResult| kept.at == judged.at && kept.by == judged.by;
+    let kept = kept.filter(is_same);
+    let other_tree = tree.is_some() && judged.tree.as_deref() != tree;
+    let other_gate = gate.is_none_or(|gate| gate.is_manual() != judged.manual)
+        || kept.is_some_and(|kept| {
+            kept.kind == Kind::Automatic && kept.command.as_deref() != gate.and_then(Gate::command)
+        });
+    GateStanding {
+        required: false,
+        status: if judged.passed {
+            GateStatus::Passed
+        } else {
+            GateStatus::Failed
+        },
+        stale: other_tree || other_gate,
+        at: Some(judged.at),
+        by: Some(AgentId::clone(&judged.by)),
+        note: kept.and_then(|kept| kept.note.clone()),
+    }
+}

@@ -1,0 +1,90 @@
+use jit_engine::gates::registry::{DEFAULT_TIMEOUT_SECS, Draft};
+use jit_engine::gates::{Gate, GateName, presets};
+use jit_engine::request::Request;
+use jit_engine::store::Outcome;
+
+use crate::cli::{Cx, Output, duration, invalid};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Kept in .jit/gates/registry.json, which is versioned. A command that you define may run on this \
+    machine; others approve it with jit trust. It runs at the top of the worktree with sh -c; JIT_ISSUE and JIT_GATE \
+    say what for. Defining a gate again replaces it.\n\n\
+    Examples:\n  jit gate define test --command 'cargo test' --timeout 30m --required-for task\n  \
+    jit gate define review --manual --description 'somebody else has read it'\n  \
+    jit gate define --preset cargo"
+)]
+pub struct Flags {
+    /// Lower-case letters, digits, '.', '_' and '-'
+    #[arg(required_unless_present = "preset", conflicts_with = "preset")]
+    name: Option<String>,
+    /// What to run: exit 0 passes
+    #[arg(long, value_name = "CMD", allow_hyphen_values = true, conflicts_with_all = ["manual", "preset"])]
+    command: Option<String>,
+    /// It fails when it takes longer [default: 10m]
+    #[arg(long, value_name = "D", value_parser = duration)]
+    timeout: Option<u64>,
+    /// Somebody has to look and say
+    #[arg(long, conflicts_with = "preset")]
+    manual: bool,
+    /// A type of issues that all have to pass it; may be repeated
+    #[arg(long, value_name = "TYPE")]
+    required_for: Vec<String>,
+    /// What passing it means
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "preset"
+    )]
+    description: Option<String>,
+    /// Gates that fit cargo, npm, pytest or go: jit gate presets shows them
+    #[arg(long, value_name = "P")]
+    preset: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let gates = match &flags.preset {
+        Some(preset) => of_preset(preset, &flags)?,
+        None => vec![one(flags)?],
+    };
+    cx.ask(Request::DefineGates { gates })
+}
+
+fn one(flags: Flags) -> Outcome<(GateName, Gate)> {
+    let name = flags.name.unwrap_or_default().parse().map_err(invalid)?;
+    if flags.command.is_none() && !flags.manual {
+        return Err(invalid(
+            "say what to run (--command) or that somebody has to look (--manual)",
+        ));
+    }
+    let draft = Draft {
+        command: flags.command,
+        manual: flags.manual,
+        timeout_secs: flags.timeout.unwrap_or(DEFAULT_TIMEOUT_SECS),
+        description: flags.description,
+        required_for: flags.required_for,
+    };
+    Ok((name, draft.try_into().map_err(invalid)?))
+}
+
+fn of_preset(preset: &str, flags: &Flags) -> Outcome<Vec<(GateName, Gate)>> {
+    let Some(gates) = presets::preset(preset) else {
+        let known: Vec<&str> = presets::names().collect();
+        return Err(invalid(format!(
+            "there is no preset {preset:?}; there are: {}",
+            known.join(", ")
+        )));
+    };
+    let with_flags = |(name, gate): (GateName, Gate)| {
+        let draft = Draft {
+            command: gate.command().map(str::to_owned),
+            manual: gate.is_manual(),
+            timeout_secs: flags.timeout.unwrap_or(gate.timeout().as_secs()),
+            description: gate.description().map(str::to_owned),
+            required_for: flags.required_for.clone(),
+        };
+        Ok((name, draft.try_into().map_err(invalid)?))
+    };
+    gates.into_iter().map(with_flags).collect()
+}

@@ -1,0 +1,21 @@
+use jit_core::command::Change;
+use jit_engine::request::Request;
+use jit_engine::store::Outcome;
+
+use super::IssueAndGate;
+use crate::cli::{Cx, Output};
+
+pub type Flags = IssueAndGate;
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let change = Change {
+        remove_gates: vec![flags.gate],
+        ..Change::default()
+    };
+    cx.ask(Request::ChangeIssue {
+        issue: flags.issue,
+        change: Box::new(change),
+        description: None,
+        strict: flags.strict,
+    })
+}

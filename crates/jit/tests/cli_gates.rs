@@ -1,0 +1,710 @@
+//! `jit gate …` (E6) and `jit trust` (A8) through the real command line.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use jit_engine::os::process::{ProcessRef, wait_for_end};
+use jit_testkit::world::tools::{field, wait_until};
+use jit_testkit::world::{Ran, World};
+use serde_json::{Value, json};
+
+const JIT: &str = env!("CARGO_BIN_EXE_jit");
+const PATIENCE: Duration = Duration::from_secs(60);
+const HUMAN: &str = "human:ada";
+const AGENT: &str = "agent:one";
+
+/// A repository with an issue `WI-001`, a task.
+fn world() -> World {
+    let world = World::with_jit(JIT);
+    let _ = human(
+        &world,
+        &[
+            "issue",
+            "create",
+            "Parse dates",
+            "--id",
+            "WI-001",
+            "--type",
+            "task",
+        ],
+    )
+    .ok();
+    world
+}
+
+fn human(world: &World, args: &[&str]) -> Ran {
+    world.jit_as(HUMAN, args)
+}
+
+fn define(world: &World, name: &str, command: &str) {
+    let _ = human(world, &["gate", "define", name, "--command", command]).ok();
+}
+
+/// Defines a gate that `WI-001` must pass.
+fn require(world: &World, name: &str, command: &str) {
+    define(world, name, command);
+    let _ = human(world, &["gate", "add", "WI-001", name]).ok();
+}
+
+fn code(ran: &Ran) -> String {
+    ran.json()["error"]["code"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The gates of an issue as `gate list` has them.
+fn gates(world: &World, dir: &Path, issue: &str) -> Vec<Value> {
+    let listed = world
+        .jit_as_in(HUMAN, dir, ["gate", "list", issue, "--json"])
+        .ok()
+        .json();
+    listed["gates"].as_array().cloned().unwrap_or_default()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = value
+        .as_object()
+        .map(|map| map.keys().map(String::as_str).collect())
+        .unwrap_or_default();
+    keys.sort_unstable();
+    keys
+}
+
+fn kept(world: &World) -> Value {
+    let file = world.repo().join(".jit/gates/results/WI-001.json");
+    serde_json::from_slice(&fs::read(file).expect("results")).expect("JSON")
+}
+
+#[test]
+fn e6_a_gate_is_defined_listed_run_and_then_the_issue_can_be_done() {
+    let world = world();
+    let flag = world.root().join("good");
+    let command = format!("echo looking; test -e {}", flag.display());
+    let defined = human(
+        &world,
+        &[
+            "gate",
+            "define",
+            "test",
+            "--command",
+            &command,
+            "--timeout",
+            "2m",
+            "--description",
+            "all tests pass",
+            "--json",
+        ],
+    )
+    .ok()
+    .json();
+    assert_eq!(
+        defined,
+        json!({"gates": [{
+            "name": "test", "command": command, "manual": false, "timeout_secs": 120,
+            "description": "all tests pass", "required_for": [], "trusted": true,
+        }]})
+    );
+    assert_eq!(human(&world, &["gate", "list", "--json"]).ok().json(), defined);
+    let _ = human(&world, &["gate", "add", "WI-001", "test"]).ok();
+    let standing = &gates(&world, &world.repo(), "WI-001")[0];
+    assert_eq!(
+        (&standing["status"], &standing["at"], &standing["stale"]),
+        (&json!("missing"), &Value::Null, &json!(false))
+    );
+
+    let done = ["issue", "update", "WI-001", "--state", "done", "--json"];
+    let refused = human(&world, &done).exits(6);
+    assert_eq!(code(&refused), "gate_not_passed");
+    assert_eq!(refused.json()["error"]["details"]["candidates"], json!(["test"]));
+
+    let report = human(&world, &["gate", "run", "WI-001", "--json"])
+        .exits(6)
+        .json();
+    assert_eq!(keys(&report), ["gates", "issue_id", "missing", "next"]);
+    assert_eq!(
+        (&report["issue_id"], &report["missing"], &report["next"]),
+        (&json!("WI-001"), &json!(["test"]), &Value::Null)
+    );
+    let gate = &report["gates"][0];
+    assert_eq!(
+        keys(gate),
+        [
+            "at",
+            "by",
+            "command",
+            "duration_ms",
+            "exit_code",
+            "kind",
+            "name",
+            "note",
+            "output",
+            "output_file",
+            "output_truncated",
+            "reason",
+            "signal",
+            "status",
+            "timed_out",
+            "tree"
+        ]
+    );
+    assert_eq!(
+        (
+            &gate["name"],
+            &gate["status"],
+            &gate["exit_code"],
+            &gate["output"]
+        ),
+        (&json!("test"), &json!("failed"), &json!(1), &json!("looking\n"))
+    );
+    assert_eq!(code(&human(&world, &done).exits(6)), "gate_not_passed");
+
+    fs::write(&flag, "").expect("a file");
+    let _ = human(&world, &["issue", "update", "WI-001", "--state", "gated"]).ok();
+    let ran = human(&world, &["gate", "run", "WI-001"]).ok();
+    assert!(ran.stdout.starts_with("✓ test passed"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("jit issue update WI-001 --state done"),
+        "{}",
+        ran.stdout
+    );
+    let _ = human(&world, &done).ok();
+    world.validates();
+}
+
+#[test]
+fn e6_a_failure_shows_the_end_of_the_output_and_all_of_it_is_kept() {
+    let world = world();
+    require(&world, "loud", "seq 1 5000; exit 7");
+    let ran = human(&world, &["gate", "run", "WI-001"]).exits(6);
+    assert!(ran.stdout.starts_with("✗ loud failed"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("exit code 7") && ran.stdout.contains("\n    5000\n"));
+    assert!(!ran.stdout.contains("\n    1\n"), "only the end");
+    let file = world.control().join("gates/WI-001/loud.log");
+    assert!(ran.stdout.contains(&*file.to_string_lossy()), "{}", ran.stdout);
+    let all: String = (1..=5000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(fs::read_to_string(&file).expect("the output"), all);
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode(&file), 0o600);
+    assert_eq!(mode(file.parent().expect("a folder")), 0o700);
+
+    let kept = kept(&world);
+    let result = &kept["results"]["loud"];
+    assert_eq!(
+        (&result["status"], &result["output_truncated"]),
+        (&json!("failed"), &json!(true))
+    );
+    assert!(
+        result["output"]
+            .as_str()
+            .is_some_and(|text| text.ends_with("5000\n"))
+    );
+    assert_eq!(result["output_file"], "gates/WI-001/loud.log");
+    assert!(
+        !kept.to_string().contains(&*world.root().to_string_lossy()),
+        "no path of this machine in a versioned file"
+    );
+    // The next run has the file to itself.
+    define(&world, "loud", "echo short");
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+    assert_eq!(fs::read_to_string(&file).expect("the output"), "short\n");
+}
+
+#[test]
+fn e6_a_gate_that_takes_too_long_fails_and_leaves_nothing_running() {
+    let world = world();
+    let pids = world.root().join("pids");
+    // The grandchild is in the background of a shell in the background.
+    let command = format!("sh -c 'sleep 1000 & echo $! >{}; wait' & wait", pids.display());
+    let _ = human(
+        &world,
+        &["gate", "define", "slow", "--command", &command, "--timeout", "2s"],
+    )
+    .ok();
+    let report = human(&world, &["gate", "run", "WI-001", "slow", "--json"])
+        .exits(6)
+        .json();
+    let gate = &report["gates"][0];
+    assert_eq!(
+        (&gate["status"], &gate["timed_out"]),
+        (&json!("failed"), &json!(true))
+    );
+    assert_gone(&pids);
+}
+
+fn pid_in(file: &Path) -> Option<u32> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+fn assert_gone(file: &Path) {
+    let pid = pid_in(file).expect("a process");
+    if let Some(process) = ProcessRef::of(pid).expect("look") {
+        assert!(wait_for_end(process, PATIENCE).expect("look"), "{pid} still runs");
+    }
+}
+
+#[test]
+fn e6_ctrl_c_ends_what_the_gate_started_and_nothing_is_recorded() {
+    let world = world();
+    let pids = world.root().join("pids");
+    require(
+        &world,
+        "slow",
+        &format!("sleep 1000 & echo $! >{}; wait", pids.display()),
+    );
+    let mut command = world.jit_command(&world.repo());
+    command
+        .env("JIT_AGENT_ID", HUMAN)
+        .args(["gate", "run", "WI-001"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut jit = command.spawn().expect("start");
+    wait_until("the gate runs", PATIENCE, || pid_in(&pids).is_some());
+    // While it runs others can write.
+    let _ = human(&world, &["issue", "comment", "WI-001", "meanwhile"]).ok();
+    let process = i32::try_from(jit.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .expect("a process");
+    rustix::process::kill_process(process, rustix::process::Signal::INT).expect("kill");
+    assert!(!jit.wait().expect("wait").success());
+    assert_gone(&pids);
+    assert_eq!(gates(&world, &world.repo(), "WI-001")[0]["status"], "missing");
+}
+
+#[test]
+fn e6_a_type_can_require_a_gate_and_anybody_may_run_it() {
+    let world = world();
+    let _ = human(
+        &world,
+        &[
+            "gate",
+            "define",
+            "lint",
+            "--command",
+            "true",
+            "--required-for",
+            "task",
+        ],
+    )
+    .ok();
+    let _ = human(
+        &world,
+        &["issue", "create", "Free", "--id", "BUG-1", "--type", "bug"],
+    )
+    .ok();
+    let done = |issue| human(&world, &["issue", "update", issue, "--state", "done", "--json"]);
+    let _ = done("BUG-1").ok();
+    assert_eq!(code(&done("WI-001").exits(6)), "gate_not_passed");
+    let gate = &gates(&world, &world.repo(), "WI-001")[0];
+    assert_eq!(
+        (&gate["name"], &gate["required"], &gate["required_for"]),
+        (&json!("lint"), &json!(true), &json!(["task"]))
+    );
+    // Held by somebody else: a reviewer runs it all the same.
+    let _ = world.jit_as("agent:two", ["claim", "acquire", "WI-001"]).ok();
+    let _ = world.jit_as(AGENT, ["gate", "run", "WI-001"]).ok();
+    let _ = world
+        .jit_as("agent:two", ["issue", "update", "WI-001", "--state", "done"])
+        .ok();
+}
+
+#[test]
+fn b15_only_the_holder_changes_what_an_issue_must_pass() {
+    let world = world();
+    require(&world, "lint", "true");
+    let _ = world.jit_as("agent:two", ["claim", "acquire", "WI-001"]).ok();
+    let ran = human(&world, &["gate", "rm", "WI-001", "lint", "--json"]).exits(5);
+    assert_eq!(code(&ran), "not_holder");
+    let ran = world
+        .jit_as("agent:two", ["gate", "rm", "WI-001", "lint", "--json"])
+        .ok();
+    assert_eq!(ran.json()["gates"], json!([]));
+}
+
+#[test]
+fn e6_names_that_nobody_defined_are_not_found_and_block_nothing() {
+    let world = world();
+    define(&world, "lint", "true");
+    for args in [
+        &["gate", "add", "WI-001", "lnit"][..],
+        &["gate", "run", "WI-001", "lnit"],
+        &["gate", "pass", "WI-001", "lnit"],
+        &["gate", "fail", "WI-001", "lnit"],
+        &["gate", "run", "NOPE-1"],
+    ] {
+        let ran = world.jit_as(HUMAN, args.iter().chain(&["--json"])).exits(3);
+        assert_eq!(code(&ran), "not_found", "{args:?}");
+        if args.contains(&"lnit") {
+            assert_eq!(ran.json()["error"]["details"]["candidates"], json!(["lint"]));
+        }
+    }
+    // One that an issue came to require all the same has failed, and is not passed by being unknown.
+    let ran = human(
+        &world,
+        &["issue", "create", "Odd", "--id", "ODD-1", "--gate", "Not a name"],
+    )
+    .ok();
+    assert!(ran.stderr.contains("not defined yet"), "{}", ran.stderr);
+    let report = human(&world, &["gate", "run", "ODD-1", "--json"]).exits(6).json();
+    assert_eq!(report["gates"][0]["status"], "failed");
+    assert!(
+        report["gates"][0]["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("not defined"))
+    );
+    let _ = human(&world, &["issue", "update", "ODD-1", "--state", "done"]).exits(6);
+    let _ = human(&world, &["gate", "rm", "ODD-1", "Not a name"]).ok();
+    let _ = human(&world, &["issue", "update", "ODD-1", "--state", "done"]).ok();
+}
+
+#[test]
+fn e6_a_gate_that_cannot_run_has_failed() {
+    let world = world();
+    require(&world, "gone", "no-such-program-anywhere");
+    let report = human(&world, &["gate", "run", "WI-001", "--json"])
+        .exits(6)
+        .json();
+    let gate = &report["gates"][0];
+    assert_eq!(
+        (&gate["status"], &gate["exit_code"]),
+        (&json!("failed"), &json!(127))
+    );
+    assert_eq!(gates(&world, &world.repo(), "WI-001")[0]["status"], "failed");
+}
+
+#[test]
+fn e6_a_manual_gate_is_passed_by_people_only_unless_the_settings_say_otherwise() {
+    let world = world();
+    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
+    let _ = human(&world, &["gate", "add", "WI-001", "review"]).ok();
+    let pass = ["gate", "pass", "WI-001", "review", "--json"];
+    assert_eq!(code(&world.jit_as(AGENT, pass).exits(5)), "not_allowed");
+    assert_eq!(gates(&world, &world.repo(), "WI-001")[0]["status"], "missing");
+    // It has no command, and one with a command is not judged by hand.
+    let ran = human(&world, &["gate", "run", "WI-001", "review", "--json"]).exits(2);
+    assert_eq!(code(&ran), "invalid");
+    define(&world, "lint", "true");
+    let ran = human(&world, &["gate", "pass", "WI-001", "lint", "--json"]).exits(2);
+    assert_eq!(code(&ran), "invalid");
+    let ran = human(&world, &["gate", "run", "WI-001"]).ok();
+    assert!(ran.stdout.contains("has not passed: review"), "{}", ran.stdout);
+
+    let report = world
+        .jit_as(
+            AGENT,
+            ["gate", "fail", "WI-001", "review", "--note", "no tests", "--json"],
+        )
+        .ok()
+        .json();
+    assert_eq!(report["gates"][0]["status"], "failed");
+    let gate = &gates(&world, &world.repo(), "WI-001")[0];
+    assert_eq!(
+        (&gate["status"], &gate["by"], &gate["note"]),
+        (&json!("failed"), &json!(AGENT), &json!("no tests"))
+    );
+    let _ = human(&world, &["issue", "update", "WI-001", "--state", "gated"]).ok();
+    let report = human(&world, &pass).ok().json();
+    assert_eq!(report["next"], "jit issue update WI-001 --state done");
+    let _ = world
+        .jit_as(AGENT, ["config", "set", "agents.may_pass_gates", "true"])
+        .exits(5);
+    let _ = human(&world, &["config", "set", "agents.may_pass_gates", "true"]).ok();
+    let _ = world.jit_as(AGENT, pass).ok();
+}
+
+#[test]
+fn e6_a_result_remembers_the_content_and_the_command_it_was_found_with() {
+    let world = world();
+    require(&world, "lint", "true");
+    let stale = || gates(&world, &world.repo(), "WI-001")[0]["stale"].clone();
+    let report = human(&world, &["gate", "run", "WI-001", "--json"]).ok().json();
+    let tree = report["gates"][0]["tree"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(tree.len(), 40, "{report}");
+    assert_eq!(kept(&world)["results"]["lint"]["tree"], tree);
+    assert_eq!(stale(), false, "what jit wrote itself does not count");
+    fs::write(world.repo().join("new.rs"), "fn f() {}\n").expect("an edit");
+    assert_eq!(stale(), true);
+    let shown = human(&world, &["gate", "list", "WI-001"]).ok().stdout;
+    assert!(shown.contains("passed") && shown.contains("stale"), "{shown}");
+    fs::remove_file(world.repo().join("new.rs")).expect("undone");
+    assert_eq!(stale(), false);
+    define(&world, "lint", "true # stricter");
+    assert_eq!(stale(), true);
+    // Known in every worktree; that it is other content there is known too.
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "gates"]);
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+    let elsewhere = world.worktree("two");
+    fs::write(elsewhere.join("other"), "").expect("an edit");
+    let gate = &gates(&world, &elsewhere, "WI-001")[0];
+    assert_eq!(
+        (&gate["status"], &gate["stale"]),
+        (&json!("passed"), &json!(true))
+    );
+}
+
+#[test]
+fn e6_git_sees_nothing_but_issues_and_gates() {
+    let world = world();
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "jit"]);
+    require(&world, "lint", "echo x");
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+    let status = world.git(&world.repo(), ["status", "--porcelain", "-uall"]);
+    let paths: Vec<&str> = status.lines().filter_map(|line| line.get(3..)).collect();
+    assert_eq!(
+        paths,
+        [
+            ".jit/issues/WI-001/issue.json",
+            ".jit/gates/registry.json",
+            ".jit/gates/results/WI-001.json"
+        ]
+    );
+    let left: Vec<PathBuf> = fs::read_dir(world.repo().join(".git"))
+        .expect("a git folder")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.to_string_lossy().contains("jit-tree-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn e6_hostile_names_are_refused_and_hostile_output_is_harmless() {
+    let world = world();
+    for name in ["../x", "a/b", "", ".hidden", "Upper", "a b", "a\u{1b}[31m", "-x"] {
+        let args = ["gate", "define", "--command", "true", "--json", "--", name];
+        let ran = human(&world, &args).exits(2);
+        assert_eq!(code(&ran), "invalid", "{name:?}");
+    }
+    assert!(!world.repo().join(".jit/gates/registry.json").exists());
+    require(
+        &world,
+        "evil",
+        r"printf '\033]0;owned\007\033[2J\n\377\342\200\256abc\n'; exit 1",
+    );
+    let ran = human(&world, &["gate", "run", "WI-001"]).exits(6);
+    for bad in ['\u{1b}', '\u{7}', '\u{202e}'] {
+        assert!(!ran.stdout.contains(bad), "{:?}", ran.stdout);
+    }
+    assert!(ran.stdout.contains("\\u{1b}"), "shown, not obeyed");
+    let raw = fs::read(world.control().join("gates/WI-001/evil.log")).expect("the output");
+    assert!(raw.contains(&0x1b) && raw.contains(&0xff), "kept as it was");
+    assert!(
+        human(&world, &["gate", "run", "WI-001", "--json"])
+            .exits(6)
+            .json()["gates"][0]["output"]
+            .as_str()
+            .is_some_and(|text| text.contains('\u{1b}'))
+    );
+}
+
+#[test]
+fn e6_presets_are_shown_and_taken() {
+    let world = world();
+    fs::write(world.repo().join("Cargo.toml"), "").expect("a file");
+    let all = human(&world, &["gate", "presets", "--json"]).ok().json();
+    assert_eq!(field(&all["presets"], "name"), ["cargo", "npm", "pytest", "go"]);
+    let detected: Vec<bool> = (0..4).map(|n| all["presets"][n]["detected"] == true).collect();
+    assert_eq!(detected, [true, false, false, false]);
+    let args = ["gate", "define", "--preset", "cargo", "--required-for", "task"];
+    let _ = human(&world, &args).ok();
+    let gates = gates(&world, &world.repo(), "WI-001");
+    let names: Vec<&Value> = gates.iter().map(|gate| &gate["name"]).collect();
+    assert_eq!(names, ["clippy", "fmt", "test"]);
+    assert!(gates.iter().all(|gate| gate["trusted"] == true));
+    let ran = human(&world, &["gate", "define", "--preset", "make", "--json"]).exits(2);
+    assert_eq!(code(&ran), "invalid");
+    let ran = human(&world, &["gate", "list", "--json", "--fields", "name"]).ok();
+    assert_eq!(
+        ran.json(),
+        json!({"gates": [{"name": "clippy"}, {"name": "fmt"}, {"name": "test"}]})
+    );
+}
+
+#[test]
+fn e6_what_came_with_a_clone_is_no_result_here() {
+    let (world, clone) = cloned("true");
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "passed"]);
+    world.git(&clone, ["pull", "-q"]);
+    assert!(clone.join(".jit/gates/results/WI-001.json").exists());
+    assert_eq!(gates(&world, &clone, "WI-001")[0]["status"], "missing");
+    let _ = world
+        .jit_as_in(HUMAN, &clone, ["issue", "update", "WI-001", "--state", "done"])
+        .exits(6);
+}
+
+/// A repository whose issue must pass a gate with this command, and a clone of it.
+fn cloned(command: &str) -> (World, PathBuf) {
+    let world = world();
+    require(&world, "test", command);
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "gates"]);
+    world.git(world.root(), ["clone", "-q", "repo", "clone"]);
+    let clone = world.root().join("clone");
+    (world, clone)
+}
+
+#[test]
+fn a8_what_came_with_a_clone_runs_only_after_the_user_approved_that_text() {
+    let (world, clone) = cloned("echo ran >>../ran");
+    let ran = || fs::read_to_string(world.root().join("ran")).unwrap_or_default();
+    let run = |agent| world.jit_as_in(agent, &clone, ["gate", "run", "WI-001", "--json"]);
+    let jit = |agent, args: &[&str]| world.jit_as_in(agent, &clone, args);
+
+    let refused = run(HUMAN).exits(5);
+    assert_eq!(code(&refused), "not_trusted");
+    let error = &refused.json()["error"];
+    assert_eq!(error["help"], json!(["jit trust"]));
+    assert_eq!(error["details"]["command"], "echo ran >>../ran");
+    assert_eq!(gates(&world, &clone, "WI-001")[0]["trusted"], false);
+
+    // Nobody is there to be asked: shown, and refused.
+    let refused = jit(HUMAN, &["trust"]).exits(5);
+    assert!(
+        refused.stderr.contains("gate test: echo ran >>../ran"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(code(&jit(HUMAN, &["trust", "--json"]).exits(5)), "not_trusted");
+    assert_eq!(
+        code(&jit(AGENT, &["trust", "--yes", "--json"]).exits(5)),
+        "not_allowed"
+    );
+    assert_eq!(code(&run(HUMAN).exits(5)), "not_trusted");
+    assert_eq!(ran(), "", "nothing ran");
+
+    let shown = jit(HUMAN, &["trust", "--yes", "--json"]).ok().json();
+    assert_eq!(
+        shown,
+        json!({"commands": [
+            {"kind": "gate", "name": "test", "command": "echo ran >>../ran", "trusted": true}
+        ]})
+    );
+    let _ = run(AGENT).ok();
+    assert_eq!(ran(), "ran\n");
+
+    // A changed text asks again, also when it came by git.
+    define(&world, "test", "echo changed >>../ran");
+    world.git(&world.repo(), ["commit", "-qam", "changed"]);
+    world.git(&clone, ["pull", "-q"]);
+    assert_eq!(code(&run(HUMAN).exits(5)), "not_trusted");
+    assert_eq!(ran(), "ran\n");
+    let _ = jit(HUMAN, &["trust", "-y"]).ok();
+    let _ = run(HUMAN).ok();
+    assert_eq!(ran(), "ran\nchanged\n");
+
+    let revoked = jit(HUMAN, &["trust", "--revoke", "--json"]).ok().json();
+    assert_eq!(revoked, json!({"revoked": 2}));
+    assert_eq!(code(&run(HUMAN).exits(5)), "not_trusted");
+    // The other repository has approvals of its own.
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+}
+
+#[test]
+fn a8_nothing_runs_while_one_of_the_commands_is_not_approved() {
+    let (world, clone) = cloned("echo ran >>../ran");
+    let _ = world.jit_as_in(HUMAN, &clone, ["trust", "-y"]).ok();
+    define(&world, "zz", "echo other >>../ran");
+    let _ = human(&world, &["gate", "add", "WI-001", "zz"]).ok();
+    world.git(&world.repo(), ["commit", "-qam", "another"]);
+    world.git(&clone, ["pull", "-q"]);
+    let _ = world.jit_as_in(HUMAN, &clone, ["gate", "run", "WI-001"]).exits(5);
+    assert!(!world.root().join("ran").exists());
+    let _ = world
+        .jit_as_in(HUMAN, &clone, ["gate", "run", "WI-001", "test"])
+        .ok();
+}
+
+#[test]
+fn a8_what_an_agent_defines_is_not_approved_by_that() {
+    let world = world();
+    let define = ["gate", "define", "mine", "--command", "true", "--json"];
+    let ran = world.jit_as(AGENT, define).ok();
+    assert_eq!(ran.json()["gates"][0]["trusted"], false);
+    assert!(ran.stderr.contains("jit trust"), "{}", ran.stderr);
+    let run = ["gate", "run", "WI-001", "mine", "--json"];
+    assert_eq!(code(&world.jit_as(AGENT, run).exits(5)), "not_trusted");
+    // The repository cannot allow it to itself; the user's own settings can.
+    let _ = human(&world, &["config", "set", "agents.may_trust", "true"]).ok();
+    let _ = world.jit_as(AGENT, ["trust", "--yes"]).exits(5);
+    let _ = human(&world, &["config", "set", "--user", "agents.may_trust", "true"]).ok();
+    fs::remove_file(world.repo().join(".jit/config.toml")).expect("a file");
+    let _ = world.jit_as(AGENT, ["trust", "--yes"]).ok();
+    let _ = world.jit_as(AGENT, run).ok();
+}
+
+#[test]
+fn a8_commands_are_shown_so_that_a_terminal_obeys_nothing_and_no_line_is_forged() {
+    let world = world();
+    let text = "true\n  try: jit trust --yes\u{1b}[2J";
+    assert!(text.contains('\u{1b}'));
+    define(&world, "evil", text);
+    let _ = human(&world, &["trust", "--revoke"]).ok();
+    let outputs = [
+        human(&world, &["trust", "--list"]).ok().stdout,
+        human(&world, &["trust"]).exits(5).stderr,
+        human(&world, &["gate", "run", "WI-001", "evil"]).exits(5).stderr,
+        human(&world, &["gate", "list"]).ok().stdout,
+    ];
+    for shown in outputs {
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+        assert!(!shown.contains("\n  try: jit trust --yes\\u"), "{shown}");
+        assert!(shown.contains("\\u{1b}[2J"), "all of it is shown: {shown}");
+    }
+}
+
+#[test]
+fn e6_a_gate_may_use_jit_itself_and_a_request_id_is_not_handed_down() {
+    let world = world();
+    for word in ["one", "two"] {
+        require(
+            &world,
+            word,
+            &format!("{JIT} issue comment \"$JIT_ISSUE\" \"$JIT_GATE\""),
+        );
+    }
+    let mut command = world.jit_command(&world.repo());
+    command
+        .env("JIT_AGENT_ID", HUMAN)
+        .env("JIT_REQUEST_ID", "mine")
+        .args(["gate", "run", "WI-001"]);
+    let _ = world.run(command).ok();
+    let issue = human(&world, &["issue", "show", "WI-001", "--json"]).ok().json();
+    assert_eq!(field(&issue["comments"], "text"), ["one", "two"]);
+    // Said twice under one name, it is recorded once.
+    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
+    for _ in 0..2 {
+        let pass = ["gate", "pass", "WI-001", "review", "--request-id", "again"];
+        let _ = human(&world, &pass).ok();
+    }
+    assert_eq!(world.effects_of("again"), 1);
+}
+
+#[test]
+fn e6_a_registry_that_cannot_be_read_lets_nothing_become_done_and_is_in_no_other_way() {
+    let world = world();
+    fs::write(world.repo().join(".jit/gates/registry.json"), "<<<<<<< ours\n").expect("a file");
+    for args in [
+        &["issue", "update", "WI-001", "--state", "done"][..],
+        &["gate", "list"],
+        &["gate", "run", "WI-001"],
+        &["gate", "define", "x", "--command", "true"],
+        &["trust", "--list"],
+    ] {
+        let ran = world.jit_as(HUMAN, args.iter().chain(&["--json"])).exits(2);
+        assert_eq!(code(&ran), "config", "{args:?}");
+    }
+    for args in [
+        &["claim", "acquire", "WI-001"][..],
+        &["issue", "update", "WI-001", "--priority", "high"],
+        &["claim", "release", "WI-001"],
+    ] {
+        let _ = human(&world, args).ok();
+    }
+}
