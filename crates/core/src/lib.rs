@@ -13,6 +13,7 @@ pub mod issue;
 pub mod issue_file;
 pub mod lease;
 pub mod merge;
+pub mod pack;
 pub mod policy;
 pub mod queue;
 pub mod refusal;

@@ -203,10 +203,18 @@ pub fn rank(table: &dyn Table, key: &str) -> Read<Option<String>> {
 
 /// The first `limit` keys in the queue, best first, each with its rank.
 pub fn queued(table: &dyn Table, limit: usize) -> Read<Vec<(String, String)>> {
-    let found = table.scan("r/", limit)?;
-    let split = |(key, _): (String, Vec<u8>)| -> Option<(String, String)> {
+    let split = |key: &str| -> Option<(String, String)> {
         let (rank, key) = key.strip_prefix("r/")?.split_once('/')?;
         Some((rank.to_owned(), key.to_owned()))
     };
-    Ok(found.into_iter().filter_map(split).collect())
+    if limit < usize::MAX {
+        let found = table.scan("r/", limit)?;
+        return Ok(found.iter().filter_map(|(key, _)| split(key)).collect());
+    }
+    let mut found = Vec::new();
+    table.visit("r/", &mut |key, _| {
+        found.extend(split(key));
+        Ok(())
+    })?;
+    Ok(found)
 }

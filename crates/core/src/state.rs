@@ -30,6 +30,7 @@ use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId};
 use crate::issue::{Comment, GateResult, Issue, text_digest};
 use crate::issue_file;
 use crate::lease::{End, Lease, Resource};
+use crate::pack;
 use crate::queue;
 use crate::refusal::{Code, Details, Refusal, Stop};
 use crate::sheet::Sheet;
@@ -235,12 +236,20 @@ pub fn issue(table: &dyn Table, id: &IssueId) -> Read<Option<Issue>> {
 }
 
 pub fn issue_at(table: &dyn Table, key: &str) -> Read<Option<Issue>> {
-    load(table, &format!("i/{key}"))
+    load_issue(table, &format!("i/{key}"))
+}
+
+fn parse_issue(key: &str, bytes: &[u8]) -> Read<Issue> {
+    pack::decode(bytes).ok_or_else(|| Unreadable(format!("state record {key} is not an issue")))
+}
+
+fn load_issue(table: &dyn Table, key: &str) -> Read<Option<Issue>> {
+    table.get(key)?.map(|bytes| parse_issue(key, &bytes)).transpose()
 }
 
 /// An issue that was deleted.
 pub fn deleted(table: &dyn Table, id: &IssueId) -> Read<Option<Issue>> {
-    load(table, &format!("t/{}", id.key()))
+    load_issue(table, &format!("t/{}", id.key()))
 }
 
 pub fn was_deleted(table: &dyn Table, key: &str) -> Read<bool> {
@@ -312,11 +321,12 @@ struct Judged {
 }
 
 pub fn issues(table: &dyn Table) -> Read<Vec<Issue>> {
-    table
-        .scan("i/", usize::MAX)?
-        .iter()
-        .map(|(key, value)| parse(key, value))
-        .collect()
+    let mut all = Vec::new();
+    table.visit("i/", &mut |key, value| {
+        all.push(parse_issue(key, value)?);
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 /// Issues that were deleted.
@@ -324,14 +334,14 @@ pub fn tombstones(table: &dyn Table) -> Read<Vec<Issue>> {
     table
         .scan("t/", usize::MAX)?
         .iter()
-        .map(|(key, value)| parse(key, value))
+        .map(|(key, value)| parse_issue(key, value))
         .collect()
 }
 
 /// The one issue that `text` names: an exact id, else the only one that begins with it.
 pub fn resolve(table: &dyn Table, text: &IssuePrefix) -> Result<Issue, Stop> {
     let key = format!("i/{}", text.key());
-    if let Some(issue) = load(table, &key)? {
+    if let Some(issue) = load_issue(table, &key)? {
         return Ok(issue);
     }
     let not_found = || {
@@ -350,11 +360,11 @@ pub fn resolve(table: &dyn Table, text: &IssuePrefix) -> Result<Issue, Stop> {
     let mut found = table.scan(&key, SHOWN + 1)?;
     match found.len() {
         0 => Err(not_found().into()),
-        1 => Ok(parse(&key, &found.remove(0).1)?),
+        1 => Ok(parse_issue(&key, &found.remove(0).1)?),
         many => {
             let mut names = Vec::new();
             for (key, value) in found.iter().take(SHOWN) {
-                names.push(parse::<Issue>(key, value)?.id.to_string());
+                names.push(parse_issue(key, value)?.id.to_string());
             }
             let more = if many > SHOWN { ", …" } else { "" };
             Err(Refusal::new(
@@ -443,7 +453,7 @@ fn put_issue(table: &mut Overlay<'_>, issue: &Issue, sheet: &Sheet, did: &Did) -
     let key = issue.id.key();
     let old = issue_at(table, &key)?;
     let (put, gone) = if sheet.deleted { ("t", "i") } else { ("i", "t") };
-    table.put(format!("{put}/{key}"), json_bytes(issue));
+    table.put(format!("{put}/{key}"), pack::encode(issue));
     table.remove(format!("{gone}/{key}"));
     table.put(format!("s/{key}"), json_bytes(sheet));
     let written = text_digest(&issue_file::issue_json(issue, sheet));

@@ -18,6 +18,13 @@ pub trait Table {
     fn get(&self, key: &str) -> Read<Option<Vec<u8>>>;
     /// The first `limit` records whose keys begin with `prefix`, in key order.
     fn scan(&self, prefix: &str, limit: usize) -> Read<Vec<(String, Vec<u8>)>>;
+    /// Every record whose key begins with `prefix`, in key order, without a copy of any.
+    fn visit(&self, prefix: &str, each: &mut dyn FnMut(&str, &[u8]) -> Read<()>) -> Read<()> {
+        for (key, value) in self.scan(prefix, usize::MAX)? {
+            each(&key, &value)?;
+        }
+        Ok(())
+    }
 }
 
 /// A table in memory.

@@ -36,12 +36,82 @@ impl Wall {
     }
 }
 
+/// `2026-01-03T12:00:00.000Z`, as every time is written here.
+const SHAPE: &[u8; 24] = b"0000-00-00T00:00:00.000Z";
+
+impl Wall {
+    /// Lists have two of these for each issue, so they are written and read without a calendar library: days are counted
+    /// in eras of 400 years that begin in March (Howard Hinnant's `civil_from_days`).
+    fn digits(self) -> [u8; 24] {
+        let (days, ms) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
+        let shifted = days + 719_468;
+        let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let march_month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+        let month = if march_month < 10 {
+            march_month + 3
+        } else {
+            march_month - 9
+        };
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        let mut out = *SHAPE;
+        let mut put = |at: usize, width: usize, mut number: i64| {
+            for n in (at..at + width).rev() {
+                out[n] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+                number /= 10;
+            }
+        };
+        put(0, 4, year);
+        put(5, 2, month);
+        put(8, 2, day);
+        put(11, 2, ms / 3_600_000);
+        put(14, 2, ms / 60_000 % 60);
+        put(17, 2, ms / 1000 % 60);
+        put(20, 3, ms % 1000);
+        out
+    }
+
+    /// A time in exactly the form that is written here; anything else is for the library.
+    fn from_digits(text: &[u8]) -> Option<Self> {
+        let fits = |(c, shape): (&u8, &u8)| {
+            if *shape == b'0' {
+                c.is_ascii_digit()
+            } else {
+                c == shape
+            }
+        };
+        if text.len() != SHAPE.len() || !text.iter().zip(SHAPE).all(fits) {
+            return None;
+        }
+        let number = |from: usize, width: usize| {
+            text[from..from + width]
+                .iter()
+                .fold(0, |n, c| n * 10 + i64::from(c - b'0'))
+        };
+        let (year, month, day) = (number(0, 4), number(5, 2), number(8, 2));
+        let (hour, minute, second, ms) = (number(11, 2), number(14, 2), number(17, 2), number(20, 3));
+        let fits =
+            (1..=12).contains(&month) && (1..=28).contains(&day) && hour < 24 && minute < 60 && second < 60;
+        if !fits || year < 1970 {
+            // Short months, leap seconds and times before all of this.
+            return None;
+        }
+        let year = year - i64::from(month <= 2);
+        let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+        let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+        let days =
+            era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468;
+        Some(Self::from_ms(
+            ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + ms,
+        ))
+    }
+}
+
 impl fmt::Display for Wall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(time) => write!(f, "{time:.3}"),
-            Err(_) => f.write_str("1970-01-01T00:00:00.000Z"),
-        }
+        f.pad(std::str::from_utf8(&self.digits()).unwrap_or_default())
     }
 }
 
@@ -49,6 +119,9 @@ impl FromStr for Wall {
     type Err = BadTime;
 
     fn from_str(text: &str) -> Result<Self, BadTime> {
+        if let Some(wall) = Self::from_digits(text.as_bytes()) {
+            return Ok(wall);
+        }
         let time: jiff::Timestamp = text
             .parse()
             .map_err(|_| BadTime(text.chars().take(40).collect()))?;
@@ -100,5 +173,18 @@ mod tests {
                 .starts_with("9998")
         );
         assert!("yesterday".parse::<Wall>().is_err());
+        assert!("2026-02-30T00:00:00.000Z".parse::<Wall>().is_err());
+    }
+
+    #[test]
+    fn times_are_those_of_the_library() {
+        // Every day of 400 years and more, at odd times of day.
+        for day in 0..150_000_i64 {
+            let ms = day * 86_400_000 + (day * 7_919_113) % 86_400_000;
+            let wall = Wall::from_ms(ms);
+            let time = jiff::Timestamp::from_millisecond(ms).expect("in range");
+            assert_eq!(wall.to_string(), format!("{time:.3}"));
+            assert_eq!(wall.to_string().parse(), Ok(wall));
+        }
     }
 }

@@ -25,6 +25,7 @@ const FEW: usize = 200;
 struct Board {
     issues: HashMap<String, Issue>,
     leases: HashMap<String, Lease>,
+    settled: Settled,
 }
 
 impl Board {
@@ -32,6 +33,7 @@ impl Board {
         let unreadable = |e| refuse(Code::Io, e);
         let all = state::issues(&*view.table).map_err(unreadable)?;
         Ok(Self {
+            settled: Settled::of(&all),
             issues: all.into_iter().map(|issue| (issue.id.key(), issue)).collect(),
             leases: leases(view)?,
         })
@@ -41,13 +43,34 @@ impl Board {
         self.leases.get(&issue.id.key())
     }
 
+    fn waits_for(&self, view: &View, issue: &Issue) -> Outcome<Vec<IssueId>> {
+        self.settled.waits_for(view, issue)
+    }
+}
+
+/// Which issues are closed, by key. Empty when nothing depends on anything.
+struct Settled(HashMap<String, bool>);
+
+impl Settled {
+    fn of(issues: &[Issue]) -> Self {
+        if issues.iter().all(|issue| issue.depends_on.is_empty()) {
+            return Self(HashMap::new());
+        }
+        Self(
+            issues
+                .iter()
+                .map(|issue| (issue.id.key(), issue.state.is_closed()))
+                .collect(),
+        )
+    }
+
     /// What an issue waits for. What is unknown counts, unless it was deleted.
     fn waits_for(&self, view: &View, issue: &Issue) -> Outcome<Vec<IssueId>> {
         let mut open = Vec::new();
         for id in &issue.depends_on {
             let key = id.key();
-            let settled = match self.issues.get(&key) {
-                Some(other) => other.state.is_closed(),
+            let settled = match self.0.get(&key) {
+                Some(closed) => *closed,
                 None => state::was_deleted(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?,
             };
             if !settled {
@@ -115,10 +138,17 @@ impl App {
     ) -> Outcome<Answer> {
         let view = self.view()?;
         let parent = self.parent_of(&view, filter)?;
-        let board = Board::load(&view)?;
-        let mut issues = Vec::with_capacity(board.issues.len());
-        for issue in board.issues.values() {
-            let shown = IssueView::new(issue.clone(), board.lease(issue), &view.now);
+        let all = state::issues(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let leases = leases(&view)?;
+        let settled = Settled::of(&all);
+        let mut issues = Vec::with_capacity(all.len());
+        for issue in all {
+            let lease = if leases.is_empty() {
+                None
+            } else {
+                leases.get(&issue.id.key())
+            };
+            let shown = IssueView::new(issue, lease, &view.now);
             if matches(filter, parent.as_ref(), &shown) {
                 issues.push(shown);
             }
@@ -136,7 +166,7 @@ impl App {
         issues.truncate(limit.unwrap_or(usize::MAX));
         for shown in &mut issues {
             if !shown.issue.state.is_closed() && !shown.issue.depends_on.is_empty() {
-                shown.blocked_by = board.waits_for(&view, &shown.issue)?;
+                shown.blocked_by = settled.waits_for(&view, &shown.issue)?;
             }
         }
         self.read_answer(&view, Reply::Issues { issues })
@@ -158,29 +188,33 @@ impl App {
         queued.sort();
         let leases = leases(&view)?;
         let wanted = limit.unwrap_or(usize::MAX);
-        let board = if wanted.min(queued.len()) > FEW {
-            Some(Board::load(&view)?)
-        } else {
-            None
-        };
-        let issue_at = |key: &str| match &board {
-            Some(board) => Ok(board.issues.get(key).cloned()),
-            None => state::issue_at(table, key).map_err(unreadable),
-        };
-        let mut branches = match &board {
-            Some(_) => Some(state::last_branches(table).map_err(unreadable)?),
-            None => None,
+        // Many are read in one sweep, few one by one.
+        let mut all: Option<HashMap<String, Issue>> = None;
+        let mut branches = None;
+        if wanted.min(queued.len()) > FEW {
+            let read = state::issues(table).map_err(unreadable)?;
+            all = Some(read.into_iter().map(|issue| (issue.id.key(), issue)).collect());
+            branches = Some(state::last_branches(table).map_err(unreadable)?);
+        }
+        let is_activity = |id: &IssueId| {
+            state::issue(table, id)
+                .map_err(unreadable)
+                .map(|issue| issue.is_some_and(|issue| issue.kind == ACTIVITY))
         };
         let mut issues = Vec::new();
         for (_, key) in queued {
             if issues.len() >= wanted {
                 break;
             }
-            let Some(issue) = issue_at(&key)? else { continue };
+            let found = match &mut all {
+                Some(all) => all.remove(&key),
+                None => state::issue_at(table, &key).map_err(unreadable)?,
+            };
+            let Some(issue) = found else { continue };
             if let Some(parent) = issue.parent.as_ref()
                 && let Some(lease) = leases.get(&parent.key())
                 && !lease.held_by(&self.actor)
-                && issue_at(&parent.key())?.is_some_and(|parent| parent.kind == ACTIVITY)
+                && is_activity(parent)?
             {
                 // Inside an activity that somebody else holds.
                 continue;

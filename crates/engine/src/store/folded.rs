@@ -6,7 +6,7 @@ use jit_core::table::{Changes, Memory, Read, Table, Unreadable};
 
 use super::disk::{Disk, How, open_if_there, read_range, write_all_at};
 use super::journal::{Ground, Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
-use super::run::{self, Merge, Record, Run};
+use super::run::{self, Merge, Record, Run, RunIter, Spot};
 
 pub const JOURNAL: &str = "state/journal";
 const JOURNAL_NEW: &str = "state/journal.new";
@@ -66,6 +66,90 @@ impl Table for Folded {
             found.extend(value.map(|value| (key, value)));
         }
         Ok(found)
+    }
+
+    fn visit(&self, prefix: &str, each: &mut dyn FnMut(&str, &[u8]) -> Read<()>) -> Read<()> {
+        let Base::Runs(runs) = &self.base else {
+            for (key, value) in self.scan(prefix, usize::MAX)? {
+                each(&key, &value)?;
+            }
+            return Ok(());
+        };
+        let mut sources = Vec::new();
+        let fresh: Changes = self
+            .fresh
+            .range(prefix.to_owned()..)
+            .take_while(|(key, _)| key.starts_with(prefix))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        sources.push(Source::Changes(fresh.into_iter().peekable()));
+        if let Some(journal) = &self.journal {
+            let changes = journal.changes(prefix, u64::MAX);
+            sources.push(Source::Changes(changes.into_iter().peekable()));
+        }
+        for run in runs {
+            let mut source = Source::Run(Box::new(run.iter_from(prefix)), None);
+            source.advance().map_err(unreadable)?;
+            sources.push(source);
+        }
+        let mut key = Vec::new();
+        loop {
+            let mut winner: Option<usize> = None;
+            for (n, source) in sources.iter_mut().enumerate() {
+                match source.key() {
+                    Some(found) if winner.is_none() || found < key.as_slice() => {
+                        key.clear();
+                        key.extend_from_slice(found);
+                        winner = Some(n);
+                    }
+                    _ => {}
+                }
+            }
+            let Some(winner) = winner.filter(|_| key.starts_with(prefix.as_bytes())) else {
+                return Ok(());
+            };
+            if let Some(value) = sources[winner].value() {
+                let key = std::str::from_utf8(&key).map_err(|_| Unreadable("a key is not text".into()))?;
+                each(key, value)?;
+            }
+            for source in &mut sources[winner..] {
+                if source.key() == Some(key.as_slice()) {
+                    source.advance().map_err(unreadable)?;
+                }
+            }
+        }
+    }
+}
+
+/// What is newest about a key comes first.
+enum Source<'a> {
+    Changes(std::iter::Peekable<std::collections::btree_map::IntoIter<String, Option<Vec<u8>>>>),
+    Run(Box<RunIter<'a>>, Option<Spot>),
+}
+
+impl Source<'_> {
+    fn key(&mut self) -> Option<&[u8]> {
+        match self {
+            Self::Changes(changes) => changes.peek().map(|(key, _)| key.as_bytes()),
+            Self::Run(_, spot) => spot.as_ref().map(Spot::key),
+        }
+    }
+
+    fn advance(&mut self) -> io::Result<()> {
+        match self {
+            Self::Changes(changes) => {
+                changes.next();
+            }
+            Self::Run(run, spot) => *spot = run.spot()?,
+        }
+        Ok(())
+    }
+
+    fn value(&mut self) -> Option<&[u8]> {
+        match self {
+            Self::Changes(changes) => changes.peek().and_then(|(_, value)| value.as_deref()),
+            Self::Run(_, spot) => spot.as_ref().and_then(Spot::value),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::run::{Cursor, put_record};
 use jit_core::table::Changes;
 
-const MAGIC: &[u8; 12] = b"jit-state 3\n";
+const MAGIC: &[u8; 12] = b"jit-state 4\n";
 
 /// A place in the log: the end of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

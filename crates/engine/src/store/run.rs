@@ -351,16 +351,15 @@ impl std::fmt::Debug for RunIter<'_> {
 }
 
 impl RunIter<'_> {
-    fn step(&mut self) -> io::Result<Option<Record>> {
+    /// Moves to the next record that counts and returns where it is: block, and place in it.
+    fn step(&mut self) -> io::Result<Option<Spot>> {
         loop {
             let bytes = match &self.bytes {
-                Some(bytes) => bytes.clone(),
+                Some(bytes) => bytes,
                 None if self.block >= self.run.blocks.len() => return Ok(None),
                 None => {
-                    let bytes = self.run.block(self.block)?;
-                    self.bytes = Some(bytes.clone());
                     self.at = 0;
-                    bytes
+                    self.bytes.insert(self.run.block(self.block)?)
                 }
             };
             let mut cursor = Cursor(&bytes[self.at..]);
@@ -369,12 +368,61 @@ impl RunIter<'_> {
                 self.block += 1;
                 continue;
             }
-            let (key, value) = cursor.record().ok_or_else(|| corrupt("a record is cut off"))?;
-            self.at = bytes.len() - cursor.0.len();
-            if key >= self.from.as_str() {
-                return Ok(Some((key.to_owned(), value.map(<[u8]>::to_vec))));
+            let at = self.at;
+            let (key, value) = cursor
+                .raw_record()
+                .ok_or_else(|| corrupt("a record is cut off"))?;
+            let end = bytes.len() - cursor.0.len();
+            self.at = end;
+            if key >= self.from.as_bytes() {
+                // Keys and values lie one behind the other, values at the end.
+                let key_from = offset(bytes, key);
+                return Ok(Some(Spot {
+                    key: (key_from, key_from + key.len()),
+                    value: value.map(|value| (offset(bytes, value), offset(bytes, value) + value.len())),
+                    bytes: bytes.clone(),
+                }));
             }
+            debug_assert!(at < end);
         }
+    }
+}
+
+/// Where a part of a buffer begins in it.
+fn offset(whole: &[u8], part: &[u8]) -> usize {
+    part.as_ptr() as usize - whole.as_ptr() as usize
+}
+
+/// A record where it lies.
+pub struct Spot {
+    bytes: std::rc::Rc<Vec<u8>>,
+    key: (usize, usize),
+    value: Option<(usize, usize)>,
+}
+
+impl std::fmt::Debug for Spot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spot")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Spot {
+    pub fn key(&self) -> &[u8] {
+        &self.bytes[self.key.0..self.key.1]
+    }
+
+    /// `None`: removed.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.value.map(|(from, to)| &self.bytes[from..to])
+    }
+}
+
+impl RunIter<'_> {
+    /// The next record, where it lies.
+    pub fn spot(&mut self) -> io::Result<Option<Spot>> {
+        self.step()
     }
 }
 
@@ -382,7 +430,11 @@ impl Iterator for RunIter<'_> {
     type Item = io::Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
+        let owned = |spot: Spot| -> io::Result<Record> {
+            let key = std::str::from_utf8(spot.key()).map_err(|_| corrupt("a key is not text"))?;
+            Ok((key.to_owned(), spot.value().map(<[u8]>::to_vec)))
+        };
+        self.step().transpose().map(|spot| spot.and_then(owned))
     }
 }
 
@@ -412,21 +464,23 @@ impl Iterator for Merge<'_> {
     type Item = io::Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut best: Option<(usize, String)> = None;
+        let mut best: Option<(usize, &String)> = None;
         for (n, source) in self.sources.iter_mut().enumerate() {
             match source.peek() {
                 None => {}
-                Some(Err(_)) => return source.next(),
-                Some(Ok((key, _))) if best.as_ref().is_none_or(|(_, least)| key < least) => {
-                    best = Some((n, key.clone()));
+                Some(Err(_)) => return self.sources[n].next(),
+                Some(Ok((key, _))) if best.as_ref().is_none_or(|(_, least)| key < *least) => {
+                    best = Some((n, key));
                 }
                 Some(Ok(_)) => {}
             }
         }
-        let (winner, key) = best?;
+        let (winner, _) = best?;
         let record = self.sources[winner].next();
-        for source in &mut self.sources[winner + 1..] {
-            source.next_if(|r| r.as_ref().is_ok_and(|(k, _)| *k == key));
+        if let Some(Ok((key, _))) = &record {
+            for source in &mut self.sources[winner + 1..] {
+                source.next_if(|r| r.as_ref().is_ok_and(|(k, _)| k == key));
+            }
         }
         record
     }

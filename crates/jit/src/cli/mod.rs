@@ -366,9 +366,12 @@ impl Cx {
             .store
             .ending_when_late(if self.json() { end_json } else { end_text });
         let Answer { reply, warnings } = app.handle(request)?;
-        Ok(self
+        let output = self
             .show(&reply, |style| text(&reply, done, style))
-            .warn(warnings))
+            .warn(warnings);
+        // The process ends with this answer, and a list of ten thousand takes as long to take apart as to make.
+        std::mem::forget(reply);
+        Ok(output)
     }
 }
 
