@@ -11,6 +11,7 @@
 
 mod contend;
 mod fill;
+mod issues;
 mod report;
 mod scratch;
 mod spawn;
@@ -30,7 +31,7 @@ use stats::Summary;
 
 const USAGE: &str = "usage: bench [filter] [--jit PATH] [--dir DIR] [--pairs N] [--seconds N] [--workers N]
 
-  filter     part of a section's name: start, claim, contend, scale, size
+  filter     part of a section's name: start, claim, contend, scale, issues, size
   --jit      the program to measure (default: jit beside this one)
   --dir      where to make the scratch repositories (default: the folder this program's folder is in)
   --pairs    how often each program is started in turn (default 300)
@@ -146,17 +147,19 @@ fn find_tools(options: &Options, beside: &Path) -> io::Result<Tools> {
         git: spawn::on_path("git").ok_or_else(|| io::Error::other("git is not on the PATH"))?,
         floor: present(beside.join("floor"))?,
         hello: present(beside.join("hello"))?,
+        read_issues: present(beside.join("read_issues"))?,
     })
 }
 
 /// One section of the table.
 type Section = (&'static str, fn(&mut Bench<'_>) -> io::Result<()>);
 
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [Section; 6] = [
     ("start", |b| b.start()),
     ("claim", |b| b.claim()),
     ("contend", |b| b.contend()),
     ("scale", |b| b.scale()),
+    ("issues", |b| b.issues()),
     ("size", |b| b.size()),
 ];
 
@@ -321,6 +324,117 @@ impl Bench<'_> {
         r.against("acquire, long log", &fa, "empty", &ea, Some(Limit::AtMost(1.5)));
         r.times("release, empty log", &er);
         r.against("release, long log", &fr, "empty", &er, Some(Limit::AtMost(1.5)));
+        Ok(())
+    }
+
+    /// What the number of issues costs: lists against git and against reading every file, single issues against few.
+    fn issues(&mut self) -> io::Result<()> {
+        const MANY: usize = 10_000;
+        let few = Repo::create(self.scratch, self.tools, "issues-few")?;
+        let many = Repo::create(self.scratch, self.tools, "issues-many")?;
+        issues::fill(&few, 10)?;
+        issues::fill(&many, MANY)?;
+        let rounds = (self.options.pairs / 10).max(5);
+        let lists = [
+            many.git(&["status"]),
+            many.read_issues(),
+            many.jit(&["ready"]),
+            many.jit(&["issue", "list"]),
+            many.jit(&["status"]),
+            many.jit(&["ready", "--json"]),
+            many.jit(&["issue", "list", "--json"]),
+            many.jit(&["validate"]),
+            few.jit(&["validate"]),
+        ];
+        let samples = spawn::interleave(&lists, &[], rounds, &self.scratch.complaints)?;
+        let times: Vec<Summary> = samples.iter().filter_map(|s| Summary::of(s)).collect();
+        let [
+            git,
+            read,
+            ready,
+            list,
+            status,
+            ready_json,
+            list_json,
+            validate,
+            validate_few,
+        ] = &times[..]
+        else {
+            return Err(io::Error::other("no samples"));
+        };
+        let r = &mut self.report;
+        r.section(&format!("issues: {MANY} of them, {rounds} of each list, in turn"));
+        r.header();
+        r.times("git status", git);
+        r.times("reading and parsing every issue.json", read);
+        for (name, one, limited) in [
+            ("jit ready", ready, true),
+            ("jit issue list", list, true),
+            ("jit status", status, true),
+            ("jit ready --json", ready_json, false),
+            ("jit issue list --json", list_json, false),
+        ] {
+            let limit = |most: f64| limited.then_some(Limit::AtMost(most));
+            r.against(name, one, "git status", git, limit(2.0));
+            r.against(name, one, "reading", read, limit(0.2));
+        }
+        r.against("jit validate", validate, "10 issues", validate_few, None);
+        self.singles(&few, &many)?;
+        self.words(&many)
+    }
+
+    fn singles(&mut self, few: &Repo<'_>, many: &Repo<'_>) -> io::Result<()> {
+        let each = |repo: &Repo<'_>| -> io::Result<[Program; 5]> {
+            let [acquire, release] = repo.issue(1)?;
+            Ok([
+                repo.jit(&["issue", "create", "one more", "--json"]),
+                repo.jit(&["issue", "show", "ISSUE-000005", "--json"]),
+                repo.jit(&["issue", "update", "ISSUE-000006", "--description", "x", "--json"]),
+                acquire,
+                release,
+            ])
+        };
+        let ([c, s, u, a, r], [mc, ms, mu, ma, mr]) = (each(few)?, each(many)?);
+        let programs = [c, mc, s, ms, u, mu, a, ma, r, mr];
+        let [c, mc, s, ms, u, mu, a, ma, _, _] = self.times(&programs, &[(6, 8), (7, 9)])?;
+        let r = &mut self.report;
+        for (name, of_few, of_many) in [
+            ("issue create", &c, &mc),
+            ("issue show", &s, &ms),
+            ("issue update", &u, &mu),
+            ("claim acquire", &a, &ma),
+        ] {
+            r.times(&format!("{name}, 10 issues"), of_few);
+            r.against(
+                &format!("{name}, many"),
+                of_many,
+                "10 issues",
+                of_few,
+                Some(Limit::AtMost(1.2)),
+            );
+        }
+        Ok(())
+    }
+
+    /// Agents pay for every word that they read. A token is about four bytes of such text.
+    fn words(&mut self, many: &Repo<'_>) -> io::Result<()> {
+        const ASKED: &str = "100";
+        let fields = [
+            "ready",
+            "--json",
+            "--limit",
+            ASKED,
+            "--fields",
+            "id,title,priority,labels",
+        ];
+        let bytes = many.jit(&fields).output()?;
+        let tokens = bytes.len() as f64 / 4.0 / 100.0;
+        self.report.figure(
+            "ready --json --fields: tokens an issue",
+            tokens,
+            "",
+            Some(Limit::AtMost(60.0)),
+        );
         Ok(())
     }
 

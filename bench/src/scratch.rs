@@ -60,6 +60,7 @@ pub struct Tools {
     pub git: PathBuf,
     pub floor: PathBuf,
     pub hello: PathBuf,
+    pub read_issues: PathBuf,
 }
 
 /// A git repository with `jit` in it.
@@ -78,12 +79,20 @@ impl<'a> Repo<'a> {
             tools,
         };
         repo.git(&["init", "-q"]).run()?;
-        let who = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"];
-        repo.git(&who)
-            .args(["commit", "-q", "--allow-empty", "-m", "start"])
-            .run()?;
+        repo.commit("start")?;
         repo.jit(&["init"]).run()?;
         Ok(repo)
+    }
+
+    pub fn commit(&self, message: &str) -> io::Result<()> {
+        let who = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"];
+        self.git(&who)
+            .args(["commit", "-q", "--allow-empty", "-m", message])
+            .run()
+    }
+
+    pub fn read_issues(&self) -> Program {
+        Program::new(&self.tools.read_issues, &self.dir, &self.home).args([".jit/issues"])
     }
 
     pub fn git(&self, args: &[&str]) -> Program {

@@ -50,9 +50,14 @@ impl Program {
 
     /// Runs it once, untimed, for its effect.
     pub fn run(&self) -> io::Result<()> {
+        self.output().map(drop)
+    }
+
+    /// Runs it once, untimed, for what it says.
+    pub fn output(&self) -> io::Result<Vec<u8>> {
         let out = self.command().output().map_err(|e| self.failed(&e.to_string()))?;
         if out.status.success() {
-            return Ok(());
+            return Ok(out.stdout);
         }
         let said = String::from_utf8_lossy(&out.stderr);
         Err(self.failed(&format!("{}: {}", out.status, said.trim())))
