@@ -1,8 +1,9 @@
 //! `jit demo`: the whole story on a scratch repository, with real processes.
 //!
-//! Four agents (this very program, started again) race for a dozen issues from four worktrees. One is killed while it
-//! holds a short lease; when that has run out another one takes the work over. Every step is an ordinary `jit` command
-//! in a process of its own, and at the end git and the log are asked whether each issue was done exactly once.
+//! Four agents (this very program, started again) race for a dozen issues from four worktrees. Some issues wait for
+//! others, and each has to pass a gate. One agent is stopped by it; one is killed while it holds a short lease, and when
+//! that has run out another one takes the work over. Every step is an ordinary `jit` command in a process of its own, and
+//! at the end git and the log are asked whether each issue was done exactly once, and in the right order.
 //!
 //! Whatever ends the demo, agents notice that their standard input is closed and end, and a janitor removes the folder.
 
@@ -32,6 +33,13 @@ const DOOMED_TTL: u64 = 3;
 const OTHERS_TTL: u64 = 60;
 /// A demo that takes longer than this is stuck.
 const LONGEST: Duration = Duration::from_secs(120);
+
+/// What each agent's work has to pass.
+const GATE: &str = "finished";
+const GATE_COMMAND: &str = r#"grep -q "^Done" "$JIT_ISSUE.md""#;
+
+/// Which issue waits for which, counted from 0.
+const WAITS: [(usize, usize); 5] = [(4, 0), (4, 1), (8, 4), (10, 8), (11, 2)];
 
 const WORK: [&str; 12] = [
     "Parse dates with time zones",
@@ -101,9 +109,9 @@ struct Summary {
     ok: bool,
     agents: usize,
     issues: usize,
+    dependencies: usize,
     claims_won: u64,
-    lost_races: u64,
-    found_done: u64,
+    stopped_by_gate: u64,
     finished: BTreeMap<String, u64>,
     killed: Option<Held>,
     takeover: Option<Held>,
@@ -188,6 +196,7 @@ fn show(keep: bool, cx: &Cx) -> Outcome<Output> {
     let mut summary = Summary {
         agents: AGENTS.len(),
         issues: WORK.len(),
+        dependencies: WAITS.len(),
         ..Summary::default()
     };
     let told = Stage::build(keep).map_err(Stopped::from).and_then(|stage| {
@@ -211,21 +220,41 @@ fn tell(stage: &Stage, teller: &Teller, summary: &mut Summary) -> Result<(), Sto
         &format!("a scratch repository in {}", stage.root().display()),
     )?;
     stage.jit_ok(&["init"])?;
+    let define = [
+        "gate",
+        "define",
+        GATE,
+        "--command",
+        GATE_COMMAND,
+        "--required-for",
+        "task",
+    ];
+    stage.jit_ok(&define)?;
     stage.commit_setup()?;
     teller.tell(
         "jit",
         "init: the shared log is in .git/jit, what is versioned in .jit",
     )?;
     for (n, title) in WORK.iter().enumerate() {
-        stage.jit_ok(&["issue", "create", "--id", &issue_id(n), "--", title])?;
+        let id = issue_id(n);
+        let waits_for: Vec<String> = WAITS
+            .iter()
+            .filter(|(one, _)| *one == n)
+            .map(|(_, on)| issue_id(*on))
+            .collect();
+        let mut args = vec!["issue", "create", "--id", &id, "--type", "task"];
+        args.extend(waits_for.iter().flat_map(|on| ["--depends-on", on.as_str()]));
+        args.extend(["--", title]);
+        stage.jit_ok(&args)?;
     }
     teller.tell(
         "jit",
         &format!(
-            "{} issues, {} to {}",
+            "{} issues, {} to {}; {} dependencies; each task has to pass the gate {GATE:?}",
             WORK.len(),
             issue_id(0),
-            issue_id(WORK.len() - 1)
+            issue_id(WORK.len() - 1),
+            WAITS.len()
         ),
     )?;
     let mut cast = Cast::default();
@@ -281,21 +310,30 @@ fn race(
     let mut alive: Vec<&str> = AGENTS.to_vec();
     // Until the doomed one has work and is gone, the others pause with theirs: so it surely gets something.
     let mut paused: Vec<String> = Vec::new();
-    let mut waiting: HashSet<(String, String)> = HashSet::new();
+    let mut waiting: HashSet<String> = HashSet::new();
     while !alive.is_empty() {
         let (who, event) = next(events, teller.began)?;
         match event {
             Event::Ready => {}
-            Event::Lost { issue, holder } => {
-                summary.lost_races += 1;
-                teller.tell(&who, &format!("wanted {issue}, but {holder} was faster (exit 4)"))?;
-            }
             // It looks again from time to time; the story tells it once.
-            Event::Waits { issue, .. } if !waiting.insert((who.clone(), issue.clone())) => {}
-            Event::Waits { issue, holder, left } => {
+            Event::Waits { .. } if !waiting.insert(who.clone()) => {}
+            Event::Waits { held, blocked } => {
                 teller.tell(
                     &who,
-                    &format!("finds {issue} held by {holder} for {left:.1}s more, and waits for it (exit 4)"),
+                    &format!(
+                        "finds nothing to take ({held} held, {blocked} waiting for those; exit 3), and waits"
+                    ),
+                )?;
+            }
+            Event::Stopped { issue, gate, close } => {
+                summary.stopped_by_gate += 1;
+                let ok = gate == 6 && close == "gate_not_passed";
+                let message =
+                    format!("{issue} was not closed while its gate had not passed (exit {gate}, {close})");
+                summary.check("gate", ok, message);
+                teller.tell(
+                    &who,
+                    &format!("wants to close {issue} half-done: the gate fails, and jit refuses ({close})"),
                 )?;
             }
             Event::Won {
@@ -317,7 +355,7 @@ fn race(
                 if who == DOOMED {
                     teller.tell(
                         &who,
-                        &format!("claimed {issue} for {DOOMED_TTL}s, token {token}, and works on it"),
+                        &format!("picked {issue} for {DOOMED_TTL}s, token {token}, and works on it"),
                     )?;
                     summary.killed = Some(held);
                     cast.say(&who, Word::Go)?;
@@ -327,7 +365,7 @@ fn race(
                 if let Some(killed) = killed {
                     takeover(stage, teller, summary, &who, held, &killed)?;
                 } else {
-                    teller.tell(&who, &format!("claimed {issue}, token {token}"))?;
+                    teller.tell(&who, &format!("picked {issue}, token {token}"))?;
                 }
                 if alive.contains(&DOOMED) {
                     paused.push(who);
@@ -348,14 +386,7 @@ fn race(
                 *summary.finished.entry(format!("agent:{who}")).or_default() += 1;
                 teller.tell(
                     &who,
-                    &format!("finished {issue} (commit {commit}) and gave it back"),
-                )?;
-            }
-            Event::FoundDone { issue } => {
-                summary.found_done += 1;
-                teller.tell(
-                    &who,
-                    &format!("got {issue}, saw that it is done, and gave it back"),
+                    &format!("finished {issue} (commit {commit}), its gate passed, it is done"),
                 )?;
             }
             Event::Leaves => {
@@ -473,6 +504,29 @@ fn judge(stage: &Stage, summary: &mut Summary) -> Result<(), Stopped> {
         total == WORK.len() as u64 && survivors,
         format!("{total} finished by those who lived"),
     );
+    let (_, events) = stage.jit_as("human:you", &stage.repo(), &["events", "--json"])?;
+    let early = out_of_order(&events);
+    summary.check(
+        "order",
+        early.is_empty(),
+        if early.is_empty() {
+            format!(
+                "nothing was begun before what it waits for was done ({} dependencies)",
+                WAITS.len()
+            )
+        } else {
+            format!("begun too early: {}", early.join(", "))
+        },
+    );
+    let (_, progress) = stage.jit_as("human:you", &stage.repo(), &["progress", "--json"])?;
+    summary.check(
+        "progress",
+        progress["total"]["percent_done"] == 100,
+        format!(
+            "jit progress: {}% done, seen from the main worktree",
+            progress["total"]["percent_done"]
+        ),
+    );
     let happened = summary.takeover.is_some();
     summary.check(
         "taken_over",
@@ -493,6 +547,29 @@ fn judge(stage: &Stage, summary: &mut Summary) -> Result<(), Stopped> {
     Ok(())
 }
 
+/// Issues that somebody took before everything they wait for was done.
+fn out_of_order(events: &Value) -> Vec<String> {
+    let sequence_of = |kind: &str, id: &str, done: bool| -> Option<u64> {
+        let all = events["events"].as_array()?;
+        let about = |event: &&Value| {
+            let payload = &event["payload"];
+            event["type"] == kind
+                && (payload["issue_id"] == id || payload["issue"]["id"] == id)
+                && (!done || payload["issue"]["state"] == "done")
+        };
+        all.iter().find(about)?["sequence"].as_u64()
+    };
+    WAITS
+        .iter()
+        .filter(|(one, on)| {
+            let begun = sequence_of("claim.acquired", &issue_id(*one), false);
+            let done = sequence_of("issue.changed", &issue_id(*on), true);
+            !matches!((begun, done), (Some(begun), Some(done)) if done < begun)
+        })
+        .map(|(one, on)| format!("{} before {}", issue_id(*one), issue_id(*on)))
+        .collect()
+}
+
 fn text(summary: &Summary, style: Style) -> String {
     let mut out = String::from("\n");
     for check in &summary.checks {
@@ -509,9 +586,9 @@ fn text(summary: &Summary, style: Style) -> String {
         .map(|(who, n)| format!("{} {n}", who.trim_start_matches("agent:")))
         .collect();
     out.push_str(&format!(
-        "\n{} claims won, {} races lost, 1 agent killed, {} takeover; finished: {}; {:.1}s\n",
+        "\n{} claims, {} stopped by the gate, 1 agent killed, {} takeover; finished: {}; {:.1}s\n",
         summary.claims_won,
-        summary.lost_races,
+        summary.stopped_by_gate,
         u8::from(summary.takeover.is_some()),
         by.join(", "),
         Duration::from_millis(summary.elapsed_ms).as_secs_f64(),
@@ -528,7 +605,9 @@ fn text(summary: &Summary, style: Style) -> String {
         ));
     }
     match &summary.kept {
-        Some(path) => out.push_str(&format!("kept: {path}/repo (try there: jit claim history)\n")),
+        Some(path) => out.push_str(&format!(
+            "kept: {path}/repo (try there: jit status, jit graph, jit claim history)\n"
+        )),
         None => out.push_str("the scratch repository is gone; --keep leaves it there\n"),
     }
     out

@@ -1,9 +1,8 @@
 //! A scripted agent of the demo: a process that knows only its worktree and the command line of `jit`.
 //!
-//! It looks for ready issues, races to claim one, checks under the lease that nobody did it before, does it (a file, a
-//! commit, a ref that says so), gives it back, and leaves when everything is done.
+//! It asks for the best ready issue, does it (a file, a commit, a ref that says so), runs the issue's gates, closes it,
+//! and leaves when everything is done. The one called `ada` is careless once, and is stopped by the gate.
 
-use std::collections::HashSet;
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -25,14 +24,16 @@ pub enum Event {
         acquired_at: String,
         expires_at: String,
     },
-    Lost {
-        issue: String,
-        holder: String,
-    },
+    /// Nothing can be taken now: so many issues are held, so many wait for others.
     Waits {
+        held: u64,
+        blocked: u64,
+    },
+    /// A gate did not pass, and so the issue could not be closed.
+    Stopped {
         issue: String,
-        holder: String,
-        left: f64,
+        gate: i32,
+        close: String,
     },
     /// Only the one that is to be killed says this, and then does nothing more.
     HalfWay {
@@ -41,9 +42,6 @@ pub enum Event {
     Finished {
         issue: String,
         commit: String,
-    },
-    FoundDone {
-        issue: String,
     },
     Leaves,
     Trouble {
@@ -62,11 +60,13 @@ pub enum Word {
 
 /// A lease shorter than this is not meant to see its end.
 const MEANT_TO_DIE: u64 = 10;
-/// How long to wait for a held issue before looking again.
+/// How long to wait for work before looking again.
 const PATIENCE: &str = "2s";
 
 struct Player {
     ttl_secs: u64,
+    /// Its first piece of work is not finished when it says so.
+    careless: std::cell::Cell<bool>,
     words: Receiver<Word>,
 }
 
@@ -86,6 +86,7 @@ pub fn play(ttl_secs: &str) {
     });
     let player = Player {
         ttl_secs: ttl_secs.parse().unwrap_or(60),
+        careless: std::cell::Cell::new(std::env::var("JIT_AGENT_ID").is_ok_and(|id| id == "agent:ada")),
         words,
     };
     if let Err(what) = player.work() {
@@ -130,12 +131,6 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Issues whose result is there, on whatever branch.
-fn done() -> Result<HashSet<String>, String> {
-    let refs = git(&["for-each-ref", "--format=%(refname:lstrip=2)", "refs/demo"])?;
-    Ok(refs.lines().map(str::to_owned).collect())
-}
-
 impl Player {
     fn pause(&self) -> Result<(), String> {
         self.words.recv().map(drop).map_err(|e| e.to_string())
@@ -144,90 +139,58 @@ impl Player {
     fn work(&self) -> Result<(), String> {
         report(&Event::Ready)?;
         self.pause()?;
+        let ttl = format!("{}s", self.ttl_secs);
+        let next = ["claim", "next", "--ttl", &ttl];
         loop {
-            let (code, list) = jit(&["issue", "list", "--fields", "id,state"])?;
-            if code != 0 {
-                return Err(format!("jit issue list: exit {code}"));
-            }
-            let done = done()?;
-            let open: Vec<(String, String)> = list["issues"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|issue| (text(&issue["id"]), text(&issue["state"])))
-                .filter(|(id, _)| !done.contains(id))
-                .collect();
-            let Some((first, _)) = open.first() else {
-                return report(&Event::Leaves);
-            };
-            let mut got = false;
-            let mut ready = open.iter().filter(|(_, state)| state == "ready").peekable();
-            if ready.peek().is_none() {
-                // All that is left is in somebody's hands: if that one is dead, its time will run out.
-                got = self.attempt(first, true)?;
-            }
-            for (id, _) in ready {
-                if got {
-                    break;
+            let (mut code, mut answer) = jit(&next)?;
+            if code == 3 {
+                let counts = &answer["error"]["details"];
+                let (held, blocked) = (
+                    counts["held"].as_u64().unwrap_or(0),
+                    counts["blocked"].as_u64().unwrap_or(0),
+                );
+                if held + blocked == 0 {
+                    return report(&Event::Leaves);
                 }
-                got = self.attempt(id, false)?;
+                // All that is left is in somebody's hands: if that one is dead, its time will run out.
+                report(&Event::Waits { held, blocked })?;
+                let patient: Vec<&str> = next.into_iter().chain(["--wait", PATIENCE]).collect();
+                (code, answer) = jit(&patient)?;
+                if code == 3 {
+                    continue;
+                }
             }
+            if code != 0 {
+                return Err(format!("jit claim next: exit {code}: {answer}"));
+            }
+            self.finish(&answer)?;
         }
     }
 
-    /// Tries to claim an issue and does it. Says whether it got it.
-    fn attempt(&self, id: &str, wait: bool) -> Result<bool, String> {
-        let ttl = format!("{}s", self.ttl_secs);
-        let acquire = ["claim", "acquire", id, "--ttl", &ttl];
-        let (mut code, mut answer) = jit(&acquire)?;
-        if code == 4 {
-            let lease = &answer["error"]["details"]["lease"];
-            let issue = id.to_owned();
-            let holder = text(&lease["agent_id"]).replace("agent:", "");
-            if !wait {
-                report(&Event::Lost { issue, holder })?;
-                return Ok(false);
-            }
-            let left = text(&lease["expires_at"])
-                .parse::<jiff::Timestamp>()
-                .map_or(0.0, |until| {
-                    (until.as_millisecond() - jiff::Timestamp::now().as_millisecond()) as f64 / 1000.0
-                });
-            report(&Event::Waits { issue, holder, left })?;
-            let patient: Vec<&str> = acquire.into_iter().chain(["--wait", PATIENCE]).collect();
-            (code, answer) = jit(&patient)?;
-            if code == 4 {
-                return Ok(false);
-            }
-        }
-        if code != 0 {
-            return Err(format!("jit claim acquire {id}: exit {code}: {answer}"));
-        }
-        let lease_id = text(&answer["lease_id"]);
-        if done()?.contains(id) {
-            release(&lease_id)?;
-            report(&Event::FoundDone { issue: id.to_owned() })?;
-            return Ok(true);
-        }
+    /// Does what the lease is for, and closes the issue.
+    fn finish(&self, lease: &Value) -> Result<(), String> {
+        let id = text(&lease["issue_id"]);
         report(&Event::Won {
-            issue: id.to_owned(),
-            lease_id: lease_id.clone(),
-            token: answer["token"].as_u64().unwrap_or(0),
-            acquired_at: text(&answer["acquired_at"]),
-            expires_at: text(&answer["expires_at"]),
+            issue: id.clone(),
+            lease_id: text(&lease["lease_id"]),
+            token: lease["token"].as_u64().unwrap_or(0),
+            acquired_at: text(&lease["acquired_at"]),
+            expires_at: text(&lease["expires_at"]),
         })?;
         self.pause()?;
-        self.do_it(id)?;
+        self.do_it(&id)?;
         let commit = git(&["rev-parse", "--short", "HEAD"])?;
         // Fails if anybody was there before: git is the second witness.
         git(&["update-ref", &format!("refs/demo/{id}"), "HEAD", ""])
             .map_err(|e| format!("{id} was done twice: {e}"))?;
-        release(&lease_id)?;
-        report(&Event::Finished {
-            issue: id.to_owned(),
-            commit,
-        })?;
-        Ok(true)
+        // Closing it also gives it back.
+        let (code, answer) = jit(&["issue", "update", &id, "--state", "done"])?;
+        if code != 0 {
+            return Err(format!("jit issue update: exit {code}: {answer}"));
+        }
+        git(&["add", "-A"])?;
+        git(&["commit", "-q", "-m", &format!("state of {id}")])?;
+        report(&Event::Finished { issue: id, commit })
     }
 
     fn do_it(&self, id: &str) -> Result<(), String> {
@@ -239,16 +202,22 @@ impl Player {
                 std::thread::park();
             }
         }
+        if self.careless.take() {
+            let (gate, _) = jit(&["gate", "run", id])?;
+            let (_, answer) = jit(&["issue", "update", id, "--state", "done"])?;
+            report(&Event::Stopped {
+                issue: id.to_owned(),
+                gate,
+                close: text(&answer["error"]["code"]),
+            })?;
+        }
         std::fs::write(&file, format!("# {id}\n\nDone.\n")).map_err(|e| e.to_string())?;
-        git(&["add", &file])?;
+        match jit(&["gate", "run", id])? {
+            (0, _) => {}
+            (code, answer) => return Err(format!("jit gate run: exit {code}: {answer}")),
+        }
+        git(&["add", "-A"])?;
         git(&["commit", "-q", "-m", &format!("{id}: done")])?;
         Ok(())
-    }
-}
-
-fn release(lease_id: &str) -> Result<(), String> {
-    match jit(&["claim", "release", lease_id])? {
-        (0, _) => Ok(()),
-        (code, answer) => Err(format!("jit claim release: exit {code}: {answer}")),
     }
 }
