@@ -32,7 +32,7 @@ fn i1_the_quick_start_works_as_printed() {
     {
         if let Some(refused) = line.strip_prefix("$ ") {
             // The sample of a refusal needs a holder.
-            let _ = shell(&world, "jit claim acquire DATE-1").ok();
+            let _ = shell(&world, "jit claim acquire SORT-1").ok();
             let error = shell(&world, refused).exits(4).json()["error"].clone();
             assert_eq!(error["code"], "held");
             for name in ["message", "help", "retryable", "details"] {
