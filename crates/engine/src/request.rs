@@ -1,9 +1,13 @@
 //! What can be asked of the program, and what it answers: one pair of types behind the command line and every other
 //! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use jit_core::command::{Change, Target};
+use jit_core::exchange::{Parsed, Problem, Skipped};
+use jit_core::graph::{Branch, Data, Graph};
 use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
 use jit_core::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use jit_core::lease::Lease;
@@ -88,6 +92,18 @@ pub enum Request {
     Progress {
         issue: Option<IssuePrefix>,
     },
+    /// What waits for what: everything, or what has to do with one issue.
+    Graph {
+        issue: Option<IssuePrefix>,
+        /// Done and rejected ones too.
+        closed: bool,
+    },
+    /// What one issue waits for.
+    DepTree {
+        issue: IssuePrefix,
+    },
+    Import(Arc<Import>),
+    Export,
 }
 
 impl Request {
@@ -104,6 +120,7 @@ impl Request {
             | Self::ChangeIssue { .. }
             | Self::DeleteIssue { .. }
             | Self::Comment { .. } => true,
+            Self::Import(import) => !import.dry_run,
             Self::Claims { .. }
             | Self::History { .. }
             | Self::ShowIssue { .. }
@@ -111,7 +128,10 @@ impl Request {
             | Self::Search { .. }
             | Self::Ready { .. }
             | Self::Blocked
-            | Self::Progress { .. } => false,
+            | Self::Progress { .. }
+            | Self::Graph { .. }
+            | Self::DepTree { .. }
+            | Self::Export => false,
         }
     }
 }
@@ -186,6 +206,42 @@ pub enum Reply {
     Comment(Comment),
     Judged(GateResult),
     Progress(Progress),
+    Graph(GraphOf),
+    Tree(Branch),
+    Imported(Imported),
+    /// One line of JSON for each issue.
+    Exported {
+        issues: usize,
+        #[serde(skip)]
+        lines: String,
+    },
+}
+
+/// The graph as data, and as what pictures are made of.
+#[derive(Debug, Serialize)]
+pub struct GraphOf {
+    #[serde(flatten)]
+    pub data: Data,
+    #[serde(skip)]
+    pub graph: Graph,
+}
+
+/// Issues from elsewhere, as they were read.
+#[derive(Debug)]
+pub struct Import {
+    /// The tracker they come from: ids that are made up for them follow from it and from their own.
+    pub source: &'static str,
+    pub parsed: Parsed,
+    /// Say what would be done and do nothing.
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Imported {
+    pub imported: Vec<IssueId>,
+    pub skipped: Vec<Skipped>,
+    pub problems: Vec<Problem>,
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Serialize)]

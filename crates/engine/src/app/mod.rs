@@ -4,8 +4,11 @@
 
 mod board;
 mod claims;
+mod exchange;
+mod graph;
 mod join;
 mod tracker;
+mod uninstall;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,6 +36,8 @@ use crate::store::disk::RealDisk;
 use crate::store::file::{FileStore, io_refusal};
 use crate::store::{Ask, Done, Outcome, Store, View};
 use crate::worktree::identity::{self, Need};
+
+pub use uninstall::{Left, Uninstall, Uninstalled};
 
 /// How the program was called.
 #[derive(Debug, Clone, Default)]
@@ -347,6 +352,10 @@ impl App {
             Request::Ready { filter, limit } => self.ready(&filter, limit),
             Request::Blocked => self.blocked(),
             Request::Progress { issue } => self.progress(issue.as_ref()),
+            Request::Graph { issue, closed } => self.graph(issue.as_ref(), closed),
+            Request::DepTree { issue } => self.dep_tree(&issue),
+            Request::Import(import) => self.import(&import),
+            Request::Export => self.export(),
         }
     }
 

@@ -35,34 +35,40 @@ impl Replica {
         self.folder(id).join("texts").join(format!("{digest}.md"))
     }
 
-    /// Keeps a text under its digest, durable when this returns.
-    pub fn keep_text(&self, id: &IssueId, text: &[u8]) -> io::Result<()> {
-        let path = self.text_path(id, &text_digest(text));
-        if path.symlink_metadata().is_ok() && read(&path)?.as_deref() == Some(text) {
-            return Ok(());
-        }
-        let mut made = Vec::new();
-        for folder in [
-            self.folder.clone(),
-            self.folder(id),
-            self.folder(id).join("texts"),
-        ] {
-            if !folder.is_dir() {
-                file::make_dir_like_parent(&folder)?;
-                made.push(folder);
+    /// Keeps texts under their digests, durable when this returns. All are written before the first is waited for, so
+    /// that the disk can write them together.
+    pub fn keep_texts(&self, texts: &[(&IssueId, &[u8])]) -> io::Result<()> {
+        let mut changed: Vec<PathBuf> = Vec::new();
+        let mut written = Vec::new();
+        for (id, text) in texts {
+            let path = self.text_path(id, &text_digest(text));
+            if path.symlink_metadata().is_ok() && read(&path)?.as_deref() == Some(*text) {
+                continue;
             }
-        }
-        let texts = self.folder(id).join("texts");
-        let beside = texts.join(format!(".{:016x}.tmp", crate::os::random::u64()?));
-        let new = file::create_like_parent(&beside)?;
-        (&new).write_all(text)?;
-        new.sync_all()?;
-        fs::rename(&beside, &path)?;
-        fs::File::open(&texts)?.sync_all()?;
-        for folder in made {
-            if let Some(above) = folder.parent() {
-                fs::File::open(above)?.sync_all()?;
+            let texts = self.folder(id).join("texts");
+            for folder in [&self.folder, &self.folder(id), &texts] {
+                if !folder.is_dir() {
+                    file::make_dir_like_parent(folder)?;
+                    changed.extend(folder.parent().map(Path::to_owned));
+                }
             }
+            let beside = texts.join(format!(".{:016x}.tmp", crate::os::random::u64()?));
+            let new = file::create_like_parent(&beside)?;
+            (&new).write_all(text)?;
+            drop(new);
+            written.push((beside, path));
+            changed.push(texts);
+        }
+        for (beside, _) in &written {
+            fs::File::open(beside)?.sync_all()?;
+        }
+        for (beside, path) in &written {
+            fs::rename(beside, path)?;
+        }
+        changed.sort();
+        changed.dedup();
+        for folder in changed {
+            fs::File::open(folder)?.sync_all()?;
         }
         Ok(())
     }

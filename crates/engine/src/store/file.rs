@@ -361,6 +361,11 @@ impl FileStore {
     }
 
     /// Takes the store's lock, and says beside it who has it.
+    /// Nobody writes while this is held. Not to be taken twice by one process.
+    pub fn hold_still(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
+        self.lock(actor)
+    }
+
     pub(super) fn lock(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
         let guard = match self.disk.lock(LOCK, self.lock_wait) {
             Ok(guard) => guard,
