@@ -24,6 +24,7 @@ use serde::Serialize;
 
 use super::{App, refuse, shell_word};
 use crate::git::{Git, worktrees};
+use crate::issues::replica::Files;
 use crate::os::{clock, file};
 use crate::setup::{self, ATTRIBUTES, CONFIG, DRIVER_COMMAND, DRIVER_NAME, MERGE_DRIVER};
 use crate::store::file::io_refusal;
@@ -57,6 +58,9 @@ pub struct Uninstalled {
     pub kept: Vec<Left>,
     #[serde(skip)]
     pub warnings: Vec<String>,
+    /// The issue whose files were last compared, and what they should be.
+    #[serde(skip)]
+    last: Option<(IssueId, Files)>,
 }
 
 impl Uninstalled {
@@ -213,7 +217,7 @@ impl App {
             Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
         };
         for path in paths(&["ls-files", "-z", "--others"])? {
-            match self.is_ours_alone(table, root, &path)? {
+            match self.is_ours_alone(table, root, &path, &mut done.last)? {
                 true => done.remove_file(&root.join(path)),
                 false => done.keep(&root.join(path), "not in git, and not in the export as it is"),
             }
@@ -227,7 +231,7 @@ impl App {
             .into_iter()
             .collect();
             for path in paths(&["ls-files", "-z"])? {
-                match !changed.contains(&path) || self.is_ours_alone(table, root, &path)? {
+                match !changed.contains(&path) || self.is_ours_alone(table, root, &path, &mut done.last)? {
                     true => done.remove_file(&root.join(path)),
                     false => done.keep(&root.join(path), "changed, and not committed"),
                 }
@@ -243,7 +247,13 @@ impl App {
     }
 
     /// Whether a file in a tree is a default that nobody touched, or says nothing that the export does not.
-    fn is_ours_alone(&self, table: &dyn Table, root: &Path, path: &Path) -> Outcome<bool> {
+    fn is_ours_alone(
+        &self,
+        table: &dyn Table,
+        root: &Path,
+        path: &Path,
+        last: &mut Option<(IssueId, Files)>,
+    ) -> Outcome<bool> {
         let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
         let full = root.join(path);
         let meta = full.symlink_metadata();
@@ -255,22 +265,33 @@ impl App {
             [_, "config.toml"] => Ok(content == CONFIG.as_bytes()),
             [_, ".gitattributes"] => Ok(content == ATTRIBUTES.as_bytes()),
             [_, "issues", id, name] if NAMES.contains(name) => match id.parse() {
-                Ok(id) => self.is_exported(table, &id, name, &content),
+                Ok(id) => self.is_exported(table, &id, name, &content, last),
                 Err(_) => Ok(false),
             },
             _ => Ok(false),
         }
     }
 
-    fn is_exported(&self, table: &dyn Table, id: &IssueId, name: &str, content: &[u8]) -> Outcome<bool> {
+    fn is_exported(
+        &self,
+        table: &dyn Table,
+        id: &IssueId,
+        name: &str,
+        content: &[u8],
+        last: &mut Option<(IssueId, Files)>,
+    ) -> Outcome<bool> {
         let unreadable = |e| refuse(Code::Io, e);
-        let known = match state::issue(table, id).map_err(unreadable)? {
-            None => state::deleted(table, id).map_err(unreadable)?,
-            known => known,
-        };
-        let Some(issue) = known else { return Ok(false) };
-        let files = self.replica.files(table, &issue);
-        let files = files.map_err(|e| io_refusal("read", &self.replica.folder(id), &e))?;
+        if last.as_ref().is_none_or(|(last, _)| last != id) {
+            let known = match state::issue(table, id).map_err(unreadable)? {
+                None => state::deleted(table, id).map_err(unreadable)?,
+                known => known,
+            };
+            let Some(issue) = known else { return Ok(false) };
+            let files = self.replica.files(table, &issue);
+            let files = files.map_err(|e| io_refusal("read", &self.replica.folder(id), &e))?;
+            *last = Some((id.clone(), files));
+        }
+        let files = last.as_ref().map_or(&[][..], |(_, files)| files);
         let current = files.iter().find(|(given, _)| *given == name);
         let current = current.map_or(&[][..], |(_, content)| content);
         if current == content {

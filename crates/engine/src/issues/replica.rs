@@ -35,11 +35,10 @@ impl Replica {
         self.folder(id).join("texts").join(format!("{digest}.md"))
     }
 
-    /// Keeps texts under their digests, durable when this returns. All are written before the first is waited for, so
-    /// that the disk can write them together.
+    /// Keeps texts under their digests, durable when this returns. A reader compares a text with its digest, so it does
+    /// not matter what is durable before that.
     pub fn keep_texts(&self, texts: &[(&IssueId, &[u8])]) -> io::Result<()> {
         let mut changed: Vec<PathBuf> = Vec::new();
-        let mut written = Vec::new();
         for (id, text) in texts {
             let path = self.text_path(id, &text_digest(text));
             if path.symlink_metadata().is_ok() && read(&path)?.as_deref() == Some(*text) {
@@ -52,25 +51,12 @@ impl Replica {
                     changed.extend(folder.parent().map(Path::to_owned));
                 }
             }
-            let beside = texts.join(format!(".{:016x}.tmp", crate::os::random::u64()?));
-            let new = file::create_like_parent(&beside)?;
-            (&new).write_all(text)?;
-            drop(new);
-            written.push((beside, path));
-            changed.push(texts);
-        }
-        for (beside, _) in &written {
-            fs::File::open(beside)?.sync_all()?;
-        }
-        for (beside, path) in &written {
-            fs::rename(beside, path)?;
+            file::refresh(&path, text)?;
+            changed.extend([path, texts]);
         }
         changed.sort();
         changed.dedup();
-        for folder in changed {
-            fs::File::open(folder)?.sync_all()?;
-        }
-        Ok(())
+        file::sync_all(&self.folder, &changed)
     }
 
     /// A text by its digest. What is there under that name but is something else does not count.
@@ -128,8 +114,18 @@ fn refresh(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
         let path = folder.join(name);
         match files.iter().find(|(given, _)| *given == name) {
             Some((_, content)) => {
-                let is_file = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
-                if !is_file || read(&path)?.as_deref() != Some(content) {
+                let there = path.symlink_metadata();
+                let is_file = there.as_ref().is_ok_and(fs::Metadata::is_file);
+                if is_file && read(&path)?.as_deref() == Some(content) {
+                    continue;
+                }
+                // Nobody looks at the others before `issue.json` is there.
+                let is_new = name != issue_file::ISSUE && there.is_err();
+                if !is_new
+                    || file::create_like_parent(&path)
+                        .and_then(|file| (&file).write_all(content))
+                        .is_err()
+                {
                     file::refresh(&path, content)?;
                 }
             }
