@@ -125,9 +125,11 @@ impl App {
 
     pub fn uninstall(&self, options: &Uninstall) -> Outcome<Uninstalled> {
         self.may_uninstall()?;
-        let mut done = Uninstalled::default();
         // What was edited here and not yet taken notice of is to be in the export.
-        done.warnings = self.join_tree()?.1;
+        let mut done = Uninstalled {
+            warnings: self.join_tree()?.1,
+            ..Uninstalled::default()
+        };
         let _still = self.store.hold_still(&self.actor)?;
         let view = self.view()?;
         self.refuse_while_used(&view)?;
