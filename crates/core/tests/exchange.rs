@@ -4,7 +4,7 @@ use jit_core::exchange::{
     Comment, Imported, MAX_DESCRIPTION, MAX_LIST, MAX_PROBLEMS, Parsed, backlog, beads, export, fit_id,
     github, jsonl,
 };
-use jit_core::issue::{MAX_TITLE, Priority, State};
+use jit_core::issue::{MAX_TITLE, Performer, Priority, State};
 use jit_core::time::Wall;
 use proptest::prelude::*;
 
@@ -57,6 +57,7 @@ fn e2_beads_issues_are_read_with_their_relations() {
          ## Notes\n\nAsk Kim.\n\n## Links\n\n- discovered-from: app-7"
     );
     let comment = Comment {
+        id: None,
         author: "lee".to_owned(),
         at: wall("2025-12-02T08:00:00Z"),
         text: "How long do they live?".to_owned(),
@@ -391,13 +392,22 @@ fn any_issue() -> impl Strategy<Value = Imported> {
                     labels: unique(labels),
                     gates: unique(gates),
                     parent,
+                    actor: Performer::Human,
+                    blocked: rest.2.clone(),
+                    pivot: None,
                     description,
                     comments: comments
                         .into_iter()
-                        .map(|(author, at, text)| Comment { author, at, text })
+                        .map(|(author, at, text)| Comment {
+                            id: Some(format!("c-{}", text.len())),
+                            author,
+                            at,
+                            text,
+                        })
                         .collect(),
                     assignee: rest.2,
                     created_at: rest.0,
+                    created_by: Some("agent:one".to_owned()),
                     updated_at: rest.1,
                     warnings: Vec::new(),
                 }

@@ -8,6 +8,7 @@ pub mod app;
 pub mod config;
 pub mod doctor;
 pub mod duration;
+pub mod exchange;
 pub mod gates;
 pub mod git;
 pub mod heartbeat;

@@ -2,10 +2,13 @@
 //! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
 
 mod gates;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use jit_core::command::{Change, Target};
+use jit_core::exchange::{Parsed, Problem, Skipped};
+use jit_core::graph::{Branch, Data, Graph};
 use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
 use jit_core::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use jit_core::lease::Lease;
@@ -130,6 +133,18 @@ pub enum Request {
     Revoke,
     /// Who does what, and what needs somebody now.
     Status,
+    /// What waits for what: everything, or what has to do with one issue.
+    Graph {
+        issue: Option<IssuePrefix>,
+        /// Done and rejected ones too.
+        closed: bool,
+    },
+    /// What one issue waits for.
+    DepTree {
+        issue: IssuePrefix,
+    },
+    Import(Arc<Import>),
+    Export,
 }
 
 impl Request {
@@ -165,6 +180,7 @@ impl Request {
             | Self::RequireGate { .. }
             | Self::RunGates { .. }
             | Self::JudgeGate { .. } => true,
+            Self::Import(import) => !import.dry_run,
             Self::Claims { .. }
             | Self::History { .. }
             | Self::ShowIssue { .. }
@@ -178,7 +194,10 @@ impl Request {
             // What is approved is the user's, not the worktree's.
             | Self::Commands
             | Self::Trust { .. }
-            | Self::Revoke => false,
+            | Self::Revoke
+            | Self::Graph { .. }
+            | Self::DepTree { .. }
+            | Self::Export => false,
         }
     }
 }
@@ -264,6 +283,15 @@ pub enum Reply {
         revoked: usize,
     },
     Status(Box<Status>),
+    Graph(GraphOf),
+    Tree(Branch),
+    Imported(Imported),
+    /// One line of JSON for each issue.
+    Exported {
+        issues: usize,
+        #[serde(skip)]
+        lines: String,
+    },
 }
 
 /// The whole picture on one screen.
@@ -296,6 +324,33 @@ pub struct StatusIssue {
     pub title: String,
     pub priority: Priority,
     pub why: Option<String>,
+}
+
+/// The graph as data, and as what pictures are made of.
+#[derive(Debug, Serialize)]
+pub struct GraphOf {
+    #[serde(flatten)]
+    pub data: Data,
+    #[serde(skip)]
+    pub graph: Graph,
+}
+
+/// Issues from elsewhere, as they were read.
+#[derive(Debug)]
+pub struct Import {
+    /// The tracker they come from: ids that are made up for them follow from it and from their own.
+    pub source: &'static str,
+    pub parsed: Parsed,
+    /// Say what would be done and do nothing.
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Imported {
+    pub imported: Vec<IssueId>,
+    pub skipped: Vec<Skipped>,
+    pub problems: Vec<Problem>,
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Serialize)]

@@ -19,7 +19,7 @@ use crate::store::file::{FileStore, io_refusal};
 use crate::worktree::ensure_excluded;
 use crate::worktree::identity::{self, Need, VIEW_PATTERN};
 
-const CONFIG: &str = "\
+pub(crate) const CONFIG: &str = "\
 # Settings of jit for this repository. Every key with its default: jit config show --origin
 
 [worktree]
@@ -36,7 +36,7 @@ const CONFIG: &str = "\
 # allowed_branches = []      # none: the default branch
 ";
 
-const ATTRIBUTES: &str = "\
+pub(crate) const ATTRIBUTES: &str = "\
 # Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field.
 *.jsonl merge=union
 issue.json merge=jit-issue
@@ -44,7 +44,8 @@ issue.json merge=jit-issue
 
 /// The name of the merge driver in git's configuration.
 pub const MERGE_DRIVER: &str = "jit-issue";
-const DRIVER_COMMAND: &str = "jit merge-driver %O %A %B %P";
+pub(crate) const DRIVER_NAME: &str = "jit: issues, field by field";
+pub(crate) const DRIVER_COMMAND: &str = "jit merge-driver %O %A %B %P";
 
 /// What was done, each in a few words, and what should be known besides.
 #[derive(Debug, Default)]
@@ -139,10 +140,10 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
 }
 
 /// Names that jit itself makes in the control plane.
-fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     matches!(
         name,
-        "events" | "state" | "locks" | "heartbeat" | "issues" | "gates"
+        "events" | "state" | "locks" | "heartbeat" | "issues" | "gates" | "activities" | "changelog.log"
     ) || name.starts_with("claims.")
         || name.starts_with("backup-")
 }
@@ -226,7 +227,7 @@ fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
     }
     let name = format!("merge.{MERGE_DRIVER}.name");
     Git::in_git_dir(common)
-        .args(["config", "--local", &name, "jit: issues, field by field"])
+        .args(["config", "--local", &name, DRIVER_NAME])
         .run()
         .map_err(git)?;
     Git::in_git_dir(common)

@@ -3,6 +3,7 @@
 mod cli;
 mod exit;
 mod render;
+mod yaml;
 
 fn main() -> std::process::ExitCode {
     cli::main(std::env::args_os().collect())

@@ -1,5 +1,6 @@
 //! How answers look to a person. Everything that came from outside is made harmless for a terminal first.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use jit_core::issue::Performer;
@@ -127,15 +128,20 @@ const PLURALS: &[&str] = &[
     "active",
     "checks",
     "commands",
+    "edges",
     "events",
     "evicted",
     "gates",
+    "imported",
     "issues",
+    "kept",
+    "nodes",
     "presets",
     "problems",
     "records",
     "released",
     "settings",
+    "skipped",
     "worktrees",
 ];
 
@@ -164,6 +170,46 @@ pub fn keep_fields(value: Value, fields: &[String]) -> Value {
         ),
         other => pick(other),
     }
+}
+
+/// A warning about names that no field has. Where there are no things, nothing is known about theirs.
+pub fn unknown_fields(value: &Value, fields: &[String]) -> Option<String> {
+    let Value::Object(map) = value else { return None };
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let lists: Vec<&Vec<Value>> = map
+        .iter()
+        .filter(|(name, _)| is_plural(name))
+        .filter_map(|(_, value)| value.as_array())
+        .collect();
+    if !lists.is_empty() && lists.iter().all(|list| list.is_empty()) {
+        return None;
+    }
+    known.extend(
+        map.iter()
+            .filter(|pair| !is_list(*pair))
+            .map(|(name, _)| name.as_str()),
+    );
+    for item in lists.into_iter().flatten() {
+        known.extend(
+            item.as_object()
+                .into_iter()
+                .flat_map(|item| item.keys().map(String::as_str)),
+        );
+    }
+    let unknown: Vec<&str> = fields
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !known.contains(name) && !map.contains_key(*name))
+        .collect();
+    if unknown.is_empty() {
+        return None;
+    }
+    let known: Vec<&str> = known.into_iter().collect();
+    Some(format!(
+        "--fields: there is no {}; known: {}",
+        unknown.join(", "),
+        known.join(", ")
+    ))
 }
 
 fn is_plural(name: &str) -> bool {

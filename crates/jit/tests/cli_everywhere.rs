@@ -479,6 +479,114 @@ fn i1_quiet_says_nothing_but_the_answer() {
 }
 
 #[test]
+fn i1_quiet_writes_print_only_ids() {
+    let world = world();
+    let line = |args: &[&str]| world.jit(args.iter().chain(&["-q"])).ok().stdout;
+    assert_eq!(line(&["issue", "create", "more", "--id", "WI-9"]), "WI-9\n");
+    assert_eq!(line(&["issue", "update", "wi-9", "--title", "most"]), "WI-9\n");
+    let lease = line(&["claim", "acquire", "WI-9"]);
+    let held = world.jit(["claim", "list", "--json"]).ok().json();
+    assert_eq!(held["active"][0]["lease_id"], json!(lease.trim_end()));
+    assert_eq!(line(&["claim", "renew", "WI-9"]), lease);
+    assert_eq!(line(&["claim", "release", "WI-9"]), lease);
+    assert_eq!(
+        line(&["claim", "next", "--ttl", "1m"]).lines().count(),
+        2,
+        "the issue and the lease"
+    );
+    assert_eq!(line(&["issue", "delete", "WI-9"]), "WI-9\n");
+    assert!(
+        line(&["issue", "show", "WI-001"]).contains("a title"),
+        "what only shows, shows"
+    );
+}
+
+#[test]
+fn i1_a_field_that_is_not_there_is_warned_about() {
+    let world = world();
+    let ran = world
+        .jit(["issue", "show", "WI-001", "--json", "--fields", "id,tittle"])
+        .ok();
+    assert_eq!(ran.json(), json!({ "id": "WI-001" }));
+    assert!(
+        ran.stderr
+            .contains("warning: --fields: there is no tittle; known: "),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains(" title"), "{}", ran.stderr);
+    let list = world
+        .jit(["issue", "list", "--json", "--fields", "id,owner"])
+        .ok();
+    assert!(
+        list.stderr.contains("no owner; known: ") && list.stderr.contains("assignee"),
+        "{}",
+        list.stderr
+    );
+    for fine in [
+        &["issue", "list", "--json", "--fields", "id,title"][..],
+        &["claim", "list", "--json", "--fields", "lease_id"],
+    ] {
+        assert_eq!(world.jit(fine).ok().stderr, "", "{fine:?}");
+    }
+    let quiet = world
+        .jit(["issue", "show", "WI-001", "--json", "--fields", "tittle", "-q"])
+        .ok();
+    assert_eq!(quiet.stderr, "");
+}
+
+#[test]
+fn i1_completions_and_manual_pages_know_every_command() {
+    let world = World::new(JIT);
+    let outside = world.root().to_owned();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = world.jit_in(&outside, ["completions", shell]).ok().stdout;
+        for word in ["claim", "force-evict", "uninstall", "--lock-timeout"] {
+            let word = if shell == "fish" {
+                word.trim_start_matches('-')
+            } else {
+                word
+            };
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        if shell == "bash" {
+            let file = outside.join("completion.bash");
+            std::fs::write(&file, &script).expect("write");
+            let mut bash = world.command("bash", &outside);
+            bash.arg("-n").arg(&file);
+            assert_eq!(world.run(bash).ok().stderr, "");
+        }
+    }
+    let page = world.jit_in(&outside, ["man"]).ok().stdout;
+    assert!(page.contains(".TH jit 1") && page.contains("claim"), "{page}");
+    let done = world
+        .jit_in(&outside, ["man", "--output", "man/man1", "--json"])
+        .ok()
+        .json();
+    let files = done["files"].as_array().expect("files");
+    for name in [
+        "jit.1",
+        "jit-claim.1",
+        "jit-claim-acquire.1",
+        "jit-issue-import.1",
+        "jit-uninstall.1",
+    ] {
+        let file = format!("man/man1/{name}");
+        assert!(files.contains(&json!(file)), "{name}");
+        assert!(outside.join(file).is_file());
+    }
+    let acquire = std::fs::read_to_string(outside.join("man/man1/jit-claim-acquire.1")).expect("a page");
+    assert!(
+        acquire.contains("jit claim acquire") || acquire.contains("jit\\-claim\\-acquire"),
+        "{acquire}"
+    );
+    assert!(
+        !files.contains(&json!("man/man1/jit-merge-driver.1")),
+        "that one is git's"
+    );
+}
+
+#[test]
 fn i1_the_page_on_exit_codes_lists_every_code() {
     use jit_core::refusal::Code;
     let page = include_str!("../../../docs/exit-codes-and-json.md");

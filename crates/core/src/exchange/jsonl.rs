@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::record::{Record, read};
 use super::{Imported, Parsed, priority, state};
-use crate::issue::{Priority, State};
+use crate::issue::{Performer, Priority, State};
 use crate::time::Wall;
 
 pub fn jsonl(bytes: &[u8]) -> Parsed {
@@ -41,13 +41,30 @@ fn issue(record: &mut Record<'_>, line: usize) -> Result<Imported, String> {
     issue.depends_on = record.words("depends_on", "id");
     issue.gates = record.words("gates", "name");
     issue.assignee = record.word("assignee");
+    if let Some(name) = record.word("actor") {
+        match name.parse() {
+            Ok(actor) => issue.actor = actor,
+            Err(_) => issue.warn(format!("actor {name:?} is taken as any")),
+        }
+    }
+    for (name, field) in [("blocked", &mut issue.blocked), ("pivot", &mut issue.pivot)] {
+        // Of other trackers it may be true or false.
+        *field = record
+            .plain_text(name)
+            .filter(|text| text.len() <= super::MAX_COMMENT);
+    }
     issue.created_at = record.time("created_at");
+    issue.created_by = record.word("created_by");
     issue.updated_at = record.time("updated_at");
     take_description(record, &mut issue);
     for mut comment in record.records("comments") {
         let text = comment.text("text").unwrap_or_default();
         let author = comment.word("author").unwrap_or_default();
+        let count = issue.comments.len();
         issue.comment(&author, comment.time("at"), &text);
+        if let Some(new) = issue.comments.get_mut(count) {
+            new.id = comment.number_or_word("id");
+        }
     }
     Ok(issue)
 }
@@ -74,16 +91,21 @@ struct Line<'a> {
     labels: &'a [String],
     depends_on: &'a [String],
     gates: &'a [String],
+    actor: Performer,
+    blocked: Option<&'a str>,
+    pivot: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     assignee: Option<&'a str>,
     description: &'a str,
     comments: Vec<CommentLine<'a>>,
     created_at: Option<Wall>,
+    created_by: Option<&'a str>,
     updated_at: Option<Wall>,
 }
 
 #[derive(Serialize)]
 struct CommentLine<'a> {
+    id: Option<&'a str>,
     author: &'a str,
     at: Option<Wall>,
     text: &'a str,
@@ -94,6 +116,7 @@ pub fn export(issues: &[Imported]) -> Result<String, serde_json::Error> {
     let mut out = String::new();
     for issue in issues {
         let comments = issue.comments.iter().map(|comment| CommentLine {
+            id: comment.id.as_deref(),
             author: &comment.author,
             at: comment.at,
             text: &comment.text,
@@ -108,10 +131,14 @@ pub fn export(issues: &[Imported]) -> Result<String, serde_json::Error> {
             labels: &issue.labels,
             depends_on: &issue.depends_on,
             gates: &issue.gates,
+            actor: issue.actor,
+            blocked: issue.blocked.as_deref(),
+            pivot: issue.pivot.as_deref(),
             assignee: issue.assignee.as_deref(),
             description: &issue.description,
             comments: comments.collect(),
             created_at: issue.created_at,
+            created_by: issue.created_by.as_deref(),
             updated_at: issue.updated_at,
         };
         out.push_str(&serde_json::to_string(&line)?);

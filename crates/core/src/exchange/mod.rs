@@ -10,6 +10,7 @@ mod backlog;
 mod beads;
 mod github;
 mod jsonl;
+mod plan;
 mod record;
 
 use std::collections::{HashMap, HashSet};
@@ -17,18 +18,19 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 use crate::ids::{IssueId, is_unprintable};
-use crate::issue::{MAX_TITLE, Priority, State};
+use crate::issue::{self, MAX_TITLE, Performer, Priority, State};
 use crate::time::Wall;
 
 pub use backlog::backlog;
 pub use beads::beads;
 pub use github::github;
 pub use jsonl::{export, jsonl};
+pub use plan::{Brought, Errand, Plan, Skipped, exported, plan};
 
-/// Longest description, in bytes.
-pub const MAX_DESCRIPTION: usize = 4 << 20;
+/// Longest description, in bytes: with a newline at its end it is still one of ours.
+pub const MAX_DESCRIPTION: usize = (4 << 20) - 2;
 /// Longest comment, in bytes, and most of them for one issue.
-pub const MAX_COMMENT: usize = 256 << 10;
+pub const MAX_COMMENT: usize = issue::MAX_COMMENT;
 pub const MAX_COMMENTS: usize = 1000;
 /// Most labels, gates or dependencies of one issue.
 pub const MAX_LIST: usize = 1000;
@@ -51,10 +53,15 @@ pub struct Imported {
     pub depends_on: Vec<String>,
     pub parent: Option<String>,
     pub gates: Vec<String>,
+    pub actor: Performer,
+    /// Why it cannot go on, and why its scope is being revised: words of ours alone.
+    pub blocked: Option<String>,
+    pub pivot: Option<String>,
     pub description: String,
     pub comments: Vec<Comment>,
     pub assignee: Option<String>,
     pub created_at: Option<Wall>,
+    pub created_by: Option<String>,
     pub updated_at: Option<Wall>,
     /// What could not be taken over as it was.
     pub warnings: Vec<String>,
@@ -62,6 +69,8 @@ pub struct Imported {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment {
+    /// Where it had one that can be kept.
+    pub id: Option<String>,
     pub author: String,
     pub at: Option<Wall>,
     pub text: String,
@@ -100,10 +109,14 @@ impl Imported {
             depends_on: Vec::new(),
             parent: None,
             gates: Vec::new(),
+            actor: Performer::Any,
+            blocked: None,
+            pivot: None,
             description: String::new(),
             comments: Vec::new(),
             assignee: None,
             created_at: None,
+            created_by: None,
             updated_at: None,
             warnings: Vec::new(),
         };
@@ -159,6 +172,7 @@ impl Imported {
             self.warn(format!("a comment is cut at {MAX_COMMENT} bytes"));
         }
         self.comments.push(Comment {
+            id: None,
             author: word(author),
             at,
             text,

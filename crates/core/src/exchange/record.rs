@@ -138,6 +138,14 @@ impl<'a> Record<'a> {
         self.read(name, "text")
     }
 
+    /// A text where there is one; anything else is passed over without a word.
+    pub fn plain_text(&mut self, name: &str) -> Option<String> {
+        let raw = self.fields.get(name).copied()?;
+        serde_json::from_str(raw.get())
+            .ok()
+            .filter(|text: &String| !text.is_empty())
+    }
+
     /// A text that is not empty, on one line, not longer than a word may be.
     pub fn word(&mut self, name: &str) -> Option<String> {
         let text = self.text(name)?;

@@ -12,6 +12,7 @@ mod cycle;
 mod dot;
 mod layout;
 mod mermaid;
+mod part;
 mod shown;
 mod svg;
 mod text;
@@ -24,9 +25,10 @@ use crate::issue::State;
 pub use cycle::{cycle_through, cycles};
 pub use dot::dot;
 pub use mermaid::mermaid;
+pub use part::{Data, DataNode, Edge, around, data};
 pub use svg::svg;
 pub use text::text;
-pub use tree::{Bounds, Branch, Mark, branches, tree};
+pub use tree::{Bounds, Branch, Mark, branches, lines, tree};
 
 /// An issue, as much of it as a picture needs.
 #[derive(Debug, Clone, PartialEq, Eq)]

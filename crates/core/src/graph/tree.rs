@@ -48,13 +48,9 @@ pub enum Mark {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Branch {
     pub id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
     pub depends_on: Vec<Branch>,
 }
@@ -137,10 +133,14 @@ impl Grower<'_> {
 
 /// The tree below `root` as lines for a terminal.
 pub fn tree(graph: &Graph, root: &str, bounds: Bounds) -> String {
+    lines(&branches(graph, root, bounds))
+}
+
+/// A tree as lines for a terminal.
+pub fn lines(root: &Branch) -> String {
     let mut out = String::new();
-    let root = branches(graph, root, bounds);
-    describe(&mut out, &root);
-    draw(&mut out, &root, &mut String::new());
+    describe(&mut out, root);
+    draw(&mut out, root, &mut String::new());
     out
 }
 

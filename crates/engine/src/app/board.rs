@@ -22,14 +22,14 @@ use crate::store::{Outcome, View};
 const FEW: usize = 200;
 
 /// Every issue and every lease, at one moment.
-struct Board {
-    issues: HashMap<String, Issue>,
+pub(super) struct Board {
+    pub issues: HashMap<String, Issue>,
     leases: HashMap<String, Lease>,
     settled: Settled,
 }
 
 impl Board {
-    fn load(view: &View) -> Outcome<Self> {
+    pub fn load(view: &View) -> Outcome<Self> {
         let unreadable = |e| refuse(Code::Io, e);
         let all = state::issues(&*view.table).map_err(unreadable)?;
         Ok(Self {
@@ -39,7 +39,7 @@ impl Board {
         })
     }
 
-    fn lease(&self, issue: &Issue) -> Option<&Lease> {
+    pub fn lease(&self, issue: &Issue) -> Option<&Lease> {
         self.leases.get(&issue.id.key())
     }
 

@@ -7,6 +7,7 @@
 //! - looking at a tree in which nothing has changed writes nothing and reads no issue;
 //! - a file that cannot be read as an issue is in nobody's way.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -79,7 +80,11 @@ fn look(request: &Request) -> Look {
         | Request::Ready { .. }
         | Request::Blocked
         | Request::Progress { .. }
-        | Request::Status => Look::All,
+        | Request::Status
+        | Request::Graph { .. }
+        | Request::DepTree { .. }
+        | Request::Import(_)
+        | Request::Export => Look::All,
     }
 }
 
@@ -314,15 +319,15 @@ impl App {
 
     /// Before an append: the long texts that its events name are made durable.
     pub(super) fn keep_texts(&self, events: &[Event], texts: &[Vec<u8>]) -> io::Result<()> {
-        for event in events {
-            if let Event::Issue { issue, .. } = event
-                && let Some(digest) = &issue.text
-                && let Some(text) = texts.iter().find(|text| text_digest(text) == *digest)
-            {
-                self.replica.keep_text(&issue.id, text)?;
-            }
+        if texts.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let named: HashMap<String, &[u8]> = texts.iter().map(|text| (text_digest(text), &**text)).collect();
+        let wanted = events.iter().filter_map(|event| match event {
+            Event::Issue { issue, .. } => Some((&issue.id, *named.get(issue.text.as_ref()?)?)),
+            _ => None,
+        });
+        self.replica.keep_texts(&wanted.collect::<Vec<_>>())
     }
 
     /// After an append: the files of the issues it touched, in the replica, and in this tree if `project`.

@@ -6,10 +6,13 @@ mod activities;
 mod board;
 mod changelog;
 mod claims;
+mod exchange;
 mod gates;
+mod graph;
 mod join;
 mod tracker;
 mod trust;
+mod uninstall;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +40,8 @@ use crate::store::disk::RealDisk;
 use crate::store::file::{FileStore, io_refusal};
 use crate::store::{Ask, Done, Outcome, Store, View};
 use crate::worktree::identity::{self, Need};
+
+pub use uninstall::{Left, Uninstall, Uninstalled};
 
 /// How the program was called.
 #[derive(Debug, Clone, Default)]
@@ -386,6 +391,10 @@ impl App {
             Request::Trust { commands } => self.trust(commands),
             Request::Revoke => self.revoke(),
             Request::Status => self.status(),
+            Request::Graph { issue, closed } => self.graph(issue.as_ref(), closed),
+            Request::DepTree { issue } => self.dep_tree(&issue),
+            Request::Import(import) => self.import(&import),
+            Request::Export => self.export(),
         }
     }
 

@@ -35,36 +35,28 @@ impl Replica {
         self.folder(id).join("texts").join(format!("{digest}.md"))
     }
 
-    /// Keeps a text under its digest, durable when this returns.
-    pub fn keep_text(&self, id: &IssueId, text: &[u8]) -> io::Result<()> {
-        let path = self.text_path(id, &text_digest(text));
-        if path.symlink_metadata().is_ok() && read(&path)?.as_deref() == Some(text) {
-            return Ok(());
-        }
-        let mut made = Vec::new();
-        for folder in [
-            self.folder.clone(),
-            self.folder(id),
-            self.folder(id).join("texts"),
-        ] {
-            if !folder.is_dir() {
-                file::make_dir_like_parent(&folder)?;
-                made.push(folder);
+    /// Keeps texts under their digests, durable when this returns. A reader compares a text with its digest, so it does
+    /// not matter what is durable before that.
+    pub fn keep_texts(&self, texts: &[(&IssueId, &[u8])]) -> io::Result<()> {
+        let mut changed: Vec<PathBuf> = Vec::new();
+        for (id, text) in texts {
+            let path = self.text_path(id, &text_digest(text));
+            if path.symlink_metadata().is_ok() && read(&path)?.as_deref() == Some(*text) {
+                continue;
             }
-        }
-        let texts = self.folder(id).join("texts");
-        let beside = texts.join(format!(".{:016x}.tmp", crate::os::random::u64()?));
-        let new = file::create_like_parent(&beside)?;
-        (&new).write_all(text)?;
-        new.sync_all()?;
-        fs::rename(&beside, &path)?;
-        fs::File::open(&texts)?.sync_all()?;
-        for folder in made {
-            if let Some(above) = folder.parent() {
-                fs::File::open(above)?.sync_all()?;
+            let texts = self.folder(id).join("texts");
+            for folder in [&self.folder, &self.folder(id), &texts] {
+                if !folder.is_dir() {
+                    file::make_dir_like_parent(folder)?;
+                    changed.extend(folder.parent().map(Path::to_owned));
+                }
             }
+            file::refresh(&path, text)?;
+            changed.extend([path, texts]);
         }
-        Ok(())
+        changed.sort();
+        changed.dedup();
+        file::sync_all(&self.folder, &changed)
     }
 
     /// A text by its digest. What is there under that name but is something else does not count.
@@ -122,8 +114,18 @@ fn refresh(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
         let path = folder.join(name);
         match files.iter().find(|(given, _)| *given == name) {
             Some((_, content)) => {
-                let is_file = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
-                if !is_file || read(&path)?.as_deref() != Some(content) {
+                let there = path.symlink_metadata();
+                let is_file = there.as_ref().is_ok_and(fs::Metadata::is_file);
+                if is_file && read(&path)?.as_deref() == Some(content) {
+                    continue;
+                }
+                // Nobody looks at the others before `issue.json` is there.
+                let is_new = name != issue_file::ISSUE && there.is_err();
+                if !is_new
+                    || file::create_like_parent(&path)
+                        .and_then(|file| (&file).write_all(content))
+                        .is_err()
+                {
                     file::refresh(&path, content)?;
                 }
             }

@@ -108,6 +108,20 @@ pub fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Waits until these files and folders, all on the file system of `folder`, are on disk. Of many the whole file system is
+/// synced instead, where that can be done: each by itself would wait for the disk once.
+pub fn sync_all(folder: &Path, paths: &[std::path::PathBuf]) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if paths.len() > 64 {
+        return Ok(rustix::fs::syncfs(File::open(folder)?)?);
+    }
+    let _ = folder;
+    for path in paths {
+        File::open(path)?.sync_all()?;
+    }
+    Ok(())
+}
+
 /// Makes a folder unless it is there. A symbolic link does not count as one.
 pub fn ensure_real_dir(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {

@@ -382,6 +382,11 @@ impl FileStore {
         self.disk.sync_dir("events")
     }
 
+    /// Nobody writes while this is held. Not to be taken twice by one process.
+    pub fn hold_still(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
+        self.lock(actor)
+    }
+
     /// Takes the store's lock, and says in its file who has it.
     pub(super) fn lock(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
         self.locked(self.disk.lock(LOCK, self.lock_wait), actor)

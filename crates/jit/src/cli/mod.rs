@@ -7,15 +7,18 @@ mod block;
 mod blocked;
 mod changelog;
 mod claim;
+mod completions;
 mod config;
 mod demo;
 mod dep;
 mod doctor;
 mod events;
 mod gate;
+mod graph;
 mod heartbeat;
 mod init;
 mod issue;
+mod man;
 mod merge_driver;
 mod pivot;
 mod progress;
@@ -24,6 +27,7 @@ mod recover;
 mod status;
 mod trust;
 mod unblock;
+mod uninstall;
 mod validate;
 mod whoami;
 mod worktree;
@@ -109,6 +113,12 @@ const TABLE: &[Entry] = &[
         Shown::Everyday,
         gate::VERBS,
     ),
+    Entry::Verb(verb!(
+        "graph",
+        "What waits for what, as text or as a picture",
+        graph,
+        Shown::WithAll
+    )),
     Entry::Verb(verb!("progress", "How far everything has come", progress)),
     Entry::Verb(verb!(
         "block",
@@ -169,6 +179,19 @@ const TABLE: &[Entry] = &[
         recover,
         Shown::WithAll
     )),
+    Entry::Verb(verb!(
+        "uninstall",
+        "Remove jit from this repository, after an export",
+        uninstall,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "completions",
+        "A script that completes commands in a shell",
+        completions,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!("man", "Manual pages", man, Shown::WithAll)),
     Entry::Verb(verb!(
         "merge-driver",
         "Called by git to merge issue files",
@@ -234,7 +257,7 @@ const EVERYWHERE: &[(&str, Build)] = &[
         arg.short('q')
             .long("quiet")
             .action(ArgAction::SetTrue)
-            .help("Say nothing but the answer")
+            .help("Say nothing but the answer; of a write, only the id")
     }),
     ("color", |arg| {
         arg.long("color")
@@ -327,18 +350,36 @@ impl Cx {
         App::open(&self.options()?, need)
     }
 
+    pub fn quiet(&self) -> bool {
+        self.everywhere.quiet
+    }
+
     /// The answer in the form that was asked for.
     pub fn show(&self, value: &impl serde::Serialize, text: impl FnOnce(Style) -> String) -> Output {
-        let text = if self.json() {
+        let fields = &self.everywhere.fields;
+        let mut warnings = Vec::new();
+        let text = if !self.json() {
+            text(self.style)
+        } else if fields.is_empty() {
             self.json_line(value)
         } else {
-            text(self.style)
+            let value = serde_json::to_value(value).unwrap_or_default();
+            warnings.extend(render::unknown_fields(&value, fields));
+            format!("{}\n", render::keep_fields(value, fields))
         };
         Output {
             text,
-            warnings: Vec::new(),
+            warnings,
             exit: 0,
         }
+    }
+
+    /// Says that something was written to a file.
+    pub fn wrote(&self, value: &impl serde::Serialize, file: &str) -> Output {
+        self.show(value, |_| match self.quiet() {
+            true => String::new(),
+            false => format!("Wrote {}\n", render::clean_line(file)),
+        })
     }
 
     /// One JSON document on one line.
@@ -346,16 +387,25 @@ impl Cx {
         let mut line = if self.everywhere.fields.is_empty() {
             serde_json::to_string(value).unwrap_or_default()
         } else {
-            let value = serde_json::to_value(value).unwrap_or_default();
-            render::keep_fields(value, &self.everywhere.fields).to_string()
+            self.kept(value).to_string()
         };
         line.push('\n');
         line
     }
 
+    /// Only the fields that were asked for.
+    pub fn kept(&self, value: &impl serde::Serialize) -> serde_json::Value {
+        let value = serde_json::to_value(value).unwrap_or_default();
+        match self.everywhere.fields.as_slice() {
+            [] => value,
+            fields => render::keep_fields(value, fields),
+        }
+    }
+
     /// Asks the engine and shows what it says.
     pub fn ask(&self, request: Request) -> Outcome<Output> {
-        let need = if request.writes() { Need::Write } else { Need::Read };
+        let writes = request.writes();
+        let need = if writes { Need::Write } else { Need::Read };
         let done = match request {
             Request::Renew { .. } => "Renewed:",
             Request::Transfer { .. } => "Handed over:",
@@ -367,12 +417,81 @@ impl Cx {
             .ending_when_late(if self.json() { end_json } else { end_text });
         let Answer { reply, warnings } = app.handle(request)?;
         let output = self
-            .show(&reply, |style| text(&reply, done, style))
+            .show(&reply, |style| match writes && self.quiet() {
+                true => ids(&reply),
+                false => text(&reply, done, style),
+            })
             .warn(warnings);
         // The process ends with this answer, and a list of ten thousand takes as long to take apart as to make.
         std::mem::forget(reply);
         Ok(output)
     }
+}
+
+/// The ids of what was written, a line each.
+fn ids(reply: &Reply) -> String {
+    let ids: Vec<&str> = match reply {
+        Reply::Lease(lease) => vec![lease.lease_id.as_str()],
+        Reply::Picked(picked) => vec![picked.issue.issue.id.as_str(), picked.lease.lease_id.as_str()],
+        Reply::Released { released: leases } | Reply::Evicted { evicted: leases } => {
+            leases.iter().map(|lease| lease.lease_id.as_str()).collect()
+        }
+        Reply::Issue(issue) => vec![issue.issue.id.as_str()],
+        Reply::Issues { issues } => issues.iter().map(|issue| issue.issue.id.as_str()).collect(),
+        Reply::Deleted { deleted } => vec![deleted.as_str()],
+        Reply::Comment(comment) => vec![&comment.id],
+        Reply::Imported(done) => done.imported.iter().map(|id| id.as_str()).collect(),
+        Reply::Claims(_)
+        | Reply::History { .. }
+        | Reply::Judged(_)
+        | Reply::Progress(_)
+        | Reply::Status(_)
+        | Reply::Gates { .. }
+        | Reply::GateReport(_)
+        | Reply::Commands { .. }
+        | Reply::Revoked { .. }
+        | Reply::Graph(_)
+        | Reply::Tree(_)
+        | Reply::Exported { .. } => Vec::new(),
+    };
+    ids.iter().map(|id| format!("{id}\n")).collect()
+}
+
+/// Writes a file that the user named; returns its name. A link in its place is not followed: in a clone it may lead
+/// anywhere.
+pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
+    let failed = |e: std::io::Error| {
+        Box::new(Refusal::new(
+            Code::Io,
+            format!("cannot write {}: {e}", path.display()),
+        ))
+    };
+    let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    match path.metadata() {
+        // A device or a pipe.
+        Ok(meta) if !meta.is_file() && !meta.is_dir() => std::fs::write(path, content).map_err(failed)?,
+        _ if is_link => {
+            return Err(invalid(format!(
+                "{} is a symbolic link: name the file itself",
+                path.display()
+            )));
+        }
+        _ => jit_engine::os::file::replace_here(path, content).map_err(failed)?,
+    }
+    Ok(path.display().to_string())
+}
+
+/// The whole grammar, with every command that people call.
+fn documented() -> Command {
+    let mut root = tree(Wanted::All);
+    for entry in TABLE {
+        let (name, shown) = match entry {
+            Entry::Verb(verb) => (verb.name, verb.shown),
+            Entry::Noun(name, _, shown, _) => (*name, *shown),
+        };
+        root = root.mut_subcommand(name, |command| command.hide(shown == Shown::Never));
+    }
+    root
 }
 
 fn text(reply: &Reply, done: &str, style: Style) -> String {
@@ -406,6 +525,10 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::GateReport(report) => gate::report_text(report, None, style),
         Reply::Commands { commands } => trust::commands_text(commands, style),
         Reply::Revoked { revoked } => format!("Approvals taken back: {revoked}\n"),
+        Reply::Graph(of) => jit_core::graph::text(&of.graph),
+        Reply::Tree(tree) => jit_core::graph::lines(tree),
+        Reply::Imported(_) => ids(reply),
+        Reply::Exported { lines, .. } => lines.clone(),
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod add;
 mod rm;
+mod tree;
 
 use super::{Verb, verb};
 
 pub const VERBS: &[Verb] = &[
     verb!("add", "An issue waits for another", add),
     verb!("rm", "It no longer does", rm),
+    verb!("tree", "What an issue waits for, all the way down", tree),
 ];

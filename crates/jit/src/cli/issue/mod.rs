@@ -3,6 +3,8 @@
 mod comment;
 mod create;
 mod delete;
+mod export;
+mod import;
 mod list;
 mod search;
 mod show;
@@ -23,6 +25,8 @@ pub const VERBS: &[Verb] = &[
     verb!("comment", "Say something about it", comment),
     verb!("search", "Find words in issues", search),
     verb!("delete", "Remove it for good", delete),
+    verb!("import", "Take over issues from elsewhere", import),
+    verb!("export", "Every issue as lines of JSON", export),
 ];
 
 /// A text given on the command line, or on standard input when it is `-`.

@@ -1,0 +1,449 @@
+//! What is to be made of issues from elsewhere: which are new here, what they are called, and what they refer to.
+//!
+//! What must hold:
+//! - planning the same file again finds every issue of it here and brings in nothing;
+//! - an issue that is here, or was and has been deleted, is never changed by an import;
+//! - no cycle comes about, whatever the file says: of dependencies the one that closes it is left out, and named.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use super::{Comment, Imported, Parsed, Problem, fit_id};
+use crate::graph::{Graph, Node, cycle_through, cycles};
+use crate::ids::{AgentId, IssueId};
+use crate::issue::{self, Issue, check_word, text_digest};
+use crate::issue_file::{Found, comment_id_fits, issue_json};
+use crate::sheet::{self, SetLine, Sheet};
+use crate::state;
+use crate::table::{Read, Table};
+use crate::time::Wall;
+
+/// Steps that the search for cycles may take. Real files need next to none: only what is in a cycle is searched.
+const MAX_STEPS: usize = 5_000_000;
+
+/// An issue that was left out although nothing is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    pub key: String,
+    pub why: String,
+}
+
+/// An issue to be joined, and its long text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brought {
+    pub found: Found,
+    pub text: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub brought: Vec<Brought>,
+    pub skipped: Vec<Skipped>,
+    pub problems: Vec<Problem>,
+    pub warnings: Vec<String>,
+}
+
+/// Where issues come from, who brings them, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Errand<'a> {
+    pub source: &'a str,
+    pub by: &'a AgentId,
+    pub now: Wall,
+}
+
+/// An issue on its way in, its references not yet settled.
+struct Entry<'a> {
+    id: IssueId,
+    from: &'a Imported,
+    parent: Option<IssueId>,
+    depends_on: Vec<IssueId>,
+}
+
+pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan> {
+    let mut plan = Plan {
+        problems: parsed.problems.clone(),
+        ..Plan::default()
+    };
+    let mut named: HashMap<String, IssueId> = HashMap::new();
+    let mut entries = Vec::new();
+    let mut taken = HashSet::new();
+    for from in &parsed.issues {
+        let id = name(errand.source, &from.key, &mut taken);
+        if let Some(here) = state::issue(table, &id)? {
+            plan.skip(&from.key, format!("{} is here already", here.id));
+            named.insert(from.key.to_lowercase(), here.id);
+            continue;
+        }
+        if state::deleted(table, &id)?.is_some() {
+            plan.skip(&from.key, format!("{id} was deleted here"));
+            continue;
+        }
+        named.insert(from.key.to_lowercase(), id.clone());
+        entries.push(Entry {
+            id,
+            from,
+            parent: None,
+            depends_on: Vec::new(),
+        });
+    }
+    for entry in &mut entries {
+        plan.warnings
+            .extend(entry.from.warnings.iter().map(|w| format!("{}: {w}", entry.id)));
+        refer(entry, &named, table, &mut plan.warnings)?;
+    }
+    break_parent_cycles(&mut entries, table, &mut plan.warnings)?;
+    break_cycles(&mut entries, table, &mut plan.warnings)?;
+    plan.brought = entries.iter().map(|entry| brought(entry, errand)).collect();
+    Ok(plan)
+}
+
+impl Plan {
+    fn skip(&mut self, key: &str, why: String) {
+        self.skipped.push(Skipped {
+            key: key.to_owned(),
+            why,
+        });
+    }
+}
+
+/// Its own id if that can be one here; else one that follows from where it comes from, the same each time.
+fn name(source: &str, key: &str, taken: &mut HashSet<String>) -> IssueId {
+    if let Some(id) = fit_id(key)
+        && taken.insert(id.key())
+    {
+        return id;
+    }
+    let key = key.to_lowercase();
+    let mut attempt = 0_u64;
+    loop {
+        let id = IssueId::generate(xxh3_64(format!("{source}\0{key}\0{attempt}").as_bytes()));
+        if taken.insert(id.key()) {
+            return id;
+        }
+        attempt += 1;
+    }
+}
+
+/// References as ids: to what the file names, or to what is here.
+fn refer(
+    entry: &mut Entry<'_>,
+    named: &HashMap<String, IssueId>,
+    table: &dyn Table,
+    warnings: &mut Vec<String>,
+) -> Read<()> {
+    let mut meant = |key: &str, what: &str| -> Read<Option<IssueId>> {
+        if let Some(id) = named.get(&key.to_lowercase()) {
+            return Ok(Some(id.clone()));
+        }
+        let here = match fit_id(key) {
+            Some(id) => state::issue(table, &id)?.map(|issue| issue.id),
+            None => None,
+        };
+        if here.is_none() {
+            warnings.push(format!(
+                "{}: {what} {key}, which is neither in the file nor here: left out",
+                entry.id
+            ));
+        }
+        Ok(here)
+    };
+    let parent = match &entry.from.parent {
+        Some(key) => meant(key, "is part of")?,
+        None => None,
+    };
+    let mut depends_on: Vec<IssueId> = Vec::new();
+    let mut seen = HashSet::from([entry.id.key()]);
+    for key in &entry.from.depends_on {
+        if let Some(id) = meant(key, "waits for")?
+            && seen.insert(id.key())
+        {
+            depends_on.push(id);
+        }
+    }
+    entry.parent = parent.filter(|parent| parent.key() != entry.id.key());
+    entry.depends_on = depends_on;
+    Ok(())
+}
+
+/// An issue that would be part of itself is part of nothing.
+fn break_parent_cycles(entries: &mut [Entry<'_>], table: &dyn Table, warnings: &mut Vec<String>) -> Read<()> {
+    let mut above: HashMap<String, String> = state::issues(table)?
+        .into_iter()
+        .filter_map(|issue| Some((issue.id.key(), issue.parent?.key())))
+        .collect();
+    for entry in entries.iter() {
+        if let Some(parent) = &entry.parent {
+            above.insert(entry.id.key(), parent.key());
+        }
+    }
+    // Each issue is walked through once: what lies above what was walked before is known to be sound.
+    let mut sound: HashSet<String> = HashSet::new();
+    for entry in entries {
+        let start = entry.id.key();
+        let mut way = Vec::new();
+        let mut on_way = HashSet::new();
+        let mut at = Some(start.clone());
+        while let Some(key) = at.take() {
+            if sound.contains(&key) {
+                break;
+            }
+            if !on_way.insert(key.clone()) {
+                if key == start {
+                    warnings.push(format!(
+                        "{} would be part of itself: it is part of nothing",
+                        entry.id
+                    ));
+                    entry.parent = None;
+                    above.remove(&start);
+                    break;
+                }
+                // A cycle further up is broken at its own members.
+                way.clear();
+                break;
+            }
+            at = above.get(&key).cloned();
+            way.push(key);
+        }
+        sound.extend(way);
+    }
+    Ok(())
+}
+
+fn break_cycles(entries: &mut [Entry<'_>], table: &dyn Table, warnings: &mut Vec<String>) -> Read<()> {
+    if entries.iter().all(|entry| entry.depends_on.is_empty()) {
+        return Ok(());
+    }
+    let old = state::issues(table)?;
+    let node = |id: &IssueId, depends_on: &[IssueId]| Node {
+        id: id.key(),
+        title: String::new(),
+        state: issue::State::Ready,
+        note: None,
+        parent: None,
+        depends_on: depends_on.iter().map(IssueId::key).collect(),
+    };
+    let nodes = old
+        .iter()
+        .map(|issue| node(&issue.id, &issue.depends_on))
+        .chain(entries.iter().map(|entry| node(&entry.id, &entry.depends_on)));
+    let mut group: HashMap<String, usize> = HashMap::new();
+    for (number, members) in cycles(&Graph::new(nodes.collect())).into_iter().enumerate() {
+        group.extend(members.into_iter().map(|key| (key, number)));
+    }
+    if group.is_empty() {
+        return Ok(());
+    }
+    let mut accepted: HashMap<String, Vec<IssueId>> = old
+        .into_iter()
+        .map(|issue| (issue.id.key(), issue.depends_on))
+        .collect();
+    let mut steps = 0;
+    for entry in entries {
+        let from = entry.id.clone();
+        let mine = group.get(&from.key()).copied();
+        entry.depends_on.retain(|to| {
+            if mine.is_none() || group.get(&to.key()).copied() != mine {
+                return true;
+            }
+            let cycle = cycle_through(&from, to, |id| {
+                steps += 1;
+                match accepted.get(&id.key()) {
+                    Some(next) if steps < MAX_STEPS => next.clone(),
+                    _ => Vec::new(),
+                }
+            });
+            if cycle.is_none() && steps < MAX_STEPS {
+                accepted.entry(from.key()).or_default().push(to.clone());
+                return true;
+            }
+            let way: Vec<&str> = cycle.iter().flatten().map(IssueId::as_str).collect();
+            warnings.push(match way.len() {
+                0 => format!("{from}: that it waits for {to} is left out: there are too many cycles"),
+                1..=10 => format!(
+                    "{from}: that it waits for {to} would close a cycle ({}): left out",
+                    way.join(" → ")
+                ),
+                many => format!(
+                    "{from}: that it waits for {to} would close a cycle of {} issues: left out",
+                    many - 1
+                ),
+            });
+            false
+        });
+    }
+    Ok(())
+}
+
+fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
+    let from = entry.from;
+    // What claims to come from the future would win every merge until then.
+    let past = |at: Option<Wall>| at.map(|at| at.min(errand.now));
+    let created_at = past(from.created_at)
+        .or(past(from.updated_at))
+        .unwrap_or(errand.now);
+    let updated_at = past(from.updated_at).unwrap_or(created_at).max(created_at);
+    let set = |values: Vec<String>| -> Vec<SetLine> {
+        let mut lines = Vec::with_capacity(values.len());
+        for value in values {
+            let tag = format!(
+                "import-{:016x}",
+                xxh3_64(format!("{}\0{value}", entry.id).as_bytes())
+            );
+            lines.push(SetLine {
+                op: "add".into(),
+                value,
+                tag,
+                agent_id: errand.by.clone(),
+                at: created_at,
+            });
+        }
+        sheet::union(&lines, &[])
+    };
+    let words = |words: &[String]| -> Vec<String> {
+        let fit = words.iter().map(|word| fitted(word));
+        fit.filter(|word| check_word(word).is_ok()).collect()
+    };
+    let sheet = Sheet {
+        labels: set(words(&from.labels)),
+        deps: set(entry.depends_on.iter().map(ToString::to_string).collect()),
+        ..Sheet::default()
+    };
+    let text = long_text(&from.description);
+    let kind = Some(fitted(&from.kind)).filter(|kind| check_word(kind).is_ok());
+    let mut gates = words(&from.gates);
+    gates.dedup();
+    let issue = Issue {
+        id: entry.id.clone(),
+        title: from.title.clone(),
+        kind: kind.unwrap_or_else(|| "issue".to_owned()),
+        state: from.state,
+        priority: from.priority,
+        parent: entry.parent.clone(),
+        labels: sheet::members(&sheet.labels),
+        depends_on: sheet::members(&sheet.deps)
+            .iter()
+            .filter_map(|id| id.parse().ok())
+            .collect(),
+        gates,
+        actor: from.actor,
+        blocked: from.blocked.clone(),
+        pivot: from.pivot.clone(),
+        created_at,
+        created_by: Some(match &from.created_by {
+            Some(name) => agent(name, errand.by),
+            None => errand.by.clone(),
+        }),
+        updated_at,
+        revision: 1,
+        lives_in: None,
+        text: text.as_deref().map(text_digest),
+    };
+    Brought {
+        found: Found {
+            digest: text_digest(&issue_json(&issue, &sheet)),
+            comments: comments(&entry.id, &from.comments, created_at, errand),
+            issue,
+            sheet,
+            edited: Vec::new(),
+            unstamped: true,
+            text_before: None,
+            problems: Vec::new(),
+        },
+        text,
+    }
+}
+
+/// As long as a label, gate or type may be.
+fn fitted(word: &str) -> String {
+    word[..super::boundary(word, issue::MAX_WORD)].trim().to_owned()
+}
+
+/// A description as it is kept: it ends in a newline, and an empty one is none.
+fn long_text(text: &str) -> Option<Vec<u8>> {
+    if text.is_empty() {
+        return None;
+    }
+    let mut text = text.as_bytes().to_vec();
+    if !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    Some(text)
+}
+
+fn comments(id: &IssueId, all: &[Comment], created_at: Wall, errand: Errand<'_>) -> Vec<issue::Comment> {
+    let mut seen = HashSet::new();
+    let mut kept = Vec::with_capacity(all.len());
+    for (number, comment) in all.iter().enumerate() {
+        let made_up = || {
+            let what = format!("{id}\0{number}\0{}\0{}", comment.author, comment.text);
+            format!("{:032x}", xxh3_128(what.as_bytes()))
+        };
+        let own = comment.id.clone().filter(|id| comment_id_fits(id));
+        let name = own.filter(|id| !seen.contains(id)).unwrap_or_else(made_up);
+        if comment.text.trim().is_empty() || !seen.insert(name.clone()) {
+            continue;
+        }
+        kept.push(issue::Comment {
+            id: name,
+            at: comment.at.map_or(created_at, |at| at.min(errand.now)),
+            agent_id: agent(&comment.author, errand.by),
+            text: comment.text.clone(),
+        });
+    }
+    kept
+}
+
+/// People of other trackers have names without a kind. `by` stands in where nobody can be named.
+fn agent(name: &str, by: &AgentId) -> AgentId {
+    let short: String = name.trim().chars().take(30).collect();
+    let names = [
+        name.to_owned(),
+        format!("human:{}", name.trim()),
+        format!("human:{}", short.trim()),
+    ];
+    names
+        .iter()
+        .chain([&"human:unknown".to_owned()])
+        .find_map(|name| name.parse().ok())
+        .unwrap_or_else(|| by.clone())
+}
+
+/// An issue of ours, to be exported.
+pub fn exported(
+    issue: &Issue,
+    description: Option<String>,
+    comments: &[issue::Comment],
+    assignee: Option<&AgentId>,
+) -> Imported {
+    Imported {
+        key: issue.id.to_string(),
+        title: issue.title.clone(),
+        kind: issue.kind.clone(),
+        state: issue.state,
+        priority: issue.priority,
+        labels: issue.labels.clone(),
+        depends_on: issue.depends_on.iter().map(ToString::to_string).collect(),
+        parent: issue.parent.as_ref().map(ToString::to_string),
+        gates: issue.gates.clone(),
+        actor: issue.actor,
+        blocked: issue.blocked.clone(),
+        pivot: issue.pivot.clone(),
+        description: description.unwrap_or_default(),
+        comments: comments
+            .iter()
+            .map(|comment| Comment {
+                id: Some(comment.id.clone()),
+                author: comment.agent_id.to_string(),
+                at: Some(comment.at),
+                text: comment.text.clone(),
+            })
+            .collect(),
+        assignee: assignee.map(ToString::to_string),
+        created_at: Some(issue.created_at),
+        created_by: issue.created_by.as_ref().map(ToString::to_string),
+        updated_at: Some(issue.updated_at),
+        warnings: Vec::new(),
+    }
+}

@@ -1,0 +1,404 @@
+//! `jit uninstall`: everything that jit made is taken away again, and nothing of value with it.
+//!
+//! What must hold:
+//! - nothing is removed while somebody holds something, nor before every issue is in an exported file, synced;
+//! - in a tree only files go that git has never seen and whose content is in the export or is what `jit init` wrote;
+//!   with `purge_tree` also those that git has as they are. Everything else stays and is named;
+//! - the log goes last: whatever is cut short can be run again;
+//! - right after `jit init`, git's status and configuration are as they were before it.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use jit_core::ids::IssueId;
+use jit_core::issue::text_digest;
+use jit_core::issue_file::{DESCRIPTION, ISSUE, NAMES};
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::table::Table;
+use serde::Serialize;
+
+use super::{App, refuse, shell_word};
+use crate::git::{Git, worktrees};
+use crate::issues::replica::Files;
+use crate::os::{clock, file};
+use crate::setup::{self, ATTRIBUTES, CONFIG, DRIVER_COMMAND, DRIVER_NAME, MERGE_DRIVER};
+use crate::store::file::io_refusal;
+use crate::store::{Outcome, View};
+use crate::worktree::remove_excluded;
+
+/// Longest file in a tree that is compared with what it should be.
+const MAX_COMPARED: u64 = 16 << 20;
+
+#[derive(Debug, Clone, Default)]
+pub struct Uninstall {
+    /// Where the issues go; a file beside the control plane when not given.
+    pub export: Option<PathBuf>,
+    /// In this worktree, also what is committed.
+    pub purge_tree: bool,
+}
+
+/// Something that was not removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Left {
+    pub path: String,
+    pub why: String,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub struct Uninstalled {
+    /// The file with every issue; null when there were none.
+    pub export: Option<String>,
+    pub issues: usize,
+    pub removed: Vec<String>,
+    pub kept: Vec<Left>,
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+    /// The issue whose files were last compared, and what they should be.
+    #[serde(skip)]
+    last: Option<(IssueId, Files)>,
+}
+
+impl Uninstalled {
+    fn removed(&mut self, path: &Path) {
+        self.removed.push(path.display().to_string());
+    }
+
+    fn keep(&mut self, path: &Path, why: impl ToString) {
+        self.kept.push(Left {
+            path: path.display().to_string(),
+            why: why.to_string(),
+        });
+    }
+
+    /// Removes a file, or says why it is still there.
+    fn remove_file(&mut self, path: &Path) {
+        match fs::remove_file(path) {
+            Ok(()) => self.removed(path),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => self.keep(path, e),
+        }
+    }
+}
+
+impl App {
+    /// Whether jit may be removed now.
+    pub fn may_uninstall(&self) -> Outcome<()> {
+        let agent = &self.actor.agent_id;
+        if agent.kind() == "agent" {
+            let message = format!("{agent} is an agent, and removing jit is not for agents");
+            return Err(Box::new(
+                Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit uninstall"),
+            ));
+        }
+        self.refuse_while_used(&self.view()?)
+    }
+
+    /// Leases. Units of work that are not finished, and refs that rescue lost work, belong here as soon as there are such.
+    fn refuse_while_used(&self, view: &View) -> Outcome<()> {
+        let mut leases = state::leases(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        leases.retain(|lease| !lease.expired(&view.now));
+        if leases.is_empty() {
+            return Ok(());
+        }
+        let what = |lease: &jit_core::lease::Lease| match lease.resource.issue() {
+            Some(id) => format!("{id} by {}", lease.agent_id),
+            None => format!("lease {} by {}", lease.lease_id, lease.agent_id),
+        };
+        let names: Vec<String> = leases.iter().map(what).collect();
+        let mut refusal = Refusal::new(
+            Code::NotAllowed,
+            format!("jit is in use: held are {}", names.join(", ")),
+        );
+        for lease in leases.iter().take(5) {
+            let id = shell_word(lease.lease_id.as_str());
+            refusal = refusal.help(format!(
+                "jit claim force-evict {id} --reason \"jit is being removed\""
+            ));
+        }
+        Err(Box::new(refusal))
+    }
+
+    pub fn uninstall(&self, options: &Uninstall) -> Outcome<Uninstalled> {
+        self.may_uninstall()?;
+        // What was edited here and not yet taken notice of is to be in the export.
+        let mut done = Uninstalled {
+            warnings: self.join_tree()?.1,
+            ..Uninstalled::default()
+        };
+        let _still = self.store.hold_still(&self.actor)?;
+        let view = self.view()?;
+        self.refuse_while_used(&view)?;
+        self.export_all(&view, options, &mut done)?;
+        match &self.place.common_dir {
+            Some(common) => self.leave_git(&view, common, options, &mut done)?,
+            None => self.leave_folder(&mut done),
+        }
+        self.remove_control_plane(&mut done)?;
+        if let Some(local) = &self.place.local_jit {
+            prune(local, &["gates", "issues", ""]);
+        }
+        Ok(done)
+    }
+
+    fn export_all(&self, view: &View, options: &Uninstall, done: &mut Uninstalled) -> Outcome<()> {
+        let (issues, lines, lost) = self.exported(view)?;
+        done.issues = issues;
+        done.warnings.extend(lost);
+        let path = match &options.export {
+            Some(path) => path.clone(),
+            None if issues == 0 => return Ok(()),
+            None => {
+                let second = jiff::Timestamp::from_millisecond(clock::wall_ms()).unwrap_or_default();
+                let name = format!("jit-export-{}.jsonl", second.strftime("%Y%m%dT%H%M%SZ"));
+                let folder = self
+                    .place
+                    .common_dir
+                    .as_ref()
+                    .or(self.place.worktree_root.as_ref());
+                folder.unwrap_or(&self.place.start).join(name)
+            }
+        };
+        match file::create(&path, lines.as_bytes()) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(Box::new(
+                    Refusal::new(Code::Exists, format!("{} is there already", path.display()))
+                        .help("jit uninstall --export <another file>"),
+                ));
+            }
+            Err(e) => return Err(io_refusal("write", &path, &e)),
+        }
+        done.export = Some(path.display().to_string());
+        Ok(())
+    }
+
+    fn leave_git(
+        &self,
+        view: &View,
+        common: &Path,
+        options: &Uninstall,
+        done: &mut Uninstalled,
+    ) -> Outcome<()> {
+        let here = self.place.worktree_root.as_deref();
+        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let mut roots: Vec<PathBuf> = all.iter().filter_map(|one| one.root.clone()).collect();
+        if let Some(here) = here.filter(|here| !roots.iter().any(|root| root == here)) {
+            roots.push(here.to_owned());
+        }
+        for root in roots.iter().filter(|root| root.is_dir()) {
+            let purge = options.purge_tree && here == Some(root);
+            self.leave_tree(&*view.table, root, purge, done)?;
+        }
+        for git_dir in all.iter().map(|one| &one.git_dir).chain(&self.place.git_dir) {
+            remove_identity(git_dir, done);
+        }
+        if remove_excluded(common).map_err(|e| io_refusal("write", common, &e))? {
+            done.removed.push("jit's lines in info/exclude".to_owned());
+        }
+        let _turn = file::lock_folder(&self.place.control_dir)
+            .map_err(|e| io_refusal("lock", &self.place.control_dir, &e))?;
+        remove_merge_driver(common, done)
+    }
+
+    /// Removes what jit wrote into a worktree, as far as nothing is lost by it.
+    fn leave_tree(&self, table: &dyn Table, root: &Path, purge: bool, done: &mut Uninstalled) -> Outcome<()> {
+        let local = root.join(".jit");
+        if !local.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+            return Ok(());
+        }
+        done.remove_file(&local.join("worktree.json"));
+        let paths = |args: &[&str]| -> Outcome<Vec<PathBuf>> {
+            let out = Git::at(root).args(args).args(["--", ".jit"]).run();
+            let out = out.map_err(|e| refuse(Code::Io, e))?;
+            let names = out.split(|b| *b == 0).filter(|name| !name.is_empty());
+            Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+        };
+        for path in paths(&["ls-files", "-z", "--others"])? {
+            match self.is_ours_alone(table, root, &path, &mut done.last)? {
+                true => done.remove_file(&root.join(path)),
+                false => done.keep(&root.join(path), "not in git, and not in the export as it is"),
+            }
+        }
+        if purge {
+            // Without any commit nothing is in git as it is.
+            let changed: HashSet<PathBuf> = match Git::at(root).verify("HEAD") {
+                Ok(Some(_)) => paths(&["diff", "--name-only", "-z", "--no-renames", "HEAD"])?,
+                _ => paths(&["ls-files", "-z"])?,
+            }
+            .into_iter()
+            .collect();
+            for path in paths(&["ls-files", "-z"])? {
+                match !changed.contains(&path) || self.is_ours_alone(table, root, &path, &mut done.last)? {
+                    true => done.remove_file(&root.join(path)),
+                    false => done.keep(&root.join(path), "changed, and not committed"),
+                }
+            }
+        }
+        let folders = fs::read_dir(local.join("issues")).into_iter().flatten();
+        for folder in folders.flatten() {
+            // One that still holds something stays.
+            let _ = fs::remove_dir(folder.path());
+        }
+        prune(&local, &["gates", "issues", ""]);
+        Ok(())
+    }
+
+    /// Whether a file in a tree is a default that nobody touched, or says nothing that the export does not.
+    fn is_ours_alone(
+        &self,
+        table: &dyn Table,
+        root: &Path,
+        path: &Path,
+        last: &mut Option<(IssueId, Files)>,
+    ) -> Outcome<bool> {
+        let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
+        let full = root.join(path);
+        let meta = full.symlink_metadata();
+        if !meta.is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_COMPARED) {
+            return Ok(false);
+        }
+        let content = fs::read(&full).map_err(|e| io_refusal("read", &full, &e))?;
+        match parts.as_slice() {
+            [_, "config.toml"] => Ok(content == CONFIG.as_bytes()),
+            [_, ".gitattributes"] => Ok(content == ATTRIBUTES.as_bytes()),
+            [_, "issues", id, name] if NAMES.contains(name) => match id.parse() {
+                Ok(id) => self.is_exported(table, &id, name, &content, last),
+                Err(_) => Ok(false),
+            },
+            _ => Ok(false),
+        }
+    }
+
+    fn is_exported(
+        &self,
+        table: &dyn Table,
+        id: &IssueId,
+        name: &str,
+        content: &[u8],
+        last: &mut Option<(IssueId, Files)>,
+    ) -> Outcome<bool> {
+        let unreadable = |e| refuse(Code::Io, e);
+        if last.as_ref().is_none_or(|(last, _)| last != id) {
+            let known = match state::issue(table, id).map_err(unreadable)? {
+                None => state::deleted(table, id).map_err(unreadable)?,
+                known => known,
+            };
+            let Some(issue) = known else { return Ok(false) };
+            let files = self.replica.files(table, &issue);
+            let files = files.map_err(|e| io_refusal("read", &self.replica.folder(id), &e))?;
+            *last = Some((id.clone(), files));
+        }
+        let files = last.as_ref().map_or(&[][..], |(_, files)| files);
+        let current = files.iter().find(|(given, _)| *given == name);
+        let current = current.map_or(&[][..], |(_, content)| content);
+        if current == content {
+            return Ok(true);
+        }
+        match name {
+            // An older copy that jit has taken in.
+            ISSUE => state::is_known_file(table, id, &text_digest(content)).map_err(unreadable),
+            DESCRIPTION => Ok(false),
+            _ => {
+                let lines: HashSet<&[u8]> = current.split(|b| *b == b'\n').collect();
+                Ok(content.split(|b| *b == b'\n').all(|line| lines.contains(line)))
+            }
+        }
+    }
+
+    /// Without git the control plane is the folder itself.
+    fn leave_folder(&self, done: &mut Uninstalled) {
+        let Some(local) = &self.place.local_jit else {
+            return;
+        };
+        done.remove_file(&local.join("worktree.json"));
+        done.remove_file(&local.join("jit-seen"));
+        let config = local.join("config.toml");
+        if fs::read(&config).is_ok_and(|content| content == CONFIG.as_bytes()) {
+            done.remove_file(&config);
+        }
+        prune(local, &["gates"]);
+    }
+
+    fn remove_control_plane(&self, done: &mut Uninstalled) -> Outcome<()> {
+        let dir = &self.place.control_dir;
+        let failed = |e: io::Error| io_refusal("remove", dir, &e);
+        let mut ours = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            match entry.file_name().to_str().is_some_and(setup::is_ours) {
+                true => ours.push((entry.file_name(), entry.path())),
+                false => done.keep(&entry.path(), "not made by jit"),
+            }
+        }
+        // The truth, and the lock on it, last.
+        let rank = |name: &OsStr| match name.to_str() {
+            Some("events") => 1,
+            Some("locks") => 2,
+            _ => 0,
+        };
+        ours.sort_by_key(|(name, _)| rank(name));
+        for (_, path) in ours {
+            let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+            let gone = if is_dir {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
+            gone.map_err(|e| io_refusal("remove", &path, &e))?;
+        }
+        // What is not jit's is still in it, and has been named.
+        let _ = fs::remove_dir(dir);
+        done.removed(dir);
+        Ok(())
+    }
+}
+
+/// Removes these folders where they are empty.
+fn prune(local: &Path, names: &[&str]) {
+    for name in names {
+        let _ = fs::remove_dir(local.join(name));
+    }
+}
+
+fn remove_identity(git_dir: &Path, done: &mut Uninstalled) {
+    let Ok(entries) = fs::read_dir(git_dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_str().unwrap_or_default();
+        let identity = name
+            .strip_prefix("jit-worktree")
+            .and_then(|rest| rest.strip_suffix(".json"));
+        if name == "jit-seen" || identity.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+            done.remove_file(&entry.path());
+        }
+    }
+}
+
+fn remove_merge_driver(common: &Path, done: &mut Uninstalled) -> Outcome<()> {
+    for (key, ours) in [("name", DRIVER_NAME), ("driver", DRIVER_COMMAND)] {
+        let key = format!("merge.{MERGE_DRIVER}.{key}");
+        let value = Git::in_git_dir(common)
+            .args(["config", "--local", "--get", &key])
+            .line();
+        match value.unwrap_or_default() {
+            value if value.is_empty() => {}
+            value if value == ours => {
+                let unset = Git::in_git_dir(common).args(["config", "--local", "--unset", &key]);
+                unset.run().map_err(|e| refuse(Code::Io, e))?;
+                done.removed.push(format!("{key} in git's configuration"));
+            }
+            _ => done.kept.push(Left {
+                path: format!("{key} in git's configuration"),
+                why: "it is not what jit wrote".to_owned(),
+            }),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! Files of other trackers.
+
+pub mod read;

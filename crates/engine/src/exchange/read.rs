@@ -1,0 +1,93 @@
+//! Reading what is to be imported: bounded, and in folders without following links.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use jit_core::refusal::{Code, Refusal};
+
+use crate::store::Outcome;
+
+/// Most bytes that are read, from one file or from many.
+const MAX_BYTES: u64 = 512 << 20;
+/// Most files of a folder, and how deep they may lie in it.
+const MAX_FILES: usize = 100_000;
+const MAX_DEPTH: usize = 16;
+
+fn refuse(path: &Path, e: &io::Error) -> Box<Refusal> {
+    let code = match e.kind() {
+        io::ErrorKind::NotFound => Code::NotFound,
+        io::ErrorKind::InvalidInput => Code::Invalid,
+        _ => Code::Io,
+    };
+    Box::new(Refusal::new(code, format!("cannot read {}: {e}", path.display())))
+}
+
+fn too_much() -> io::Error {
+    let text = format!(
+        "there is more than can be imported at once ({} MiB)",
+        MAX_BYTES >> 20
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+fn bounded(from: impl io::Read, left: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(left.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > left {
+        return Err(too_much());
+    }
+    Ok(bytes)
+}
+
+/// A file, or standard input when it is `-`.
+pub fn file(path: &Path) -> Outcome<Vec<u8>> {
+    let read = || match path.to_str() {
+        Some("-") => bounded(io::stdin().lock(), MAX_BYTES),
+        _ => bounded(fs::File::open(path)?, MAX_BYTES),
+    };
+    read().map_err(|e| refuse(path, &e))
+}
+
+/// Every Markdown file under a folder, or a single one, with its name.
+pub fn folder(path: &Path) -> Outcome<Vec<(String, Vec<u8>)>> {
+    if path.to_str() == Some("-") || path.is_file() {
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        return Ok(vec![(name, file(path)?)]);
+    }
+    let mut files = Vec::new();
+    let mut left = MAX_BYTES;
+    for found in markdown(path).map_err(|e| refuse(path, &e))? {
+        let bytes = fs::File::open(&found).and_then(|file| bounded(file, left));
+        let bytes = bytes.map_err(|e| refuse(&found, &e))?;
+        left -= bytes.len() as u64;
+        let name = found.strip_prefix(path).unwrap_or(&found);
+        files.push((name.to_string_lossy().into_owned(), bytes));
+    }
+    Ok(files)
+}
+
+fn markdown(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![(root.to_owned(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            if kind.is_dir() && depth < MAX_DEPTH {
+                folders.push((path, depth + 1));
+            } else if kind.is_file() && path.extension().is_some_and(|end| end.eq_ignore_ascii_case("md")) {
+                if found.len() == MAX_FILES {
+                    return Err(too_much());
+                }
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

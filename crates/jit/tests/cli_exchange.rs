@@ -1,0 +1,334 @@
+//! `jit issue import` and `jit issue export` (E2).
+
+use jit_testkit::world::{Ran, World};
+use serde_json::{Value, json};
+
+const JIT: &str = env!("CARGO_BIN_EXE_jit");
+
+fn import(world: &World, from: &str, content: &str) -> Ran {
+    let file = world.root().join("import.txt");
+    std::fs::write(&file, content).expect("write");
+    let mut command = world.jit_command(&world.repo());
+    command
+        .args(["issue", "import", "--json", "--from", from])
+        .arg(&file);
+    world.run(command)
+}
+
+fn show(world: &World, id: &str) -> Value {
+    world.jit(["issue", "show", id, "--json"]).ok().json()
+}
+
+const BEADS: &str = r#"{"id":"app-1","title":"Epic","status":"open","issue_type":"epic","priority":1}
+{"id":"app-1.1","title":"Store sessions","description":"In the database.","status":"open","labels":["db","x"],"dependencies":[{"depends_on_id":"app-1","type":"parent-child"},{"depends_on_id":"APP-2","type":"blocks"}],"comments":[{"author":"lee","text":"How long?","created_at":"2025-12-02T08:00:00Z"}],"created_at":"2025-12-01T10:00:00Z"}
+{"id":"app-2","title":"Choose a database","status":"closed"}
+{"id":"no good id!","title":"Odd","status":"open","dependencies":[{"depends_on_id":"app-1.1","type":"blocks"}]}
+not json
+"#;
+
+#[test]
+fn e2_an_import_keeps_ids_relations_texts_and_comments() {
+    let world = World::with_jit(JIT);
+    let done = import(&world, "beads", BEADS).ok().json();
+    let ids: Vec<&str> = done["imported"]
+        .as_array()
+        .expect("ids")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(ids[..3], ["app-1", "app-1.1", "app-2"]);
+    assert_eq!(ids.len(), 4);
+    assert_eq!(done["problems"][0]["line"], 5);
+    let issue = show(&world, "app-1.1");
+    assert_eq!(issue["parent"], "app-1");
+    assert_eq!(issue["depends_on"], json!(["app-2"]));
+    assert_eq!(issue["labels"], json!(["db", "x"]));
+    assert_eq!(issue["description"], "In the database.\n");
+    assert_eq!(issue["comments"][0]["agent_id"], "human:lee");
+    assert_eq!(issue["created_at"], "2025-12-01T10:00:00.000Z");
+    assert_eq!(
+        show(&world, ids[3])["depends_on"],
+        json!(["app-1.1"]),
+        "a made-up id refers to a kept one"
+    );
+    let file = world.repo().join(".jit/issues/app-1.1/description.md");
+    assert_eq!(
+        std::fs::read_to_string(file).expect("projection"),
+        "In the database.\n"
+    );
+    let _ = world.jit(["validate"]).ok();
+    // It can be worked on like any other.
+    let ready = world.jit(["ready", "--json"]).ok().json();
+    assert!(
+        ready["issues"]
+            .as_array()
+            .expect("ready")
+            .iter()
+            .any(|issue| issue["id"] == "app-1.1"),
+        "{ready}"
+    );
+}
+
+#[test]
+fn e2_importing_again_duplicates_nothing_and_changes_nothing() {
+    let world = World::with_jit(JIT);
+    let first = import(&world, "beads", BEADS).ok().json();
+    let _ = world
+        .jit(["issue", "update", "app-2", "--title", "Mine now"])
+        .ok();
+    let _ = world.jit(["issue", "delete", "app-1"]).ok();
+    let before = world.jit(["issue", "list", "--json"]).ok().json();
+    let again = import(&world, "beads", BEADS).ok().json();
+    assert_eq!(again["imported"], json!([]));
+    assert_eq!(
+        again["skipped"].as_array().map(Vec::len),
+        first["imported"].as_array().map(Vec::len)
+    );
+    assert_eq!(
+        again["skipped"][0],
+        json!({ "key": "app-1", "why": "app-1 was deleted here" })
+    );
+    assert_eq!(world.jit(["issue", "list", "--json"]).ok().json(), before);
+}
+
+#[test]
+fn e2_a_dry_run_says_what_would_be_and_does_nothing() {
+    let world = World::with_jit(JIT);
+    let file = world.root().join("b.jsonl");
+    std::fs::write(&file, BEADS).expect("write");
+    let file = file.to_str().expect("UTF-8");
+    let dry = world
+        .jit(["issue", "import", "--from", "beads", "--dry-run", "--json", file])
+        .ok()
+        .json();
+    assert_eq!(dry["imported"].as_array().map(Vec::len), Some(4));
+    assert_eq!(dry["dry_run"], true);
+    assert_eq!(
+        world.jit(["issue", "list", "--json"]).ok().json(),
+        json!({ "issues": [] })
+    );
+    assert_eq!(
+        import(&world, "beads", BEADS).ok().json()["imported"],
+        dry["imported"]
+    );
+}
+
+#[test]
+fn e2_cycles_are_broken_and_named() {
+    let world = World::with_jit(JIT);
+    let lines = r#"{"id":"A-1","title":"a","depends_on":["C-1"],"parent":"B-1"}
+{"id":"B-1","title":"b","depends_on":["A-1"],"parent":"A-1"}
+{"id":"C-1","title":"c","depends_on":["B-1","D-1","NOPE-1"]}
+{"id":"D-1","title":"d"}
+"#;
+    let ran = import(&world, "jsonl", lines).ok();
+    assert_eq!(ran.json()["imported"], json!(["A-1", "B-1", "C-1", "D-1"]));
+    assert!(
+        ran.stderr
+            .contains("C-1: that it waits for B-1 would close a cycle (C-1 → B-1 → A-1 → C-1)"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr
+            .contains("NOPE-1, which is neither in the file nor here"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr.contains("A-1 would be part of itself"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(show(&world, "C-1")["depends_on"], json!(["D-1"]));
+    assert_eq!(show(&world, "A-1")["depends_on"], json!(["C-1"]));
+    assert_eq!(
+        (&show(&world, "A-1")["parent"], &show(&world, "B-1")["parent"]),
+        (&Value::Null, &json!("A-1"))
+    );
+    assert_eq!(world.jit(["graph", "--json"]).ok().json()["cycles"], json!([]));
+    // One that is closed by what was here before, too: X-1 waited for Y-1 before that came.
+    let first = r#"{"id":"X-1","title":"x"}"#;
+    let _ = import(&world, "jsonl", first).ok();
+    let deps = world.repo().join(".jit/issues/X-1/deps.or-set.jsonl");
+    let line = json!({ "op": "add", "value": "Y-1", "tag": "t", "agent_id": "human:x", "at": "2026-01-01T00:00:00Z" });
+    std::fs::write(deps, format!("{line}\n")).expect("write");
+    assert_eq!(show(&world, "X-1")["depends_on"], json!(["Y-1"]));
+    let ran = import(
+        &world,
+        "jsonl",
+        r#"{"id":"Y-1","title":"y","depends_on":["X-1","D-1"]}"#,
+    )
+    .ok();
+    assert!(ran.stderr.contains("would close a cycle"), "{}", ran.stderr);
+    assert_eq!(show(&world, "Y-1")["depends_on"], json!(["D-1"]));
+}
+
+#[test]
+fn e2_nothing_but_problems_is_exit_6_and_nothing_at_all_is_fine() {
+    let world = World::with_jit(JIT);
+    let ran = import(&world, "jsonl", "{\"id\":\"A-1\"}\nnonsense\n").exits(6);
+    assert_eq!(ran.json()["problems"].as_array().map(Vec::len), Some(2));
+    assert_eq!(import(&world, "jsonl", "").ok().json()["imported"], json!([]));
+    let _ = world
+        .jit(["issue", "import", "--from", "jsonl", "nowhere.jsonl"])
+        .exits(3);
+    let _ = world.jit(["issue", "import", "--from", "jira", "x"]).exits(2);
+}
+
+#[test]
+fn e2_github_from_standard_input_and_backlog_from_a_folder() {
+    let world = World::with_jit(JIT);
+    let mut command = world.jit_command(&world.repo());
+    command
+        .args(["issue", "import", "--from", "github", "-", "-q"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("jit");
+    let issues = r#"[{"number":12,"title":"Crash","body":"x","state":"OPEN","labels":[{"name":"bug"}]}]"#;
+    std::io::Write::write_all(&mut child.stdin.take().expect("stdin"), issues.as_bytes()).expect("write");
+    let out = child.wait_with_output().expect("jit");
+    assert_eq!(
+        String::from_utf8_lossy(&out.stdout),
+        "gh-12\n",
+        "quiet: only the ids"
+    );
+    assert_eq!(show(&world, "gh-12")["type"], "bug");
+    let tasks = world.root().join("backlog/tasks");
+    std::fs::create_dir_all(&tasks).expect("folder");
+    std::fs::write(
+        tasks.join("task-1 - One.md"),
+        "---\nid: task-1\ntitle: One\nstatus: To Do\n---\nDo it.\n",
+    )
+    .expect("write");
+    std::fs::write(
+        tasks.join("task-2 - Two.md"),
+        "---\nid: task-2\ntitle: Two\ndependencies: [task-1]\n---\n",
+    )
+    .expect("write");
+    std::os::unix::fs::symlink("/etc/passwd", tasks.join("task-3 - Three.md")).expect("link");
+    let folder = world.root().join("backlog");
+    let done = world
+        .jit([
+            "issue",
+            "import",
+            "--json",
+            "--from",
+            "backlog",
+            folder.to_str().expect("UTF-8"),
+        ])
+        .ok()
+        .json();
+    assert_eq!(done["imported"], json!(["task-1", "task-2"]));
+    assert_eq!(done["problems"], json!([]), "links are not followed");
+    assert_eq!(show(&world, "task-2")["depends_on"], json!(["task-1"]));
+}
+
+/// Everything about an issue that does not depend on where it is.
+fn essence(world: &World) -> Vec<Value> {
+    let list = world.jit(["issue", "list", "--sort", "id", "--json"]).ok().json();
+    let ids = list["issues"]
+        .as_array()
+        .expect("issues")
+        .iter()
+        .filter_map(|issue| issue["id"].as_str());
+    ids.map(|id| {
+        let mut issue = show(world, id);
+        for place in ["revision", "lives_in", "resume_from"] {
+            issue.as_object_mut().expect("an object").remove(place);
+        }
+        issue
+    })
+    .collect()
+}
+
+#[test]
+fn e2_what_is_exported_comes_back_the_same() {
+    let world = World::with_jit(JIT);
+    let jit = |args: &[&str]| world.jit(args).ok();
+    let _ = jit(&[
+        "issue",
+        "create",
+        "Épic \"one\"",
+        "--id",
+        "WI-1",
+        "--type",
+        "epic",
+        "--actor",
+        "human",
+    ]);
+    let _ = jit(&[
+        "issue",
+        "create",
+        "Two",
+        "--id",
+        "WI-2",
+        "--parent",
+        "WI-1",
+        "--label",
+        "a b",
+        "--label",
+        "z",
+        "--gate",
+        "tests",
+        "--priority",
+        "high",
+        "--description",
+        " first\n\n\tlast \n\n",
+    ]);
+    let _ = jit(&[
+        "issue",
+        "create",
+        "Three",
+        "--id",
+        "WI-3",
+        "--depends-on",
+        "WI-2",
+        "--state",
+        "backlog",
+    ]);
+    let _ = jit(&["issue", "create", "Four", "--id", "WI-4"]);
+    let _ = jit(&["issue", "comment", "WI-2", "one\ntwo"]);
+    let _ = jit(&["issue", "comment", "WI-2", "three", "--agent-id", "agent:x y"]);
+    let _ = jit(&["block", "WI-3", "--reason", "no key"]);
+    let _ = jit(&["issue", "update", "WI-4", "--state", "done"]);
+    let lines = jit(&["issue", "export"]).stdout;
+    assert_eq!(lines.lines().count(), 4);
+    let other = World::with_jit(JIT);
+    let done = import(&other, "jsonl", &lines).ok();
+    assert_eq!(done.stderr, "");
+    assert_eq!(done.json()["imported"], json!(["WI-1", "WI-2", "WI-3", "WI-4"]));
+    assert_eq!(essence(&other), essence(&world));
+    assert_eq!(other.jit(["issue", "export"]).ok().stdout, lines);
+    let wrote = world
+        .jit(["issue", "export", "--output", "all.jsonl", "--json"])
+        .ok()
+        .json();
+    assert_eq!(wrote, json!({ "issues": 4, "file": "all.jsonl" }));
+    assert_eq!(
+        std::fs::read_to_string(world.repo().join("all.jsonl")).expect("read"),
+        lines
+    );
+    let _ = world.jit(["issue", "export", "--json"]).exits(2);
+}
+
+#[test]
+fn e2_many_issues_come_in_by_few_appends() {
+    let world = World::with_jit(JIT);
+    let line = |n: usize| match n {
+        0 => r#"{"id":"M-0","title":"t","description":"d 0"}"#.to_owned(),
+        n => format!(
+            r#"{{"id":"M-{n}","title":"t","description":"d {n}","depends_on":["M-{}"]}}"#,
+            (n + 1) % 2500
+        ),
+    };
+    let lines: Vec<String> = (0..2500).map(line).collect();
+    let done = import(&world, "jsonl", &lines.join("\n")).ok().json();
+    assert_eq!(done["imported"].as_array().map(Vec::len), Some(2500));
+    assert_eq!(
+        show(&world, "M-2498")["depends_on"],
+        json!(["M-2499"]),
+        "across appends"
+    );
+    let _ = world.jit(["validate"]).ok();
+}

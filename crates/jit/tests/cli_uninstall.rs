@@ -1,0 +1,242 @@
+//! `jit uninstall` (A8): everything jit made goes, nothing of value with it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jit_testkit::world::World;
+use serde_json::Value;
+
+const JIT: &str = env!("CARGO_BIN_EXE_jit");
+
+/// Every file below, with its content.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("folder").flatten() {
+            let path = entry.path();
+            match entry.file_type().expect("type").is_dir() {
+                true => folders.push(path),
+                false => {
+                    let content = std::fs::read(&path).expect("read");
+                    all.insert(path, content);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What git says about a repository.
+fn git_view(world: &World) -> [String; 2] {
+    let repo = world.repo();
+    [
+        world.git(
+            &repo,
+            ["status", "--porcelain", "--ignored", "--untracked-files=all"],
+        ),
+        world.git(&repo, ["config", "--list", "--local"]),
+    ]
+}
+
+fn kept(value: &Value) -> Vec<&str> {
+    value["kept"]
+        .as_array()
+        .expect("kept")
+        .iter()
+        .filter_map(|left| left["path"].as_str())
+        .collect()
+}
+
+#[test]
+fn a8_init_and_uninstall_leave_the_repository_as_it_was() {
+    let world = World::new(JIT);
+    let _ = world.git(&world.repo(), ["status"]);
+    let (before, tree) = (git_view(&world), files(&world.repo()));
+    let _ = world.jit(["init"]).ok();
+    assert_ne!(git_view(&world), before);
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    assert_eq!(done["export"], Value::Null, "there was nothing to export");
+    assert_eq!(kept(&done), [""; 0]);
+    assert_eq!(git_view(&world), before);
+    assert_eq!(files(&world.repo()), tree, "to the byte");
+    let _ = world.jit(["issue", "list"]).exits(3);
+}
+
+#[test]
+fn a8_issues_are_exported_and_can_be_imported_again() {
+    let world = World::new(JIT);
+    let before = git_view(&world);
+    let linked = world.worktree("linked");
+    let _ = world.jit(["init"]).ok();
+    let _ = world
+        .jit(["issue", "create", "One", "--id", "WI-1", "--description", "long"])
+        .ok();
+    let _ = world
+        .jit([
+            "issue",
+            "create",
+            "Two",
+            "--id",
+            "WI-2",
+            "--depends-on",
+            "WI-1",
+            "--label",
+            "x",
+        ])
+        .ok();
+    let _ = world.jit_in(&linked, ["worktree", "init"]).ok();
+    let _ = world.jit_in(&linked, ["issue", "comment", "WI-2", "hm"]).ok();
+    // The copy in the linked worktree is older now.
+    let _ = world
+        .jit(["issue", "update", "WI-2", "--title", "Two and more"])
+        .ok();
+    let lines = world.jit(["issue", "export"]).ok().stdout;
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    assert_eq!(kept(&done), [""; 0]);
+    let export = PathBuf::from(done["export"].as_str().expect("a file"));
+    assert_eq!(export.parent(), Some(&*world.repo().join(".git")));
+    assert_eq!(std::fs::read_to_string(&export).expect("export"), lines);
+    assert_eq!(git_view(&world), before);
+    assert_eq!(world.git(&linked, ["status", "--porcelain", "--ignored"]), "");
+    assert!(!linked.join(".jit").exists());
+    let names: Vec<PathBuf> = files(&world.repo().join(".git")).into_keys().collect();
+    let is_jits = |path: &&PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("jit"))
+    };
+    let jits: Vec<_> = names.iter().filter(is_jits).collect();
+    assert_eq!(jits, [&export], "in no git directory is anything left");
+    let _ = world.jit(["init"]).ok();
+    let _ = world
+        .jit([
+            "issue",
+            "import",
+            "--from",
+            "jsonl",
+            export.to_str().expect("UTF-8"),
+        ])
+        .ok();
+    assert_eq!(world.jit(["issue", "export"]).ok().stdout, lines);
+}
+
+#[test]
+fn a8_what_is_committed_or_edited_stays_and_is_named() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    world.git(&repo, ["add", ".jit"]);
+    world.git(&repo, ["commit", "-qm", "issues"]);
+    let _ = world
+        .jit(["issue", "create", "Two", "--id", "WI-2", "--description", "d"])
+        .ok();
+    std::fs::write(repo.join(".jit/gates/mine.toml"), "mine").expect("write");
+    std::fs::write(repo.join(".jit/issues/WI-2/description.md"), b"not \xff UTF-8").expect("write");
+    std::fs::write(repo.join(".git/jit/foreign"), "mine").expect("write");
+    std::fs::write(repo.join(".git/jit-notes.txt"), "mine").expect("write");
+    world.git(&repo, ["config", "merge.jit-issue.name", "my own"]);
+    let done = world
+        .jit(["uninstall", "--yes", "--json", "--export", "../out.jsonl"])
+        .ok()
+        .json();
+    let names: Vec<String> = kept(&done).iter().map(|path| world.stable(path)).collect();
+    assert_eq!(
+        names,
+        [
+            "[WORLD]/repo/.jit/gates/mine.toml",
+            "[WORLD]/repo/.jit/issues/WI-2/description.md",
+            "merge.jit-issue.name in git's configuration",
+            "[WORLD]/repo/.git/jit/foreign",
+        ]
+    );
+    assert_eq!(
+        std::fs::read_to_string(world.root().join("out.jsonl"))
+            .expect("export")
+            .lines()
+            .count(),
+        2
+    );
+    let status = world.git(&repo, ["status", "--porcelain", "--untracked-files=all"]);
+    assert_eq!(
+        status, "?? .jit/gates/mine.toml\n?? .jit/issues/WI-2/description.md\n",
+        "nothing committed is gone"
+    );
+    assert!(repo.join(".jit/issues/WI-1/issue.json").exists());
+    assert_eq!(
+        std::fs::read_to_string(repo.join(".git/jit/foreign")).expect("foreign"),
+        "mine"
+    );
+    assert!(repo.join(".git/jit-notes.txt").exists());
+}
+
+#[test]
+fn a8_purge_tree_removes_what_is_committed_but_no_edit() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    world.git(&repo, ["add", ".jit"]);
+    world.git(&repo, ["commit", "-qm", "issues"]);
+    let _ = world.jit(["issue", "update", "WI-1", "--title", "Newer"]).ok();
+    std::fs::write(repo.join(".jit/config.toml"), "# mine\n").expect("write");
+    let done = world
+        .jit(["uninstall", "--yes", "--purge-tree", "--json"])
+        .ok()
+        .json();
+    assert_eq!(kept(&done).len(), 1, "{done}");
+    assert!(kept(&done)[0].ends_with(".jit/config.toml"));
+    let left: Vec<PathBuf> = files(&repo.join(".jit")).into_keys().collect();
+    assert_eq!(left, [repo.join(".jit/config.toml")]);
+    let export = std::fs::read_to_string(done["export"].as_str().expect("a file")).expect("export");
+    assert!(export.contains("Newer"), "{export}");
+}
+
+#[test]
+fn a8_refused_while_somebody_holds_something_to_agents_and_without_a_yes() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    let _ = world
+        .jit(["claim", "acquire", "WI-1", "--agent-id", "agent:one"])
+        .ok();
+    let before = files(&world.repo().join(".jit"));
+    let refused = world.jit(["uninstall", "--yes", "--json"]).exits(5).json();
+    assert_eq!(refused["error"]["code"], "not_allowed");
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("WI-1 by agent:one")),
+        "{refused}"
+    );
+    let _ = world
+        .jit(["claim", "release", "WI-1", "--agent-id", "agent:one"])
+        .ok();
+    let refused = world
+        .jit(["uninstall", "--yes", "--json", "--agent-id", "agent:one"])
+        .exits(5)
+        .json();
+    assert_eq!(refused["error"]["code"], "not_allowed");
+    let _ = world.jit(["uninstall"]).exits(2);
+    let taken = world.root().join("taken");
+    std::fs::write(&taken, "mine").expect("write");
+    let _ = world
+        .jit(["uninstall", "--yes", "--export", taken.to_str().expect("UTF-8")])
+        .exits(2);
+    assert_eq!(std::fs::read_to_string(&taken).expect("read"), "mine");
+    assert_eq!(files(&world.repo().join(".jit")), before);
+    let _ = world.jit(["validate"]).ok();
+}
+
+#[test]
+fn a8_without_git_the_folder_goes() {
+    let world = World::new(JIT);
+    let plain = world.root().join("plain");
+    std::fs::create_dir_all(plain.join(".jit")).expect("folder");
+    let _ = world.jit_in(&plain, ["init"]).ok();
+    let _ = world
+        .jit_in(&plain, ["issue", "create", "One", "--id", "WI-1"])
+        .ok();
+    let done = world.jit_in(&plain, ["uninstall", "--yes", "--json"]).ok().json();
+    assert_eq!(kept(&done), [""; 0]);
+    let left: Vec<PathBuf> = files(&plain).into_keys().collect();
+    assert_eq!(left, [PathBuf::from(done["export"].as_str().expect("a file"))]);
+    assert!(!plain.join(".jit").exists());
+}
