@@ -38,8 +38,9 @@ const CONFIG: &str = "\
 
 const ATTRIBUTES: &str = "\
 # Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field.
-*.jsonl merge=union
-issue.json merge=jit-issue
+*.jsonl merge=union text eol=lf
+*.md text eol=lf
+issue.json merge=jit-issue text eol=lf
 ";
 
 /// The name of the merge driver in git's configuration.

@@ -2,10 +2,13 @@
 //!
 //! Opening an [`App`] starts no process and reads a handful of small files: it is on the path of every command.
 
+mod audit;
 mod board;
 mod claims;
 mod join;
 mod tracker;
+
+pub use audit::{Audit, Finding};
 
 use std::io;
 use std::path::{Path, PathBuf};

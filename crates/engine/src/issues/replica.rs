@@ -1,12 +1,12 @@
 //! The replica of all issues, in the control plane.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, text_digest};
-use jit_core::issue_file::{self, DESCRIPTION, MAX_DESCRIPTION};
+use jit_core::issue_file::{self, DESCRIPTION, MAX_FILE};
 use jit_core::state;
 use jit_core::table::Table;
 
@@ -38,7 +38,7 @@ impl Replica {
     /// Keeps a text under its digest, durable when this returns.
     pub fn keep_text(&self, id: &IssueId, text: &[u8]) -> io::Result<()> {
         let path = self.text_path(id, &text_digest(text));
-        if path.symlink_metadata().is_ok() && read(&path)?.as_deref() == Some(text) {
+        if read(&path)?.as_deref() == Some(text) {
             return Ok(());
         }
         let mut made = Vec::new();
@@ -93,6 +93,17 @@ impl Replica {
         Ok(files)
     }
 
+    /// Whether the replica's folder of an issue is just this.
+    pub fn holds(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> bool {
+        let folder = self.folder(id);
+        folder.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+            && issue_file::NAMES.into_iter().all(|name| {
+                let wanted = files.iter().find(|(given, _)| *given == name);
+                let there = file::read_real(&folder.join(name), MAX_FILE);
+                there.is_ok_and(|there| there.as_ref() == wanted.map(|(_, content)| content))
+            })
+    }
+
     /// Brings the replica's folder of an issue up to date.
     pub fn refresh(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
         file::make_dir_like_parent(&self.folder)?;
@@ -102,16 +113,18 @@ impl Replica {
     }
 }
 
-/// Up to the longest text there can be; `None` when there is no such file.
+/// What of an issue's files is there; what is no file, or too large to be one of ours, does not count.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::File::open(path) {
-        Ok(file) => {
-            let mut bytes = Vec::new();
-            file.take(MAX_DESCRIPTION).read_to_end(&mut bytes)?;
-            Ok(Some(bytes))
+    match file::read_real(path, MAX_FILE) {
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge
+            ) =>
+        {
+            Ok(None)
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
+        other => other,
     }
 }
 
@@ -122,8 +135,11 @@ fn refresh(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
         let path = folder.join(name);
         match files.iter().find(|(given, _)| *given == name) {
             Some((_, content)) => {
-                let is_file = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
-                if !is_file || read(&path)?.as_deref() != Some(content) {
+                if read(&path)?.as_deref() == Some(content) {
+                } else if name == DESCRIPTION {
+                    // An empty one would say that there is no text any more: it must not come of a loss of power.
+                    file::replace_here(&path, content)?;
+                } else {
                     file::refresh(&path, content)?;
                 }
             }

@@ -121,4 +121,10 @@ impl Seen {
         look_at.sort();
         Ok((look_at, seen))
     }
+
+    /// To be read again at the next look.
+    pub fn forget(&mut self, id: &IssueId) {
+        self.issues
+            .insert(id.to_string(), ("?".to_owned(), "?".to_owned()));
+    }
 }

@@ -360,6 +360,12 @@ impl FileStore {
         self.disk.sync_dir("events")
     }
 
+    /// Does something while nobody writes.
+    pub fn standing_still<T>(&self, actor: &Actor, act: impl FnOnce() -> T) -> Outcome<T> {
+        let _guard = self.lock(actor)?;
+        Ok(act())
+    }
+
     /// Takes the store's lock, and says beside it who has it.
     pub(super) fn lock(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
         let guard = match self.disk.lock(LOCK, self.lock_wait) {
