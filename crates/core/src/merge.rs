@@ -278,7 +278,7 @@ fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -
         let older = (theirs.issue.revision, theirs.issue.updated_at) < (mine.revision, mine.updated_at);
         return match silent || older {
             true => (Wall::from_ms(0), false),
-            false => (theirs.issue.updated_at.max(just_after(o_at)), true),
+            false => (theirs.issue.updated_at.max(o_at), true),
         };
     }
     match theirs.edited.contains(&name) {

@@ -43,6 +43,9 @@ const ATTRIBUTES: &str = "\
 issue.json merge=jit-issue text eol=lf
 ";
 
+/// What a process that was killed may leave in a tree, until the issue is written again.
+const UNFINISHED_PATTERN: &str = "/.jit/issues/*/*.tmp";
+
 /// The name of the merge driver in git's configuration.
 pub const MERGE_DRIVER: &str = "jit-issue";
 const DRIVER_COMMAND: &str = "jit merge-driver %O %A %B %P";
@@ -98,7 +101,8 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
     if let Some(local) = &place.local_jit {
         ensure_dir(local, &mut done)?;
         if let Some(common) = &place.common_dir
-            && ensure_excluded(common, &[VIEW_PATTERN]).map_err(|e| io_refusal("write", common, &e))?
+            && ensure_excluded(common, &[VIEW_PATTERN, UNFINISHED_PATTERN])
+                .map_err(|e| io_refusal("write", common, &e))?
         {
             done.steps.push(format!(
                 "excluded {VIEW_PATTERN} in {}",

@@ -1,7 +1,7 @@
 //! What `jit validate` says about issues: their files in this tree, their replica, and how they hang together.
 //!
 //! What must hold: every file is read once, within the bounds of [`tree`]; nothing is changed but files of the replica
-//! that are behind the log, and that is said.
+//! that are behind the log, and issues that somebody did not come to the end of writing into this tree; and that is said.
 
 use std::collections::HashSet;
 use std::io;
@@ -35,8 +35,10 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Audit {
     pub findings: Vec<Finding>,
-    /// Issues whose replica was behind the log and was written anew.
+    /// Issues whose files were behind the log and were written anew.
     pub mended: Vec<IssueId>,
+    /// Issues in this tree without their `issue.json`.
+    unfinished: Vec<IssueId>,
 }
 
 impl Audit {
@@ -72,12 +74,14 @@ impl App {
         let gone = state::tombstones(&*view.table).map_err(unreadable)?;
         self.audit_graph(&issues, &gone, &mut audit);
         let behind = self.behind(&*view.table, issues.iter().chain(&gone), &mut Vec::new());
-        if !behind.is_empty() {
+        let unfinished = std::mem::take(&mut audit.unfinished);
+        if !behind.is_empty() || !unfinished.is_empty() {
             // Somebody may have been writing: looked at again while nobody is.
-            let (mended, findings) = self
-                .store
-                .standing_still(&self.actor, || self.mend_replica(&behind))??;
-            audit.mended = mended;
+            let (mended, findings) = self.store.standing_still(&self.actor, || {
+                self.finish(&unfinished, &mut audit)?;
+                self.mend_replica(&behind)
+            })??;
+            audit.mended.extend(mended);
             audit.findings.extend(findings);
         }
         Ok(audit)
@@ -107,6 +111,10 @@ impl App {
                     continue;
                 }
             };
+            if folder.issue.is_empty() {
+                audit.unfinished.push(id);
+                continue;
+            }
             match tree::read(&issues, &id, &folder) {
                 Ok(found) => found
                     .problems
@@ -114,6 +122,29 @@ impl App {
                     .for_each(|problem| audit.unsound(tree::place(&issues, &id, problem))),
                 Err(unsound) => audit.unsound(unsound),
             }
+        }
+        Ok(())
+    }
+
+    /// Writes issues into this tree that are there without their `issue.json`: whoever was writing them was killed.
+    fn finish(&self, ids: &[IssueId], audit: &mut Audit) -> Outcome<()> {
+        let view = self.view()?;
+        for id in ids {
+            let known = state::is_known(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
+            let what = match self.publish_one(&*view.table, id, true) {
+                Ok(()) if known => {
+                    audit.mended.push(id.clone());
+                    continue;
+                }
+                Ok(()) => "it is missing or empty".to_owned(),
+                Err(e) => e.to_string(),
+            };
+            let in_tree = self.place.local_jit.as_ref().map(|local| local.join("issues"));
+            audit.unsound(Unsound {
+                path: in_tree.unwrap_or_default().join(id.as_str()).join(ISSUE),
+                line: 0,
+                what,
+            });
         }
         Ok(())
     }

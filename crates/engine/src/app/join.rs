@@ -436,7 +436,7 @@ impl App {
         warnings
     }
 
-    fn publish_one(&self, table: &dyn Table, id: &IssueId, project: bool) -> io::Result<()> {
+    pub(super) fn publish_one(&self, table: &dyn Table, id: &IssueId, project: bool) -> io::Result<()> {
         let Some(issue) = known(table, id).map_err(io::Error::other)? else {
             return Ok(());
         };

@@ -128,8 +128,24 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
+/// Whether this is what [`file`] calls one of an issue's files while it is being written.
+fn is_left_over(name: &str) -> bool {
+    issue_file::NAMES.into_iter().any(|of| {
+        let middle = name.strip_prefix(of).and_then(|rest| rest.strip_suffix(".tmp"));
+        let digits = middle.and_then(|rest| rest.strip_prefix('.'));
+        digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
+    })
+}
+
 /// Makes a folder hold exactly these of an issue's files. What is as it should be is not touched, and other files stay.
 fn refresh(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_left_over) {
+            // Whoever was writing it was killed; one writes at a time.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
     // What `issue.json` speaks of is there before it.
     for name in issue_file::NAMES.into_iter().rev() {
         let path = folder.join(name);

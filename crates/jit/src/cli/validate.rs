@@ -9,7 +9,7 @@ use crate::render::clean_line;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Reads every line of the log and every issue file, and compares everything that is derived from the log. \
-                  Changes nothing, but for files of the control plane that are behind the log."
+                  Changes nothing, but for files of issues that are behind the log."
 )]
 pub struct Flags {}
 
@@ -52,16 +52,23 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
         );
         if !audit.mended.is_empty() {
             text.push_str(&format!(
-                "the files of {} issues in the control plane were behind the log and have been written anew\n",
+                "the files of {} issues were behind the log and have been written anew\n",
                 audit.mended.len()
             ));
         }
         let findings = audit.findings.iter().map(|f| {
             let place = f.file.as_ref().filter(|_| f.check != "issue files");
             let place = place.map(|path| format!(" ({}:{})", path.display(), f.line));
-            (f.check, format!("{}{}", f.message, place.unwrap_or_default()), &f.help)
+            (
+                f.check,
+                format!("{}{}", f.message, place.unwrap_or_default()),
+                &f.help,
+            )
         });
-        let problems = report.problems.iter().map(|p| (p.check, p.message.clone(), &p.help));
+        let problems = report
+            .problems
+            .iter()
+            .map(|p| (p.check, p.message.clone(), &p.help));
         for (check, message, help) in problems.chain(findings) {
             text.push_str(&format!(
                 "{} {check}: {}\n    {}\n",
