@@ -400,7 +400,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
     })
 }
 
-fn each_line<'a>(bytes: &'a [u8]) -> impl Iterator<Item = (usize, &'a [u8])> {
+fn each_line(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     bytes
         .split(|b| *b == b'\n')
         .enumerate()

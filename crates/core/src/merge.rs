@@ -223,7 +223,8 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
         let mut at = o_at;
         if o != t {
             let (t_at, edited) = changed_at(mine, theirs, name, o_at, now);
-            if t_at > o_at || (t_at == o_at && (edited || t.to_string() > o.to_string())) {
+            let greater = t.to_string().cmp(&o.to_string()).is_gt();
+            if t_at > o_at || (t_at == o_at && (edited || greater)) {
                 set_field(&mut issue, &mut sheet, name, theirs);
                 by_hand |= theirs.edited.contains(name);
                 at = t_at;
