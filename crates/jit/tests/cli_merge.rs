@@ -205,6 +205,13 @@ fn e7_edits_by_hand_are_seen_at_the_next_command() {
     let _ = a.show("WI-001");
     let text = b.show("WI-001")["description"].clone();
     assert_eq!(text, "First\n\nMiddle\n\nmore\n\nlast\nwithout an end");
+    // Brought in, it may be written over.
+    b.jit(["issue", "comment", "WI-001", "after that"]);
+    assert!(b.read("comments.jsonl").contains("after that"));
+    assert_eq!(
+        b.read("description.md"),
+        "First\n\nMiddle\n\nmore\n\nlast\nwithout an end"
+    );
 }
 
 #[test]

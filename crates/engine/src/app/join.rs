@@ -322,6 +322,9 @@ impl App {
         let Ok(merged) = diffy::merge_bytes(&base, &ours, theirs) else {
             return Ok(false);
         };
+        // Theirs stays in the tree, and is to be known when it is met again.
+        let keep = |e: io::Error| io_refusal("write", &self.replica.folder(&mine.id), &e);
+        self.replica.keep_text(&mine.id, theirs).map_err(keep)?;
         found.issue.text = Some(text_digest(&merged));
         haul.texts.push(merged);
         Ok(true)

@@ -96,7 +96,8 @@ impl<'a> Tree<'a> {
 
     #[track_caller]
     pub fn jit<A: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = A>) {
-        let _ = self.run(words).ok();
+        let ran = self.run(words).ok();
+        assert!(!ran.stderr.contains("could not be written"), "{}", ran.stderr);
     }
 
     #[track_caller]
