@@ -214,12 +214,16 @@ fn disk_space(found: &mut Findings, place: &Place) {
 fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
     let named = names_driver(place);
     match setup::merge_driver(common) {
-        Driver::Current if !on_path("jit") => found.warn(
-            "merge driver",
-            "registered, but git will not find it: there is no jit on PATH",
-            "put the folder of jit on PATH",
-        ),
-        Driver::Current => found.ok("merge driver", "registered"),
+        Driver::Current => {
+            found.ok("merge driver", "registered");
+            if !on_path("jit") {
+                found.warn(
+                    "path",
+                    "git will not find the merge driver: there is no jit on PATH",
+                    "put the folder of jit on PATH",
+                );
+            }
+        }
         Driver::Other(command) => found.fail(
             "merge driver",
             format!("git merges issue files with another command: {command}"),

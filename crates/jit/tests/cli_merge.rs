@@ -590,6 +590,7 @@ fn a1_doctor_tells_of_a_clone_without_the_driver_and_of_missing_attributes() {
         all.into_iter().filter(|check| check["name"] == name).collect()
     };
     assert_eq!(checks(&world.repo(), "merge driver")[0]["status"], "ok");
+    assert!(checks(&world.repo(), "path").is_empty());
     let a = Tree::clone_without_init(&world, "a");
     let driver = checks(&a.path, "merge driver");
     assert_eq!(
