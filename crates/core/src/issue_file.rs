@@ -9,7 +9,7 @@
 //! - `description.md`: the long text, when there is one.
 //!
 //! What is read may have been written by anybody. A bad `issue.json` makes the folder unusable; a bad line elsewhere is
-//! reported and passed over.
+//! reported and passed over. A line of a set may be as short as `{"op":"add","value":"x"}`, for those who write it by hand.
 
 use std::collections::BTreeMap;
 
@@ -61,11 +61,13 @@ pub fn issue_json(issue: &Issue, sheet: &Sheet) -> Vec<u8> {
     let mut stamps = Map::new();
     for name in FIELDS {
         let value = field(issue, sheet.deleted, name);
-        if (*name == "deleted" && !sheet.deleted) || (*name == "text" && value.is_null()) {
+        // What never was is not worth a line; what is no more is.
+        let never = value.is_null() || value == Value::Bool(false);
+        if matches!(*name, "deleted" | "text") && never && !sheet.stamps.contains_key(*name) {
             continue;
         }
         let mark = match (*name, value.as_str()) {
-            ("text", Some(digest)) => digest.to_owned(),
+            ("text", digest) => digest.unwrap_or(NO_TEXT).to_owned(),
             _ => check(&value),
         };
         stamps.insert(
@@ -76,6 +78,11 @@ pub fn issue_json(issue: &Issue, sheet: &Sheet) -> Vec<u8> {
     file.insert("stamps".into(), stamps.into());
     render(&file, &|_| None).into_bytes()
 }
+
+/// Stands in a stamp for the digest of a text that is no more.
+const NO_TEXT: &str = "none";
+/// So many problems of one file are told; what is worse is not worth the memory.
+const MOST_PROBLEMS: usize = 100;
 
 /// Fields in the order they are written; any others follow by name.
 const ORDER: &[&str] = &[
@@ -223,6 +230,18 @@ struct IssueFile {
     stamps: BTreeMap<String, String>,
 }
 
+impl Found {
+    /// Takes edits as made when they were committed, and in any case after what they replaced.
+    pub fn settle(&mut self, committed: Wall) {
+        for name in std::mem::take(&mut self.edited) {
+            let before = self.sheet.stamp(&self.issue, name);
+            let at = committed.max(Wall::from_ms(before.ms().saturating_add(1)));
+            self.sheet.stamps.insert(name.to_owned(), at);
+            self.issue.updated_at = self.issue.updated_at.max(at);
+        }
+    }
+}
+
 fn plain() -> String {
     "issue".into()
 }
@@ -283,8 +302,8 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         return Err(wrong(0, "gates, blocked or pivot is too long".into()));
     }
     let mut problems = Vec::new();
-    let labels = set(LABELS, &folder.labels, &mut problems);
-    let deps = set(DEPS, &folder.deps, &mut problems);
+    let labels = set(LABELS, &folder.labels, file.created_at, &mut problems);
+    let deps = set(DEPS, &folder.deps, file.created_at, &mut problems);
     let comments = comments(&folder.comments, &mut problems);
     let (mut stamps, mut checks) = (BTreeMap::new(), BTreeMap::new());
     for (name, stamp) in &file.stamps {
@@ -296,20 +315,32 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
                 stamps.insert(name.clone(), at);
                 checks.insert(name.as_str(), check.to_owned());
             }
-            None => problems.push(wrong(0, format!("stamp of {name}: {stamp:?}"))),
+            None if problems.len() < MOST_PROBLEMS => {
+                problems.push(wrong(0, format!("stamp of {name:.100}: {stamp:.100?}")));
+            }
+            None => {}
         }
     }
     let depends_on = sheet::members(&deps)
         .iter()
         .filter_map(|id| id.parse().ok())
         .collect();
-    // A file that is not there says nothing; an empty one says that there is no text any more.
-    let text_before = checks.get("text").cloned();
-    let text = match folder.description.as_deref() {
-        None => text_before.clone(),
-        Some([]) => None,
+    // A file that is not there says nothing. Nor does an empty one: that is what a loss of power leaves of a new file.
+    let text_before = checks.get("text").filter(|mark| *mark != NO_TEXT).cloned();
+    let mut text = match folder.description.as_deref() {
+        None | Some([]) => text_before.clone(),
         Some(text) => Some(text_digest(text)),
     };
+    if text != text_before
+        && let Some(line) = folder.description.as_deref().and_then(unresolved)
+    {
+        problems.push(Problem {
+            file: DESCRIPTION,
+            line,
+            what: "an unresolved conflict of a merge".into(),
+        });
+        text.clone_from(&text_before);
+    }
     let issue = Issue {
         id: file.id,
         title: file.title,
@@ -325,7 +356,12 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         pivot: file.pivot,
         created_at: file.created_at,
         created_by: file.created_by,
-        updated_at: file.updated_at.unwrap_or(file.created_at),
+        // No field was changed later than the issue as a whole.
+        updated_at: stamps
+            .values()
+            .copied()
+            .chain(file.updated_at)
+            .fold(file.created_at, Wall::max),
         revision: file.revision,
         lives_in: None,
         text,
@@ -363,7 +399,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
     })
 }
 
-fn each_line<'a>(bytes: &'a [u8]) -> impl Iterator<Item = (usize, &'a [u8])> {
+fn each_line(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     bytes
         .split(|b| *b == b'\n')
         .enumerate()
@@ -371,26 +407,90 @@ fn each_line<'a>(bytes: &'a [u8]) -> impl Iterator<Item = (usize, &'a [u8])> {
         .filter(|(_, line)| !line.is_empty())
 }
 
-fn set(file: &'static str, bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<SetLine> {
-    let mut all = Vec::new();
+/// The line at which git left a conflict in a text.
+fn unresolved(text: &[u8]) -> Option<usize> {
+    let mut marks = [&b"<<<<<<< "[..], b"=======", b">>>>>>> "].into_iter();
+    let mut mark = marks.next()?;
+    let mut first = None;
+    for (line, text) in each_line(text) {
+        if text.starts_with(mark) {
+            first = first.or(Some(line));
+            match marks.next() {
+                Some(next) => mark = next,
+                None => return first,
+            }
+        }
+    }
+    None
+}
+
+/// A line of a set as somebody may write it by hand.
+#[derive(Deserialize)]
+struct WrittenLine {
+    op: String,
+    value: String,
+    tag: Option<String>,
+    agent_id: Option<AgentId>,
+    at: Option<Wall>,
+}
+
+/// The lines of a set that one written line stands for. `before` are those above it.
+fn set_lines(
+    file: &str,
+    text: &[u8],
+    before: &[SetLine],
+    created_at: Wall,
+    unnamed: &AgentId,
+) -> Result<Vec<SetLine>, String> {
+    let written: WrittenLine = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+    if !matches!(written.op.as_str(), "add" | "remove") {
+        return Err(format!("op is {:.100?}, not add or remove", written.op));
+    }
+    let long = |tag: &String| tag.is_empty() || tag.len() > MAX_TITLE;
+    if written.tag.as_ref().is_some_and(long) {
+        return Err("the tag is empty or too long".into());
+    }
+    if file == DEPS {
+        written.value.parse::<IssueId>().map_err(|e| e.to_string())?;
+    } else {
+        check_word(&written.value)?;
+    }
+    let same = |line: &&SetLine| line.value == written.value;
+    let tags = match (written.tag, written.op.as_str()) {
+        (Some(tag), _) => vec![tag],
+        (None, "add") => {
+            // The same in every copy of the file, and another one for each time it is added.
+            let value = text_digest(written.value.as_bytes());
+            vec![format!("hand.{value}.{}", before.iter().filter(same).count())]
+        }
+        (None, _) => before
+            .iter()
+            .filter(same)
+            .filter(|line| line.op == "add")
+            .map(|line| line.tag.clone())
+            .collect(),
+    };
+    let line = |tag| SetLine {
+        op: written.op.clone(),
+        value: written.value.clone(),
+        tag,
+        agent_id: written.agent_id.clone().unwrap_or_else(|| unnamed.clone()),
+        at: written.at.unwrap_or(created_at),
+    };
+    Ok(tags.into_iter().map(line).collect())
+}
+
+fn set(file: &'static str, bytes: &[u8], created_at: Wall, problems: &mut Vec<Problem>) -> Vec<SetLine> {
+    let mut all: Vec<SetLine> = Vec::new();
+    let Ok(unnamed) = "human:unnamed".parse::<AgentId>() else {
+        return all;
+    };
+    let told = problems.len();
     for (line, text) in each_line(bytes) {
-        let read = serde_json::from_slice::<SetLine>(text)
-            .map_err(|e| e.to_string())
-            .and_then(|one| {
-                if !matches!(one.op.as_str(), "add" | "remove") {
-                    return Err(format!("op is {:?}, not add or remove", one.op));
-                }
-                if one.tag.is_empty() || one.tag.len() > MAX_TITLE {
-                    return Err("the tag is empty or too long".into());
-                }
-                if file == DEPS {
-                    one.value.parse::<IssueId>().map_err(|e| e.to_string())?;
-                } else {
-                    check_word(&one.value)?;
-                }
-                Ok(one)
-            });
-        match read {
+        if problems.len() >= told + MOST_PROBLEMS {
+            break;
+        }
+        match set_lines(file, text, &all, created_at, &unnamed) {
             Ok(_) if all.len() >= 10 * MAX_MEMBERS => {
                 problems.push(Problem {
                     file,
@@ -399,7 +499,7 @@ fn set(file: &'static str, bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<Set
                 });
                 break;
             }
-            Ok(one) => all.push(one),
+            Ok(some) => all.extend(some),
             Err(what) => problems.push(Problem { file, line, what }),
         }
     }
@@ -407,25 +507,32 @@ fn set(file: &'static str, bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<Set
 }
 
 fn comments(bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<Comment> {
-    let mut all: BTreeMap<(Wall, String), Comment> = BTreeMap::new();
+    let mut all: BTreeMap<String, Comment> = BTreeMap::new();
+    let told = problems.len();
     for (line, text) in each_line(bytes) {
+        if problems.len() >= told + MOST_PROBLEMS {
+            break;
+        }
+        let problem = |what: String| Problem {
+            file: COMMENTS,
+            line,
+            what,
+        };
         match serde_json::from_slice::<Comment>(text) {
             Ok(one) if comment_id_fits(&one.id) && one.text.len() <= MAX_COMMENT => {
-                all.insert((one.at, one.id.clone()), one);
+                // Of two with one id the same one counts, in whatever order a merge left them.
+                let older = |there: &Comment| (there.at, &there.text) <= (one.at, &one.text);
+                if !all.get(&one.id).is_some_and(older) {
+                    all.insert(one.id.clone(), one);
+                }
             }
-            Ok(_) => problems.push(Problem {
-                file: COMMENTS,
-                line,
-                what: "its id or its text is empty or too long".into(),
-            }),
-            Err(e) => problems.push(Problem {
-                file: COMMENTS,
-                line,
-                what: e.to_string(),
-            }),
+            Ok(_) => problems.push(problem("its id or its text is empty or too long".into())),
+            Err(e) => problems.push(problem(e.to_string())),
         }
     }
-    all.into_values().collect()
+    let mut all: Vec<Comment> = all.into_values().collect();
+    all.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+    all
 }
 
 /// Comment ids are used as keys: short and plain.

@@ -7,7 +7,9 @@
 //! [`join`] brings what a tree has into the replica. There the later stamp wins, field by field, sets are joined, and
 //! a field that was edited by hand counts as changed now.
 //!
-//! Both agree wherever there is no conflict, and their result does not depend on the order of merging.
+//! Neither result depends on the order of merging, and joining one of its sides to the result of a merge changes nothing.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -63,7 +65,7 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
             merged.fields.insert(name.clone(), value);
         }
     }
-    let stamps = stamps(ours, theirs, &merged);
+    let stamps = stamps(base, ours, theirs, &merged);
     if !stamps.is_empty() {
         merged.fields.insert("stamps".into(), stamps.into());
     }
@@ -96,38 +98,105 @@ fn both_changed(
     }
 }
 
-/// The stamps of the values that were taken. One that did not fit its value goes on not fitting: the edit is news to
-/// whoever reads the result.
-fn stamps(ours: &Fields, theirs: &Fields, merged: &Merged) -> Fields {
-    let stamp_of = |side: &Fields, name: &str| -> Option<String> {
-        side.get("stamps")?.get(name)?.as_str().map(str::to_owned)
-    };
+/// When a field was changed, and the check on its value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Stamp {
+    at: Wall,
+    mark: String,
+}
+
+impl Stamp {
+    fn of(side: &Fields, name: &str) -> Option<Self> {
+        let (at, mark) = side.get("stamps")?.get(name)?.as_str()?.split_once(' ')?;
+        let (at, mark) = (at.parse().ok()?, mark.to_owned());
+        Some(Self { at, mark })
+    }
+}
+
+/// Stands in the place of a check on a value that is still to be chosen, or was chosen by hand: it fits none.
+const BY_HAND: &str = "by-hand";
+
+/// The stamps of the values that were taken: later than that of every value that was not, so that whoever joins the
+/// result to one of its sides gets the result. An edit by hand stays one.
+fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged) -> Fields {
     let mut all = Map::new();
     for name in FIELDS {
-        let later = match (stamp_of(ours, name), stamp_of(theirs, name)) {
-            (Some(o), Some(t)) => o.max(t),
-            (o, t) => match o.or(t) {
-                Some(one) => one,
-                None => continue,
-            },
-        };
-        let value = |side: &Fields| side.get(*name).cloned().unwrap_or_default();
-        let sound = |side: &Fields| {
-            stamp_of(side, name).is_none_or(|stamp| {
-                stamp
-                    .split_once(' ')
-                    .is_some_and(|(_, mark)| mark == check(&value(side)))
-            })
-        };
-        let stamp = match later.split_once(' ') {
-            Some((at, _)) if *name != "text" && *name != "deleted" && sound(ours) && sound(theirs) => {
-                format!("{at} {}", check(&value(&merged.fields)))
+        let (o, t) = (Stamp::of(ours, name), Stamp::of(theirs, name));
+        let stamp = if *name == "text" {
+            // The text is a file of its own, which git merges.
+            let b = base.and_then(|base| Stamp::of(base, name));
+            match (o, t) {
+                (o, t) if o == t || t == b => o,
+                (o, t) if o == b => t,
+                (o, t) => o.max(t),
             }
-            _ => later,
+        } else {
+            let conflict = merged.conflicts.iter().any(|conflict| conflict.field == *name);
+            let side = |fields: &Fields, stamp| (value(fields, name), stamp);
+            stamp(
+                (!conflict).then(|| value(&merged.fields, name)).as_ref(),
+                &side(ours, o),
+                &side(theirs, t),
+            )
         };
-        all.insert((*name).into(), stamp.into());
+        if let Some(Stamp { at, mark }) = stamp {
+            all.insert((*name).into(), format!("{at} {mark}").into());
+        }
     }
     all
+}
+
+fn value(fields: &Fields, name: &str) -> Value {
+    let absent = || {
+        if name == "deleted" {
+            false.into()
+        } else {
+            Value::Null
+        }
+    };
+    fields.get(name).cloned().unwrap_or_else(absent)
+}
+
+/// The stamp of `taken`, which is `None` while it is to be chosen.
+fn stamp(
+    taken: Option<&Value>,
+    ours: &(Value, Option<Stamp>),
+    theirs: &(Value, Option<Stamp>),
+) -> Option<Stamp> {
+    let at = ours.1.as_ref().max(theirs.1.as_ref())?.at;
+    let by_hand = || Stamp {
+        at,
+        mark: BY_HAND.into(),
+    };
+    let Some(taken) = taken else {
+        return Some(by_hand());
+    };
+    let sound = |(value, stamp): &(Value, Option<Stamp>)| {
+        stamp.as_ref().is_some_and(|stamp| stamp.mark == check(value))
+    };
+    let here = |side: &(Value, Option<Stamp>)| side.0 == *taken;
+    let sides = [(ours, theirs), (theirs, ours)];
+    let latest = sides.into_iter().find(|(side, other)| {
+        let before = other.1.as_ref().is_none_or(|stamp| stamp.at < at);
+        here(side) && sound(side) && side.1.as_ref().is_some_and(|s| s.at == at) && (here(other) || before)
+    });
+    if let Some((side, _)) = latest {
+        return side.1.clone();
+    }
+    let from_one = sides.into_iter().any(|(side, _)| here(side) && sound(side));
+    let from_both = !here(ours) && !here(theirs) && sound(ours) && sound(theirs);
+    Some(if from_one || from_both {
+        Stamp {
+            at: just_after(at),
+            mark: check(taken),
+        }
+    } else {
+        by_hand()
+    })
+}
+
+fn just_after(at: Wall) -> Wall {
+    Wall::from_ms(at.ms().saturating_add(1))
 }
 
 /// The file's text, with git's conflict markers around each field that needs a decision.
@@ -143,38 +212,27 @@ pub fn render(merged: &Merged) -> String {
 pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue, Sheet)> {
     let (mine, my_sheet) = ours;
     let (mut issue, mut sheet) = (mine.clone(), my_sheet.clone());
-    let newer =
-        |theirs: &Found| (theirs.issue.revision, theirs.issue.updated_at) > (mine.revision, mine.updated_at);
+    let mut stamps = BTreeMap::new();
+    let mut by_hand = false;
     for name in FIELDS {
         let (o, t) = (
             field(mine, my_sheet.deleted, name),
             field(&theirs.issue, theirs.sheet.deleted, name),
         );
-        if o == t {
-            continue;
-        }
         let o_at = my_sheet.stamp(mine, name);
-        let t_at = if theirs.unstamped {
-            // Nothing tells when it was changed: a later copy as a whole is a later copy of its fields.
-            if newer(theirs) {
-                theirs.issue.updated_at.max(o_at)
-            } else {
-                continue;
+        let mut at = o_at;
+        if o != t {
+            let (t_at, edited) = changed_at(mine, theirs, name, o_at, now);
+            let greater = t.to_string().cmp(&o.to_string()).is_gt();
+            if t_at > o_at || (t_at == o_at && (edited || greater)) {
+                set_field(&mut issue, &mut sheet, name, theirs);
+                by_hand |= theirs.edited.contains(name);
+                at = t_at;
             }
-        } else if theirs.edited.contains(name) {
-            now.max(Wall::from_ms(o_at.ms().saturating_add(1)))
-        } else {
-            theirs.sheet.stamp(&theirs.issue, name)
-        };
-        let takes = match t_at.cmp(&o_at) {
-            std::cmp::Ordering::Greater => true,
-            std::cmp::Ordering::Less => false,
-            std::cmp::Ordering::Equal => theirs.unstamped || t.to_string() > o.to_string(),
-        };
-        if takes {
-            set_field(&mut issue, &mut sheet, name, theirs);
-            sheet.stamps.insert((*name).to_owned(), t_at);
+        } else if !theirs.unstamped && !theirs.edited.contains(name) {
+            at = o_at.max(theirs.sheet.stamp(&theirs.issue, name));
         }
+        stamps.insert((*name).to_owned(), at);
     }
     sheet.labels = sheet::union(&my_sheet.labels, &theirs.sheet.labels);
     sheet.deps = sheet::union(&my_sheet.deps, &theirs.sheet.deps);
@@ -183,32 +241,51 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
         .iter()
         .filter_map(|id| id.parse().ok())
         .collect();
+    // Made twice under one id: the first one counts.
+    let made = |issue: &Issue| {
+        (
+            issue.created_at,
+            issue.created_by.as_ref().map(ToString::to_string),
+        )
+    };
+    if made(&theirs.issue) < made(mine) {
+        issue.created_at = theirs.issue.created_at;
+        issue.created_by.clone_from(&theirs.issue.created_by);
+    }
+    issue.updated_at = stamps
+        .values()
+        .copied()
+        .fold(mine.updated_at.max(theirs.issue.updated_at), Wall::max);
+    issue.revision = mine.revision.max(theirs.issue.revision);
+    stamps.retain(|_, at| *at != issue.created_at);
+    sheet.stamps = stamps;
     if issue == *mine && sheet == *my_sheet {
         return None;
     }
-    issue.created_at = mine.created_at.min(theirs.issue.created_at);
-    // Stamps that were not written out meant the time of creation, which may now be another.
-    for name in FIELDS {
-        let at = if sheet.stamps.contains_key(*name) {
-            continue;
-        } else {
-            mine.created_at
-        };
-        if at != issue.created_at {
-            sheet.stamps.insert((*name).to_owned(), at);
-        }
-    }
-    if theirs.issue.created_at < mine.created_at {
-        issue.created_by = theirs.issue.created_by.clone();
-    }
-    let edited = FIELDS.iter().any(|name| sheet.stamp(&issue, name) >= now);
-    issue.updated_at = mine.updated_at.max(theirs.issue.updated_at);
-    issue.revision = mine.revision.max(theirs.issue.revision);
-    if edited && !theirs.unstamped {
-        issue.updated_at = issue.updated_at.max(now);
-        issue.revision += 1;
-    }
+    issue.revision = issue.revision.saturating_add(by_hand.into());
     Some((issue, sheet))
+}
+
+/// When their value of a field is taken to have been set, and whether it wins though ours is as late.
+fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -> (Wall, bool) {
+    if theirs.unstamped {
+        // Nothing tells when it was changed: a copy that is not older as a whole has no older fields. What it does not
+        // speak of is not gone.
+        let silent = match name {
+            "text" => theirs.issue.text.is_none(),
+            "deleted" => !theirs.sheet.deleted,
+            _ => false,
+        };
+        let older = (theirs.issue.revision, theirs.issue.updated_at) < (mine.revision, mine.updated_at);
+        return match silent || older {
+            true => (Wall::from_ms(0), false),
+            false => (theirs.issue.updated_at.max(o_at), true),
+        };
+    }
+    match theirs.edited.contains(&name) {
+        true => (now.max(just_after(o_at)), true),
+        false => (theirs.sheet.stamp(&theirs.issue, name), false),
+    }
 }
 
 fn set_field(issue: &mut Issue, sheet: &mut Sheet, name: &str, theirs: &Found) {

@@ -145,10 +145,10 @@ pub fn remove(lines: &mut Vec<SetLine>, value: &str, agent_id: &AgentId, at: Wal
 
 /// The lines of both, oldest first, whichever side they come from.
 pub fn union(ours: &[SetLine], theirs: &[SetLine]) -> Vec<SetLine> {
-    let mut all: BTreeMap<(Wall, &str, &str), &SetLine> = BTreeMap::new();
-    for line in ours.iter().chain(theirs) {
-        all.entry((line.at, line.tag.as_str(), line.op.as_str()))
-            .or_insert(line);
-    }
-    all.into_values().cloned().collect()
+    let all: BTreeSet<(Wall, &str, &SetLine)> = ours
+        .iter()
+        .chain(theirs)
+        .map(|line| (line.at, line.tag.as_str(), line))
+        .collect();
+    all.into_iter().map(|(_, _, line)| line.clone()).collect()
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use jit_core::issue_file::{COMMENTS, ISSUE, LABELS};
 use jit_core::refusal::Code;
 use jit_core::state;
 
@@ -208,25 +209,71 @@ fn disk_space(found: &mut Findings, place: &Place) {
     }
 }
 
+/// git merges issues well only where `.jit/.gitattributes`, which is versioned, names the driver, the configuration of
+/// this clone, which is not, says what that is, and the program is found when git starts it.
 fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
-    let attributes = place.local_jit.as_ref().map(|local| local.join(".gitattributes"));
-    let named = attributes.is_some_and(|path| {
-        std::fs::read_to_string(path).is_ok_and(|text| text.contains(setup::MERGE_DRIVER))
-    });
+    let named = names_driver(place);
     match setup::merge_driver(common) {
-        Driver::Current => found.ok("merge driver", "registered"),
+        Driver::Current => {
+            found.ok("merge driver", "registered");
+            if !on_path("jit") {
+                found.warn(
+                    "path",
+                    "git will not find the merge driver: there is no jit on PATH",
+                    "put the folder of jit on PATH",
+                );
+            }
+        }
         Driver::Other(command) => found.fail(
             "merge driver",
             format!("git merges issue files with another command: {command}"),
             "jit init",
         ),
-        Driver::Missing if named => found.fail(
+        Driver::Missing if named == Some(true) => found.fail(
             "merge driver",
-            "git does not know how to merge issue files here: two branches that change one issue will conflict",
+            "git does not know in this clone how to merge issue files: two branches that change one issue will conflict",
             "jit init",
         ),
-        Driver::Missing => found.warn("merge driver", "not registered", "jit init"),
+        Driver::Missing => found.warn("merge driver", "not registered in this clone", "jit init"),
     }
+    if named == Some(false) {
+        let there = place
+            .local_jit
+            .as_ref()
+            .is_some_and(|local| local.join(".gitattributes").symlink_metadata().is_ok());
+        let help = if there {
+            "move .jit/.gitattributes away, run jit init, and commit it"
+        } else {
+            "jit init, then commit .jit/.gitattributes"
+        };
+        found.warn(
+            "attributes",
+            "git merges issue files as plain text here: .jit/.gitattributes does not name the merge driver",
+            help,
+        );
+    }
+}
+
+/// Whether git would use the driver for an issue of this tree; `None` when it cannot be asked.
+fn names_driver(place: &Place) -> Option<bool> {
+    let (root, local) = (place.worktree_root.as_deref()?, place.local_jit.as_deref()?);
+    let inside = local.strip_prefix(root).ok()?;
+    let ask = |name: &str, wanted: &str| {
+        let path = inside.join("issues/x").join(name);
+        let asked = Git::at(root).args(["check-attr", "merge", "--"]).arg(path).line();
+        asked
+            .ok()
+            .map(|line| line.ends_with(&format!(": merge: {wanted}")))
+    };
+    Some(ask(ISSUE, setup::MERGE_DRIVER)? && ask(LABELS, "union")? && ask(COMMENTS, "union")?)
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| {
+        let meta = folder.join(program).metadata();
+        meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    })
 }
 
 fn log(found: &mut Findings, app: &App) {

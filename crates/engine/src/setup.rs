@@ -38,9 +38,13 @@ pub(crate) const CONFIG: &str = "\
 
 pub(crate) const ATTRIBUTES: &str = "\
 # Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field.
-*.jsonl merge=union
-issue.json merge=jit-issue
+*.jsonl merge=union text eol=lf
+*.md text eol=lf
+issue.json merge=jit-issue text eol=lf
 ";
+
+/// What a process that was killed may leave in a tree, until the issue is written again.
+const UNFINISHED_PATTERN: &str = "/.jit/issues/*/*.tmp";
 
 /// The name of the merge driver in git's configuration.
 pub const MERGE_DRIVER: &str = "jit-issue";
@@ -98,7 +102,8 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
     if let Some(local) = &place.local_jit {
         ensure_dir(local, &mut done)?;
         if let Some(common) = &place.common_dir
-            && ensure_excluded(common, &[VIEW_PATTERN]).map_err(|e| io_refusal("write", common, &e))?
+            && ensure_excluded(common, &[VIEW_PATTERN, UNFINISHED_PATTERN])
+                .map_err(|e| io_refusal("write", common, &e))?
         {
             done.steps.push(format!(
                 "excluded {VIEW_PATTERN} in {}",

@@ -125,8 +125,9 @@ fn d5_a_healthy_repository_passes() {
         .flatten()
         .filter(|c| c["status"] != "ok")
         .collect();
-    // How much space this machine has is its own affair.
-    assert!(bad.iter().all(|check| check["name"] == "disk"), "{bad:?}");
+    // How much space this machine has is its own affair, and whether jit is installed on it.
+    let own = |check: &&Value| check["name"] == "disk" || check["name"] == "path";
+    assert!(bad.iter().all(own), "{bad:?}");
     let text = world.jit(["doctor"]).ok().stdout;
     assert!(
         text.contains("✓ log           4 lines, 1 leases, 1 issues"),

@@ -5,9 +5,11 @@
 //!
 //! - an edit by git or by hand is never written over: what is not known is brought in first, or left alone;
 //! - looking at a tree in which nothing has changed writes nothing and reads no issue;
-//! - a file that cannot be read as an issue is in nobody's way.
+//! - a file that cannot be read as an issue is in nobody's way, and is not written over either;
+//! - an edit by hand counts as made now, but one that is committed as made then: an old commit that is checked out takes
+//!   nothing back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,12 +18,15 @@ use jit_core::command::{Command, Reply as Decided, Target};
 use jit_core::event::{Event, Stamped};
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{Issue, text_digest};
-use jit_core::issue_file::{Found, ISSUE};
+use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE};
 use jit_core::refusal::Code;
+use jit_core::sheet::{SetLine, Sheet};
 use jit_core::state;
-use jit_core::table::Table;
+use jit_core::table::{Read, Table};
+use jit_core::time::Wall;
 
 use super::{App, Kept, refuse};
+use crate::git::Git;
 use crate::issues::replica;
 use crate::issues::seen::{self, Seen};
 use crate::issues::tree::{self, Unsound};
@@ -35,6 +40,9 @@ const ASIDE: Duration = Duration::from_millis(500);
 
 /// So many issues are brought in by one append at most.
 const AT_ONCE: usize = 1000;
+
+/// git is asked so often at most when something was committed; edits beyond that count as older than anything.
+const MOST_ASKED: usize = 200;
 
 /// How much of the tree a request should have looked at.
 enum Look {
@@ -93,7 +101,19 @@ fn look(request: &Request) -> Look {
 struct Haul {
     found: Vec<Found>,
     texts: Vec<Vec<u8>>,
-    unsound: Vec<Unsound>,
+    unsound: Vec<(IssueId, Unsound)>,
+    /// Files of issues that differ here from what is committed; asked of git at most once.
+    uncommitted: Option<BTreeSet<String>>,
+    /// How often git was asked for the time of a commit.
+    asked: usize,
+}
+
+/// What came of bringing a tree in.
+#[derive(Debug, Default)]
+struct Joined {
+    issues: usize,
+    unsound: Vec<IssueId>,
+    warnings: Vec<String>,
 }
 
 impl App {
@@ -110,7 +130,7 @@ impl App {
             Look::Named(names) => self.join_named(&issues, &names),
         };
         match outcome {
-            Ok((_, warnings)) => warnings,
+            Ok(joined) => joined.warnings,
             Err(refusal) if refusal.code == Code::NotInitialized => Vec::new(),
             Err(refusal) => vec![format!(
                 "what changed in {} could not be taken notice of: {}",
@@ -137,31 +157,29 @@ impl App {
         let Some((git_dir, issues)) = self.tree() else {
             return Ok((0, Vec::new()));
         };
-        self.join_since(&Seen::default(), &git_dir, &issues, Duration::MAX)
+        let joined = self.join_since(&Seen::default(), &git_dir, &issues, Duration::MAX)?;
+        Ok((joined.issues, joined.warnings))
     }
 
-    fn join_seen(&self, git_dir: &Path, issues: &Path) -> Outcome<(usize, Vec<String>)> {
+    fn join_seen(&self, git_dir: &Path, issues: &Path) -> Outcome<Joined> {
         self.join_since(&Seen::load(git_dir), git_dir, issues, ASIDE)
     }
 
-    fn join_since(
-        &self,
-        before: &Seen,
-        git_dir: &Path,
-        issues: &Path,
-        wait: Duration,
-    ) -> Outcome<(usize, Vec<String>)> {
+    fn join_since(&self, before: &Seen, git_dir: &Path, issues: &Path, wait: Duration) -> Outcome<Joined> {
         let read = |e: io::Error| io_refusal("read", issues, &e);
-        let (ids, seen) = before.look(git_dir, issues, clock::wall_ns()).map_err(read)?;
-        let (joined, warnings) = self.join_ids(issues, &ids, wait)?;
+        let (ids, mut seen) = before.look(git_dir, issues, clock::wall_ns()).map_err(read)?;
+        let joined = self.join_ids(issues, &ids, wait)?;
+        for id in &joined.unsound {
+            seen.forget(id);
+        }
         if *before != seen {
             // Not being able to remember it costs time, not truth.
             let _ = seen.save(git_dir);
         }
-        Ok((joined, warnings))
+        Ok(joined)
     }
 
-    fn join_named(&self, issues: &Path, names: &[IssuePrefix]) -> Outcome<(usize, Vec<String>)> {
+    fn join_named(&self, issues: &Path, names: &[IssuePrefix]) -> Outcome<Joined> {
         let view = self.view()?;
         let mut ids = Vec::new();
         for name in names {
@@ -174,34 +192,32 @@ impl App {
         self.join_ids_in(&view, issues, &ids, ASIDE)
     }
 
-    fn join_ids(&self, issues: &Path, ids: &[IssueId], wait: Duration) -> Outcome<(usize, Vec<String>)> {
+    fn join_ids(&self, issues: &Path, ids: &[IssueId], wait: Duration) -> Outcome<Joined> {
         if ids.is_empty() {
-            return Ok((0, Vec::new()));
+            return Ok(Joined::default());
         }
         self.join_ids_in(&self.view()?, issues, ids, wait)
     }
 
-    fn join_ids_in(
-        &self,
-        view: &View,
-        issues: &Path,
-        ids: &[IssueId],
-        wait: Duration,
-    ) -> Outcome<(usize, Vec<String>)> {
-        let mut warnings = Vec::new();
-        let mut joined = 0;
+    fn join_ids_in(&self, view: &View, issues: &Path, ids: &[IssueId], wait: Duration) -> Outcome<Joined> {
+        let mut joined = Joined::default();
         for some in ids.chunks(AT_ONCE) {
             let mut haul = Haul::default();
             for id in some {
                 self.haul(&*view.table, issues, id, &mut haul)?;
             }
-            if let Some(first) = haul.unsound.first() {
+            if let Some((_, first)) = haul.unsound.first() {
                 let more = match haul.unsound.len() {
                     1 => String::new(),
                     many => format!(" (and {} more)", many - 1),
                 };
-                warnings.push(format!("left alone: {first}{more}; jit validate tells all"));
+                joined
+                    .warnings
+                    .push(format!("left alone: {first}{more}; jit validate tells all"));
             }
+            joined
+                .unsound
+                .extend(haul.unsound.iter().map(|(id, _)| id.clone()));
             if haul.found.is_empty() {
                 continue;
             }
@@ -215,10 +231,10 @@ impl App {
                 self.transact_as(None, &Command::JoinIssues(haul.found), kept)?
             };
             if let Decided::Joined(many) = done.reply {
-                joined += many;
+                joined.issues += many;
             }
         }
-        Ok((joined, warnings))
+        Ok(joined)
     }
 
     /// Adds what is new about an issue in a tree.
@@ -228,7 +244,7 @@ impl App {
             Ok(Some(folder)) => folder,
             Ok(None) => return Ok(()),
             Err(unsound) => {
-                haul.unsound.push(unsound);
+                haul.unsound.push((id.clone(), unsound));
                 return Ok(());
             }
         };
@@ -239,7 +255,7 @@ impl App {
         let mut found = match tree::read(issues, id, &folder) {
             Ok(found) => found,
             Err(unsound) => {
-                haul.unsound.push(unsound);
+                haul.unsound.push((id.clone(), unsound));
                 return Ok(());
             }
         };
@@ -247,34 +263,28 @@ impl App {
             found
                 .problems
                 .drain(..)
-                .map(|problem| tree::place(issues, id, problem)),
+                .map(|problem| (id.clone(), tree::place(issues, id, problem))),
         );
-        let known = match state::issue(table, id).map_err(unreadable)? {
-            None => state::deleted(table, id).map_err(unreadable)?,
-            known => known,
-        };
+        let known = known(table, id).map_err(unreadable)?;
         if let Some(mine) = &known {
             let sheet = state::sheet(table, id).map_err(unreadable)?;
-            let seen = state::is_known_file(table, id, &found.digest).map_err(unreadable)?;
-            let text_edited = found.edited.contains(&"text") && found.issue.text != mine.text;
-            let has = |ours: &[jit_core::sheet::SetLine], theirs: &[jit_core::sheet::SetLine]| {
-                theirs.iter().all(|line| ours.contains(line))
-            };
-            let mut all_said = true;
-            for comment in &found.comments {
-                all_said &= state::has_comment(table, id, &comment.id).map_err(unreadable)?;
-            }
-            if seen
-                && !text_edited
-                && all_said
-                && has(&sheet.labels, &found.sheet.labels)
-                && has(&sheet.deps, &found.sheet.deps)
-            {
+            let merged = self.weigh_text((mine, &sheet), &mut found, &folder, haul)?;
+            let has_text = !found.edited.contains(&"text") || found.issue.text == mine.text;
+            if has_text && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
                 return Ok(());
             }
-            if text_edited {
-                self.merge_text(mine.text.as_deref(), &mut found, &folder.description, haul)?;
+            if let Some(committed) = self.committed_at(issues, &found, haul) {
+                found.settle(committed);
+                if merged {
+                    found.edited.push("text");
+                }
             }
+        } else {
+            if folder.description.is_none() {
+                found.issue.text = None;
+            }
+            let committed = self.committed_at(issues, &found, haul);
+            found.settle(committed.unwrap_or_else(|| Wall::from_ms(clock::wall_ms())));
         }
         if let Some(text) = &folder.description
             && found.issue.text.as_deref() == Some(&text_digest(text))
@@ -285,36 +295,133 @@ impl App {
         Ok(())
     }
 
-    /// Where both a tree and the replica have moved on from one text, what comes of both.
-    fn merge_text(
+    /// Decides what the description in a tree says beside the one we have. True when it was merged with ours.
+    fn weigh_text(
         &self,
-        ours: Option<&str>,
+        (mine, sheet): (&Issue, &Sheet),
         found: &mut Found,
-        theirs: &Option<Vec<u8>>,
+        folder: &Folder,
         haul: &mut Haul,
-    ) -> Outcome<()> {
-        let id = &found.issue.id;
-        let text = |digest: Option<&str>| match digest {
-            Some(digest) => self
-                .replica
-                .text(id, digest)
-                .map_err(|e| io_refusal("read", &self.replica.folder(id), &e)),
-            None => Ok(None),
+    ) -> Outcome<bool> {
+        let unreadable = |e: io::Error| io_refusal("read", &self.replica.folder(&mine.id), &e);
+        let has = |digest: &str| self.replica.text(&mine.id, digest).map_err(unreadable);
+        let Some(theirs) = &folder.description else {
+            // The text that is spoken of is not here; unless we have it, nothing is said about it.
+            let missing = match &found.issue.text {
+                Some(digest) => has(digest)?.is_none(),
+                None => false,
+            };
+            if missing {
+                found.issue.text.clone_from(&mine.text);
+                let at = sheet.stamp(mine, "text");
+                found.sheet.stamps.insert("text".to_owned(), at);
+            }
+            return Ok(false);
         };
-        if ours == found.text_before.as_deref() {
-            return Ok(());
+        if !found.edited.contains(&"text") || found.issue.text == mine.text {
+            return Ok(false);
         }
-        let (Some(base), Some(ours), Some(theirs)) =
-            (text(found.text_before.as_deref())?, text(ours)?, theirs)
-        else {
-            return Ok(());
+        let behind = found.sheet.stamp(&found.issue, "text") < sheet.stamp(mine, "text");
+        if behind
+            && let Some(digest) = &found.issue.text
+            && has(digest)?.is_some()
+        {
+            // Seen before: whoever was writing an issue here did not come to the end of it.
+            found.edited.retain(|name| *name != "text");
+            return Ok(false);
+        }
+        let (Some(base), Some(ours)) = (&found.text_before, &mine.text) else {
+            return Ok(false);
+        };
+        if base == ours {
+            return Ok(false);
+        }
+        let (Some(base), Some(ours)) = (has(base)?, has(ours)?) else {
+            return Ok(false);
         };
         // Where they cannot be brought together, the edit stands; the other one is kept among the texts.
-        if let Ok(merged) = diffy::merge_bytes(&base, &ours, theirs) {
-            found.issue.text = Some(text_digest(&merged));
-            haul.texts.push(merged);
+        let Ok(merged) = diffy::merge_bytes(&base, &ours, theirs) else {
+            return Ok(false);
+        };
+        // Theirs stays in the tree, and is to be known when it is met again.
+        let keep = |e: io::Error| io_refusal("write", &self.replica.folder(&mine.id), &e);
+        self.replica
+            .keep_texts(&[(&mine.id, theirs.as_slice())])
+            .map_err(keep)?;
+        found.issue.text = Some(text_digest(&merged));
+        haul.texts.push(merged);
+        Ok(true)
+    }
+
+    /// When the edits in an issue's files were committed; `None` when they are not, or nobody knows.
+    fn committed_at(&self, issues: &Path, found: &Found, haul: &mut Haul) -> Option<Wall> {
+        let id = &found.issue.id;
+        let mut files = Vec::new();
+        if found.edited.contains(&"text") {
+            files.push(DESCRIPTION);
         }
-        Ok(())
+        if found.edited.iter().any(|name| *name != "text") {
+            files.push(ISSUE);
+        }
+        if files.is_empty()
+            || files
+                .iter()
+                .any(|name| self.is_uncommitted(issues, id, name, haul))
+        {
+            return None;
+        }
+        haul.asked += 1;
+        if haul.asked > MOST_ASKED {
+            return Some(Wall::from_ms(0));
+        }
+        let secs = Git::at(issues)
+            .args(["log", "-1", "--format=%ct", "HEAD", "--"])
+            .args(files.iter().map(|name| Path::new(id.as_str()).join(name)))
+            .line();
+        let secs: i64 = secs.ok()?.parse().ok()?;
+        // git counts in seconds: at the end of that one.
+        Some(Wall::from_ms(secs.saturating_mul(1000).saturating_add(999)))
+    }
+
+    /// Whether somebody changed a file of an issue here since the last commit. Where git does not know, so it is.
+    fn is_uncommitted(&self, issues: &Path, id: &IssueId, file: &str, haul: &mut Haul) -> bool {
+        let ask = || -> Option<BTreeSet<String>> {
+            let root = self.place.worktree_root.as_deref()?;
+            let inside = issues.strip_prefix(root).ok()?;
+            let args = [
+                "status",
+                "--porcelain",
+                "-z",
+                "--no-renames",
+                "--ignored=matching",
+            ];
+            let listed = Git::at(root)
+                .env("GIT_OPTIONAL_LOCKS", "0")
+                .args(args)
+                .args(["--untracked-files=all", "--"])
+                .arg(inside)
+                .run()
+                .ok()?;
+            let inside = inside.to_str()?;
+            let mut paths = BTreeSet::new();
+            for entry in listed.split(|b| *b == 0).filter(|entry| entry.len() > 3) {
+                let Ok(path) = std::str::from_utf8(entry.get(3..)?) else {
+                    continue;
+                };
+                // A folder further up is listed only where all of it is ignored: then nothing is known.
+                let below = path.strip_prefix(inside)?.strip_prefix('/')?;
+                paths.insert(below.to_lowercase());
+            }
+            Some(paths)
+        };
+        if haul.uncommitted.is_none() {
+            haul.uncommitted = ask();
+        }
+        let folder = format!("{}/", id.as_str().to_lowercase());
+        match &haul.uncommitted {
+            Some(paths) => paths.contains("") || paths.contains(&folder) || paths.contains(&(folder + file)),
+            None => true,
+        }
     }
 
     /// Before an append: the long texts that its events name are made durable.
@@ -363,12 +470,10 @@ impl App {
         warnings
     }
 
-    fn publish_one(&self, table: &dyn Table, id: &IssueId, project: bool) -> io::Result<()> {
-        let known = match state::issue(table, id).map_err(io::Error::other)? {
-            None => state::deleted(table, id).map_err(io::Error::other)?,
-            known => known,
+    pub(super) fn publish_one(&self, table: &dyn Table, id: &IssueId, project: bool) -> io::Result<()> {
+        let Some(issue) = known(table, id).map_err(io::Error::other)? else {
+            return Ok(());
         };
-        let Some(issue) = known else { return Ok(()) };
         let files = self.replica.files(table, &issue)?;
         self.replica.refresh(id, &files)?;
         let Some(tree) = self
@@ -379,16 +484,69 @@ impl App {
         else {
             return Ok(());
         };
-        match std::fs::read(tree.join("issues").join(id.as_str()).join(ISSUE)) {
-            Ok(there)
-                if !state::is_known_file(table, id, &text_digest(&there)).map_err(io::Error::other)? =>
-            {
-                return Err(io::Error::other(format!(
-                    "{ISSUE} in this worktree has been edited and cannot be read, or not yet: jit issue show {id}"
-                )));
-            }
-            _ => {}
-        }
-        replica::project(tree, id, &files)
+        self.require_nothing_new(table, tree, &issue)?;
+        replica::project(tree, &issue.id, &files)
     }
+
+    /// Nothing is written over that was not brought in.
+    fn require_nothing_new(&self, table: &dyn Table, tree: &Path, issue: &Issue) -> io::Result<()> {
+        let Some(issues) = tree::issues_dir(tree) else {
+            return Ok(());
+        };
+        let id = &issue.id;
+        let unsound = |unsound: Unsound| io::Error::other(format!("{unsound}; mend or remove it"));
+        let Some(folder) = tree::load(&issues, id).map_err(unsound)? else {
+            return Ok(());
+        };
+        if folder.issue.is_empty() {
+            return Ok(());
+        }
+        let mut found = tree::read(&issues, id, &folder).map_err(unsound)?;
+        if !found.problems.is_empty() {
+            return Err(unsound(tree::place(&issues, id, found.problems.swap_remove(0))));
+        }
+        let sheet = state::sheet(table, id).map_err(io::Error::other)?;
+        let has_text = match &found.issue.text {
+            Some(digest) if folder.description.is_some() => {
+                self.replica.text(id, digest)?.is_some()
+                    || !self.is_uncommitted(&issues, id, DESCRIPTION, &mut Haul::default())
+            }
+            _ => true,
+        };
+        if has_text && has_all_but_text(table, &sheet, &found).map_err(io::Error::other)? {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "they have been edited in this worktree meanwhile: jit issue show {id}"
+        )))
+    }
+}
+
+/// An issue, though it may have been deleted.
+fn known(table: &dyn Table, id: &IssueId) -> Read<Option<Issue>> {
+    match state::issue(table, id)? {
+        None => state::deleted(table, id),
+        known => Ok(known),
+    }
+}
+
+/// Whether everything a folder says is in the log, but for the long text.
+fn has_all_but_text(table: &dyn Table, sheet: &Sheet, found: &Found) -> Read<bool> {
+    let id = &found.issue.id;
+    let has = |ours: &[SetLine], theirs: &[SetLine]| {
+        let ours: BTreeSet<&SetLine> = ours.iter().collect();
+        theirs.iter().all(|line| ours.contains(line))
+    };
+    if !state::is_known_file(table, id, &found.digest)?
+        || !has(&sheet.labels, &found.sheet.labels)
+        || !has(&sheet.deps, &found.sheet.deps)
+    {
+        return Ok(false);
+    }
+    for comment in &found.comments {
+        if !state::has_comment(table, id, &comment.id)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

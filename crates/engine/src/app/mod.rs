@@ -3,6 +3,7 @@
 //! Opening an [`App`] starts no process and reads a handful of small files: it is on the path of every command.
 
 mod activities;
+mod audit;
 mod board;
 mod changelog;
 mod claims;
@@ -13,6 +14,8 @@ mod join;
 mod tracker;
 mod trust;
 mod uninstall;
+
+pub use audit::{Audit, Finding};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 //! The replica of all issues, in the control plane.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, text_digest};
-use jit_core::issue_file::{self, DESCRIPTION, MAX_DESCRIPTION};
+use jit_core::issue_file::{self, DESCRIPTION, MAX_FILE};
 use jit_core::state;
 use jit_core::table::Table;
 
@@ -41,7 +41,7 @@ impl Replica {
         let mut changed: Vec<PathBuf> = Vec::new();
         for (id, text) in texts {
             let path = self.text_path(id, &text_digest(text));
-            if path.symlink_metadata().is_ok() && read(&path)?.as_deref() == Some(*text) {
+            if read(&path)?.as_deref() == Some(*text) {
                 continue;
             }
             let texts = self.folder(id).join("texts");
@@ -85,6 +85,17 @@ impl Replica {
         Ok(files)
     }
 
+    /// Whether the replica's folder of an issue is just this.
+    pub fn holds(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> bool {
+        let folder = self.folder(id);
+        folder.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+            && issue_file::NAMES.into_iter().all(|name| {
+                let wanted = files.iter().find(|(given, _)| *given == name);
+                let there = file::read_real(&folder.join(name), MAX_FILE);
+                there.is_ok_and(|there| there.as_ref() == wanted.map(|(_, content)| content))
+            })
+    }
+
     /// Brings the replica's folder of an issue up to date.
     pub fn refresh(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
         file::make_dir_like_parent(&self.folder)?;
@@ -94,33 +105,49 @@ impl Replica {
     }
 }
 
-/// Up to the longest text there can be; `None` when there is no such file.
+/// What of an issue's files is there; what is no file, or too large to be one of ours, does not count.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::File::open(path) {
-        Ok(file) => {
-            let mut bytes = Vec::new();
-            file.take(MAX_DESCRIPTION).read_to_end(&mut bytes)?;
-            Ok(Some(bytes))
+    match file::read_real(path, MAX_FILE) {
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge
+            ) =>
+        {
+            Ok(None)
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
+        other => other,
     }
+}
+
+/// Whether this is what [`file`] calls one of an issue's files while it is being written.
+fn is_left_over(name: &str) -> bool {
+    issue_file::NAMES.into_iter().any(|of| {
+        let middle = name.strip_prefix(of).and_then(|rest| rest.strip_suffix(".tmp"));
+        let digits = middle.and_then(|rest| rest.strip_prefix('.'));
+        digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
+    })
 }
 
 /// Makes a folder hold exactly these of an issue's files. What is as it should be is not touched, and other files stay.
 fn refresh(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_left_over) {
+            // Whoever was writing it was killed; one writes at a time.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
     // What `issue.json` speaks of is there before it.
     for name in issue_file::NAMES.into_iter().rev() {
         let path = folder.join(name);
         match files.iter().find(|(given, _)| *given == name) {
             Some((_, content)) => {
-                let there = path.symlink_metadata();
-                let is_file = there.as_ref().is_ok_and(fs::Metadata::is_file);
-                if is_file && read(&path)?.as_deref() == Some(content) {
+                let is_new = name != issue_file::ISSUE && path.symlink_metadata().is_err();
+                if !is_new && read(&path)?.as_deref() == Some(content) {
                     continue;
                 }
                 // Nobody looks at the others before `issue.json` is there.
-                let is_new = name != issue_file::ISSUE && there.is_err();
                 if !is_new
                     || file::create_like_parent(&path)
                         .and_then(|file| (&file).write_all(content))

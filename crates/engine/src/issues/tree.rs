@@ -4,13 +4,15 @@
 //! not followed, and nothing larger than an issue can be is read.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use jit_core::ids::IssueId;
 use jit_core::issue_file::{
     COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_DESCRIPTION, MAX_FILE, Problem, parse,
 };
+
+use crate::os::file;
 
 /// What is wrong with a file in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,37 +86,20 @@ pub fn load(issues: &Path, id: &IssueId) -> Result<Option<Folder>, Unsound> {
     }
     let content = |name: &str, most: u64| -> Result<Option<Vec<u8>>, Unsound> {
         let path = folder.join(name);
-        let unsound = |what: String| Unsound {
-            path: path.clone(),
+        file::read_real(&path, most).map_err(|e| Unsound {
+            what: e.to_string(),
+            path,
             line: 0,
-            what,
-        };
-        let meta = match path.symlink_metadata() {
-            Ok(meta) => meta,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(unsound(e.to_string())),
-        };
-        if !meta.is_file() {
-            return Err(unsound("not a file".into()));
-        }
-        if meta.len() > most {
-            return Err(unsound(format!("larger than {} MiB", most >> 20)));
-        }
-        let mut bytes = Vec::new();
-        let file = fs::File::open(&path).map_err(|e| unsound(e.to_string()))?;
-        file.take(most)
-            .read_to_end(&mut bytes)
-            .map_err(|e| unsound(e.to_string()))?;
-        Ok(Some(bytes))
+        })
     };
     let description = content(DESCRIPTION, MAX_DESCRIPTION)?;
-    if description
-        .as_ref()
-        .is_some_and(|text| std::str::from_utf8(text).is_err())
+    if let Some(text) = &description
+        && let Err(e) = std::str::from_utf8(text)
     {
+        let before = text.get(..e.valid_up_to()).unwrap_or_default();
         return Err(Unsound {
             path: folder.join(DESCRIPTION),
-            line: 0,
+            line: before.iter().filter(|b| **b == b'\n').count() + 1,
             what: "not UTF-8".into(),
         });
     }
@@ -123,8 +108,23 @@ pub fn load(issues: &Path, id: &IssueId) -> Result<Option<Folder>, Unsound> {
         labels: content(LABELS, MAX_FILE)?.unwrap_or_default(),
         deps: content(DEPS, MAX_FILE)?.unwrap_or_default(),
         comments: content(COMMENTS, MAX_FILE)?.unwrap_or_default(),
-        description,
+        description: description.map(without_returns),
     }))
+}
+
+/// git may have given every line of a text the ending of another system; that is no edit.
+fn without_returns(text: Vec<u8>) -> Vec<u8> {
+    if !text.contains(&b'\r') {
+        return text;
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.iter().peekable();
+    while let Some(byte) = rest.next() {
+        if *byte != b'\r' || rest.peek() != Some(&&b'\n') {
+            out.push(*byte);
+        }
+    }
+    out
 }
 
 /// What an issue's folder says.

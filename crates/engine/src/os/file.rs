@@ -122,6 +122,46 @@ pub fn sync_all(folder: &Path, paths: &[std::path::PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
+/// The content of a file, at most `most` bytes; `None` when there is none. Follows no symbolic link, waits for no pipe and
+/// reads no device.
+pub fn read_real(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    use std::io::Read as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    // A device may do something when it is opened: asked first, and again of what was opened.
+    let not_a_file = || io::Error::new(io::ErrorKind::InvalidInput, "not a file");
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_file() => {}
+        Ok(_) => return Err(not_a_file()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    }
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(not_a_file());
+    }
+    let larger = || {
+        io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("larger than {} MiB", most >> 20),
+        )
+    };
+    if meta.len() > most {
+        return Err(larger());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(larger());
+    }
+    Ok(Some(bytes))
+}
+
 /// Makes a folder unless it is there. A symbolic link does not count as one.
 pub fn ensure_real_dir(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use jit_core::issue_file::MAX_FILE;
 use jit_core::merge::{merge, render};
 use jit_engine::os::file;
 use jit_engine::store::Outcome;
@@ -19,7 +20,8 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let read = |path: &PathBuf| -> Outcome<Option<Map<String, Value>>> {
-        let bytes = std::fs::read(path).map_err(invalid)?;
+        let bytes = file::read_real(path, MAX_FILE).map_err(invalid)?;
+        let bytes = bytes.ok_or_else(|| invalid(format!("{} is not there", path.display())))?;
         if bytes.is_empty() {
             return Ok(None);
         }

@@ -1,3 +1,4 @@
+use jit_engine::app::Audit;
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 use serde_json::json;
@@ -7,7 +8,8 @@ use crate::render::clean_line;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Reads every line of the log and compares everything that is derived from it. Changes nothing."
+    after_help = "Reads every line of the log and every issue file, and compares everything that is derived from the log. \
+                  Changes nothing, but for files of issues that are behind the log."
 )]
 pub struct Flags {}
 
@@ -19,34 +21,66 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
         _ => Err(refusal),
     })?;
     let report = app.store.validate(&app.actor)?;
+    // Where the log is damaged, nothing can be compared with it.
+    let sound = !report.problems.iter().any(|p| p.check == "log" && !p.heals);
+    let audit = if sound { app.audit()? } else { Audit::default() };
+    let ok = report.problems.is_empty() && audit.findings.is_empty();
+    let mut problems: Vec<_> = report
+        .problems
+        .iter()
+        .map(|p| json!({ "check": p.check, "message": p.message, "heals": p.heals, "help": p.help }))
+        .collect();
+    problems.extend(audit.findings.iter().map(|f| {
+        json!({
+            "check": f.check, "message": f.message, "heals": false, "help": f.help,
+            "file": f.file, "line": (f.line > 0).then_some(f.line),
+        })
+    }));
     let value = json!({
-        "ok": report.problems.is_empty(),
+        "ok": ok,
         "lines": report.lines,
         "segments": report.segments,
         "leases": report.leases,
         "issues": report.issues,
-        "problems": report.problems.iter().map(|p| json!({
-            "check": p.check, "message": p.message, "heals": p.heals, "help": p.help,
-        })).collect::<Vec<_>>(),
+        "mended": audit.mended,
+        "problems": problems,
     });
     let shown = cx.show(&value, |style| {
         let mut text = format!(
             "{} lines in {} segments, {} leases, {} issues\n",
             report.lines, report.segments, report.leases, report.issues
         );
-        for problem in &report.problems {
-            let message = clean_line(&problem.message);
+        if !audit.mended.is_empty() {
             text.push_str(&format!(
-                "{} {}: {message}\n    {}\n",
-                style.bad("✗"),
-                problem.check,
-                problem.help
+                "the files of {} issues were behind the log and have been written anew\n",
+                audit.mended.len()
             ));
         }
-        if report.problems.is_empty() {
+        let findings = audit.findings.iter().map(|f| {
+            let place = f.file.as_ref().filter(|_| f.check != "issue files");
+            let place = place.map(|path| format!(" ({}:{})", path.display(), f.line));
+            (
+                f.check,
+                format!("{}{}", f.message, place.unwrap_or_default()),
+                &f.help,
+            )
+        });
+        let problems = report
+            .problems
+            .iter()
+            .map(|p| (p.check, p.message.clone(), &p.help));
+        for (check, message, help) in problems.chain(findings) {
+            text.push_str(&format!(
+                "{} {check}: {}\n    {}\n",
+                style.bad("✗"),
+                clean_line(&message),
+                clean_line(help)
+            ));
+        }
+        if ok {
             text.push_str(&format!("{} everything agrees with the log\n", style.good("✓")));
         }
         text
     });
-    Ok(shown.exit(if report.problems.is_empty() { 0 } else { 6 }))
+    Ok(shown.exit(if ok { 0 } else { 6 }))
 }

@@ -1,0 +1,372 @@
+//! C7, E7: merging and joining copies of an issue gives the same in every order, and loses nothing.
+
+use jit_core::ids::IssueId;
+use jit_core::issue::{Issue, Performer, Priority, State, text_digest};
+use jit_core::issue_file::{Folder, Found, files, issue_json, parse};
+use jit_core::merge::{join, merge};
+use jit_core::sheet::{SetLine, Sheet, members, union};
+use jit_core::time::Wall;
+use proptest::prelude::*;
+use serde_json::{Map, Value};
+
+const BEGIN: i64 = 1_800_000_000_000;
+
+fn id() -> IssueId {
+    "WI-001".parse().expect("an id")
+}
+
+fn at(n: i64) -> Wall {
+    Wall::from_ms(BEGIN + n)
+}
+
+/// What somebody does to a copy: a field, its new value, and the time.
+#[derive(Debug, Clone)]
+struct Act {
+    field: usize,
+    value: u8,
+    at: i64,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = (0..12usize, 0..4u8, 1..6i64).prop_map(|(field, value, at)| Act { field, value, at });
+    prop::collection::vec(act, 0..6)
+}
+
+fn begin() -> (Issue, Sheet) {
+    let issue = Issue {
+        id: id(),
+        title: "t0".into(),
+        kind: "issue".into(),
+        state: State::Ready,
+        priority: Priority::Normal,
+        parent: None,
+        labels: Vec::new(),
+        depends_on: Vec::new(),
+        gates: Vec::new(),
+        actor: Performer::Any,
+        blocked: None,
+        pivot: None,
+        created_at: at(0),
+        created_by: None,
+        updated_at: at(0),
+        revision: 1,
+        lives_in: None,
+        text: None,
+    };
+    (issue, Sheet::default())
+}
+
+fn line(op: &str, value: String, tag: String, n: i64) -> SetLine {
+    let agent_id = "agent:a".parse().expect("an agent");
+    let at = at(n);
+    SetLine {
+        op: op.into(),
+        value,
+        tag,
+        agent_id,
+        at,
+    }
+}
+
+/// A copy after these acts. `who` keeps tags of different copies apart.
+fn after((mut issue, mut sheet): (Issue, Sheet), who: &str, acts: &[Act]) -> (Issue, Sheet) {
+    for (n, act) in acts.iter().enumerate() {
+        let (old, was_deleted) = (issue.clone(), sheet.deleted);
+        let v = act.value;
+        let text = (v > 0).then(|| format!("why {v}"));
+        match act.field {
+            0 | 1 => issue.title = format!("t{v}"),
+            2 => issue.kind = format!("kind{v}"),
+            3 => issue.state = State::ALL[usize::from(v)],
+            4 => issue.priority = Priority::ALL[usize::from(v)],
+            5 => issue.blocked = text,
+            6 => issue.text = text.map(|text| text_digest(text.as_bytes())),
+            7 => issue.gates = (0..v).map(|g| format!("g{g}")).collect(),
+            8 => sheet.deleted = v > 0,
+            9 => {
+                let tag = format!("{who}.{n}");
+                sheet.labels.push(line("add", format!("l{v}"), tag, act.at));
+            }
+            10 => {
+                let gone = sheet.labels.first().cloned();
+                sheet
+                    .labels
+                    .extend(gone.map(|l| line("remove", l.value, l.tag, act.at)));
+            }
+            _ => sheet
+                .deps
+                .push(line("add", format!("WI-10{v}"), format!("{who}.{n}"), act.at)),
+        }
+        sheet.labels = union(&sheet.labels, &[]);
+        sheet.deps = union(&sheet.deps, &[]);
+        issue.labels = members(&sheet.labels);
+        issue.depends_on = members(&sheet.deps)
+            .iter()
+            .map(|d| d.parse().expect("id"))
+            .collect();
+        // As a command does it: time goes forward in each copy.
+        issue.updated_at = at(act.at).max(Wall::from_ms(old.updated_at.ms() + 1));
+        issue.revision += 1;
+        sheet.stamp_changes(&old, was_deleted, &issue);
+    }
+    (issue, sheet)
+}
+
+/// What is read from the files of a copy.
+fn found((issue, sheet): &(Issue, Sheet)) -> Found {
+    let mut folder = Folder::default();
+    for (name, content) in files(issue, sheet, &[]) {
+        match name {
+            "issue.json" => folder.issue = content,
+            "labels.or-set.jsonl" => folder.labels = content,
+            "deps.or-set.jsonl" => folder.deps = content,
+            other => panic!("{other}"),
+        }
+    }
+    let found = parse(&id(), &folder).expect("sound");
+    assert!(found.edited.is_empty() && found.problems.is_empty(), "{found:?}");
+    assert_eq!(
+        (&found.issue, &found.sheet),
+        (issue, sheet),
+        "files say what was written"
+    );
+    found
+}
+
+fn joined(a: &(Issue, Sheet), b: &(Issue, Sheet)) -> (Issue, Sheet) {
+    join((&a.0, &a.1), &found(b), at(99)).unwrap_or_else(|| a.clone())
+}
+
+fn fields((issue, sheet): &(Issue, Sheet)) -> Map<String, Value> {
+    serde_json::from_slice(&issue_json(issue, sheet)).expect("JSON")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn c7_joining_is_commutative_associative_and_idempotent(base in acts(), a in acts(), b in acts(), c in acts()) {
+        let base = after(begin(), "base", &base);
+        let [a, b, c] = [("a", a), ("b", b), ("c", c)].map(|(who, acts)| after(base.clone(), who, &acts));
+        prop_assert_eq!(joined(&a, &b), joined(&b, &a));
+        prop_assert_eq!(joined(&joined(&a, &b), &c), joined(&a, &joined(&b, &c)));
+        prop_assert_eq!(joined(&a, &a), a.clone());
+        prop_assert_eq!(joined(&joined(&a, &b), &b), joined(&a, &b));
+        prop_assert_eq!(joined(&joined(&a, &b), &base), joined(&a, &b), "older copies change nothing");
+    }
+
+    #[test]
+    fn c7_joining_issues_made_twice_under_one_id(a in acts(), b in acts(), late in 0..3i64, by in 0..3usize) {
+        let mut other = begin();
+        other.0.created_at = at(late);
+        other.0.updated_at = at(late);
+        other.0.created_by = [None, Some("human:a"), Some("human:b")][by].map(|by| by.parse().expect("an agent"));
+        let (a, b) = (after(begin(), "a", &a), after(other, "b", &b));
+        prop_assert_eq!(joined(&a, &b), joined(&b, &a));
+        prop_assert_eq!(joined(&joined(&a, &b), &b), joined(&a, &b));
+    }
+
+    #[test]
+    fn c7_merging_is_symmetric_and_joining_a_side_changes_nothing(base in acts(), a in acts(), b in acts()) {
+        let base = after(begin(), "base", &base);
+        let (a, b) = (after(base.clone(), "a", &a), after(base.clone(), "b", &b));
+        let [fb, fa, ft] = [&base, &a, &b].map(fields);
+        let (one, other) = (merge(Some(&fb), &fa, &ft), merge(Some(&fb), &ft, &fa));
+        let names = |m: &jit_core::merge::Merged| m.conflicts.iter().map(|c| c.field.clone()).collect::<Vec<_>>();
+        prop_assert_eq!(names(&one), names(&other));
+        for conflict in &one.conflicts {
+            prop_assert!(fa[&conflict.field] != ft[&conflict.field] && fa[&conflict.field] != fb[&conflict.field]);
+        }
+        if !one.conflicts.is_empty() {
+            return Ok(());
+        }
+        prop_assert_eq!(&one.fields, &other.fields);
+        // What only one side changed is there.
+        for (name, value) in fa.iter().filter(|(name, _)| ft.get(*name) == fb.get(*name) && *name != "stamps") {
+            prop_assert_eq!(one.fields.get(name), Some(value), "{}", name);
+        }
+        let text = jit_core::merge::render(&one);
+        let folder = Folder { issue: text.into_bytes(), ..Folder::default() };
+        let merged = parse(&id(), &folder).expect("sound");
+        prop_assert!(merged.edited.iter().all(|name| *name == "text"), "{:?}", merged.edited);
+        let mut whole = (merged.issue, merged.sheet);
+        whole.1.labels = union(&a.1.labels, &b.1.labels);
+        whole.1.deps = union(&a.1.deps, &b.1.deps);
+        whole.0.labels = members(&whole.1.labels);
+        whole.0.depends_on = members(&whole.1.deps).iter().map(|d| d.parse().expect("id")).collect();
+        for side in [&a, &b, &base] {
+            let found = found(side);
+            prop_assert_eq!(join((&whole.0, &whole.1), &found, at(99)), None);
+        }
+    }
+
+    #[test]
+    fn c7_a_choice_made_in_a_conflict_wins_over_both_sides(a in 1..4u8, b in 1..4u8, first in 1..5i64, second in 1..5i64, pick in 0..3usize) {
+        prop_assume!(a != b);
+        let base = begin();
+        let side = |who, value, at| after(base.clone(), who, &[Act { field: 0, value, at }]);
+        let (a, b) = (side("a", a, first), side("b", b, second));
+        let merged = merge(Some(&fields(&base)), &fields(&a), &fields(&b));
+        prop_assert_eq!(merged.conflicts.len(), 1);
+        let chosen = [a.0.title.as_str(), b.0.title.as_str(), "neither"][pick];
+        let mut resolved = merged.fields;
+        resolved.insert("title".into(), chosen.into());
+        let text = serde_json::to_vec_pretty(&resolved).expect("text");
+        let folder = Folder { issue: text, ..Folder::default() };
+        // Committed before anybody looked, and looked at before it was committed.
+        let mut committed = parse(&id(), &folder).expect("sound");
+        prop_assert_eq!(&committed.edited, &["title"]);
+        let fresh = committed.clone();
+        committed.settle(at(0));
+        for side in [&a, &b] {
+            for found in [&fresh, &committed] {
+                let title = join((&side.0, &side.1), found, at(0)).map_or(side.0.title.clone(), |(issue, _)| issue.title);
+                prop_assert_eq!(&title, chosen);
+            }
+        }
+    }
+
+    #[test]
+    fn c7_no_bytes_make_the_parser_panic(issue in ".{0,200}", lines in prop::collection::vec(any::<u8>(), 0..300)) {
+        let folder = Folder { issue: issue.into_bytes(), labels: lines.clone(), comments: lines.clone(), deps: lines.clone(), description: Some(lines.clone()) };
+        let _ = parse(&id(), &folder);
+        let mut sound = Folder { issue: issue_json(&begin().0, &begin().1), ..folder };
+        let _ = parse(&id(), &sound).expect("bad lines are passed over");
+        // Every beginning of a sound file, and every file with one byte of garbage.
+        for (n, byte) in lines.iter().enumerate() {
+            let place = n * 7 % sound.issue.len();
+            sound.issue[place] = *byte;
+            let _ = parse(&id(), &sound);
+            let _ = parse(&id(), &Folder { issue: sound.issue[..place].to_vec(), ..Folder::default() });
+        }
+    }
+}
+
+#[test]
+fn e7_an_edit_by_hand_wins_over_stamps_from_the_future() {
+    let mut future = after(
+        begin(),
+        "a",
+        &[Act {
+            field: 0,
+            value: 1,
+            at: 10_000_000_000,
+        }],
+    );
+    let mut file = fields(&future);
+    file.insert("title".into(), "by hand".into());
+    let folder = Folder {
+        issue: serde_json::to_vec(&file).expect("text"),
+        ..Folder::default()
+    };
+    let edit = parse(&id(), &folder).expect("sound");
+    assert_eq!(edit.edited, ["title"]);
+    let (issue, sheet) = join((&future.0, &future.1), &edit, at(5)).expect("news");
+    assert_eq!(issue.title, "by hand");
+    assert!(sheet.stamp(&issue, "title") > future.1.stamp(&future.0, "title"));
+    assert!(
+        issue.updated_at >= sheet.stamp(&issue, "title"),
+        "the next command is later still"
+    );
+    assert_eq!(join((&issue, &sheet), &found(&future), at(6)), None);
+    // Even at the end of all time.
+    future.1.stamps.insert("title".into(), Wall::from_ms(i64::MAX));
+    let (issue, _) = join((&future.0, &future.1), &edit, at(5)).expect("news");
+    assert_eq!(issue.title, "by hand");
+}
+
+#[test]
+fn e7_a_text_that_was_taken_away_stays_away() {
+    let with = after(
+        begin(),
+        "a",
+        &[Act {
+            field: 6,
+            value: 1,
+            at: 1,
+        }],
+    );
+    let without = after(
+        with.clone(),
+        "a",
+        &[Act {
+            field: 6,
+            value: 0,
+            at: 2,
+        }],
+    );
+    assert_eq!(joined(&with, &without).0.text, None);
+    assert_eq!(joined(&without, &with).0.text, None);
+}
+
+#[test]
+fn e7_a_file_without_stamps_is_taken_unless_it_is_older() {
+    let mine = begin();
+    let mut file = fields(&mine);
+    file.remove("stamps");
+    file.insert("title".into(), "by another tool".into());
+    let read = |file: &Map<String, Value>| {
+        let folder = Folder {
+            issue: serde_json::to_vec(file).expect("text"),
+            ..Folder::default()
+        };
+        parse(&id(), &folder).expect("sound")
+    };
+    let (issue, sheet) = join((&mine.0, &mine.1), &read(&file), at(5)).expect("news");
+    assert_eq!(issue.title, "by another tool");
+    // Again and again, and without anything else in it.
+    file.insert("title".into(), "again".into());
+    let again = join((&issue, &sheet), &read(&file), at(6)).expect("news");
+    assert_eq!(again.0.title, "again");
+    let later = after(
+        again,
+        "a",
+        &[Act {
+            field: 4,
+            value: 1,
+            at: 9,
+        }],
+    );
+    file.insert("title".into(), "an old copy".into());
+    assert_eq!(join((&later.0, &later.1), &read(&file), at(10)), None);
+}
+
+#[test]
+fn c7_lines_of_sets_may_be_written_by_hand() {
+    let (issue, sheet) = begin();
+    let read = |labels: &str| {
+        let folder = Folder {
+            issue: issue_json(&issue, &sheet),
+            labels: labels.into(),
+            ..Folder::default()
+        };
+        let found = parse(&id(), &folder).expect("sound");
+        assert!(found.problems.is_empty(), "{:?}", found.problems);
+        found.issue.labels
+    };
+    let (add, remove) = (r#"{"op":"add","value":"x"}"#, r#"{"op":"remove","value":"x"}"#);
+    assert_eq!(read(add), ["x"]);
+    assert_eq!(read(&format!("{add}\r\n{remove}")), [""; 0]);
+    assert_eq!(read(&format!("{add}\n{remove}\n{add}\n")), ["x"]);
+}
+
+#[test]
+fn d7_a_hundred_thousand_bad_lines_are_told_of_in_a_few() {
+    let (issue, sheet) = begin();
+    let folder = Folder {
+        issue: issue_json(&issue, &sheet),
+        labels: b"x\n".repeat(100_000),
+        comments: b"{\"id\":1}\n".repeat(100_000),
+        ..Folder::default()
+    };
+    let found = parse(&id(), &folder).expect("sound");
+    assert!(
+        (2..=200).contains(&found.problems.len()),
+        "{}",
+        found.problems.len()
+    );
+    assert_eq!(
+        (found.problems[0].file, found.problems[0].line),
+        ("labels.or-set.jsonl", 1)
+    );
+}

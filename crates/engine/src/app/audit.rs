@@ -1,0 +1,315 @@
+//! What `jit validate` says about issues: their files in this tree, their replica, and how they hang together.
+//!
+//! What must hold: every file is read once, within the bounds of [`tree`]; nothing is changed but files of the replica
+//! that are behind the log, and issues that somebody did not come to the end of writing into this tree; and that is said.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jit_core::graph::{Graph, Node, cycles};
+use jit_core::ids::IssueId;
+use jit_core::issue::Issue;
+use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE};
+use jit_core::refusal::Code;
+use jit_core::state;
+use jit_core::table::Table;
+
+use super::{App, refuse};
+use crate::gates::registry::Registry;
+use crate::issues::tree::{self, Unsound};
+use crate::os::file;
+use crate::store::Outcome;
+
+/// Something about issues that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub check: &'static str,
+    pub message: String,
+    pub help: String,
+    pub file: Option<PathBuf>,
+    /// From 1; 0 when it is about the whole file.
+    pub line: usize,
+}
+
+#[derive(Debug, Default)]
+pub struct Audit {
+    pub findings: Vec<Finding>,
+    /// Issues whose files were behind the log and were written anew.
+    pub mended: Vec<IssueId>,
+    /// Issues in this tree without their `issue.json`.
+    unfinished: Vec<IssueId>,
+}
+
+impl Audit {
+    fn unsound(&mut self, unsound: Unsound) {
+        self.findings.push(Finding {
+            check: "issue files",
+            message: unsound.to_string(),
+            help: "mend the file, or take another version of it from git".into(),
+            file: Some(unsound.path),
+            line: unsound.line,
+        });
+    }
+}
+
+impl App {
+    pub fn audit(&self) -> Outcome<Audit> {
+        let mut audit = Audit::default();
+        if let Some(local) = &self.place.local_jit {
+            self.audit_tree(local, &mut audit)?;
+            if let Err(refusal) = Registry::load(local) {
+                audit.findings.push(Finding {
+                    check: "gates",
+                    message: refusal.message,
+                    help: "mend the file, or take another version of it from git".into(),
+                    file: Some(Registry::path(local)),
+                    line: 0,
+                });
+            }
+        }
+        let view = self.view()?;
+        let unreadable = |e| refuse(Code::Io, e);
+        let issues = state::issues(&*view.table).map_err(unreadable)?;
+        let gone = state::tombstones(&*view.table).map_err(unreadable)?;
+        self.audit_graph(&issues, &gone, &mut audit);
+        let behind = self.behind(&*view.table, issues.iter().chain(&gone), &mut Vec::new());
+        let unfinished = std::mem::take(&mut audit.unfinished);
+        if !behind.is_empty() || !unfinished.is_empty() {
+            // Somebody may have been writing: looked at again while nobody is.
+            let still = self.store.hold_still(&self.actor)?;
+            self.finish(&unfinished, &mut audit)?;
+            let (mended, findings) = self.mend_replica(&behind)?;
+            drop(still);
+            audit.mended.extend(mended);
+            audit.findings.extend(findings);
+        }
+        Ok(audit)
+    }
+
+    fn audit_tree(&self, local: &Path, audit: &mut Audit) -> Outcome<()> {
+        let Some(issues) = tree::issues_dir(local) else {
+            let path = local.join("issues");
+            if path.symlink_metadata().is_ok() {
+                audit.unsound(Unsound {
+                    path,
+                    line: 0,
+                    what: "not a folder: no issue is read from it or written to it".into(),
+                });
+            }
+            return Ok(());
+        };
+        let read = |e: io::Error| crate::store::file::io_refusal("read", &issues, &e);
+        let (ids, unsound) = tree::names(&issues).map_err(read)?;
+        unsound.into_iter().for_each(|unsound| audit.unsound(unsound));
+        for id in ids {
+            let folder = match tree::load(&issues, &id) {
+                Ok(Some(folder)) => folder,
+                Ok(None) => continue,
+                Err(unsound) => {
+                    audit.unsound(unsound);
+                    continue;
+                }
+            };
+            if folder.issue.is_empty() {
+                audit.unfinished.push(id);
+                continue;
+            }
+            match tree::read(&issues, &id, &folder) {
+                Ok(found) => found
+                    .problems
+                    .into_iter()
+                    .for_each(|problem| audit.unsound(tree::place(&issues, &id, problem))),
+                Err(unsound) => audit.unsound(unsound),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes issues into this tree that are there without their `issue.json`: whoever was writing them was killed.
+    fn finish(&self, ids: &[IssueId], audit: &mut Audit) -> Outcome<()> {
+        let view = self.view()?;
+        for id in ids {
+            let known = state::is_known(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
+            let what = match self.publish_one(&*view.table, id, true) {
+                Ok(()) if known => {
+                    audit.mended.push(id.clone());
+                    continue;
+                }
+                Ok(()) => "it is missing or empty".to_owned(),
+                Err(e) => e.to_string(),
+            };
+            let in_tree = self.place.local_jit.as_ref().map(|local| local.join("issues"));
+            audit.unsound(Unsound {
+                path: in_tree.unwrap_or_default().join(id.as_str()).join(ISSUE),
+                line: 0,
+                what,
+            });
+        }
+        Ok(())
+    }
+
+    /// Circles, and ids that nobody knows: git can merge two good graphs into a bad one.
+    fn audit_graph(&self, issues: &[Issue], gone: &[Issue], audit: &mut Audit) {
+        let node = |issue: &Issue, depends_on: Vec<String>| Node {
+            id: issue.id.to_string(),
+            title: String::new(),
+            state: issue.state,
+            note: None,
+            parent: None,
+            depends_on,
+        };
+        let ids = |ids: &[IssueId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let waits = issues.iter().map(|issue| node(issue, ids(&issue.depends_on)));
+        for group in cycles(&Graph::new(waits.collect())) {
+            let (first, second) = (&group[0], group.get(1).unwrap_or(&group[0]));
+            let (file, line) = self.where_named(first, DEPS, second);
+            audit.findings.push(Finding {
+                check: "dependencies",
+                message: format!("these wait for each other: {}", listed(&group)),
+                help: format!("jit dep rm {first} <one of the others>"),
+                file,
+                line,
+            });
+        }
+        let inside = issues
+            .iter()
+            .map(|issue| node(issue, ids(issue.parent.as_slice())));
+        for group in cycles(&Graph::new(inside.collect())) {
+            let (file, line) = self.where_named(&group[0], ISSUE, "\"parent\"");
+            audit.findings.push(Finding {
+                check: "parents",
+                message: format!("these are part of each other: {}", listed(&group)),
+                help: format!("jit issue update {} --parent none", group[0]),
+                file,
+                line,
+            });
+        }
+        let known: HashSet<String> = issues.iter().chain(gone).map(|issue| issue.id.key()).collect();
+        for issue in issues {
+            for on in issue.depends_on.iter().filter(|on| !known.contains(&on.key())) {
+                let (file, line) = self.where_named(issue.id.as_str(), DEPS, on.as_str());
+                audit.findings.push(Finding {
+                    check: "dependencies",
+                    message: format!("{} waits for {on}, which nobody knows", issue.id),
+                    help: format!("jit dep rm {} {on}", issue.id),
+                    file,
+                    line,
+                });
+            }
+            if let Some(parent) = issue.parent.as_ref().filter(|id| !known.contains(&id.key())) {
+                let (file, line) = self.where_named(issue.id.as_str(), ISSUE, "\"parent\"");
+                audit.findings.push(Finding {
+                    check: "parents",
+                    message: format!("{} is part of {parent}, which nobody knows", issue.id),
+                    help: format!("jit issue update {} --parent none", issue.id),
+                    file,
+                    line,
+                });
+            }
+        }
+    }
+
+    /// The file of an issue that a person would open, and the line in it that has `text`.
+    fn where_named(&self, id: &str, name: &str, text: &str) -> (Option<PathBuf>, usize) {
+        let in_tree = self.place.local_jit.as_ref().map(|local| local.join("issues"));
+        let folders = in_tree.into_iter().chain([self.place.control_dir.join("issues")]);
+        for path in folders.map(|folder| folder.join(id).join(name)) {
+            if let Ok(Some(bytes)) = file::read_real(&path, MAX_FILE) {
+                let lines = String::from_utf8_lossy(&bytes);
+                let line = lines.lines().position(|line| line.contains(text));
+                return (Some(path), line.map_or(0, |n| n + 1));
+            }
+        }
+        (None, 0)
+    }
+
+    /// The issues whose replica is not what the log says, but for those whose text is lost, which are found.
+    fn behind<'a>(
+        &self,
+        table: &dyn Table,
+        issues: impl Iterator<Item = &'a Issue>,
+        findings: &mut Vec<Finding>,
+    ) -> Vec<IssueId> {
+        let mut behind = Vec::new();
+        for issue in issues {
+            let id = &issue.id;
+            match self.replica.files(table, issue) {
+                Ok(files) => {
+                    let told = files.iter().any(|(name, _)| *name == DESCRIPTION);
+                    let deleted = state::sheet(table, id).is_ok_and(|sheet| sheet.deleted);
+                    if issue.text.is_some() && !told && !deleted {
+                        findings.push(Finding {
+                            check: "texts",
+                            message: format!("the description of {id} is missing"),
+                            help: format!(
+                                "jit issue show {id} in a worktree that has its {DESCRIPTION}, or: jit issue update {id} --description <text>"
+                            ),
+                            file: Some(self.replica.folder(id).join(DESCRIPTION)),
+                            line: 0,
+                        });
+                        behind.push(id.clone());
+                    } else if !self.replica.holds(id, &files) {
+                        behind.push(id.clone());
+                    }
+                }
+                Err(e) => {
+                    findings.push(Finding {
+                        check: "replica",
+                        message: format!("{}: {e}", self.replica.folder(id).display()),
+                        help: "mend what the message names".into(),
+                        file: Some(self.replica.folder(id)),
+                        line: 0,
+                    });
+                    behind.push(id.clone());
+                }
+            }
+        }
+        behind
+    }
+
+    /// Writes replicas anew that are behind. Only while nobody writes.
+    fn mend_replica(&self, ids: &[IssueId]) -> Outcome<(Vec<IssueId>, Vec<Finding>)> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let view = self.view()?;
+        let (mut mended, mut findings) = (Vec::new(), Vec::new());
+        for id in ids {
+            let known = match state::issue(&*view.table, id).map_err(unreadable)? {
+                None => state::deleted(&*view.table, id).map_err(unreadable)?,
+                known => known,
+            };
+            let Some(issue) = known else { continue };
+            let before = findings.len();
+            let behind = self.behind(&*view.table, std::iter::once(&issue), &mut findings);
+            if behind.is_empty() || findings.len() > before {
+                continue;
+            }
+            let done = self
+                .replica
+                .files(&*view.table, &issue)
+                .and_then(|files| self.replica.refresh(id, &files));
+            match done {
+                Ok(()) => mended.push(id.clone()),
+                Err(e) => findings.push(Finding {
+                    check: "replica",
+                    message: format!("{} cannot be written: {e}", self.replica.folder(id).display()),
+                    help: "mend what the message names".into(),
+                    file: Some(self.replica.folder(id)),
+                    line: 0,
+                }),
+            }
+        }
+        Ok((mended, findings))
+    }
+}
+
+/// The first few of many.
+fn listed(ids: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let more = if ids.len() > SHOWN {
+        format!(" and {} more", ids.len() - SHOWN)
+    } else {
+        String::new()
+    };
+    format!("{}{more}", ids[..ids.len().min(SHOWN)].join(", "))
+}

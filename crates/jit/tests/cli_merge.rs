@@ -1,0 +1,697 @@
+//! Merging of issues by git (C7), what worktrees and clones see of each other (E7), and files that are not sound (D).
+
+mod merging;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use jit_testkit::world::World;
+use merging::{Tree, world};
+use serde_json::{Value, json};
+
+#[test]
+fn c7_different_changes_merge_without_a_conflict_and_lose_nothing() {
+    for how in ["merge", "rebase", "cherry-pick"] {
+        let world = world();
+        let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+        a.jit([
+            "issue",
+            "update",
+            "WI-001",
+            "--title",
+            "Parse all dates",
+            "--add-label",
+            "one",
+        ]);
+        a.jit(["dep", "add", "WI-001", "WI-002"]);
+        a.jit(["issue", "comment", "WI-001", "from a"]);
+        a.edit("description.md", |text| text.replace("first\n", "FIRST\n"));
+        a.commit();
+        b.jit([
+            "issue",
+            "update",
+            "WI-001",
+            "--priority",
+            "high",
+            "--add-label",
+            "two",
+        ]);
+        b.jit(["issue", "update", "WI-001", "--remove-label", "old"]);
+        b.jit(["dep", "add", "WI-001", "WI-003"]);
+        b.jit(["issue", "comment", "WI-001", "from b"]);
+        b.edit("description.md", |text| text.replace("last\n", "LAST\n"));
+        b.commit();
+        let (code, said) = b.take(how, &a);
+        assert_eq!(code, 0, "{how}: {said}");
+        let c = Tree::clone_of_tree(&world, &b, "c");
+        for tree in [&b, &c] {
+            let issue = tree.show("WI-001");
+            assert_eq!(issue["title"], "Parse all dates", "{how}");
+            assert_eq!(issue["priority"], "high");
+            assert_eq!(issue["labels"], json!(["one", "two"]));
+            assert_eq!(issue["depends_on"], json!(["WI-002", "WI-003"]));
+            let text = issue["description"].as_str().unwrap_or_default();
+            assert_eq!(text, "FIRST\n\nmiddle\n\nmore\n\nlast\n".replace("last", "LAST"));
+            let comments = issue["comments"].as_array().expect("comments");
+            let texts: Vec<_> = comments.iter().filter_map(|c| c["text"].as_str()).collect();
+            assert_eq!(texts, ["from a", "from b"]);
+            assert_eq!(tree.status(), "", "looking changes nothing");
+        }
+    }
+}
+
+#[test]
+fn c7_a_true_conflict_is_shown_and_the_choice_counts_everywhere() {
+    for how in ["merge", "rebase", "cherry-pick"] {
+        for chosen in ["A title", "Z title", "another"] {
+            // Worktrees share what they know, clones do not: it must not matter.
+            for shared in [true, false] {
+                let world = world();
+                let make = |name| match shared {
+                    true => Tree::worktree_of(&world, name),
+                    false => Tree::clone_of(&world, name),
+                };
+                let (a, b) = (make("a"), make("b"));
+                b.jit(["issue", "update", "WI-001", "--title", "Z title"]);
+                b.commit();
+                a.jit(["issue", "update", "WI-001", "--title", "A title"]);
+                a.commit();
+                let (code, said) = b.take(how, &a);
+                assert_ne!(code, 0, "{how}: {said}");
+                assert!(said.contains("CONFLICT"), "{said}");
+                let text = b.read("issue.json");
+                let marks = |mark: &str| text.lines().filter(|line| line.starts_with(mark)).count();
+                assert_eq!((marks("<<<<<<< "), marks(">>>>>>> ")), (1, 1), "{text}");
+                let between: Vec<_> = text
+                    .lines()
+                    .skip_while(|l| !l.starts_with("<<<<<<<"))
+                    .take(5)
+                    .collect();
+                assert!(
+                    between[1].contains("\"title\"") && between[3].contains("\"title\""),
+                    "{text}"
+                );
+                // Until it is decided, everything else works, and it is said.
+                let list = b.run(["issue", "list"]);
+                assert_eq!(list.code, 0, "{}", list.stderr);
+                assert!(list.stderr.contains("unresolved conflict"), "{}", list.stderr);
+                assert!(
+                    b.run(["issue", "list"]).stderr.contains("unresolved conflict"),
+                    "said again"
+                );
+                let problems = b.run(["validate", "--json"]).exits(6).json()["problems"].clone();
+                let line = text
+                    .lines()
+                    .position(|l| l.starts_with("<<<<<<<"))
+                    .expect("a line")
+                    + 1;
+                assert_eq!(problems[0]["line"], line, "{problems}");
+                b.resolve(chosen);
+                b.go_on(how);
+                assert_eq!(b.show("WI-001")["title"], chosen, "{how}, shared: {shared}");
+                let listed = b.run(["issue", "list", "--json"]).ok().json();
+                assert_eq!(listed["issues"][0]["title"], chosen);
+                let c = Tree::clone_of_tree(&world, &b, "c");
+                assert_eq!(c.show("WI-001")["title"], chosen);
+                if how == "cherry-pick" {
+                    // Two histories with the same commit: git asks again when they meet.
+                    continue;
+                }
+                // And in the other one, once it has it.
+                let (code, said) = a.take("merge", &b);
+                assert_eq!(code, 0, "{said}");
+                assert_eq!(a.show("WI-001")["title"], chosen, "{how}, shared: {shared}");
+                assert_eq!(b.status() + &a.status() + &c.status(), "");
+            }
+        }
+    }
+}
+
+#[test]
+fn e7_what_one_worktree_does_the_others_see_at_once() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    a.jit([
+        "issue",
+        "create",
+        "new here",
+        "--id",
+        "WI-009",
+        "--description",
+        "long",
+    ]);
+    assert_eq!(b.show("WI-009")["description"], "long\n");
+    a.jit(["issue", "update", "WI-009", "--title", "newer"]);
+    assert_eq!(b.show("WI-009")["title"], "newer");
+    b.jit(["claim", "acquire", "WI-009"]);
+    world.git(
+        &world.repo(),
+        ["worktree", "remove", "--force", &a.path.to_string_lossy()],
+    );
+    let kept = b.show("WI-009");
+    assert_eq!(
+        (&kept["title"], &kept["description"]),
+        (&json!("newer"), &json!("long\n"))
+    );
+    assert_eq!(b.status(), "");
+}
+
+#[test]
+fn e7_edits_by_hand_are_seen_at_the_next_command() {
+    let world = world();
+    let a = Tree::worktree_of(&world, "a");
+    a.edit("issue.json", |text| text.replace("Parse dates", "By hand"));
+    let listed = a.run(["issue", "list", "--json"]).ok().json();
+    assert_eq!(listed["issues"][0]["title"], "By hand");
+    assert_eq!(
+        world.jit(["issue", "show", "WI-001", "--json"]).ok().json()["title"],
+        "By hand"
+    );
+    a.edit("labels.or-set.jsonl", |text| {
+        text + "{\"op\":\"add\",\"value\":\"mine\"}"
+    });
+    assert_eq!(a.show("WI-001")["labels"], json!(["mine", "old"]));
+    a.edit("description.md", |text| text + "without an end");
+    let text = a.show("WI-001")["description"].clone();
+    assert!(
+        text.as_str()
+            .is_some_and(|text| text.ends_with("last\nwithout an end")),
+        "{text}"
+    );
+    // The edit first, then the update: both are there.
+    a.edit("issue.json", |text| text.replace("By hand", "By hand again"));
+    a.jit(["issue", "update", "WI-001", "--priority", "low"]);
+    let issue = a.show("WI-001");
+    assert_eq!(
+        (&issue["title"], &issue["priority"]),
+        (&json!("By hand again"), &json!("low"))
+    );
+    assert!(a.read("issue.json").contains("By hand again"));
+    // Committed before anybody looked.
+    a.edit("issue.json", |text| text.replace("By hand again", "Committed"));
+    a.commit();
+    assert_eq!(a.show("WI-001")["title"], "Committed");
+    assert_eq!(a.status(), "");
+    // Two worktrees, one field: the one that is noticed later.
+    let b = Tree::worktree_of(&world, "b");
+    a.edit("issue.json", |text| text.replace("Committed", "of a"));
+    b.edit("issue.json", |text| text.replace("Parse dates", "of b"));
+    assert_eq!(a.show("WI-001")["title"], "of a");
+    assert_eq!(b.show("WI-001")["title"], "of b");
+    assert_eq!(a.show("WI-001")["title"], "of b", "an edit counts once");
+    // Two worktrees, one description: both edits.
+    a.edit("description.md", |text| text.replace("first", "First"));
+    b.edit("description.md", |text| text.replace("middle", "Middle"));
+    let _ = a.show("WI-001");
+    let text = b.show("WI-001")["description"].clone();
+    assert_eq!(text, "First\n\nMiddle\n\nmore\n\nlast\nwithout an end");
+    // Brought in, it may be written over.
+    b.jit(["issue", "comment", "WI-001", "after that"]);
+    assert!(b.read("comments.jsonl").contains("after that"));
+    assert_eq!(
+        b.read("description.md"),
+        "First\n\nMiddle\n\nmore\n\nlast\nwithout an end"
+    );
+}
+
+#[test]
+fn e7_old_commits_take_nothing_back() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    a.edit("issue.json", |text| {
+        text.replace("Parse dates", "edited long ago")
+    });
+    a.commit_at("2001-01-01T00:00:00Z");
+    a.jit([
+        "issue",
+        "update",
+        "WI-001",
+        "--title",
+        "newest",
+        "--description",
+        "newest",
+    ]);
+    a.jit(["issue", "delete", "WI-002"]);
+    a.jit(["issue", "comment", "WI-001", "said"]);
+    a.commit();
+    let fresh = Tree::clone_of_tree(&world, &a, "fresh");
+    let _ = fresh.show("WI-001");
+    for tree in [&a, &fresh] {
+        for back in ["HEAD~1", "HEAD~2", "@{-1}", "HEAD"] {
+            world.git(&tree.path, ["checkout", "-q", back]);
+            let issue = tree.show("WI-001");
+            assert_eq!(
+                (&issue["title"], &issue["description"]),
+                (&json!("newest"), &json!("newest\n")),
+                "{back}"
+            );
+            let listed = tree.run(["issue", "list", "--json"]).ok().json();
+            assert!(!listed.to_string().contains("WI-002"), "deleted: {listed}");
+            let _ = tree.run(["issue", "show", "WI-002"]).exits(3);
+            assert_eq!(tree.status(), "", "{back}");
+        }
+    }
+}
+
+#[test]
+fn e7_a_pull_is_joined_and_git_stays_clean() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    for n in 0..3 {
+        let title = format!("title {n}");
+        a.jit([
+            "issue",
+            "update",
+            "WI-001",
+            "--title",
+            &title,
+            "--add-label",
+            &format!("l{n}"),
+        ]);
+        a.jit(["issue", "create", "more", "--id", &format!("WI-10{n}")]);
+        a.commit();
+        let (code, said) = b.take("merge", &a);
+        assert_eq!(code, 0, "{said}");
+        // Seen by name and in lists, and what came with it can be taken.
+        let listed = b.run(["issue", "list", "--json"]).ok().json();
+        assert!(listed.to_string().contains(&title), "{listed}");
+        b.jit(["claim", "acquire", &format!("WI-10{n}")]);
+        b.jit(["claim", "release", &format!("WI-10{n}")]);
+        assert_eq!(b.show("WI-001")["title"], title);
+        assert_eq!(b.status(), "");
+    }
+}
+
+#[test]
+fn e7_other_line_endings_missing_folders_and_links_are_no_edits() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    // As git leaves files for another system.
+    for file in ["issue.json", "labels.or-set.jsonl", "description.md"] {
+        a.edit(file, |text| text.replace('\n', "\r\n"));
+    }
+    let issue = a.show("WI-001");
+    assert_eq!(issue["title"], "Parse dates");
+    assert_eq!(issue["description"], "first\n\nmiddle\n\nmore\n\nlast\n");
+    assert_eq!(issue["labels"], json!(["old"]));
+    let events = || world.jit_in(&a.path, ["events", "--json"]).ok().json()["events"].clone();
+    let before = events();
+    let _ = a.show("WI-001");
+    let _ = a.run(["issue", "list"]).ok();
+    assert_eq!(events(), before, "looked at once");
+    let _ = a.run(["validate"]).ok();
+    // A folder that is not there says nothing.
+    fs::remove_dir_all(a.path.join(".jit/issues/WI-002")).expect("remove");
+    assert_eq!(a.show("WI-002")["title"], "two");
+    // One under another name is no other issue.
+    fs::rename(
+        a.path.join(".jit/issues/WI-003"),
+        a.path.join(".jit/issues/WI-030"),
+    )
+    .expect("rename");
+    assert_eq!(a.show("WI-003")["title"], "three");
+    let _ = a.run(["issue", "show", "WI-030"]).exits(3);
+    let problems = a.run(["validate", "--json"]).exits(6).json()["problems"].to_string();
+    assert!(problems.contains("it says it is WI-003"), "{problems}");
+    // A link in the place of the folder is neither followed nor written through.
+    let outside = world.root().join("outside");
+    fs::rename(a.path.join(".jit/issues"), &outside).expect("rename");
+    symlink(&outside, a.path.join(".jit/issues")).expect("link");
+    let before = fs::read(outside.join("WI-001/issue.json")).expect("read");
+    let ran = a
+        .run(["issue", "update", "WI-001", "--title", "kept all the same"])
+        .ok();
+    assert!(ran.stderr.contains("could not be written"), "{}", ran.stderr);
+    assert_eq!(fs::read(outside.join("WI-001/issue.json")).expect("read"), before);
+    assert_eq!(a.show("WI-001")["title"], "kept all the same");
+    let problems = a.run(["validate", "--json"]).exits(6).json()["problems"].to_string();
+    assert!(problems.contains("not a folder"), "{problems}");
+}
+
+#[test]
+fn e7_a_crash_between_log_and_tree_is_no_edit() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    let old: Vec<_> = ["issue.json", "labels.or-set.jsonl"]
+        .map(|name| (name, a.read(name)))
+        .into();
+    a.jit([
+        "issue",
+        "update",
+        "WI-001",
+        "--title",
+        "second",
+        "--description",
+        "second text",
+        "--add-label",
+        "x",
+    ]);
+    // As if killed after the description and before the rest.
+    for (name, text) in old {
+        a.edit(name, |_| text.clone());
+    }
+    assert_eq!(a.show("WI-001")["title"], "second");
+    b.jit([
+        "issue",
+        "update",
+        "WI-001",
+        "--title",
+        "third",
+        "--description",
+        "third text",
+    ]);
+    for _ in 0..2 {
+        let issue = a.show("WI-001");
+        assert_eq!(
+            (&issue["title"], &issue["description"]),
+            (&json!("third"), &json!("third text\n"))
+        );
+        assert_eq!(issue["labels"], json!(["old", "x"]));
+    }
+    // The next change brings the tree up to date.
+    a.jit(["issue", "update", "WI-001", "--priority", "low"]);
+    assert!(a.read("issue.json").contains("third"));
+    assert_eq!(a.read("description.md"), "third text\n");
+}
+
+#[test]
+fn e7_a_file_without_stamps_is_read_and_edited() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    let folder = a.path.join(".jit/issues/WI-050");
+    fs::create_dir(&folder).expect("folder");
+    let write = |title: &str| {
+        let text = json!({"id": "WI-050", "title": title, "created_at": "2026-01-01T00:00:00Z"});
+        fs::write(folder.join("issue.json"), text.to_string()).expect("write");
+    };
+    for title in ["one", "two", "three"] {
+        write(title);
+        assert_eq!(a.show("WI-050")["title"], title);
+    }
+    a.jit(["issue", "update", "WI-050", "--title", "four"]);
+    assert_eq!(a.show("WI-050")["title"], "four");
+    assert!(
+        fs::read_to_string(folder.join("issue.json"))
+            .expect("read")
+            .contains("stamps")
+    );
+}
+
+#[test]
+fn d7_unsound_files_are_told_with_file_and_line_and_are_in_nobodys_way() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    let issues = a.path.join(".jit/issues");
+    let good = a.read("issue.json");
+    let put = |id: &str, file: &str, content: &[u8]| {
+        fs::create_dir_all(issues.join(id)).expect("folder");
+        if file != "issue.json" {
+            fs::write(issues.join(id).join("issue.json"), good.replace("WI-001", id)).expect("write");
+        }
+        fs::write(issues.join(id).join(file), content).expect("write");
+    };
+    put("BAD-01", "issue.json", b"{\n\"id\": \"BAD-01\",\n \xff");
+    put("BAD-02", "issue.json", &good.as_bytes()[..good.len() / 2]);
+    put("BAD-03", "issue.json", "[".repeat(100_000).as_bytes());
+    put("BAD-04", "issue.json", good.replace("WI-001", "../x").as_bytes());
+    put(
+        "BAD-05",
+        "issue.json",
+        good.replacen('{', "{\"title\": \"twice\",", 1)
+            .replace("WI-001", "BAD-05")
+            .as_bytes(),
+    );
+    put(
+        "BAD-06",
+        "labels.or-set.jsonl",
+        b"{\"op\":\"add\",\"value\":\"fine\"}\n\xff\xfe\n",
+    );
+    put("BAD-07", "comments.jsonl", b"{}\n");
+    put("BAD-08", "description.md", b"one\ntwo \xff\n");
+    put(
+        "BAD-09",
+        "description.md",
+        b"a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> x\n",
+    );
+    put("BAD-10", "description.md", b"");
+    fs::File::create(issues.join("BAD-10/description.md"))
+        .and_then(|file| file.set_len(100 << 20))
+        .expect("a large file");
+    put("BAD-11", "issue.json", b"");
+    fs::remove_file(issues.join("BAD-11/issue.json")).expect("remove");
+    let fifo = world.run({
+        let mut command = world.command("mkfifo", &a.path);
+        command.arg(issues.join("BAD-11/issue.json"));
+        command
+    });
+    let _ = fifo.ok();
+    put("BAD-12", "description.md", b"");
+    fs::remove_file(issues.join("BAD-12/description.md")).expect("remove");
+    symlink("/etc/passwd", issues.join("BAD-12/description.md")).expect("link");
+    put("BAD-13", "issue.json", b"");
+    fs::remove_file(issues.join("BAD-13/issue.json")).expect("remove");
+    symlink("/dev/zero", issues.join("BAD-13/issue.json")).expect("link");
+    put(
+        "case-1",
+        "issue.json",
+        good.replace("WI-001", "case-1").as_bytes(),
+    );
+    put(
+        "CASE-1",
+        "issue.json",
+        good.replace("WI-001", "CASE-1").as_bytes(),
+    );
+    put(
+        "CIRC-1",
+        "deps.or-set.jsonl",
+        b"{\"op\":\"add\",\"value\":\"CIRC-2\"}\n",
+    );
+    put(
+        "CIRC-2",
+        "deps.or-set.jsonl",
+        b"{\"op\":\"add\",\"value\":\"CIRC-1\"}\n{\"op\":\"add\",\"value\":\"NOBODY-1\"}\n",
+    );
+    put(
+        "PART-1",
+        "issue.json",
+        good.replace("WI-001", "PART-1")
+            .replace("\"parent\": null", "\"parent\": \"PART-2\"")
+            .as_bytes(),
+    );
+    put(
+        "PART-2",
+        "issue.json",
+        good.replace("WI-001", "PART-2")
+            .replace("\"parent\": null", "\"parent\": \"PART-1\"")
+            .as_bytes(),
+    );
+    put(
+        "PART-3",
+        "issue.json",
+        good.replace("WI-001", "PART-3")
+            .replace("\"parent\": null", "\"parent\": \"GONE-1\"")
+            .as_bytes(),
+    );
+    fs::write(issues.join("a file"), "x").expect("write");
+    fs::create_dir(issues.join(".. x")).expect("folder");
+    // Everything else keeps working.
+    for words in [
+        &["issue", "list"][..],
+        &["ready"],
+        &["blocked"],
+        &["progress"],
+        &["issue", "show", "WI-001"],
+        &["issue", "search", "dates"],
+        &["issue", "show", "PART-1"],
+        &["issue", "show", "CIRC-1"],
+        &["claim", "next"],
+        &["claim", "acquire", "WI-003"],
+        &["issue", "update", "CIRC-1", "--priority", "low"],
+    ] {
+        let ran = a.run(words);
+        assert_eq!(ran.code, 0, "{words:?}: {} {}", ran.stdout, ran.stderr);
+    }
+    let report = a.run(["validate", "--json"]).exits(6).json();
+    let problems = report["problems"].as_array().expect("a list");
+    let told = |part: &str, line: Option<u64>| {
+        let found = problems.iter().any(|p| {
+            let file = p["file"].as_str().unwrap_or_default();
+            (file.contains(part) || p["message"].as_str().is_some_and(|m| m.contains(part)))
+                && line.is_none_or(|line| p["line"] == line)
+        });
+        assert!(found, "{part} {line:?}: {report:#}");
+    };
+    told("BAD-01/issue.json", Some(3));
+    told("BAD-02/issue.json", None);
+    told("BAD-03/issue.json", Some(1));
+    told("BAD-04/issue.json", None);
+    told("BAD-05/issue.json", None);
+    told("BAD-06/labels.or-set.jsonl", Some(2));
+    told("BAD-07/comments.jsonl", Some(1));
+    told("BAD-08/description.md", Some(2));
+    told("BAD-09/description.md", Some(2));
+    told("BAD-10/description.md", None);
+    told("BAD-11/issue.json", None);
+    told("BAD-12/description.md", None);
+    told("BAD-13/issue.json", None);
+    told("only in case", None);
+    told("CIRC-1/deps.or-set.jsonl", Some(1));
+    told("CIRC-2 waits for NOBODY-1", Some(2));
+    told("part of each other", None);
+    told("PART-3 is part of GONE-1", None);
+    told("a file", None);
+    told(".. x", None);
+    assert!(
+        a.run(["validate"])
+            .exits(6)
+            .stdout
+            .contains("BAD-01/issue.json:3: ")
+    );
+    // What could not be read is not written over.
+    let ran = a.run(["issue", "update", "BAD-06", "--priority", "low"]).ok();
+    assert!(ran.stderr.contains("could not be written"), "{}", ran.stderr);
+    assert!(
+        fs::read(issues.join("BAD-06/labels.or-set.jsonl"))
+            .expect("read")
+            .contains(&0xff)
+    );
+    let _ = a.run(["doctor"]);
+}
+
+#[test]
+fn d7_a_replica_that_is_behind_is_written_anew_and_that_is_said() {
+    let world = world();
+    let replica = world.control().join("issues/WI-001");
+    fs::write(replica.join("issue.json"), "torn").expect("write");
+    fs::remove_file(replica.join("labels.or-set.jsonl")).expect("remove");
+    let report = world.jit(["validate", "--json"]).ok().json();
+    assert_eq!(report["mended"], json!(["WI-001"]));
+    let report = world.jit(["validate", "--json"]).ok().json();
+    assert_eq!(report["mended"], json!([]));
+    fs::remove_dir_all(replica.join("texts")).expect("remove");
+    fs::remove_file(replica.join("description.md")).expect("remove");
+    let problems = world.jit(["validate", "--json"]).exits(6).json()["problems"].clone();
+    assert!(
+        problems
+            .to_string()
+            .contains("the description of WI-001 is missing"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn a1_doctor_tells_of_a_clone_without_the_driver_and_of_missing_attributes() {
+    let world = world();
+    let checks = |tree: &std::path::Path, name: &str| -> Vec<Value> {
+        let mut command = merging::with_jit_on_path(&world, world.jit_command(tree));
+        command.args(["doctor", "--json"]);
+        let found = world.run(command).json()["checks"].clone();
+        let all = found.as_array().expect("a list").clone();
+        all.into_iter().filter(|check| check["name"] == name).collect()
+    };
+    assert_eq!(checks(&world.repo(), "merge driver")[0]["status"], "ok");
+    assert!(checks(&world.repo(), "path").is_empty());
+    let a = Tree::clone_without_init(&world, "a");
+    let driver = checks(&a.path, "merge driver");
+    assert_eq!(
+        (&driver[0]["status"], &driver[0]["help"]),
+        (&json!("fail"), &json!("jit init"))
+    );
+    let _ = a.run(["init"]).ok();
+    assert_eq!(checks(&a.path, "merge driver")[0]["status"], "ok");
+    assert!(checks(&a.path, "attributes").is_empty());
+    fs::write(a.path.join(".jit/.gitattributes"), "# mine\n").expect("write");
+    let attributes = checks(&a.path, "attributes");
+    assert!(
+        attributes[0]["help"]
+            .as_str()
+            .is_some_and(|help| help.contains("jit init")),
+        "{attributes:?}"
+    );
+    world.git(&a.path, ["rm", "-q", "-f", ".jit/.gitattributes"]);
+    assert_eq!(
+        checks(&a.path, "attributes")[0]["help"],
+        "jit init, then commit .jit/.gitattributes"
+    );
+    let _ = a.run(["init"]).ok();
+    assert!(checks(&a.path, "attributes").is_empty());
+}
+
+#[test]
+fn g_no_text_of_an_issue_reaches_a_terminal_as_a_command() {
+    let world = World::with_jit(merging::JIT);
+    let nasty = "x\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\r\u{8}\u{202e}y";
+    let title = format!("t {nasty}");
+    let _ = world
+        .jit([
+            "issue",
+            "create",
+            &title,
+            "--id",
+            "WI-001",
+            "--description",
+            &format!("d {nasty}\nline"),
+        ])
+        .ok();
+    let _ = world
+        .jit(["issue", "create", "--id", "WI-002", "--", "--leading dashes"])
+        .ok();
+    let _ = world
+        .jit([
+            "issue",
+            "update",
+            "WI-002",
+            "--title=--still-leading",
+            "--description=--dash",
+        ])
+        .ok();
+    let shown = world.jit(["issue", "show", "WI-002", "--json"]).ok().json();
+    assert_eq!(
+        (&shown["title"], &shown["description"]),
+        (&json!("--still-leading"), &json!("--dash\n"))
+    );
+    let _ = world.jit(["issue", "comment", "WI-001", nasty]).ok();
+    let _ = world
+        .jit(["issue", "update", "WI-001", "--parent", "WI-002"])
+        .ok();
+    let _ = world.jit(["dep", "add", "WI-001", "WI-002"]).ok();
+    let _ = world.jit(["block", "WI-002", "--reason", nasty]);
+    for words in [
+        &["issue", "list"][..],
+        &["issue", "show", "WI-001"],
+        &["issue", "show", "WI-002"],
+        &["ready"],
+        &["blocked"],
+        &["progress"],
+        &["events"],
+        &["issue", "search", "owned"],
+        &["claim", "next"],
+        &["claim", "acquire", "WI-001"],
+        &["claim", "list"],
+        &["claim", "status"],
+        &["claim", "history"],
+        &["issue", "update", "WI-001", "--add-label", nasty],
+        &["issue", "show", nasty],
+        &["issue", "update", "WI-001", "--state", nasty],
+        &["dep", "add", "WI-002", "WI-001"],
+        &["validate"],
+    ] {
+        let ran = world.jit(words);
+        for (name, text) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
+            let bad = text
+                .chars()
+                .find(|c| *c != '\n' && *c != '\t' && (c.is_control() || *c == '\u{202e}'));
+            assert_eq!(bad, None, "{words:?} {name}: {text:?}");
+        }
+        // And as JSON it is what was said.
+        if words == ["issue", "show", "WI-001"] {
+            let shown = world.jit(["issue", "show", "WI-001", "--json"]).ok().json();
+            assert_eq!(
+                (&shown["title"], &shown["description"]),
+                (&json!(title), &json!(format!("d {nasty}\nline\n")))
+            );
+        }
+    }
+    let events = world.jit(["events", "--json"]).ok();
+    assert!(!events.stdout.contains('\u{1b}'), "JSON escapes it");
+}
