@@ -1,4 +1,4 @@
-//! `jit uninstall` (A8): everything jit made goes, nothing of value with it.
+//! `jit uninstall` (A1): everything jit made goes, nothing of value with it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn kept(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a8_init_and_uninstall_leave_the_repository_as_it_was() {
+fn a1_init_and_uninstall_leave_the_repository_as_it_was() {
     let world = World::new(JIT);
     let _ = world.git(&world.repo(), ["status"]);
     let (before, tree) = (git_view(&world), files(&world.repo()));
@@ -64,7 +64,7 @@ fn a8_init_and_uninstall_leave_the_repository_as_it_was() {
 }
 
 #[test]
-fn a8_issues_are_exported_and_can_be_imported_again() {
+fn a1_issues_are_exported_and_can_be_imported_again() {
     let world = World::new(JIT);
     let before = git_view(&world);
     let linked = world.worktree("linked");
@@ -121,7 +121,7 @@ fn a8_issues_are_exported_and_can_be_imported_again() {
 }
 
 #[test]
-fn a8_what_is_committed_or_edited_stays_and_is_named() {
+fn a1_what_is_committed_or_edited_stays_and_is_named() {
     let world = World::with_jit(JIT);
     let repo = world.repo();
     let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
@@ -170,7 +170,7 @@ fn a8_what_is_committed_or_edited_stays_and_is_named() {
 }
 
 #[test]
-fn a8_purge_tree_removes_what_is_committed_but_no_edit() {
+fn a1_purge_tree_removes_what_is_committed_but_no_edit() {
     let world = World::with_jit(JIT);
     let repo = world.repo();
     let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
@@ -191,7 +191,7 @@ fn a8_purge_tree_removes_what_is_committed_but_no_edit() {
 }
 
 #[test]
-fn a8_refused_while_somebody_holds_something_to_agents_and_without_a_yes() {
+fn a1_refused_while_somebody_holds_something_to_agents_and_without_a_yes() {
     let world = World::with_jit(JIT);
     let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
     let _ = world
@@ -226,7 +226,7 @@ fn a8_refused_while_somebody_holds_something_to_agents_and_without_a_yes() {
 }
 
 #[test]
-fn a8_without_git_the_folder_goes() {
+fn a1_without_git_the_folder_goes() {
     let world = World::new(JIT);
     let plain = world.root().join("plain");
     std::fs::create_dir_all(plain.join(".jit")).expect("folder");
