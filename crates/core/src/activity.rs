@@ -27,7 +27,7 @@ pub(crate) fn outer_lease(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) ->
     let Some(parent) = &issue.parent else {
         return Ok(None);
     };
-    if !state::issue(draft.state(), parent)?.is_some_and(|parent| parent.kind == ACTIVITY) {
+    if state::issue(draft.state(), parent)?.is_none_or(|parent| parent.kind != ACTIVITY) {
         return Ok(None);
     }
     match live(draft, &Resource::Issue(parent.clone()).key(), cx)? {

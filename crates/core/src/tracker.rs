@@ -7,11 +7,12 @@
 //! - an issue is not done while a gate that it needs has not passed;
 //! - picking the next issue and taking it is one decision.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use crate::command::{Change, Context, NewIssue, Pivot, Reply};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, deadline, finish, live, not_holder};
 use crate::event::{Action, Did, Event};
+use crate::graph;
 use crate::ids::{IssueId, IssuePrefix};
 use crate::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
@@ -238,30 +239,22 @@ fn circle(what: &str, path: Vec<String>) -> Refusal {
 
 /// Refuses a dependency that would lead back to where it starts, and shows how.
 fn require_no_circle(table: &dyn Table, from: &IssueId, on: &IssueId) -> Result<(), Stop> {
-    // Breadth first, so that the circle that is shown is the shortest.
-    let mut came_from: BTreeMap<String, (IssueId, Option<String>)> = BTreeMap::new();
-    came_from.insert(on.key(), (on.clone(), None));
-    let mut queue = VecDeque::from([on.clone()]);
-    while let Some(id) = queue.pop_front() {
-        if id.key() == from.key() {
-            let mut path = Vec::new();
-            let mut at = Some(id.key());
-            while let Some((id, before)) = at.and_then(|key| came_from.get(&key)) {
-                path.push(id.to_string());
-                at = before.clone();
-            }
-            path.push(from.to_string());
-            path.reverse();
-            return Err(circle("depend on itself", path).into());
+    let mut trouble = None;
+    let found = graph::cycle_through(from, on, |id| match state::issue(table, id) {
+        Ok(issue) => issue.map_or(Vec::new(), |issue| issue.depends_on),
+        Err(e) => {
+            trouble = Some(e);
+            Vec::new()
         }
-        for next in state::issue(table, &id)?.map_or(Vec::new(), |issue| issue.depends_on) {
-            if !came_from.contains_key(&next.key()) {
-                came_from.insert(next.key(), (next.clone(), Some(id.key())));
-                queue.push_back(next);
-            }
+    });
+    match (trouble, found) {
+        (Some(e), _) => Err(e.into()),
+        (None, Some(path)) => {
+            let path = path.iter().map(ToString::to_string).collect();
+            Err(circle("depend on itself", path).into())
         }
+        (None, None) => Ok(()),
     }
-    Ok(())
 }
 
 /// Whose leave a change needs, and what becomes of it.

@@ -176,9 +176,11 @@ pub fn keep_fields(value: Value, fields: &[String]) -> Value {
 pub fn unknown_fields(value: &Value, fields: &[String]) -> Option<String> {
     let Value::Object(map) = value else { return None };
     let mut known: BTreeSet<&str> = BTreeSet::new();
+    // What has an id is a thing, and its lists are its own fields.
+    let is_thing = map.contains_key("id");
     let lists: Vec<&Vec<Value>> = map
         .iter()
-        .filter(|(name, _)| is_plural(name))
+        .filter(|(name, _)| !is_thing && is_plural(name))
         .filter_map(|(_, value)| value.as_array())
         .collect();
     if !lists.is_empty() && lists.iter().all(|list| list.is_empty()) {
@@ -186,7 +188,7 @@ pub fn unknown_fields(value: &Value, fields: &[String]) -> Option<String> {
     }
     known.extend(
         map.iter()
-            .filter(|pair| !is_list(*pair))
+            .filter(|pair| is_thing || !is_list(*pair))
             .map(|(name, _)| name.as_str()),
     );
     for item in lists.into_iter().flatten() {

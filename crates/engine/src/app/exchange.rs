@@ -13,7 +13,7 @@ use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
 
 /// So many issues, and about so many bytes, are brought in by one append at most.
-const AT_ONCE: usize = 1000;
+const AT_ONCE: usize = 200;
 const BYTES_AT_ONCE: usize = 32 << 20;
 /// More warnings than these are counted.
 const MAX_WARNINGS: usize = 100;

@@ -39,7 +39,7 @@ use crate::store::{Outcome, View};
 const ASIDE: Duration = Duration::from_millis(500);
 
 /// So many issues are brought in by one append at most.
-const AT_ONCE: usize = 1000;
+const AT_ONCE: usize = 200;
 
 /// git is asked so often at most when something was committed; edits beyond that count as older than anything.
 const MOST_ASKED: usize = 200;

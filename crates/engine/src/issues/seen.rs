@@ -47,20 +47,19 @@ fn signature(dir: impl AsFd, path: impl rustix::path::Arg) -> (u64, i128) {
     let Ok(stat) = statat(dir, path, AtFlags::SYMLINK_NOFOLLOW) else {
         return (1, 0);
     };
-    let mut bytes = [0; 48];
-    let numbers = [
-        stat.st_ino as i64,
-        stat.st_size as i64,
-        stat.st_mtime as i64,
-        stat.st_mtime_nsec as i64,
-        stat.st_ctime as i64,
-        stat.st_ctime_nsec as i64,
+    let mut bytes = [0; 64];
+    let time = |secs: i128, nanos: i128| -> i128 { secs * 1_000_000_000 + nanos };
+    let changed = time(stat.st_ctime.into(), stat.st_ctime_nsec.into());
+    let numbers: [i128; 4] = [
+        stat.st_ino.into(),
+        stat.st_size.into(),
+        time(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
+        changed,
     ];
     for (n, number) in numbers.iter().enumerate() {
-        bytes[n * 8..n * 8 + 8].copy_from_slice(&number.to_le_bytes());
+        bytes[n * 16..n * 16 + 16].copy_from_slice(&number.to_le_bytes());
     }
-    let at = i128::from(numbers[4]) * 1_000_000_000 + i128::from(numbers[5]);
-    (xxh3_64(&bytes).max(2), at)
+    (xxh3_64(&bytes).max(2), changed)
 }
 
 pub fn path(git_dir: &Path) -> PathBuf {

@@ -14,6 +14,7 @@
 //! - It is appended to under the store's lock and otherwise replaced whole by a rename, so a reader sees an old or a new
 //!   one. A batch cut off at the end is as good as not written: the log has it.
 
+use std::cell::OnceCell;
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::run::{Cursor, put_record};
 use jit_core::table::Changes;
+
+/// Up to so many changes are searched one by one.
+const FEW: usize = 512;
 
 const MAGIC: &[u8; 12] = b"jit-state 4\n";
 
@@ -117,6 +121,8 @@ pub struct Journal {
     changes: Vec<Change>,
     /// Where the next batch goes.
     pub end: u64,
+    /// Places in `changes`, made when there are many.
+    sorted: OnceCell<Vec<usize>>,
 }
 
 pub fn encode_header(header: &Header) -> Vec<u8> {
@@ -191,6 +197,7 @@ impl Journal {
             changes,
             end: end as u64,
             bytes,
+            sorted: OnceCell::new(),
         })
     }
 
@@ -220,12 +227,31 @@ impl Journal {
 
     /// `None`: not in the journal. `Some(None)`: removed.
     pub fn get(&self, key: &str) -> Option<Option<Vec<u8>>> {
-        // Newest first. A few hundred comparisons of lengths are cheaper than building a map of them.
-        let found =
-            self.changes.iter().rev().find(|c| {
-                c.key.1 - c.key.0 == key.len() && &self.bytes[c.key.0..c.key.1] == key.as_bytes()
-            })?;
+        let found = if self.changes.len() <= FEW {
+            // Newest first. A few hundred comparisons of lengths are cheaper than building a map of them.
+            self.changes
+                .iter()
+                .rev()
+                .find(|c| c.key.1 - c.key.0 == key.len() && &self.bytes[c.key.0..c.key.1] == key.as_bytes())?
+        } else {
+            let sorted = self.sorted();
+            let after = sorted.partition_point(|n| self.key(&self.changes[*n]) <= key.as_bytes());
+            let newest = &self.changes[*sorted[..after].last()?];
+            (self.key(newest) == key.as_bytes()).then_some(newest)?
+        };
         Some(found.value.map(|(from, to)| self.bytes[from..to].to_vec()))
+    }
+
+    /// The changes by key, and those of one key from the oldest to the newest.
+    fn sorted(&self) -> &[usize] {
+        self.sorted.get_or_init(|| {
+            let mut all: Vec<usize> = (0..self.changes.len()).collect();
+            all.sort_by(|a, b| {
+                let key = |n: &usize| self.key(&self.changes[*n]);
+                key(a).cmp(key(b)).then(a.cmp(b))
+            });
+            all
+        })
     }
 
     /// The newest change of every key with the prefix, up to and including log sequence `upto`.
@@ -237,6 +263,20 @@ impl Journal {
             .last()
             .map_or(0, |(.., n)| *n);
         let mut found = Changes::new();
+        if self.changes.len() > FEW && !prefix.is_empty() {
+            let sorted = self.sorted();
+            let first = sorted.partition_point(|n| self.key(&self.changes[*n]) < prefix.as_bytes());
+            for n in sorted[first..].iter().filter(|n| **n < count) {
+                let change = &self.changes[*n];
+                let key = self.key(change);
+                if !key.starts_with(prefix.as_bytes()) {
+                    break;
+                }
+                let value = change.value.map(|(from, to)| self.bytes[from..to].to_vec());
+                found.insert(String::from_utf8_lossy(key).into_owned(), value);
+            }
+            return found;
+        }
         for change in &self.changes[..count] {
             let key = self.key(change);
             if key.starts_with(prefix.as_bytes()) {

@@ -40,6 +40,9 @@ pub trait Clock: Debug + Send + Sync {
     fn now(&self) -> io::Result<Now>;
 }
 
+/// What writes the files that follow from an append, and says what it could not do.
+pub type Publish<'a> = dyn FnMut(&[Stamped], &dyn Table) -> Vec<String> + 'a;
+
 /// A command with everything it is decided by, except the time, which is the store's.
 pub struct Ask<'a> {
     pub command: &'a Command,
@@ -54,7 +57,7 @@ pub struct Ask<'a> {
     pub prepare: &'a mut dyn FnMut(&[Event]) -> io::Result<()>,
     /// Called after the append with its lines and the state as it is now, still under the lock: for files that follow
     /// from the log. What could not be done is said, not failed for.
-    pub publish: &'a mut dyn FnMut(&[Stamped], &dyn Table) -> Vec<String>,
+    pub publish: &'a mut Publish<'a>,
 }
 
 impl Debug for Ask<'_> {
