@@ -186,13 +186,15 @@ struct Block {
     at: u64,
     len: u32,
     sum: u64,
-    first_key: String,
+    /// Where its first key is in the index: there are as many as there are pages of state, and most are never looked at.
+    first_key: (usize, usize),
 }
 
 /// An open run.
 pub struct Run {
     file: Box<dyn DiskFile>,
     blocks: Vec<Block>,
+    index: Vec<u8>,
     data_sum: u64,
     index_at: u64,
     /// The block read last: neighbouring keys are often asked for together.
@@ -223,23 +225,23 @@ impl Run {
         if magic != MAGIC || index_at.checked_add(index_len) != Some(len - FOOTER as u64) {
             return Err(corrupt("its footer is wrong"));
         }
-        let far;
-        let index: &[u8] = if index_at >= tail_at {
-            &tail[(index_at - tail_at) as usize..tail.len() - FOOTER]
+        let index: Vec<u8> = if index_at >= tail_at {
+            tail[(index_at - tail_at) as usize..tail.len() - FOOTER].to_vec()
         } else {
-            far = read_range(&*file, index_at, index_len as usize)?;
-            &far
+            read_range(&*file, index_at, index_len as usize)?
         };
-        if xxh3_64(index) != index_sum {
+        if xxh3_64(&index) != index_sum {
             return Err(corrupt("its index does not match its checksum"));
         }
         let mut blocks = Vec::new();
-        let mut cursor = Cursor(index);
+        let mut cursor = Cursor(&index);
         while !cursor.0.is_empty() {
             let block = (|| {
                 let (at, len, sum) = (cursor.u64()?, cursor.u32()?, cursor.u64()?);
                 let key_len = cursor.u16()?;
-                let first_key = std::str::from_utf8(cursor.take(key_len.into())?).ok()?.to_owned();
+                let key = cursor.take(key_len.into())?;
+                let from = offset(&index, key);
+                let first_key = (from, from + key.len());
                 Some(Block {
                     at,
                     len,
@@ -252,6 +254,7 @@ impl Run {
         Ok(Self {
             file,
             blocks,
+            index,
             data_sum,
             index_at,
             last: RefCell::new(None),
@@ -297,7 +300,7 @@ impl Run {
     /// The block that would hold `key`, if the run is not empty and `key` is not before its first key.
     fn block_for(&self, key: &str) -> Option<usize> {
         self.blocks
-            .partition_point(|block| block.first_key.as_str() <= key)
+            .partition_point(|block| &self.index[block.first_key.0..block.first_key.1] <= key.as_bytes())
             .checked_sub(1)
     }
 
