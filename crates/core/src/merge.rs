@@ -51,6 +51,11 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
             o.cloned()
         } else if o == b {
             t.cloned()
+        } else if base.is_none() && untouched(theirs, name) && !untouched(ours, name) {
+            // Both made the file, but only one of them has changed this since the issue was created.
+            o.cloned()
+        } else if base.is_none() && untouched(ours, name) && !untouched(theirs, name) {
+            t.cloned()
         } else {
             both_changed(name, b, o, t).unwrap_or_else(|| {
                 merged.conflicts.push(Conflict {
@@ -70,6 +75,14 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
         merged.fields.insert("stamps".into(), stamps.into());
     }
     merged
+}
+
+/// Whether a field is as it was when the issue was created.
+fn untouched(side: &Fields, name: &str) -> bool {
+    let stamp = side
+        .get("stamps")
+        .and_then(|stamps| stamps.get(name)?.as_str()?.split(' ').next());
+    stamp.is_some() && stamp == side.get("created_at").and_then(Value::as_str)
 }
 
 /// `None` when a person has to decide.

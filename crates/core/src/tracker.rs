@@ -404,6 +404,10 @@ pub(crate) fn change(
         require_transition(&old, state)?;
         issue.state = state;
         if state == State::Done {
+            // Another type is no way round.
+            let mut as_before = issue.clone();
+            as_before.kind.clone_from(&old.kind);
+            require_gates(draft.state(), &as_before, cx)?;
             require_gates(draft.state(), &issue, cx)?;
             match issue.kind.as_str() {
                 TASK => work.push(self::work(

@@ -344,6 +344,16 @@ fn orphans(found: &mut Findings, app: &App) {
             }
         }
     }
+    if let Ok(audit) = app.audit()
+        && let Some(first) = audit.findings.first()
+    {
+        fine = false;
+        let more = match audit.findings.len() {
+            1 => String::new(),
+            many => format!(" (and {} more)", many - 1),
+        };
+        found.warn("issues", format!("{}{more}", first.message), "jit validate");
+    }
     if let Ok(view) = app.view() {
         let lost = |issue: &jit_core::issue::Issue| {
             !app.place

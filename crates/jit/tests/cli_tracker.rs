@@ -505,3 +505,44 @@ fn b3_next_picks_what_fits() {
     refused(&next("agent:c", &[]), 3, "nothing_ready");
     assert_eq!(next("human:h", &[]).ok().json()["issue_id"], "HUMAN");
 }
+
+/// A copy of an issue's folder that went another way is merged when both sides made it.
+#[test]
+fn c7_what_only_one_side_changed_since_creation_is_no_conflict() {
+    let world = World::with_jit(JIT);
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "jit"]);
+    let tree = world.worktree("other");
+    create(&world, "WI-1", &[]);
+    let update = ["issue", "update", "WI-1", "--priority", "high"];
+    let _ = world.jit_as_in("human:h", &tree, update).ok();
+    for dir in [&world.repo(), &tree] {
+        world.git(dir, ["add", "-A"]);
+        world.git(dir, ["commit", "-q", "-m", "work"]);
+    }
+    let bin = std::path::Path::new(JIT).parent().expect("a folder");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path)));
+    let mut merge = world.command("git", &world.repo());
+    merge
+        .env("PATH", path.expect("a path"))
+        .args(["merge", "-q", "--no-edit", "other"]);
+    let _ = world.run(merge).ok();
+    assert_eq!(show(&world, "WI-1")["priority"], "high");
+}
+
+#[test]
+fn e4_validate_sees_at_once_what_a_merge_made() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &[]);
+    create(&world, "WI-2", &["--depends-on", "WI-1"]);
+    let deps = world.repo().join(".jit/issues/WI-1/deps.or-set.jsonl");
+    let line =
+        r#"{"op":"add","value":"WI-2","tag":"t","agent_id":"human:h","at":"2026-01-01T00:00:00.000Z"}"#;
+    std::fs::write(deps, format!("{line}\n")).expect("write");
+    let ran = world.jit(["validate", "--json"]).exits(6);
+    assert!(ran.stdout.contains("WI-2"), "{}", ran.stdout);
+    // And a circle hides nothing.
+    let progress = world.jit(["progress", "--json"]).ok().json();
+    assert_eq!(progress["total"]["issues"], 2);
+}

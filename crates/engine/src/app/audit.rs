@@ -56,6 +56,8 @@ impl Audit {
 impl App {
     pub fn audit(&self) -> Outcome<Audit> {
         let mut audit = Audit::default();
+        // What git or an editor changed counts too; what cannot be read is found below.
+        self.notice_tree();
         if let Some(local) = &self.place.local_jit {
             self.audit_tree(local, &mut audit)?;
             if let Err(refusal) = Registry::load(local) {

@@ -376,6 +376,18 @@ impl App {
         for top in tops {
             issues.extend(progress_of(&view, &board, &parts, top, &mut seen, 0)?);
         }
+        if root.is_none() {
+            // A merge may have made some part of each other: they are under no top, and shown all the same.
+            let mut rest: Vec<&Issue> = board
+                .issues
+                .values()
+                .filter(|one| !seen.contains(&one.id.key()))
+                .collect();
+            rest.sort_by_key(|issue| (issue.created_at, issue.id.clone()));
+            for one in rest {
+                issues.extend(progress_of(&view, &board, &parts, one, &mut seen, 0)?);
+            }
+        }
         let mut total = Counts::default();
         for one in &issues {
             total.add(&one.counts);

@@ -140,6 +140,13 @@ impl App {
         }
     }
 
+    /// Takes notice of everything that changed in this tree, as far as that can be done now.
+    pub(super) fn notice_tree(&self) {
+        if let Some((git_dir, issues)) = self.tree() {
+            let _ = self.join_seen(&git_dir, &issues);
+        }
+    }
+
     /// The git directory of this worktree and its folder of issues, if there are such.
     fn tree(&self) -> Option<(PathBuf, PathBuf)> {
         let issues = tree::issues_dir(self.place.local_jit.as_deref()?)?;
