@@ -354,19 +354,9 @@ pub(crate) fn acquire(
     tracker::notice_obstacles(draft, issue)?;
     clear_expired(draft, cx)?;
     let lease = Lease {
-        lease_id: cx.fresh_lease.clone(),
-        resource,
-        agent_id: cx.actor.agent_id.clone(),
-        worktree_id: cx.actor.worktree_id.clone(),
-        branch: cx.branch.clone(),
-        ttl_secs,
-        acquired_at: cx.now.wall,
-        expires_at: cx.now.wall.plus_secs(ttl_secs),
-        deadline: deadline(cx, ttl_secs),
-        token: draft.next_sequence(),
-        parent: None,
         on_behalf_of: terms.on_behalf_of,
         note: terms.note,
+        ..fresh_lease(draft, resource, ttl_secs, cx)
     };
     let lease = lease.within(outer.as_ref(), &cx.now);
     let work = activity::claimed(draft, issue)?;
@@ -389,6 +379,25 @@ pub(crate) fn require_open(issue: &Issue) -> Result<(), Refusal> {
         );
     }
     Ok(())
+}
+
+/// A lease for the caller, from now on; its token is that of the next event.
+pub(crate) fn fresh_lease(draft: &Draft<'_>, resource: Resource, ttl_secs: u64, cx: &Context) -> Lease {
+    Lease {
+        lease_id: cx.fresh_lease.clone(),
+        resource,
+        agent_id: cx.actor.agent_id.clone(),
+        worktree_id: cx.actor.worktree_id.clone(),
+        branch: cx.branch.clone(),
+        ttl_secs,
+        acquired_at: cx.now.wall,
+        expires_at: cx.now.wall.plus_secs(ttl_secs),
+        deadline: deadline(cx, ttl_secs),
+        token: draft.next_sequence(),
+        parent: None,
+        on_behalf_of: None,
+        note: None,
+    }
 }
 
 pub(crate) fn deadline(cx: &Context, ttl_secs: u64) -> u64 {

@@ -252,6 +252,14 @@ pub fn deleted(table: &dyn Table, id: &IssueId) -> Read<Option<Issue>> {
     load_issue(table, &format!("t/{}", id.key()))
 }
 
+/// An issue, though it may have been deleted.
+pub fn issue_or_tombstone(table: &dyn Table, id: &IssueId) -> Read<Option<Issue>> {
+    match issue(table, id)? {
+        None => deleted(table, id),
+        known => Ok(known),
+    }
+}
+
 pub fn was_deleted(table: &dyn Table, key: &str) -> Read<bool> {
     Ok(table.get(&format!("t/{key}"))?.is_some())
 }

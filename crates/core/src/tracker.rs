@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use crate::command::{Change, Context, NewIssue, Pivot, Reply};
-use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, deadline, finish, live, not_holder};
+use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, fresh_lease, live, not_holder};
 use crate::event::{Action, Did, Event};
 use crate::graph;
 use crate::ids::{IssueId, IssuePrefix};
@@ -304,21 +304,8 @@ fn require_leave(draft: &mut Draft<'_>, issue: &Issue, strict: bool, cx: &Contex
         return Ok(Leave::Given);
     }
     let ttl_secs = cx.policy.ttl.resolve(None, &issue.kind, &cx.actor.agent_id)?;
-    Ok(Leave::Taken(Box::new(Lease {
-        lease_id: cx.fresh_lease.clone(),
-        resource,
-        agent_id: cx.actor.agent_id.clone(),
-        worktree_id: cx.actor.worktree_id.clone(),
-        branch: cx.branch.clone(),
-        ttl_secs,
-        acquired_at: cx.now.wall,
-        expires_at: cx.now.wall.plus_secs(ttl_secs),
-        deadline: deadline(cx, ttl_secs),
-        token: draft.next_sequence(),
-        parent: None,
-        on_behalf_of: None,
-        note: None,
-    })))
+    let lease = fresh_lease(draft, resource, ttl_secs, cx);
+    Ok(Leave::Taken(Box::new(lease)))
 }
 
 /// Writes a change with the lease it needs around it. A lease on an issue that is closed ends.
@@ -704,10 +691,7 @@ pub(crate) fn judge(
 pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result<Answer, Stop> {
     for found in all {
         let id = &found.issue.id;
-        let known = match state::issue(draft.state(), id)? {
-            None => state::deleted(draft.state(), id)?,
-            issue => issue,
-        };
+        let known = state::issue_or_tombstone(draft.state(), id)?;
         let here = |mut issue: Issue| {
             issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
             issue

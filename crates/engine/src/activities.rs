@@ -14,8 +14,7 @@
 //! Everything read here is data from outside: bounded, never followed through a link, never waited for.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -83,25 +82,19 @@ pub fn list(control_dir: &Path) -> io::Result<Vec<IssueId>> {
 
 /// What a lock file says; `None` when there is none.
 pub fn read(control_dir: &Path, activity: &IssueId) -> io::Result<Option<Found>> {
-    let path = path(control_dir, activity);
-    let flags =
-        i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or(0);
-    let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(&path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            return Ok(Some(Found::Malformed("it is a symbolic link".into())));
+    let bytes = match file::read_real(&path(control_dir, activity), MAX_FILE) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(None),
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge
+            ) =>
+        {
+            return Ok(Some(Found::Malformed(e.to_string())));
         }
         Err(e) => return Err(e),
     };
-    if !file.metadata()?.is_file() {
-        return Ok(Some(Found::Malformed("it is not a file".into())));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Ok(Some(Found::Malformed("it is too large".into())));
-    }
     Ok(Some(match serde_json::from_slice::<Record>(&bytes) {
         Err(e) => Found::Malformed(e.to_string()),
         Ok(Record {

@@ -136,26 +136,21 @@ impl App {
             let Some(issue) = state::issue(table, id).map_err(io::Error::other)? else {
                 continue;
             };
-            let activity = if issue.kind == ACTIVITY {
-                Some(issue.id)
-            } else {
-                issue.parent
-            };
-            if let Some(activity) = activity {
-                self.mirror(&activity, table, issue.kind == ACTIVITY)?;
+            if issue.kind == ACTIVITY {
+                self.mirror(&issue.id, table)?;
+            } else if let Some(parent) = &issue.parent
+                && state::issue(table, parent)
+                    .map_err(io::Error::other)?
+                    .is_some_and(|parent| parent.kind == ACTIVITY)
+            {
+                self.mirror(parent, table)?;
             }
         }
         Ok(())
     }
 
-    fn mirror(&self, activity: &IssueId, table: &dyn Table, is_activity: bool) -> io::Result<()> {
+    fn mirror(&self, activity: &IssueId, table: &dyn Table) -> io::Result<()> {
         let control = &self.place.control_dir;
-        let kind = state::issue(table, activity)
-            .map_err(io::Error::other)?
-            .map(|issue| issue.kind);
-        if !is_activity && kind.as_deref() != Some(ACTIVITY) {
-            return Ok(());
-        }
         match lease_on(table, activity).map_err(io::Error::other)? {
             // The file is its holder's own.
             Some(lease) if is_from_file(&lease) => Ok(()),

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jit_core::command::{Command, Reply as Decided, Target};
+use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{Issue, text_digest};
@@ -54,9 +54,6 @@ enum Look {
 }
 
 fn look(request: &Request) -> Look {
-    let target = |target: &Target| match target {
-        Target::Issue(_) | Target::Lease(_) => Look::IfMoved,
-    };
     match request {
         Request::Acquire { .. }
         | Request::Next { .. }
@@ -66,11 +63,11 @@ fn look(request: &Request) -> Look {
         | Request::ListGates { issue: None }
         | Request::Commands
         | Request::Trust { .. }
-        | Request::Revoke => Look::IfMoved,
-        Request::Renew { target: t, .. }
-        | Request::Release { target: t }
-        | Request::Transfer { target: t, .. }
-        | Request::ForceEvict { target: t, .. } => target(t),
+        | Request::Revoke
+        | Request::Renew { .. }
+        | Request::Release { .. }
+        | Request::Transfer { .. }
+        | Request::ForceEvict { .. } => Look::IfMoved,
         Request::CreateIssue(create) => {
             let ids = create.id.iter().filter_map(|id| id.as_str().parse().ok());
             Look::Named(ids.collect())
@@ -166,6 +163,17 @@ impl App {
         };
         let joined = self.join_since(&Seen::default(), &git_dir, &issues, Duration::MAX)?;
         Ok((joined.issues, joined.warnings))
+    }
+
+    /// Brings in the issues of this tree that the log has never heard of; says how many.
+    pub(super) fn join_unknown(&self) -> Outcome<usize> {
+        let Some((_, issues)) = self.tree() else {
+            return Ok(0);
+        };
+        let view = self.view()?;
+        let (mut ids, _) = tree::names(&issues).map_err(|e| io_refusal("read", &issues, &e))?;
+        ids.retain(|id| !state::is_known(&*view.table, id).unwrap_or(false));
+        Ok(self.join_ids_in(&view, &issues, &ids, Duration::MAX)?.issues)
     }
 
     fn join_seen(&self, git_dir: &Path, issues: &Path) -> Outcome<Joined> {
@@ -272,7 +280,7 @@ impl App {
                 .drain(..)
                 .map(|problem| (id.clone(), tree::place(issues, id, problem))),
         );
-        let known = known(table, id).map_err(unreadable)?;
+        let known = state::issue_or_tombstone(table, id).map_err(unreadable)?;
         if let Some(mine) = &known {
             let sheet = state::sheet(table, id).map_err(unreadable)?;
             let merged = self.weigh_text((mine, &sheet), &mut found, &folder, haul)?;
@@ -478,7 +486,7 @@ impl App {
     }
 
     pub(super) fn publish_one(&self, table: &dyn Table, id: &IssueId, project: bool) -> io::Result<()> {
-        let Some(issue) = known(table, id).map_err(io::Error::other)? else {
+        let Some(issue) = state::issue_or_tombstone(table, id).map_err(io::Error::other)? else {
             return Ok(());
         };
         let files = self.replica.files(table, &issue)?;
@@ -526,14 +534,6 @@ impl App {
         Err(io::Error::other(format!(
             "they have been edited in this worktree meanwhile: jit issue show {id}"
         )))
-    }
-}
-
-/// An issue, though it may have been deleted.
-fn known(table: &dyn Table, id: &IssueId) -> Read<Option<Issue>> {
-    match state::issue(table, id)? {
-        None => state::deleted(table, id),
-        known => Ok(known),
     }
 }
 

@@ -304,8 +304,8 @@ impl App {
                 noticed.extend(self.honour_lock_files()?);
                 self.carry(request)
             }
-            // Before saying that an issue is not there, everything is looked at.
-            Err(refusal) if refusal.code == Code::NotFound && self.join_tree()?.0 > 0 => self.carry(request),
+            // Before saying that an issue is not there, what the log does not know is looked at.
+            Err(refusal) if refusal.code == Code::NotFound && self.join_unknown()? > 0 => self.carry(request),
             other => other,
         }?;
         noticed.append(&mut answer.warnings);

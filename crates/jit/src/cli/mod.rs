@@ -41,6 +41,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use jit_core::command::Change;
+use jit_core::ids::IssuePrefix;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_engine::app::{App, Options};
 use jit_engine::request::{Answer, Reply, Request};
@@ -400,6 +402,16 @@ impl Cx {
             [] => value,
             fields => render::keep_fields(value, fields),
         }
+    }
+
+    /// Changes an issue in one way, and shows it.
+    pub fn change(&self, issue: IssuePrefix, change: Change, strict: bool) -> Outcome<Output> {
+        self.ask(Request::ChangeIssue {
+            issue,
+            change: Box::new(change),
+            description: None,
+            strict,
+        })
     }
 
     /// Asks the engine and shows what it says.

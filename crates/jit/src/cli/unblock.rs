@@ -1,6 +1,5 @@
 use jit_core::command::Change;
 use jit_core::ids::IssuePrefix;
-use jit_engine::request::Request;
 use jit_engine::store::Outcome;
 
 use super::{Cx, Output};
@@ -16,10 +15,5 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         blocked: Some(None),
         ..Change::default()
     };
-    cx.ask(Request::ChangeIssue {
-        issue: flags.issue,
-        change: Box::new(change),
-        description: None,
-        strict: false,
-    })
+    cx.change(flags.issue, change, false)
 }

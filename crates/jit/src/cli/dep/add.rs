@@ -1,6 +1,5 @@
 use jit_core::command::Change;
 use jit_core::ids::IssuePrefix;
-use jit_engine::request::Request;
 use jit_engine::store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -21,10 +20,5 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         add_deps: vec![flags.on],
         ..Change::default()
     };
-    cx.ask(Request::ChangeIssue {
-        issue: flags.issue,
-        change: Box::new(change),
-        description: None,
-        strict: flags.strict,
-    })
+    cx.change(flags.issue, change, flags.strict)
 }

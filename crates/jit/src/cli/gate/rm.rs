@@ -1,5 +1,4 @@
 use jit_core::command::Change;
-use jit_engine::request::Request;
 use jit_engine::store::Outcome;
 
 use super::IssueAndGate;
@@ -12,10 +11,5 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         remove_gates: vec![flags.gate],
         ..Change::default()
     };
-    cx.ask(Request::ChangeIssue {
-        issue: flags.issue,
-        change: Box::new(change),
-        description: None,
-        strict: flags.strict,
-    })
+    cx.change(flags.issue, change, flags.strict)
 }

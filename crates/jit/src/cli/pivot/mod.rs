@@ -5,7 +5,6 @@ mod start;
 
 use jit_core::command::{Change, Pivot};
 use jit_core::ids::IssuePrefix;
-use jit_engine::request::Request;
 use jit_engine::store::Outcome;
 
 use super::{Cx, Output, Verb, verb};
@@ -20,10 +19,5 @@ fn ask(issue: IssuePrefix, pivot: Pivot, cx: &Cx) -> Outcome<Output> {
         pivot: Some(pivot),
         ..Change::default()
     };
-    cx.ask(Request::ChangeIssue {
-        issue,
-        change: Box::new(change),
-        description: None,
-        strict: false,
-    })
+    cx.change(issue, change, false)
 }
