@@ -373,8 +373,11 @@ fn write_index(
     .into_bytes();
     bytes.extend_from_slice(entries);
     bytes.extend_from_slice(b"\n]}\n");
-    let file = disk.open(INDEX_NEW, How::Fresh)?;
+    let file = disk.open(INDEX_NEW, How::Spare)?;
     write_all_at(&*file, &bytes, 0)?;
+    if file.meta()?.len != bytes.len() as u64 {
+        file.set_len(bytes.len() as u64)?;
+    }
     disk.replace(INDEX_NEW, INDEX)?;
     let meta = file.meta()?;
     marks.index_sequence = position.sequence;

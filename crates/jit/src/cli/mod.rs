@@ -34,7 +34,6 @@ mod worktree;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -424,9 +423,7 @@ impl Cx {
             _ => "Granted:",
         };
         let mut app = self.app(need)?;
-        app.store = app
-            .store
-            .ending_when_late(if self.json() { end_json } else { end_text });
+        app.store = app.store.alone();
         let Answer { reply, warnings } = app.handle(request)?;
         let output = self
             .show(&reply, |style| match writes && self.quiet() {
@@ -718,7 +715,7 @@ fn find(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatches)> {
     })
 }
 
-pub fn main(args: Vec<OsString>) -> ExitCode {
+pub fn main(args: Vec<OsString>) -> u8 {
     // Asked for by every program that looks whether jit is there: answered without building anything.
     if args.len() == 2 && (args[1] == "--version" || args[1] == "-V") {
         return finish(render::print(concat!("jit ", env!("CARGO_PKG_VERSION"), "\n")), 0);
@@ -744,7 +741,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
             }
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if !says("--json") => {
                 render::say(e.render().to_string().trim_end());
-                return ExitCode::from(2);
+                return 2;
             }
             _ => return fail(&usage(&e), says("--json")),
         },
@@ -809,7 +806,7 @@ fn json_line(value: &serde_json::Value) -> String {
     format!("{value}\n")
 }
 
-fn fail(refusal: &Refusal, json: bool) -> ExitCode {
+fn fail(refusal: &Refusal, json: bool) -> u8 {
     if json {
         return finish(
             render::print(&json_line(&exit::failure(refusal))),
@@ -820,26 +817,16 @@ fn fail(refusal: &Refusal, json: bool) -> ExitCode {
     for line in &refusal.help {
         render::say(&format!("  try: {}", render::clean_line(line)));
     }
-    ExitCode::from(refusal.code.exit())
+    refusal.code.exit()
 }
 
-fn end_json(refusal: &Refusal) {
-    let _ = fail(refusal, true);
-    std::process::exit(refusal.code.exit().into());
-}
-
-fn end_text(refusal: &Refusal) {
-    let _ = fail(refusal, false);
-    std::process::exit(refusal.code.exit().into());
-}
-
-fn finish(printed: std::io::Result<bool>, code: u8) -> ExitCode {
+fn finish(printed: std::io::Result<bool>, code: u8) -> u8 {
     match printed {
-        Ok(true) => ExitCode::from(code),
-        Ok(false) => ExitCode::from(exit::BROKEN_PIPE),
+        Ok(true) => code,
+        Ok(false) => exit::BROKEN_PIPE,
         Err(e) => {
             render::say(&format!("error: cannot write to standard output: {e}"));
-            ExitCode::from(1)
+            1
         }
     }
 }
