@@ -14,6 +14,7 @@ pub mod issue_file;
 pub mod lease;
 pub mod merge;
 pub mod pack;
+pub mod pattern;
 pub mod policy;
 pub mod queue;
 pub mod refusal;
