@@ -288,6 +288,18 @@ pub fn only_ours(_file: &File) -> bool {
     false
 }
 
+/// Puts a file in place whole, without waiting for the disk: for what means nothing after a power loss.
+pub fn replace_unsynced(goal: &Path, content: &[u8]) -> io::Result<()> {
+    let beside = goal.with_extension(format!("{:016x}.tmp", random::u64()?));
+    let written = create_like_parent(&beside)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| std::fs::rename(&beside, goal));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -268,7 +268,7 @@ impl FileStore {
         }
     }
 
-    pub(super) fn now(&self) -> Outcome<Now> {
+    pub fn now(&self) -> Outcome<Now> {
         self.clock
             .now()
             .map_err(|e| Box::new(Refusal::new(Code::Io, format!("the clock cannot be read: {e}"))))

@@ -18,12 +18,14 @@ mod graph;
 mod heartbeat;
 mod init;
 mod issue;
+mod lock;
 mod man;
 mod merge_driver;
 mod pivot;
 mod progress;
 mod ready;
 mod recover;
+mod session;
 mod status;
 mod trust;
 mod unblock;
@@ -151,6 +153,8 @@ const TABLE: &[Entry] = &[
         trust,
         Shown::WithAll
     )),
+    Entry::Noun("lock", "Locks on files", Shown::Everyday, lock::VERBS),
+    Entry::Noun("session", "Agents at work", Shown::WithAll, session::VERBS),
     Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
     Entry::Verb(verb!("whoami", "Which agent jit takes you for, and why", whoami)),
     Entry::Verb(verb!("events", "Everything that happened, in order", events)),
@@ -450,6 +454,12 @@ fn ids(reply: &Reply) -> String {
         Reply::Deleted { deleted } => vec![deleted.as_str()],
         Reply::Comment(comment) => vec![&comment.id],
         Reply::Imported(done) => done.imported.iter().map(|id| id.as_str()).collect(),
+        Reply::Session(session) => vec![session.session_id.as_str()],
+        Reply::Sessions { sessions } => sessions.iter().map(|s| s.session_id.as_str()).collect(),
+        Reply::Pruned { pruned } => pruned.iter().map(|id| id.as_str()).collect(),
+        Reply::Locks { locks } | Reply::Unlocked { released: locks } => {
+            locks.iter().map(|lock| lock.lease_id.as_str()).collect()
+        }
         Reply::Claims(_)
         | Reply::History { .. }
         | Reply::Judged(_)
@@ -461,6 +471,7 @@ fn ids(reply: &Reply) -> String {
         | Reply::Revoked { .. }
         | Reply::Graph(_)
         | Reply::Tree(_)
+        | Reply::LockChecks { .. }
         | Reply::Exported { .. } => Vec::new(),
     };
     ids.iter().map(|id| format!("{id}\n")).collect()
@@ -537,6 +548,15 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Graph(of) => jit_core::graph::text(&of.graph),
         Reply::Tree(tree) => jit_core::graph::lines(tree),
         Reply::Imported(_) => ids(reply),
+        Reply::Session(session) => session::session_text(session, style),
+        Reply::Sessions { sessions } => session::sessions_text(sessions, style),
+        Reply::Pruned { pruned } => format!("Taken off the list: {}\n", pruned.len()),
+        Reply::Locks { locks } => lock::locks_text(locks, "Nothing is locked.", style),
+        Reply::Unlocked { released } => released
+            .iter()
+            .map(|lock| format!("Released {}\n", style.bold(&render::clean_line(&lock.file_path))))
+            .collect(),
+        Reply::LockChecks { paths } => lock::checks_text(paths, style),
         Reply::Exported { lines, .. } => lines.clone(),
     }
 }
