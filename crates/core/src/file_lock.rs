@@ -74,7 +74,7 @@ impl FileTarget {
         };
         format!(
             "{family}{}#{place}#{}@{}",
-            encoded(self.pattern.as_str()),
+            encoded(&plain(&self.pattern)),
             self.holder.agent_id.file_name(),
             self.holder.worktree_id.as_ref().map_or("-", WorktreeId::as_str),
         )
@@ -103,7 +103,16 @@ impl FileTarget {
 
     pub fn path(&self) -> String {
         let slash = if self.outside { "/" } else { "" };
-        format!("{slash}{}", self.pattern)
+        format!("{slash}{}", plain(&self.pattern))
+    }
+}
+
+/// The path itself where the pattern is one, with a `/` after a folder; else the pattern.
+fn plain(pattern: &Pattern) -> String {
+    match (pattern.is_glob(), pattern.is_dir()) {
+        (true, _) => pattern.as_str().to_owned(),
+        (false, true) => format!("{}/", pattern.literal_prefix().trim_end_matches('/')),
+        (false, false) => pattern.literal_prefix().to_owned(),
     }
 }
 
