@@ -10,6 +10,7 @@ pub mod exchange;
 pub mod file_lock;
 pub mod graph;
 pub mod ids;
+pub mod ignore;
 pub mod issue;
 pub mod issue_file;
 pub mod lease;
