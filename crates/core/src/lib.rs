@@ -28,4 +28,5 @@ pub mod state;
 pub mod table;
 pub mod time;
 pub mod tracker;
+pub mod unit;
 pub mod wire;
