@@ -19,6 +19,7 @@ pub mod pattern;
 pub mod policy;
 pub mod queue;
 pub mod refusal;
+pub mod registry;
 pub mod scope;
 pub mod sheet;
 pub mod state;

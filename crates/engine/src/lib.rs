@@ -14,6 +14,7 @@ pub mod git;
 pub mod heartbeat;
 pub mod issues;
 pub mod os;
+pub mod registry;
 pub mod request;
 pub mod setup;
 pub mod store;

@@ -20,10 +20,12 @@ mod init;
 mod issue;
 mod man;
 mod merge_driver;
+mod migrate;
 mod pivot;
 mod progress;
 mod ready;
 mod recover;
+mod schema;
 mod status;
 mod trust;
 mod unblock;
@@ -173,6 +175,18 @@ const TABLE: &[Entry] = &[
         "validate",
         "Compare every file with the log",
         validate,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "schema",
+        "The formats of files that other programs read",
+        schema,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "migrate",
+        "Bring a registry of an older version to the newest",
+        migrate,
         Shown::WithAll
     )),
     Entry::Verb(verb!(
