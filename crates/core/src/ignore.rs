@@ -57,6 +57,8 @@ struct Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Byte(u8),
+    /// After a `\`, where git never folds case.
+    Escaped(u8),
     Of(Box<Class>),
     /// Any bytes but `/`.
     Star,
@@ -319,7 +321,7 @@ fn tokens(text: &[u8], name_only: bool) -> Option<Vec<Token>> {
                 out.push(Token::Of(set));
             }
             b'\\' => {
-                out.push(Token::Byte(*text.get(at + 1)?));
+                out.push(Token::Escaped(*text.get(at + 1)?));
                 at += 2;
             }
             byte => {
@@ -431,6 +433,7 @@ fn named(name: &[u8]) -> Option<fn(&u8) -> bool> {
 fn matches(tokens: &[Token], text: &[u8], any_case: bool) -> bool {
     let same = |token: &Token, byte: u8| match token {
         Token::Byte(own) => *own == byte || (any_case && own.eq_ignore_ascii_case(&byte)),
+        Token::Escaped(own) => *own == byte,
         Token::Of(class) if any_case => class.any_case[usize::from(byte)],
         Token::Of(class) => class.exact[usize::from(byte)],
         Token::Star => byte != b'/',

@@ -20,6 +20,7 @@ pub mod pattern;
 pub mod policy;
 pub mod queue;
 pub mod refusal;
+pub mod registry;
 pub mod roster;
 pub mod scope;
 pub mod session;

@@ -4,16 +4,20 @@
 //!
 //! `agent_sessions.json`: `{"sessions":{<session_id>:…},"metadata":{"last_updated","active_count","sequence"}}`.
 //! `agent_lock.json`: `{"locks":{<lock_key>:…},"metadata":{"last_updated","active_locks","sequence"}}`. Where several
-//! hold one pattern, the key of each is followed by `#` and the agent. Every known field is always there; what does not
-//! apply is null. `sequence` is the last event that the file knows of.
+//! hold one pattern, the key of each is followed by `#` and the agent. The entries are those of [`crate::registry`], with
+//! a few fields more. `sequence` is the last event that the file knows of.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::file_lock::FileTarget;
 use crate::ids::{AgentId, LeaseId, SessionId, WorktreeId};
 use crate::lease::Lease;
+use crate::registry::{
+    LockMode, LockRecord, Locks, LocksMetadata, SessionRecord, SessionStatus, Sessions, SessionsMetadata,
+};
 use crate::scope::Scope;
 use crate::session::{Session, Status};
 use crate::time::{Now, Wall};
@@ -112,30 +116,68 @@ impl LockView {
     }
 }
 
-#[derive(Serialize)]
-struct SessionsFile<'a> {
-    sessions: BTreeMap<&'a str, &'a SessionView>,
-    metadata: SessionsMetadata,
+impl SessionView {
+    /// As it stands in the registry.
+    fn record(&self) -> SessionRecord {
+        SessionRecord {
+            session_id: self.session_id.to_string(),
+            agent_id: self.agent_id.to_string(),
+            agent_type: self.agent_type.clone(),
+            task_id: self.task_id.clone(),
+            pr_group: self.pr_group.clone(),
+            worktree_path: self.worktree_path.clone(),
+            branch: self.branch.clone(),
+            lock_scope: self.lock_scope,
+            started_at: self.started_at,
+            last_heartbeat: Some(self.last_heartbeat),
+            status: match self.status {
+                Status::Active => SessionStatus::Active,
+                Status::Completed => SessionStatus::Completed,
+                Status::Failed => SessionStatus::Failed,
+                Status::Stale => SessionStatus::Stale,
+            },
+            others: more([
+                ("worktree_id", json!(self.worktree_id)),
+                ("ended_at", json!(self.ended_at)),
+            ]),
+        }
+    }
 }
 
-#[derive(Serialize)]
-struct SessionsMetadata {
-    last_updated: Wall,
-    active_count: usize,
-    sequence: u64,
+impl LockView {
+    /// As it stands in the registry.
+    fn record(&self) -> LockRecord {
+        LockRecord {
+            lock_key: self.lock_key.clone(),
+            file_path: self.file_path.clone(),
+            lock_scope: self.lock_scope,
+            worktree_path: self.worktree_path.clone(),
+            pr_group: self.pr_group.clone(),
+            branch: self.branch.clone(),
+            agent_id: self.agent_id.to_string(),
+            agent_type: self.agent_type.clone(),
+            task_id: self.task_id.clone(),
+            acquired_at: self.acquired_at,
+            expires_at: self.expires_at,
+            lock_type: match self.lock_type {
+                "shared" => LockMode::Shared,
+                _ => LockMode::Exclusive,
+            },
+            others: more([
+                ("lease_id", json!(self.lease_id)),
+                ("worktree_id", json!(self.worktree_id)),
+                ("token", json!(self.token)),
+            ]),
+        }
+    }
 }
 
-#[derive(Serialize)]
-struct LocksFile {
-    locks: BTreeMap<String, LockView>,
-    metadata: LocksMetadata,
-}
-
-#[derive(Serialize)]
-struct LocksMetadata {
-    last_updated: Wall,
-    active_locks: usize,
-    sequence: u64,
+/// What we say beyond the format.
+fn more<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 fn pretty(value: &impl Serialize) -> Vec<u8> {
@@ -146,13 +188,18 @@ fn pretty(value: &impl Serialize) -> Vec<u8> {
 
 /// The content of `agent_sessions.json`.
 pub fn sessions_file(sessions: &[SessionView], now: Wall, sequence: u64) -> Vec<u8> {
-    pretty(&SessionsFile {
-        sessions: sessions.iter().map(|s| (s.session_id.as_str(), s)).collect(),
+    let active = sessions.iter().filter(|s| s.status == Status::Active).count();
+    pretty(&Sessions {
+        sessions: sessions
+            .iter()
+            .map(|session| (session.session_id.to_string(), session.record()))
+            .collect(),
         metadata: SessionsMetadata {
-            last_updated: now,
-            active_count: sessions.iter().filter(|s| s.status == Status::Active).count(),
-            sequence,
+            last_updated: Some(now),
+            active_count: active as u64,
+            others: more([("sequence", json!(sequence))]),
         },
+        others: Map::new(),
     })
 }
 
@@ -160,27 +207,27 @@ pub fn sessions_file(sessions: &[SessionView], now: Wall, sequence: u64) -> Vec<
 pub fn locks_file(leases: &[Lease], now: &Now, sequence: u64) -> Vec<u8> {
     let live = leases.iter().filter(|lease| !lease.expired(now));
     let views: Vec<LockView> = live.filter_map(LockView::of).collect();
-    let mut several: BTreeMap<String, usize> = BTreeMap::new();
+    let mut several: BTreeMap<&str, usize> = BTreeMap::new();
     for view in &views {
-        *several.entry(view.lock_key.clone()).or_default() += 1;
+        *several.entry(&view.lock_key).or_default() += 1;
     }
-    let active_locks = views.len();
     let locks = views
-        .into_iter()
+        .iter()
         .map(|view| {
-            let key = match several.get(&view.lock_key) {
+            let key = match several.get(view.lock_key.as_str()) {
                 Some(1) => view.lock_key.clone(),
                 _ => format!("{}#{}", view.lock_key, view.agent_id),
             };
-            (key, view)
+            (key, view.record())
         })
         .collect();
-    pretty(&LocksFile {
+    pretty(&Locks {
         locks,
         metadata: LocksMetadata {
-            last_updated: now.wall,
-            active_locks,
-            sequence,
+            last_updated: Some(now.wall),
+            active_locks: views.len() as u64,
+            others: more([("sequence", json!(sequence))]),
         },
+        others: Map::new(),
     })
 }

@@ -15,6 +15,7 @@ pub mod heartbeat;
 pub mod issues;
 pub mod locks;
 pub mod os;
+pub mod registry;
 pub mod request;
 pub mod sessions;
 pub mod setup;

@@ -211,3 +211,25 @@ fn d1_sessions_survive_a_recovery() {
     // What came after the damage cannot be trusted line by line; what is kept agrees with the log.
     world.validates();
 }
+
+#[test]
+fn f8_the_registries_that_jit_writes_are_valid_by_its_own_schemas() {
+    let world = World::with_jit(JIT);
+    let _ = world
+        .jit_as("agent:a", ["session", "start", "--task", "T-015"])
+        .ok();
+    let _ = world.jit_as("agent:b", ["session", "start"]).ok();
+    let _ = world.jit_as("agent:a", ["lock", "acquire", "src/a.rs"]).ok();
+    let _ = world
+        .jit_as("agent:c", ["lock", "acquire", "g", "--scope", "global"])
+        .ok();
+    for name in ["agent_sessions", "agent_lock"] {
+        let file = world.control().join(format!("{name}.json"));
+        let file = file.to_str().expect("text");
+        let checked = world
+            .jit(["validate", "--schema", name, "--file", file, "--json"])
+            .ok()
+            .json();
+        assert_eq!(checked["errors"], json!([]), "{name}");
+    }
+}

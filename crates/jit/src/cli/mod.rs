@@ -21,10 +21,12 @@ mod issue;
 mod lock;
 mod man;
 mod merge_driver;
+mod migrate;
 mod pivot;
 mod progress;
 mod ready;
 mod recover;
+mod schema;
 mod session;
 mod status;
 mod trust;
@@ -176,6 +178,18 @@ const TABLE: &[Entry] = &[
         "validate",
         "Compare every file with the log",
         validate,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "schema",
+        "The formats of files that other programs read",
+        schema,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "migrate",
+        "Bring a registry of an older version to the newest",
+        migrate,
         Shown::WithAll
     )),
     Entry::Verb(verb!(

@@ -1,4 +1,8 @@
-use jit_engine::app::Audit;
+use std::path::{Path, PathBuf};
+
+use jit_core::registry::check::check;
+use jit_engine::app::{Audit, shell_word};
+use jit_engine::registry;
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 use serde_json::json;
@@ -9,11 +13,22 @@ use crate::render::clean_line;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Reads every line of the log and every issue file, and compares everything that is derived from the log. \
-                  Changes nothing, but for files of issues that are behind the log."
+                  Changes nothing, but for files of issues that are behind the log.\n\nWith --schema, only that file is read: \
+                  jit validate --schema agent_lock --file _state/agent_lock.json"
 )]
-pub struct Flags {}
+pub struct Flags {
+    /// Check a file by this schema (`jit schema` lists them)
+    #[arg(long, value_name = "NAME", requires = "file")]
+    schema: Option<String>,
+    /// The file to check
+    #[arg(long, value_name = "FILE", requires = "schema")]
+    file: Option<PathBuf>,
+}
 
-pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    if let (Some(name), Some(file)) = (&flags.schema, &flags.file) {
+        return by_schema(name, file, cx);
+    }
     let app = cx.app(Need::Read)?;
     app.view().map(drop).or_else(|refusal| match refusal.code {
         // That is what this command is there to describe.
@@ -83,4 +98,40 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
         text
     });
     Ok(shown.exit(if ok { 0 } else { 6 }))
+}
+
+fn by_schema(name: &str, file: &Path, cx: &Cx) -> Outcome<Output> {
+    if !jit_core::registry::SCHEMAS.contains(&name) {
+        return Err(super::schema::unknown(name));
+    }
+    let text = registry::read(file)?;
+    let flaws = check(name, &text, &super::schema::agent_types(cx), registry::now())
+        .ok_or_else(|| super::schema::unknown(name))?;
+    let own = format!("jit migrate {}", shell_word(&file.to_string_lossy()));
+    let errors: Vec<_> = flaws
+        .iter()
+        .map(|flaw| {
+            let fix = flaw.fix.replace("jit migrate FILE", &own);
+            json!({ "path": flaw.path, "line": flaw.line, "problem": flaw.problem, "fix": fix })
+        })
+        .collect();
+    let shown = cx.show(&json!({ "errors": errors }), |style| {
+        if flaws.is_empty() {
+            return format!("{} as {name} says\n", style.good("✓"));
+        }
+        let place = clean_line(&file.display().to_string());
+        let mut text = String::new();
+        for flaw in &flaws {
+            text.push_str(&format!(
+                "{} {place}:{} {}: {}\n    {}\n",
+                style.bad("✗"),
+                flaw.line,
+                clean_line(&flaw.path),
+                clean_line(&flaw.problem),
+                clean_line(&flaw.fix.replace("jit migrate FILE", &own))
+            ));
+        }
+        text
+    });
+    Ok(shown.exit(if flaws.is_empty() { 0 } else { 6 }))
 }

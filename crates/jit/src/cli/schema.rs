@@ -1,0 +1,53 @@
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::registry::{SCHEMAS, schema};
+use jit_engine::app::Surroundings;
+use jit_engine::store::Outcome;
+use serde_json::json;
+
+use super::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Without a name: the names there are.\n\nExamples:\n  jit schema agent_lock\n  \
+                  jit validate --schema agent_lock --file _state/agent_lock.json"
+)]
+pub struct Flags {
+    /// Which format
+    name: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let Some(name) = flags.name else {
+        return Ok(cx.show(&json!({ "schemas": SCHEMAS }), |_| {
+            SCHEMAS.iter().map(|name| format!("{name}\n")).collect()
+        }));
+    };
+    let schema = schema(&name, &agent_types(cx)).ok_or_else(|| unknown(&name))?;
+    Ok(cx.show(&schema, |_| {
+        let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+        format!("{text}\n")
+    }))
+}
+
+/// There is no schema of that name, but there are others.
+pub fn unknown(name: &str) -> Box<Refusal> {
+    let names = SCHEMAS.join(", ");
+    let shown: String = name.chars().take(40).collect();
+    Box::new(
+        Refusal::new(
+            Code::NotFound,
+            format!("there is no schema {shown:?}; there are {names}"),
+        )
+        .help("jit schema")
+        .details(Details::Candidates(
+            SCHEMAS.iter().map(|name| (*name).to_owned()).collect(),
+        )),
+    )
+}
+
+/// Types of agents that the settings add, where there are settings.
+pub fn agent_types(cx: &Cx) -> Vec<String> {
+    let found = cx.options().and_then(|options| Surroundings::find(&options));
+    let types = found.map(|found| found.config.agent_types()).unwrap_or_default();
+    types.into_iter().map(|(name, _)| name).collect()
+}
