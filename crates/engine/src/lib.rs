@@ -21,4 +21,5 @@ pub mod sessions;
 pub mod setup;
 pub mod store;
 pub mod trust;
+pub mod units;
 pub mod worktree;

@@ -2,6 +2,7 @@
 //! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
 
 mod gates;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -16,9 +17,10 @@ use jit_core::roster::{LockView, SessionView};
 use jit_core::scope::Scope;
 use jit_core::session::Status as SessionStatus;
 use jit_core::time::{Now, Wall};
+use jit_core::unit::Unit;
 use jit_core::wire::LeaseView;
 
-use crate::app::{LockPaths, OwnLocks, StartSession};
+use crate::app::{CreateUnit, LockPaths, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
 use crate::trust::Need;
 
@@ -149,6 +151,19 @@ pub enum Request {
     },
     Import(Arc<Import>),
     Export,
+    CreateUnit(Box<CreateUnit>),
+    /// One unit, or all that are not over.
+    UnitStatus {
+        unit: Option<String>,
+        all: bool,
+    },
+    /// What a unit's commands find in their environment.
+    UnitEnv {
+        unit: Option<String>,
+    },
+    RetryUnit {
+        unit: Option<String>,
+    },
     StartSession(Box<StartSession>),
     /// A sign of life; without a name, for the caller's own session.
     BeatSession {
@@ -218,6 +233,8 @@ impl Request {
             | Self::RequireGate { .. }
             | Self::RunGates { .. }
             | Self::JudgeGate { .. }
+            | Self::CreateUnit(_)
+            | Self::RetryUnit { .. }
             | Self::StartSession(_)
             | Self::BeatSession { .. }
             | Self::EndSession { .. }
@@ -243,6 +260,8 @@ impl Request {
             | Self::Revoke
             | Self::Graph { .. }
             | Self::DepTree { .. }
+            | Self::UnitStatus { .. }
+            | Self::UnitEnv { .. }
             | Self::ListSessions { .. }
             | Self::ShowSession { .. }
             | Self::LockCheck { .. }
@@ -336,6 +355,13 @@ pub enum Reply {
     Graph(GraphOf),
     Tree(Branch),
     Imported(Imported),
+    Unit(Box<UnitView>),
+    Units {
+        units: Vec<UnitView>,
+    },
+    Env {
+        env: BTreeMap<String, String>,
+    },
     Session(Box<SessionView>),
     Sessions {
         sessions: Vec<SessionView>,
@@ -358,6 +384,19 @@ pub enum Reply {
         #[serde(skip)]
         lines: String,
     },
+}
+
+/// A unit as it is shown.
+#[derive(Debug, Serialize)]
+pub struct UnitView {
+    #[serde(flatten)]
+    pub unit: Unit,
+}
+
+impl UnitView {
+    pub fn of(unit: Unit) -> Self {
+        Self { unit }
+    }
 }
 
 /// Whether a path could be locked now.

@@ -69,8 +69,12 @@ fn look(request: &Request) -> Look {
         | Request::Release { .. }
         | Request::Transfer { .. }
         | Request::ForceEvict { .. } => Look::IfMoved,
+        Request::CreateUnit(asked) => Look::Named(asked.what.parse().into_iter().collect()),
         // They have nothing to do with issues.
-        Request::StartSession(_)
+        Request::UnitStatus { .. }
+        | Request::UnitEnv { .. }
+        | Request::RetryUnit { .. }
+        | Request::StartSession(_)
         | Request::BeatSession { .. }
         | Request::EndSession { .. }
         | Request::ListSessions { .. }

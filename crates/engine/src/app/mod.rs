@@ -16,6 +16,7 @@ mod sessions;
 mod tracker;
 mod trust;
 mod uninstall;
+mod units;
 
 pub use audit::{Audit, Finding};
 
@@ -51,6 +52,7 @@ use crate::worktree::identity::{self, Need};
 pub use locks::{LOCKS, LockPaths, OwnLocks};
 pub use sessions::{SESSIONS, StartSession, TYPES as AGENT_TYPES};
 pub use uninstall::{Left, Uninstall, Uninstalled};
+pub use units::CreateUnit;
 
 /// How the program was called.
 #[derive(Debug, Clone, Default)]
@@ -404,6 +406,10 @@ impl App {
             Request::DepTree { issue } => self.dep_tree(&issue),
             Request::Import(import) => self.import(&import),
             Request::Export => self.export(),
+            Request::CreateUnit(asked) => self.create_unit(&asked),
+            Request::UnitStatus { unit, all } => self.unit_status(unit.as_deref(), all),
+            Request::UnitEnv { unit } => self.unit_env(unit.as_deref()),
+            Request::RetryUnit { unit } => self.retry_unit(unit.as_deref()),
             Request::StartSession(asked) => self.start_session(&asked),
             Request::BeatSession { session } => self.beat_session(session.as_ref()),
             Request::EndSession { session, status } => self.end_session(session.as_ref(), status),

@@ -28,6 +28,7 @@ pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {
         (Value::Int(number), _) => value(i64::try_from(*number).unwrap_or(i64::MAX)),
         (Value::Word(word), _) => value(*word),
         (Value::Flag(flag), _) => value(*flag),
+        (Value::Text(text), _) => value(text.as_str()),
         (Value::List(items), _) => value(items.iter().map(String::as_str).collect::<Array>()),
     };
 

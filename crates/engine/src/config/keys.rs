@@ -33,6 +33,12 @@ pub enum Kind {
     ScopeRules,
     /// A list of agent types, each perhaps with the scope of its locks: `release-manager = global`.
     AgentTypes,
+    /// A text with words in braces.
+    Template,
+    /// A list of command lines.
+    Commands,
+    /// A list of files, each perhaps with how it is brought: `node_modules = symlink`.
+    FileRules,
     /// A list of branch names.
     Branches,
     /// A list of agent kinds.
@@ -45,6 +51,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Word(&'static str),
+    Text(String),
     Int(u64),
     Flag(bool),
     List(Vec<String>),
@@ -55,6 +62,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Word(word) => write!(f, "\"{word}\""),
+            Self::Text(text) => write!(f, "{}", toml_edit::Value::from(text.as_str())),
             Self::Int(number) => write!(f, "{number}"),
             Self::Flag(flag) => write!(f, "{flag}"),
             Self::List(items) => {
@@ -218,16 +226,70 @@ pub const KEYS: &[Key] = &[
         help: "which types of issues may be part of which, outermost first",
     },
     Key {
+        name: "worktree.branch",
+        kind: Kind::Template,
+        default: Default::Word("jit/{unit}"),
+        help: "the branch of a new unit, with {unit}, {issue} and {repo}",
+    },
+    Key {
         name: "worktree.enforce_leases",
         kind: Kind::Word(&["strict", "strict-explicit", "warn", "off"]),
         default: Default::Word("strict"),
         help: "what happens when an issue is changed without a lease",
     },
     Key {
+        name: "worktree.files",
+        kind: Kind::FileRules,
+        default: Default::List(&[".env", ".env.local"]),
+        help: "untracked files a new worktree gets from the main checkout, such as \"node_modules = symlink\"",
+    },
+    Key {
+        name: "worktree.min_free_mb",
+        kind: Kind::Count {
+            min: 0,
+            max: 1_000_000_000,
+        },
+        default: Default::Int(200),
+        help: "so many megabytes stay free on the disk when a worktree is made",
+    },
+    Key {
         name: "worktree.mode",
         kind: Kind::Word(&["auto", "on", "off"]),
         default: Default::Word("auto"),
         help: "whether worktrees are coordinated",
+    },
+    Key {
+        name: "worktree.path",
+        kind: Kind::Template,
+        default: Default::Word("../{repo}-worktrees/{unit}"),
+        help: "where a new unit's worktree is made, seen from the main checkout",
+    },
+    Key {
+        name: "worktree.ports_from",
+        kind: Kind::Count {
+            min: 1024,
+            max: 60_000,
+        },
+        default: Default::Int(20_000),
+        help: "the first port that units may use; each has ten for itself",
+    },
+    Key {
+        name: "worktree.provision",
+        kind: Kind::Commands,
+        default: Default::Empty,
+        help: "commands that make a new worktree ready, in order",
+    },
+    Key {
+        name: "worktree.provision_timeout_secs",
+        kind: Kind::Seconds { min: 1, max: DAY },
+        default: Default::Int(600),
+        help: "how long each of these commands may take",
+    },
+    Key {
+        name: "worktree.submodules",
+        kind: Kind::Flag,
+        default: Default::Flag(true),
+        help: "whether submodules are checked out in a new worktree",
     },
 ];
 
@@ -299,7 +361,13 @@ impl Kind {
     fn is_list(self) -> bool {
         matches!(
             self,
-            Self::Branches | Self::AgentKinds | Self::Chains | Self::ScopeRules | Self::AgentTypes
+            Self::Branches
+                | Self::AgentKinds
+                | Self::Chains
+                | Self::ScopeRules
+                | Self::AgentTypes
+                | Self::Commands
+                | Self::FileRules
         )
     }
 }
@@ -369,6 +437,7 @@ pub enum Misfit {
 impl Key {
     pub fn default_value(&self) -> Value {
         match self.default {
+            Default::Word(word) if self.kind == Kind::Template => Value::Text(word.to_owned()),
             Default::Word(word) => Value::Word(word),
             Default::Int(number) => Value::Int(number),
             Default::Flag(flag) => Value::Flag(flag),
@@ -384,6 +453,9 @@ impl Key {
             Kind::Seconds { .. } => "seconds or a duration such as \"10m\"".to_owned(),
             Kind::Percent => "a number from 0 to 100".to_owned(),
             Kind::Count { min, max } => format!("a number from {min} to {max}"),
+            Kind::Template => "a text such as \"jit/{unit}\"".to_owned(),
+            Kind::Commands => "a list of command lines".to_owned(),
+            Kind::FileRules => "a list of files such as \"node_modules = symlink\"".to_owned(),
             Kind::ScopeRules => "a list of rules such as \"docs/** = global\"".to_owned(),
             Kind::AgentTypes => "a list of types such as \"release-manager = global\"".to_owned(),
             Kind::Flag => "true or false".to_owned(),
@@ -396,7 +468,9 @@ impl Key {
     /// The value of this key in a TOML document.
     pub fn from_toml(&self, value: &DeValue<'_>) -> Result<Value, Misfit> {
         match (self.kind, value) {
-            (Kind::Word(_) | Kind::Seconds { .. }, DeValue::String(text)) => self.scalar(text),
+            (Kind::Word(_) | Kind::Seconds { .. } | Kind::Template, DeValue::String(text)) => {
+                self.scalar(text)
+            }
             (Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. }, DeValue::Integer(number)) => {
                 match i128::from_str_radix(number.as_str(), number.radix()) {
                     Ok(number) => self.scalar(&number.to_string()),
@@ -422,7 +496,9 @@ impl Key {
     /// written as in TOML.
     pub fn from_text(&self, text: &str) -> Result<Value, Misfit> {
         match self.kind {
-            Kind::Word(_) | Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. } => self.scalar(text),
+            Kind::Word(_) | Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. } | Kind::Template => {
+                self.scalar(text)
+            }
             Kind::Flag => match text {
                 "true" => Ok(Value::Flag(true)),
                 "false" => Ok(Value::Flag(false)),
@@ -475,6 +551,14 @@ impl Key {
                 Ok(number) if number <= 100 => Ok(Value::Int(number)),
                 _ => Err(Misfit::Value("it must be a number from 0 to 100".to_owned())),
             },
+            Kind::Template => {
+                if text.is_empty() || text.len() > 300 || text.chars().any(char::is_control) {
+                    return Err(Misfit::Value(
+                        "it must be a line of 1 to 300 characters".to_owned(),
+                    ));
+                }
+                Ok(Value::Text(text.to_owned()))
+            }
             Kind::Count { min, max } => match text.parse::<u64>() {
                 Ok(number) if (min..=max).contains(&number) => Ok(Value::Int(number)),
                 _ => Err(Misfit::Value(format!("it must be a number from {min} to {max}"))),
@@ -488,6 +572,8 @@ impl Key {
             let fits = match self.kind {
                 Kind::AgentKinds => is_word(item),
                 Kind::ScopeRules => scope_rule(item).is_ok(),
+                Kind::FileRules => crate::units::files::rule(item).is_ok(),
+                Kind::Commands => !item.trim().is_empty() && item.len() <= 10_000 && !item.contains('\0'),
                 Kind::AgentTypes => agent_type(item).is_some(),
                 Kind::Chains => {
                     let types = chain(item);
@@ -500,6 +586,8 @@ impl Key {
                 let what = match self.kind {
                     Kind::AgentKinds => "a lower-case word such as bot",
                     Kind::ScopeRules => "a rule such as docs/** = global",
+                    Kind::FileRules => "a file such as node_modules = symlink",
+                    Kind::Commands => "a command line",
                     Kind::AgentTypes => "a type such as release-manager = global",
                     Kind::Chains => "a chain of types such as epic > story > task",
                     _ => "a branch name",

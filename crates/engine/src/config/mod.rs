@@ -27,8 +27,11 @@ use toml::de::{DeTable, DeValue};
 
 use crate::agent::{KINDS, user_folder};
 use crate::git::Place;
+use jit_core::pattern::Pattern;
 use jit_core::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
 use jit_core::scope::{Scope, ScopeRule, ScopeRules};
+
+use crate::units::files::{self, How};
 
 use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 
@@ -471,6 +474,49 @@ impl Config {
         let mut all = ScopeRules::preset(self.word("locks.preset")).unwrap_or_default();
         all.rules.splice(0..0, own);
         all
+    }
+
+    /// Where a new unit's worktree is made.
+    pub fn worktree_path(&self) -> &str {
+        self.text("worktree.path")
+    }
+
+    /// The branch of a new unit.
+    pub fn worktree_branch(&self) -> &str {
+        self.text("worktree.branch")
+    }
+
+    pub fn provision_steps(&self) -> &[String] {
+        self.list("worktree.provision")
+    }
+
+    pub fn provision_timeout_secs(&self) -> u64 {
+        self.int("worktree.provision_timeout_secs")
+    }
+
+    pub fn min_free_mb(&self) -> u64 {
+        self.int("worktree.min_free_mb")
+    }
+
+    pub fn ports_from(&self) -> u64 {
+        self.int("worktree.ports_from")
+    }
+
+    pub fn submodules(&self) -> bool {
+        self.flag("worktree.submodules")
+    }
+
+    /// What a new worktree gets from the main checkout, and how.
+    pub fn shared_files(&self) -> Vec<(Pattern, How)> {
+        let rules = self.list("worktree.files").iter();
+        rules.filter_map(|text| files::rule(text).ok()).collect()
+    }
+
+    fn text(&self, key: &'static str) -> &str {
+        match &self.setting(key).value {
+            Value::Text(text) => text,
+            other => unreachable!("{key} holds {other}"),
+        }
     }
 
     /// A session without a sign of life for so long is stale.

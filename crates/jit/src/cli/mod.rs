@@ -28,6 +28,7 @@ mod ready;
 mod recover;
 mod schema;
 mod session;
+mod start;
 mod status;
 mod trust;
 mod unblock;
@@ -104,7 +105,12 @@ const TABLE: &[Entry] = &[
     Entry::Noun("issue", "Work to be done", Shown::Everyday, issue::VERBS),
     Entry::Verb(verb!("status", "Who does what, and what needs you", status)),
     Entry::Verb(verb!("ready", "What can be taken now, best first", ready)),
-    Entry::Verb(verb!("blocked", "What cannot go on, and why", blocked)),
+    Entry::Verb(verb!(
+        "blocked",
+        "What cannot go on, and why",
+        blocked,
+        Shown::WithAll
+    )),
     Entry::Noun(
         "claim",
         "Take, keep and give back issues",
@@ -155,11 +161,22 @@ const TABLE: &[Entry] = &[
         trust,
         Shown::WithAll
     )),
+    Entry::Verb(verb!("start", "Claim an issue and get a worktree for it", start)),
     Entry::Noun("lock", "Locks on files", Shown::Everyday, lock::VERBS),
     Entry::Noun("session", "Agents at work", Shown::WithAll, session::VERBS),
     Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
-    Entry::Verb(verb!("whoami", "Which agent jit takes you for, and why", whoami)),
-    Entry::Verb(verb!("events", "Everything that happened, in order", events)),
+    Entry::Verb(verb!(
+        "whoami",
+        "Which agent jit takes you for, and why",
+        whoami,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "events",
+        "Everything that happened, in order",
+        events,
+        Shown::WithAll
+    )),
     Entry::Verb(verb!("doctor", "Check everything and say how to mend it", doctor)),
     Entry::Verb(verb!("demo", "The whole story on a scratch repository", demo)),
     Entry::Noun(
@@ -468,6 +485,8 @@ fn ids(reply: &Reply) -> String {
         Reply::Deleted { deleted } => vec![deleted.as_str()],
         Reply::Comment(comment) => vec![&comment.id],
         Reply::Imported(done) => done.imported.iter().map(|id| id.as_str()).collect(),
+        Reply::Unit(view) => vec![view.unit.id.as_str()],
+        Reply::Units { units } => units.iter().map(|view| view.unit.id.as_str()).collect(),
         Reply::Session(session) => vec![session.session_id.as_str()],
         Reply::Sessions { sessions } => sessions.iter().map(|s| s.session_id.as_str()).collect(),
         Reply::Pruned { pruned } => pruned.iter().map(|id| id.as_str()).collect(),
@@ -486,6 +505,7 @@ fn ids(reply: &Reply) -> String {
         | Reply::Graph(_)
         | Reply::Tree(_)
         | Reply::LockChecks { .. }
+        | Reply::Env { .. }
         | Reply::Exported { .. } => Vec::new(),
     };
     ids.iter().map(|id| format!("{id}\n")).collect()
@@ -562,6 +582,12 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Graph(of) => jit_core::graph::text(&of.graph),
         Reply::Tree(tree) => jit_core::graph::lines(tree),
         Reply::Imported(_) => ids(reply),
+        Reply::Unit(view) => worktree::unit_text(&view.unit, style),
+        Reply::Units { units } => worktree::units_text(units, style),
+        Reply::Env { env } => env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect(),
         Reply::Session(session) => session::session_text(session, style),
         Reply::Sessions { sessions } => session::sessions_text(sessions, style),
         Reply::Pruned { pruned } => format!("Taken off the list: {}\n", pruned.len()),

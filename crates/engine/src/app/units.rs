@@ -1,0 +1,534 @@
+//! Units of work: making a worktree ready, and finding a unit again (G2, G3, G16, I6).
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::ids::{IssuePrefix, UnitId};
+use jit_core::issue::Issue;
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::state;
+use jit_core::unit::{Facts, Failure, Input, NewUnit, Phase, Unit};
+
+use super::{App, Kept, refuse, shell_word};
+use crate::gates::run::{GRACE, Run, run};
+use crate::git::run::{Git, GitError, default_branch};
+use crate::git::{GitEnv, Place, worktrees};
+use crate::os::file;
+use crate::request::{Answer, Reply, UnitView};
+use crate::store::{Outcome, View};
+use crate::trust::Kind;
+use crate::units::{self, PORTS, Words, files, room};
+use crate::worktree::identity::{self, Need};
+
+/// What is asked for about a new unit.
+#[derive(Debug, Clone, Default)]
+pub struct CreateUnit {
+    /// An issue, or a name for a unit without one.
+    pub what: String,
+    pub base: Option<String>,
+    pub path: Option<PathBuf>,
+    pub branch: Option<String>,
+    pub ttl_secs: Option<u64>,
+}
+
+fn git(e: GitError) -> Box<Refusal> {
+    refuse(Code::Io, e)
+}
+
+impl App {
+    fn common(&self) -> Outcome<&Path> {
+        self.place.common_dir.as_deref().ok_or_else(|| {
+            Box::new(Refusal::new(
+                Code::NotFound,
+                "there are no worktrees without a git repository",
+            ))
+        })
+    }
+
+    /// The checkout that linked worktrees stand beside; the git folder itself where there is none.
+    fn main_root(&self) -> Outcome<PathBuf> {
+        let common = self.common()?;
+        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let main = all.into_iter().next().and_then(|entry| entry.root);
+        Ok(main.unwrap_or_else(|| common.to_owned()))
+    }
+
+    /// The branch that units land on.
+    pub(super) fn target_branch(&self) -> Outcome<String> {
+        let configured = self.config.allowed_branches().first().map(String::as_str);
+        let found = default_branch(&self.place, configured).map_err(git)?;
+        found.map(|branch| branch.name).ok_or_else(|| {
+            Box::new(
+                Refusal::new(Code::NotFound, "there is no branch that work could start from")
+                    .help("git switch -c main"),
+            )
+        })
+    }
+
+    /// The unit that is meant: by its name, its issue, its branch or its path; without a name, the one whose worktree
+    /// this is.
+    pub(super) fn find_unit(&self, view: &View, named: Option<&str>) -> Outcome<Unit> {
+        let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let live = || all.iter().filter(|unit| !unit.is_over());
+        let Some(text) = named else {
+            let root = self.place.worktree_root.as_deref();
+            let here = live().find(|unit| Some(Path::new(&unit.worktree_path)) == root);
+            return here.cloned().ok_or_else(|| {
+                Box::new(
+                    Refusal::new(Code::NotFound, "this worktree belongs to no unit: name one")
+                        .help("jit worktree status"),
+                )
+            });
+        };
+        let path = units::place(&self.place.start, text);
+        let is_meant = |unit: &&Unit| {
+            unit.id.as_str() == text
+                || unit.branch == text
+                || Path::new(&unit.worktree_path) == path
+                || unit
+                    .issue_id
+                    .as_ref()
+                    .is_some_and(|id| id.as_str().eq_ignore_ascii_case(text))
+        };
+        if let Some(unit) = live().find(is_meant).or_else(|| all.iter().find(is_meant)) {
+            return Ok(unit.clone());
+        }
+        // An issue may be abbreviated.
+        if let Ok(prefix) = text.parse::<IssuePrefix>()
+            && let Ok(issue) = self.resolve(view, &prefix)
+            && let Some(unit) = live().find(|unit| unit.issue_id.as_ref() == Some(&issue.id))
+        {
+            return Ok(unit.clone());
+        }
+        Err(Box::new(
+            Refusal::new(Code::NotFound, format!("no unit is called {text:?}"))
+                .help("jit worktree status")
+                .details(Details::Candidates(
+                    live().map(|unit| unit.id.to_string()).collect(),
+                )),
+        ))
+    }
+
+    pub(super) fn unit_status(&self, named: Option<&str>, all: bool) -> Outcome<Answer> {
+        let view = self.view()?;
+        let reply = match named {
+            Some(_) => Reply::Unit(Box::new(UnitView::of(self.find_unit(&view, named)?))),
+            None => {
+                let mut found = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+                found.retain(|unit| all || !unit.is_over());
+                found.sort_by_key(|unit| unit.created_at);
+                Reply::Units {
+                    units: found.into_iter().map(UnitView::of).collect(),
+                }
+            }
+        };
+        self.read_answer(&view, reply)
+    }
+
+    /// Moves a unit along its table.
+    pub(super) fn advance(&self, id: &UnitId, input: Input, facts: Facts) -> Outcome<Unit> {
+        let command = Command::AdvanceUnit {
+            unit: id.clone(),
+            input,
+            facts: Box::new(facts),
+        };
+        let done = self.transact_as(None, &command, Kept::default())?;
+        match done.reply {
+            Decided::Unit(unit) => Ok(*unit),
+            _ => Err(refuse(Code::Io, "the log has no answer to that")),
+        }
+    }
+
+    pub(super) fn create_unit(&self, asked: &CreateUnit) -> Outcome<Answer> {
+        let view = self.view()?;
+        let issue = match asked.what.parse::<IssuePrefix>() {
+            Ok(prefix) => match self.resolve(&view, &prefix) {
+                Ok(issue) => Some(issue),
+                Err(refusal) if refusal.code == Code::NotFound => None,
+                Err(refusal) => return Err(refusal),
+            },
+            Err(_) => None,
+        };
+        let unit = self.make_unit(asked, issue.as_ref())?;
+        let view = self.view()?;
+        self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
+    }
+
+    fn plan(&self, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<NewUnit> {
+        let invalid = |why: String| refuse(Code::Invalid, why);
+        let name = issue.map_or(asked.what.as_str(), |issue| issue.id.as_str());
+        let id = match name.parse::<UnitId>() {
+            Ok(id) if issue.is_none() => id,
+            _ => UnitId::slug(name).ok_or_else(|| {
+                invalid(format!(
+                    "{name:?} gives no name for a unit: use letters and digits"
+                ))
+            })?,
+        };
+        let main = self.main_root()?;
+        let repository = main
+            .file_name()
+            .map_or("repo".into(), |name| name.to_string_lossy());
+        let words = Words {
+            unit: &id,
+            repository: &repository,
+            issue: issue.map(|issue| issue.id.as_str()),
+        };
+        let path = match &asked.path {
+            Some(path) => units::place(&self.place.start, &path.to_string_lossy()),
+            None => units::place(
+                &main,
+                &units::fill(self.config.worktree_path(), words).map_err(invalid)?,
+            ),
+        };
+        let branch = match &asked.branch {
+            Some(branch) => branch.clone(),
+            None => units::fill(self.config.worktree_branch(), words).map_err(invalid)?,
+        };
+        self.require_free(&path, &branch)?;
+        let target = self.target_branch()?;
+        let from = asked.base.as_deref().unwrap_or(&target);
+        let base = Git::in_git_dir(self.common()?)
+            .verify(&format!("{from}^{{commit}}"))
+            .map_err(git)?
+            .ok_or_else(|| {
+                Box::new(
+                    Refusal::new(Code::NotFound, format!("there is no commit {from} to start from"))
+                        .help("git commit --allow-empty -m 'begin'"),
+                )
+            })?;
+        Ok(NewUnit {
+            id,
+            issue: issue.and_then(|issue| issue.id.as_str().parse().ok()),
+            worktree_path: path.to_string_lossy().into_owned(),
+            branch,
+            target,
+            base,
+            ttl_secs: asked.ttl_secs,
+        })
+    }
+
+    /// The path is free and lies in no checkout, and the branch is new.
+    fn require_free(&self, path: &Path, branch: &str) -> Outcome<()> {
+        if path.symlink_metadata().is_ok() {
+            return Err(Box::new(
+                Refusal::new(Code::Exists, format!("{} exists already", path.display()))
+                    .help("choose another with --path"),
+            ));
+        }
+        let common = self.common()?;
+        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let roots = all.into_iter().filter_map(|entry| entry.root);
+        if let Some(around) = roots
+            .chain([common.to_owned()])
+            .find(|root| path.starts_with(root))
+        {
+            return Err(Box::new(
+                Refusal::new(
+                    Code::Invalid,
+                    format!(
+                        "{} is inside {}: a worktree is made beside the others, never inside one",
+                        path.display(),
+                        around.display()
+                    ),
+                )
+                .help("jit config set worktree.path '../{repo}-worktrees/{unit}'"),
+            ));
+        }
+        let valid = Git::in_git_dir(common)
+            .args(["check-ref-format", "--branch", branch])
+            .run();
+        if valid.is_err() || branch.starts_with('-') {
+            return Err(refuse(
+                Code::Invalid,
+                format!("{branch:?} cannot be the name of a branch"),
+            ));
+        }
+        let full = format!("refs/heads/{branch}");
+        if Git::in_git_dir(common).verify(&full).map_err(git)?.is_some() {
+            return Err(Box::new(
+                Refusal::new(Code::Exists, format!("there is a branch {branch} already"))
+                    .help("choose another with --branch"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn require_room(&self, path: &Path) -> Outcome<Option<String>> {
+        let io = |e| crate::store::file::io_refusal("look at the disk of", path, &e);
+        let disk = room::of(path).map_err(io)?;
+        let index = self.place.git_dir.as_ref().map(|dir| dir.join("index"));
+        let needed = match &index {
+            Some(index) => room::checkout_size(index).map_err(io)?.unwrap_or(0),
+            None => 0,
+        };
+        let reserve = self.config.min_free_mb() << 20;
+        let mb = |bytes: u64| bytes >> 20;
+        if disk.free < needed.saturating_add(reserve) {
+            return Err(Box::new(
+                Refusal::new(
+                    Code::Io,
+                    format!(
+                        "there is not enough room for another worktree: {} MB are free, about {} MB are needed and {} MB stay free",
+                        mb(disk.free),
+                        mb(needed),
+                        mb(reserve)
+                    ),
+                )
+                .help("jit worktree prune")
+                .help("jit config set worktree.min_free_mb 100"),
+            ));
+        }
+        let used = disk.percent_used();
+        Ok((used >= 80).then(|| format!("the disk is {used} % full")))
+    }
+
+    /// T1 to T2: the worktree is there and ready, or there is nothing of it.
+    pub(super) fn make_unit(&self, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<Unit> {
+        let new = self.plan(asked, issue)?;
+        self.require_room(Path::new(&new.worktree_path))?;
+        let steps = self.trusted_steps()?;
+        let id = new.id.clone();
+        let done = self.transact(&Command::CreateUnit(Box::new(new)))?;
+        let Decided::Unit(unit) = done.reply else {
+            return Err(refuse(Code::Io, "the log has no answer to that request"));
+        };
+        if unit.state != Phase::Provisioning {
+            return Ok(*unit);
+        }
+        let begun = Instant::now();
+        let place = match self.ensure_worktree(&unit) {
+            Ok(place) => place,
+            Err(refusal) => {
+                self.undo(&unit);
+                self.advance(&id, Input::RolledBack, Facts::default())?;
+                return Err(refusal);
+            }
+        };
+        match self.provision(&unit, &place, &steps) {
+            Ok(()) => {
+                let (identity, _) = identity::load_or_create(&place, jiff::Timestamp::now(), Need::Write)
+                    .map_err(|e| refuse(Code::Io, e))?;
+                let facts = Facts {
+                    worktree_id: Some(identity.worktree_id),
+                    provisioning_time_ms: u64::try_from(begun.elapsed().as_millis()).ok(),
+                    ..Facts::default()
+                };
+                self.advance(&id, Input::ProvisioningComplete, facts)
+            }
+            Err(failure) => {
+                let refusal = Refusal::new(
+                    Code::CheckFailed,
+                    format!("{id} is not ready: {}", failure.message),
+                )
+                .help(format!("jit worktree retry {id}"))
+                .help(format!("jit worktree abandon {id} --reason <why>"));
+                let facts = Facts {
+                    error: Some(failure),
+                    ..Facts::default()
+                };
+                self.advance(&id, Input::ProvisioningFailed, facts)?;
+                Err(Box::new(refusal))
+            }
+        }
+    }
+
+    /// The commands that make a worktree ready, once the user has approved them.
+    fn trusted_steps(&self) -> Outcome<Vec<String>> {
+        let steps = self.config.provision_steps().to_vec();
+        if steps.is_empty() {
+            return Ok(steps);
+        }
+        let (trust, repository) = (self.approvals()?, self.repository());
+        for step in &steps {
+            trust.require(&repository, Kind::Provision, "worktree.provision", step)?;
+        }
+        Ok(steps)
+    }
+
+    /// The unit's worktree is there, on its branch.
+    fn ensure_worktree(&self, unit: &Unit) -> Outcome<Place> {
+        let path = Path::new(&unit.worktree_path);
+        let found = || Place::discover(path, &GitEnv::default()).map_err(|e| refuse(Code::Io, e));
+        if path.join(".git").is_file() {
+            let place = found()?;
+            if place.common_dir == self.place.common_dir && place.worktree_root.as_deref() == Some(path) {
+                return Ok(place);
+            }
+        }
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)
+                .map_err(|e| crate::store::file::io_refusal("create", parent, &e))?;
+        }
+        // Without tracking nothing is written to the shared configuration, whose lock parallel ones would fight for.
+        Git::in_git_dir(self.common()?)
+            .args([
+                "worktree",
+                "add",
+                "--quiet",
+                "--no-track",
+                "-b",
+                &unit.branch,
+                "--",
+            ])
+            .arg(path)
+            .arg(&unit.base)
+            .run()
+            .map_err(git)?;
+        found()
+    }
+
+    /// Takes back what [`Self::ensure_worktree`] may have begun. Only what is as it was made is removed.
+    fn undo(&self, unit: &Unit) {
+        let Ok(common) = self.common() else { return };
+        let path = Path::new(&unit.worktree_path);
+        if path.join(".git").is_file() {
+            let _ = Git::in_git_dir(common)
+                .args(["worktree", "remove", "--force", "--"])
+                .arg(path)
+                .run();
+        } else if path.is_dir() {
+            // git made it and did not come to the file that says whose it is: it holds nothing of anybody's.
+            let _ = std::fs::remove_dir(path);
+        }
+        let full = format!("refs/heads/{}", unit.branch);
+        let _ = Git::in_git_dir(common)
+            .args(["update-ref", "-d", &full, &unit.base])
+            .run();
+    }
+
+    /// What a unit's commands find in their environment.
+    pub(super) fn unit_vars(&self, unit: &Unit) -> Vec<(String, String)> {
+        let port = units::port(self.config.ports_from(), unit.slot);
+        let mut vars = vec![
+            ("JIT_UNIT".to_owned(), unit.id.to_string()),
+            ("JIT_WORKTREE".to_owned(), unit.worktree_path.clone()),
+            ("JIT_BRANCH".to_owned(), unit.branch.clone()),
+            ("JIT_PORT".to_owned(), port.to_string()),
+            ("JIT_PORT_LAST".to_owned(), (port + PORTS - 1).to_string()),
+            ("JIT_SUFFIX".to_owned(), unit.slot.to_string()),
+        ];
+        vars.extend(
+            unit.issue_id
+                .iter()
+                .map(|id| ("JIT_ISSUE".to_owned(), id.to_string())),
+        );
+        vars
+    }
+
+    pub(super) fn unit_env(&self, named: Option<&str>) -> Outcome<Answer> {
+        let view = self.view()?;
+        let unit = self.find_unit(&view, named)?;
+        let env = self.unit_vars(&unit).into_iter().collect();
+        self.read_answer(&view, Reply::Env { env })
+    }
+
+    fn provision(&self, unit: &Unit, place: &Place, steps: &[String]) -> Result<(), Failure> {
+        let failed = |message: String| Failure {
+            reason: "provisioning".to_owned(),
+            message,
+            exit_code: None,
+            output: None,
+        };
+        let path = Path::new(&unit.worktree_path);
+        let main = self.main_root().map_err(|refusal| failed(refusal.message))?;
+        files::bring(&main, path, &self.config.shared_files()).map_err(failed)?;
+        if self.config.submodules() && path.join(".gitmodules").is_file() {
+            let only_known = main.join(".git/modules").is_dir();
+            let update = Git::at(path).args(["submodule", "update", "--init", "--recursive", "--quiet"]);
+            if let Err(e) = update.run()
+                && only_known
+            {
+                return Err(failed(format!("the submodules could not be checked out: {e}")));
+            }
+        }
+        let vars: Vec<(OsString, OsString)> = self
+            .unit_vars(unit)
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        let timeout = Duration::from_secs(self.config.provision_timeout_secs());
+        for (n, step) in steps.iter().enumerate() {
+            let below = PathBuf::from("units").join(unit.id.as_str());
+            let name = below.join(format!("provision-{}.log", n + 1));
+            let mut log = self.log_file(&name).map_err(|e| failed(e.to_string()))?;
+            let mut once = || {
+                run(
+                    &Run {
+                        command: step,
+                        dir: &place.start,
+                        timeout,
+                        grace: GRACE,
+                        vars: &vars,
+                    },
+                    &mut log,
+                )
+            };
+            let mut ran = once();
+            if !ran.passed() {
+                ran = once();
+            }
+            if !ran.passed() {
+                let why = ran.reason().unwrap_or_else(|| "it failed".to_owned());
+                return Err(Failure {
+                    reason: "provisioning".to_owned(),
+                    message: format!("{} twice: {why}", shell_word(step)),
+                    exit_code: ran.exit_code,
+                    output: Some(name.to_string_lossy().into_owned()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A new file in the control plane for what commands print.
+    pub(super) fn log_file(&self, below: &Path) -> std::io::Result<std::fs::File> {
+        let path = self.place.control_dir.join(below);
+        let folders: Vec<&Path> = path
+            .ancestors()
+            .skip(1)
+            .take_while(|folder| *folder != self.place.control_dir)
+            .collect();
+        for folder in folders.into_iter().rev() {
+            file::make_dir_like_parent(folder)?;
+        }
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        file::create_like_parent(&path)
+    }
+
+    /// T12: another attempt. What was not made ready is made ready now.
+    pub(super) fn retry_unit(&self, named: Option<&str>) -> Outcome<Answer> {
+        let view = self.view()?;
+        let unit = self.find_unit(&view, named)?;
+        let unready = unit.worktree_id.is_none();
+        let steps = if unready {
+            self.trusted_steps()?
+        } else {
+            Vec::new()
+        };
+        let place = self.ensure_worktree(&unit)?;
+        if unready && let Err(failure) = self.provision(&unit, &place, &steps) {
+            return Err(Box::new(
+                Refusal::new(
+                    Code::CheckFailed,
+                    format!("{} is not ready: {}", unit.id, failure.message),
+                )
+                .help(format!("jit worktree abandon {} --reason <why>", unit.id)),
+            ));
+        }
+        let (identity, _) = identity::load_or_create(&place, jiff::Timestamp::now(), Need::Write)
+            .map_err(|e| refuse(Code::Io, e))?;
+        let facts = Facts {
+            worktree_id: Some(identity.worktree_id),
+            ..Facts::default()
+        };
+        let unit = self.advance(&unit.id, Input::RetryDispatch, facts)?;
+        let view = self.view()?;
+        self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
+    }
+}

@@ -1,0 +1,144 @@
+//! What a new worktree gets from the main checkout that git does not bring: `.env`, dependency folders (G3).
+//!
+//! Rules:
+//! - only what git does not track is brought, and nothing that is there already is written over;
+//! - names come from the settings as patterns, and from `.worktreeinclude` in the main checkout, which is written like
+//!   `.gitignore` and counts for ignored files only;
+//! - a symbolic link is brought as a link; what is neither file, folder nor link is left out.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jit_core::ignore::Ignore;
+use jit_core::pattern::Pattern;
+
+use crate::git::run::{Git, GitError};
+
+/// How a file or folder gets there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Bytes of its own; shared until changed where the file system can do that.
+    Copy,
+    /// The same file under a second name: a change in one is a change in both.
+    HardLink,
+    /// A link to the main checkout's.
+    SymLink,
+}
+
+impl How {
+    pub const WORDS: &'static [(&'static str, Self)] = &[
+        ("copy", Self::Copy),
+        ("hardlink", Self::HardLink),
+        ("symlink", Self::SymLink),
+    ];
+}
+
+/// `node_modules = symlink`; `copy` when nothing is said.
+pub fn rule(text: &str) -> Result<(Pattern, How), String> {
+    let (pattern, how) = text.rsplit_once('=').unwrap_or((text, "copy"));
+    let how = how.trim();
+    let found = How::WORDS.iter().find(|(word, _)| *word == how);
+    let (_, how) = found.ok_or_else(|| format!("{how:?} is not copy, hardlink or symlink"))?;
+    Ok((Pattern::parse(pattern.trim()).map_err(|e| e.to_string())?, *how))
+}
+
+/// Untracked and ignored files of a checkout; a folder in which nothing is tracked is one name, with a `/` at its end.
+fn untracked(root: &Path) -> Result<Vec<String>, GitError> {
+    let mut all = BTreeSet::new();
+    for ignored in [true, false] {
+        let mut git = Git::at(root).args(["ls-files", "-z", "--others", "--exclude-standard", "--directory"]);
+        if ignored {
+            git = git.arg("--ignored");
+        }
+        let names = git.run()?;
+        all.extend(
+            names
+                .split(|b| *b == 0)
+                .filter(|name| !name.is_empty())
+                // A name that is not text cannot be what a person configured.
+                .filter_map(|name| std::str::from_utf8(name).ok())
+                .map(str::to_owned),
+        );
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// What was brought, by name.
+pub fn bring(from: &Path, to: &Path, rules: &[(Pattern, How)]) -> Result<Vec<String>, String> {
+    let include = std::fs::read(from.join(".worktreeinclude")).ok();
+    let include = include.map(|contents| Ignore::new().excludes_file(&contents));
+    if rules.is_empty() && include.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut brought = Vec::new();
+    for name in untracked(from).map_err(|e| e.to_string())? {
+        let plain = name.trim_end_matches('/');
+        let matches =
+            |pattern: &Pattern| pattern.matches(plain) || (name.ends_with('/') && pattern.matches(&name));
+        let how = rules
+            .iter()
+            .find(|(pattern, _)| matches(pattern))
+            .map(|(_, how)| *how);
+        let included = || {
+            let include = include.as_ref()?;
+            include.ignores(plain, name.ends_with('/')).then_some(How::Copy)
+        };
+        let Some(how) = how.or_else(included) else {
+            continue;
+        };
+        let (source, goal) = (from.join(plain), to.join(plain));
+        if goal.symlink_metadata().is_ok() {
+            continue;
+        }
+        bring_one(&source, &goal, how).map_err(|e| format!("{plain}: {e}"))?;
+        brought.push(plain.to_owned());
+    }
+    Ok(brought)
+}
+
+fn bring_one(source: &Path, goal: &Path, how: How) -> io::Result<()> {
+    if let Some(parent) = goal.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    if how == How::SymLink {
+        return std::os::unix::fs::symlink(source, goal);
+    }
+    // Deep folders must not need a deep stack.
+    let mut waiting: Vec<(PathBuf, PathBuf)> = vec![(source.to_owned(), goal.to_owned())];
+    while let Some((source, goal)) = waiting.pop() {
+        let meta = source.symlink_metadata()?;
+        if meta.is_symlink() {
+            std::os::unix::fs::symlink(std::fs::read_link(&source)?, &goal)?;
+        } else if meta.is_dir() {
+            // A repository of its own stays where it is.
+            if source.join(".git").symlink_metadata().is_ok() {
+                continue;
+            }
+            std::fs::create_dir_all(&goal)?;
+            for entry in std::fs::read_dir(&source)? {
+                let entry = entry?;
+                waiting.push((entry.path(), goal.join(entry.file_name())));
+            }
+        } else if meta.is_file() {
+            match how {
+                How::HardLink => std::fs::hard_link(&source, &goal)?,
+                _ => std::fs::copy(&source, &goal).map(drop)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g3_rules_say_what_and_how() {
+        let (pattern, how) = rule("node_modules = symlink").expect("a rule");
+        assert_eq!((pattern.as_str(), how), ("node_modules", How::SymLink));
+        assert_eq!(rule(".env").expect("a rule").1, How::Copy);
+        assert!(rule(".env = teleport").is_err());
+    }
+}

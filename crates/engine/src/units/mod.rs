@@ -1,0 +1,93 @@
+//! Units of work on the disk: where they are, how they are made, what is put into them (G2, G3, G16).
+//!
+//! What must hold:
+//!
+//! - a unit's worktree is beside the checkouts, never inside one, and never where something is already;
+//! - making one either ends with a worktree that is ready, or leaves nothing behind but the note why not;
+//! - every step is "make sure that": after a crash the same steps are walked again.
+
+pub mod files;
+pub mod room;
+
+use std::path::{Component, Path, PathBuf};
+
+use jit_core::ids::UnitId;
+
+/// The words of a template, and what stands for them.
+#[derive(Debug, Clone, Copy)]
+pub struct Words<'a> {
+    pub unit: &'a UnitId,
+    pub repository: &'a str,
+    pub issue: Option<&'a str>,
+}
+
+/// A template with its words filled in. Unknown words are an error: they would end up in paths.
+pub fn fill(template: &str, words: Words<'_>) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        let (word, after) = after
+            .split_once('}')
+            .ok_or_else(|| format!("{template:?} has a {{ without a }}"))?;
+        match word {
+            "unit" => out.push_str(words.unit.as_str()),
+            "repo" => out.push_str(words.repository),
+            "issue" => out.push_str(words.issue.unwrap_or(words.unit.as_str())),
+            other => {
+                return Err(format!(
+                    "{template:?}: there is no {{{other}}}, only {{unit}}, {{repo}} and {{issue}}"
+                ));
+            }
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// `path` seen from `base`, without `.` and `..`, by the text alone.
+pub fn place(base: &Path, path: &str) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in base.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Where the first port of a unit's block is.
+pub fn port(from: u64, slot: u32) -> u64 {
+    from + u64::from(slot) * PORTS
+}
+
+/// How many ports a unit has for itself.
+pub const PORTS: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g2_templates_are_filled_in_or_refused() {
+        let unit: UnitId = "date-1".parse().expect("a unit");
+        let words = Words {
+            unit: &unit,
+            repository: "app",
+            issue: Some("DATE-1"),
+        };
+        assert_eq!(
+            fill("../{repo}-worktrees/{unit}", words).as_deref(),
+            Ok("../app-worktrees/date-1")
+        );
+        assert_eq!(fill("{issue}", words).as_deref(), Ok("DATE-1"));
+        assert!(fill("{nothing}", words).is_err());
+        assert!(fill("{unit", words).is_err());
+        assert_eq!(place(Path::new("/a/b"), "../c/./d"), PathBuf::from("/a/c/d"));
+    }
+}
