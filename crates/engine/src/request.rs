@@ -16,6 +16,7 @@ use jit_core::time::{Now, Wall};
 use jit_core::wire::LeaseView;
 
 use crate::gates::{Gate, GateName};
+use crate::hooks::Verified;
 use crate::trust::Need;
 
 pub use gates::{GateReport, GateStanding, GateStatus, GateView, Judgement};
@@ -145,6 +146,10 @@ pub enum Request {
     },
     Import(Arc<Import>),
     Export,
+    /// Were the commits of a range made under the leases that they name?
+    Verify {
+        range: String,
+    },
 }
 
 impl Request {
@@ -197,7 +202,8 @@ impl Request {
             | Self::Revoke
             | Self::Graph { .. }
             | Self::DepTree { .. }
-            | Self::Export => false,
+            | Self::Export
+            | Self::Verify { .. } => false,
         }
     }
 }
@@ -286,6 +292,7 @@ pub enum Reply {
     Graph(GraphOf),
     Tree(Branch),
     Imported(Imported),
+    Verified(Verified),
     /// One line of JSON for each issue.
     Exported {
         issues: usize,

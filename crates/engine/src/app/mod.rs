@@ -398,6 +398,14 @@ impl App {
             Request::DepTree { issue } => self.dep_tree(&issue),
             Request::Import(import) => self.import(&import),
             Request::Export => self.export(),
+            Request::Verify { range } => {
+                let verified = crate::hooks::verify(&self.place, Some(self), &range)?;
+                let warnings = self.warnings.clone();
+                Ok(Answer {
+                    reply: Reply::Verified(verified),
+                    warnings,
+                })
+            }
         }
     }
 

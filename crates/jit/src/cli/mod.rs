@@ -16,6 +16,7 @@ mod events;
 mod gate;
 mod graph;
 mod heartbeat;
+mod hooks;
 mod init;
 mod issue;
 mod man;
@@ -29,6 +30,7 @@ mod trust;
 mod unblock;
 mod uninstall;
 mod validate;
+mod verify;
 mod whoami;
 mod worktree;
 
@@ -167,6 +169,18 @@ const TABLE: &[Entry] = &[
         "heartbeat",
         "Sign of life that also keeps leases alive",
         heartbeat,
+        Shown::WithAll
+    )),
+    Entry::Noun(
+        "hooks",
+        "What git asks jit before commits and pushes",
+        Shown::WithAll,
+        hooks::VERBS,
+    ),
+    Entry::Verb(verb!(
+        "verify",
+        "Were commits made under the leases they name?",
+        verify,
         Shown::WithAll
     )),
     Entry::Verb(verb!(
@@ -464,6 +478,7 @@ fn ids(reply: &Reply) -> String {
         | Reply::Revoked { .. }
         | Reply::Graph(_)
         | Reply::Tree(_)
+        | Reply::Verified(_)
         | Reply::Exported { .. } => Vec::new(),
     };
     ids.iter().map(|id| format!("{id}\n")).collect()
@@ -540,6 +555,7 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Graph(of) => jit_core::graph::text(&of.graph),
         Reply::Tree(tree) => jit_core::graph::lines(tree),
         Reply::Imported(_) => ids(reply),
+        Reply::Verified(verified) => verify::text(verified, style),
         Reply::Exported { lines, .. } => lines.clone(),
     }
 }

@@ -1,4 +1,5 @@
-use jit_engine::app::Audit;
+use jit_engine::app::{Audit, Surroundings};
+use jit_engine::hooks::divergence;
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 use serde_json::json;
@@ -11,9 +12,35 @@ use crate::render::clean_line;
     after_help = "Reads every line of the log and every issue file, and compares everything that is derived from the log. \
                   Changes nothing, but for files of issues that are behind the log."
 )]
-pub struct Flags {}
+pub struct Flags {
+    /// Only check whether this branch contains the tip of the main branch
+    #[arg(long)]
+    divergence: bool,
+}
 
-pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
+/// Whether the branch has what everybody has (C6).
+fn divergence(cx: &Cx) -> Outcome<Output> {
+    let found = Surroundings::find(&cx.options()?)?;
+    let report = divergence::divergence(&found.place, &found.config)?;
+    let shown = cx.show(&report, |style| {
+        let mark = if report.ok {
+            style.good("✓")
+        } else {
+            style.bad("✗")
+        };
+        let mut text = format!("{mark} {}\n", clean_line(&report.message));
+        for command in &report.help {
+            text.push_str(&format!("    {}\n", clean_line(command)));
+        }
+        text
+    });
+    Ok(shown.exit(if report.ok { 0 } else { 6 }))
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    if flags.divergence {
+        return divergence(cx);
+    }
     let app = cx.app(Need::Read)?;
     app.view().map(drop).or_else(|refusal| match refusal.code {
         // That is what this command is there to describe.
