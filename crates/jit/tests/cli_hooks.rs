@@ -613,6 +613,52 @@ fn c2_global_files_change_only_on_allowed_branches_with_the_main_history() {
 }
 
 #[test]
+fn c2_global_files_that_a_merge_brings_pass_on_any_branch() {
+    let world = guarded();
+    let repo = world.repo();
+    write(repo.join("code"), "base\n");
+    world.git(&repo, ["add", "."]);
+    world.git(&repo, ["commit", "-qm", "base"]);
+    world.git(&repo, ["checkout", "-q", "-b", "feature"]);
+    write(repo.join("code"), "feature\n");
+    world.git(&repo, ["commit", "-qam", "feature"]);
+    world.git(&repo, ["checkout", "-q", "main"]);
+    write(repo.join("code"), "main\n");
+    write(repo.join(".jit/config.toml"), "# decided on main\n");
+    world.git(&repo, ["commit", "-qam", "main"]);
+    world.git(&repo, ["checkout", "-q", "feature"]);
+    let _ = git_as(&world, "agent:a", &repo, ["merge", "-q", "main"]).exits(1);
+    write(repo.join("code"), "both\n");
+    let _ = git_as(&world, "agent:a", &repo, ["commit", "-qam", "merge"]).ok();
+}
+
+#[test]
+fn c1_a_worktree_may_be_anywhere() {
+    let world = guarded();
+    let tree = world.root().join(OsStr::from_bytes(b"w \n\xff'"));
+    let words: [&OsStr; 6] = [
+        "worktree".as_ref(),
+        "add".as_ref(),
+        "-q".as_ref(),
+        "-b".as_ref(),
+        "odd".as_ref(),
+        tree.as_ref(),
+    ];
+    world.git(&world.repo(), words);
+    edit(&tree, "One", "Two");
+    let _ = git_as(&world, "agent:a", &tree, ["commit", "-qam", "x"]).exits(1);
+    let _ = world
+        .jit_as_in("agent:a", &tree, ["claim", "acquire", "WI-1"])
+        .ok();
+    let _ = git_as(&world, "agent:a", &tree, ["commit", "-qam", "x"]).ok();
+    let trailer = world.git(
+        &tree,
+        ["log", "-1", "--format=%(trailers:key=JIT-Agent,valueonly)"],
+    );
+    assert_eq!(trailer.trim(), "agent:a");
+}
+
+#[test]
 fn c2_adding_jit_for_the_first_time_is_allowed_anywhere() {
     let world = World::new(JIT);
     let repo = world.repo();

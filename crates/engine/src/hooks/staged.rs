@@ -1,4 +1,4 @@
-//! What a commit is about to change: one call of git, whatever there is.
+//! What a commit is about to change: one call of git, however much there is (two before the first commit).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -8,7 +8,7 @@ use jit_core::ids::IssueId;
 use jit_core::refusal::Code;
 
 use crate::app::refuse;
-use crate::git::{Git, Place};
+use crate::git::{Git, GitError, Place};
 use crate::store::Outcome;
 
 /// A path that differs between the index and HEAD.
@@ -83,15 +83,21 @@ pub fn git(place: &Place) -> Option<Git> {
 
 /// Everything that is staged.
 pub fn all(place: &Place) -> Outcome<Vec<Staged>> {
-    let Some(git) = git(place) else {
-        return Ok(Vec::new());
+    let list = |compare: &[&str]| -> Result<Vec<u8>, GitError> {
+        let Some(git) = git(place) else {
+            return Ok(Vec::new());
+        };
+        git.args(compare)
+            .args(["--raw", "-z", "--no-renames", "--no-abbrev", "--no-relative"])
+            .args(["--no-ext-diff", "--ignore-submodules=none", "--"])
+            .run()
     };
-    let listed = git
-        .args(["diff", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev"])
-        .args(["--no-relative", "--no-ext-diff", "--ignore-submodules=none"])
-        .run()
-        .map_err(|e| refuse(Code::Io, e))?;
-    Ok(parse(&listed))
+    // Twice as fast as `git diff`, which also knows what to do before the first commit.
+    let listed = match list(&["diff-index", "--cached", "HEAD"]) {
+        Err(e) if e.code() == Some(128) => list(&["diff", "--cached"]),
+        other => other,
+    };
+    Ok(parse(&listed.map_err(|e| refuse(Code::Io, e))?))
 }
 
 /// `:<mode> <mode> <blob> <blob> <status>` NUL `<path>` NUL, and so on.
