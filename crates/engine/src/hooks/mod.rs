@@ -37,7 +37,7 @@ mod trailers;
 mod verify;
 
 pub use install::{Installed, Removed, State, Survey, install, survey, uninstall};
-pub use run::{Call, Said, merged, run};
+pub use run::{Call, Said, remember_merged, run};
 pub use verify::{Judged, Verdict, Verified, range as verify};
 
 /// The hooks that are installed in a repository people work in.

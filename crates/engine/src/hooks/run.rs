@@ -89,7 +89,7 @@ fn join(options: &Options) -> Outcome<Vec<String>> {
 }
 
 /// Remembers what the merge driver wrote, so that committing it needs no lease. Not being able to costs a lease, no more.
-pub fn merged(content: &[u8]) {
+pub fn remember_merged(content: &[u8]) {
     let note = || -> Option<()> {
         let place = Place::discover(Path::new("."), &GitEnv::from_process()).ok()?;
         let path = place.git_dir?.join(MERGED);

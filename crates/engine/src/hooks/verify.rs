@@ -362,3 +362,73 @@ pub fn range(place: &Place, app: Option<&App>, range: &str) -> Outcome<Verified>
         .collect();
     Ok(Verified { commits })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINE: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+    const OTHERS: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAW";
+
+    fn agent(name: &str) -> AgentId {
+        name.parse().expect("an agent")
+    }
+
+    /// A lease from second 100 to 200, and later grants of the same thing to somebody else.
+    fn leases(later: &[i64]) -> Leases {
+        let mut leases = Leases::default();
+        let at = |secs: i64| Wall::from_ms(secs * 1000);
+        leases.by_id.insert(
+            MINE.into(),
+            Past {
+                agent: agent("agent:a"),
+                worktree: None,
+                resource: "issue:wi-1".into(),
+                what: "WI-1".into(),
+                spans: vec![Span {
+                    from: at(100),
+                    until: at(200),
+                    token: 5,
+                    how: "run out",
+                    over: true,
+                }],
+            },
+        );
+        let grants = leases.grants.entry("issue:wi-1".into()).or_default();
+        grants.push((5, at(100), agent("agent:a"), MINE.parse().expect("a lease")));
+        for secs in later {
+            let other = OTHERS.parse().expect("a lease");
+            grants.push((9, at(*secs), agent("agent:b"), other));
+        }
+        leases
+    }
+
+    fn verdict(leases: &Leases, committed: i64) -> Verdict {
+        let commit = Commit {
+            committed,
+            leases: vec![MINE.into()],
+            agents: vec!["agent:a".into()],
+            ..Commit::default()
+        };
+        judge(&commit, Some(leases)).verdict
+    }
+
+    #[test]
+    fn c4_a_commit_belongs_into_the_time_of_its_lease_give_or_take_two_seconds() {
+        let leases = leases(&[]);
+        for committed in [98, 100, 150, 200, 202] {
+            assert_eq!(verdict(&leases, committed), Verdict::Verified, "{committed}");
+        }
+        for committed in [0, 96, 203, 100_000] {
+            assert_eq!(verdict(&leases, committed), Verdict::Violated, "{committed}");
+        }
+    }
+
+    #[test]
+    fn c4_an_older_token_does_not_count_once_there_is_a_newer() {
+        // As when the wall clock was set back: by times alone both would hold it.
+        let leases = leases(&[150]);
+        assert_eq!(verdict(&leases, 140), Verdict::Verified);
+        assert_eq!(verdict(&leases, 160), Verdict::Violated);
+    }
+}

@@ -41,7 +41,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let text = render(&merged);
     file::replace(&flags.ours, text.as_bytes()).map_err(invalid)?;
     if merged.conflicts.is_empty() {
-        jit_engine::hooks::merged(text.as_bytes());
+        jit_engine::hooks::remember_merged(text.as_bytes());
     }
     let fields: Vec<&str> = merged
         .conflicts
