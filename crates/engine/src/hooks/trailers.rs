@@ -44,6 +44,8 @@ pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
     }
     let view = app.view()?;
     let mut own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
+    // Only claims: what else can be leased says nothing about the work.
+    own.retain(|lease| lease.resource.issue().is_some());
     own.retain(|lease| lease.held_by(&app.actor) && !lease.expired(&view.now));
     own.sort_by_key(|lease| lease.token);
     if own.is_empty() {
