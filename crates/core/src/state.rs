@@ -14,7 +14,7 @@
 //! | `i/<issue>` | the issue |
 //! | `t/<issue>` | the issue, which was deleted |
 //! | `s/<issue>` | its sheet: stamps and set histories |
-//! | `w/<issue>/<digest>` | nothing: an `issue.json` that was written or brought in here before |
+//! | `w/<issue>/<digest>` | an `issue.json` that was here before: nothing when jit wrote it, `in` when it was brought in |
 //! | `k/<issue>/<comment>` | the comment |
 //! | `g/<issue>/<gate>` | how the gate came out last |
 //! | `p/`, `u/`, `j/`, `r/` | what can be taken next: see [`crate::queue`] |
@@ -329,6 +329,15 @@ pub fn is_known_file(table: &dyn Table, id: &IssueId, digest: &str) -> Read<bool
     Ok(table.get(&format!("w/{}/{digest}", id.key()))?.is_some())
 }
 
+/// What stands by an `issue.json` that somebody else wrote.
+const BROUGHT_IN: &[u8] = b"in";
+
+/// Whether jit itself wrote an `issue.json` with this digest.
+pub fn wrote_file(table: &dyn Table, id: &IssueId, digest: &str) -> Read<bool> {
+    let found = table.get(&format!("w/{}/{digest}", id.key()))?;
+    Ok(found.is_some_and(|mark| mark != BROUGHT_IN))
+}
+
 /// Oldest first.
 pub fn comments(table: &dyn Table, id: &IssueId) -> Read<Vec<Comment>> {
     let mut all: Vec<Comment> = table
@@ -525,10 +534,12 @@ fn put_issue(table: &mut Overlay<'_>, issue: &Issue, sheet: &Sheet, did: &Did) -
     table.remove(format!("{gone}/{key}"));
     table.put(format!("s/{key}"), json_bytes(sheet));
     let written = text_digest(&issue_file::issue_json(issue, sheet));
-    table.put(format!("w/{key}/{written}"), Vec::new());
-    if let Did::Joined { digest } = did {
-        table.put(format!("w/{key}/{digest}"), Vec::new());
+    if let Did::Joined { digest } = did
+        && !wrote_file(table, &issue.id, digest)?
+    {
+        table.put(format!("w/{key}/{digest}"), BROUGHT_IN.to_vec());
     }
+    table.put(format!("w/{key}/{written}"), Vec::new());
     let new = (!sheet.deleted).then_some(issue);
     queue::moved(table, &key, old.as_ref(), new)
 }

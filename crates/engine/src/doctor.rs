@@ -12,6 +12,7 @@ use jit_core::state;
 use crate::app::{App, Options, Surroundings, control_mode};
 use crate::git::{Git, Place, worktrees};
 use crate::heartbeat;
+use crate::hooks::State;
 use crate::os::clock;
 use crate::setup::{self, Driver};
 use crate::store::Outcome;
@@ -96,6 +97,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
     disk_space(&mut found, &place);
     if let Some(common) = &place.common_dir {
         merge_driver(&mut found, &place, common);
+        hooks(&mut found, &place);
     }
     match App::within(surroundings, options, Need::Read) {
         Err(refusal) => {
@@ -254,6 +256,55 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
     }
 }
 
+/// Hooks are wanted by some and not by others: that there are none is worth a word, not a failure.
+fn hooks(found: &mut Findings, place: &Place) {
+    let survey = match crate::hooks::survey(place, place.is_bare()) {
+        Ok(survey) => survey,
+        Err(refusal) => return found.warn("hooks", &refusal.message, "jit hooks list"),
+    };
+    let server = if place.is_bare() { " --server" } else { "" };
+    let install = format!("jit hooks install{server}");
+    let named = |state: State| {
+        let all: Vec<&str> = survey
+            .hooks
+            .iter()
+            .filter(|hook| hook.state == state)
+            .map(|hook| hook.name)
+            .collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    };
+    if survey
+        .hooks
+        .iter()
+        .all(|hook| matches!(hook.state, State::Missing | State::Foreign))
+    {
+        found.warn(
+            "hooks",
+            "git does not ask jit before commits: no hooks are installed",
+            &install,
+        );
+    } else {
+        let mut fine = true;
+        for (state, what) in [
+            (State::Missing, "not installed"),
+            (State::Foreign, "replaced by another program"),
+            (State::Shadowed, "installed where git does not look any more"),
+            (State::Edited, "edited, or not executable; left as they are"),
+        ] {
+            if let Some(names) = named(state) {
+                fine = false;
+                found.warn("hooks", format!("{what}: {names}"), &install);
+            }
+        }
+        if fine {
+            found.ok("hooks", format!("installed in {}", survey.folder));
+        }
+    }
+    for note in survey.notes {
+        found.warn("hooks", note, "jit hooks list");
+    }
+}
+
 /// Whether git would use the driver for an issue of this tree; `None` when it cannot be asked.
 fn names_driver(place: &Place) -> Option<bool> {
     let (root, local) = (place.worktree_root.as_deref()?, place.local_jit.as_deref()?);
@@ -268,7 +319,7 @@ fn names_driver(place: &Place) -> Option<bool> {
     Some(ask(ISSUE, setup::MERGE_DRIVER)? && ask(LABELS, "union")? && ask(COMMENTS, "union")?)
 }
 
-fn on_path(program: &str) -> bool {
+pub(crate) fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| {
         let meta = folder.join(program).metadata();

@@ -22,6 +22,7 @@ use jit_core::wire::LeaseView;
 
 use crate::app::{CreateUnit, LockPaths, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
+use crate::hooks::Verified;
 use crate::trust::Need;
 
 pub use gates::{GateReport, GateStanding, GateStatus, GateView, Judgement};
@@ -198,6 +199,10 @@ pub enum Request {
     },
     LockList,
     LockCleanup,
+    /// Were the commits of a range made under the leases that they name?
+    Verify {
+        range: String,
+    },
 }
 
 impl Request {
@@ -266,7 +271,8 @@ impl Request {
             | Self::ShowSession { .. }
             | Self::LockCheck { .. }
             | Self::LockList
-            | Self::Export => false,
+            | Self::Export
+            | Self::Verify { .. } => false,
         }
     }
 }
@@ -378,6 +384,7 @@ pub enum Reply {
     LockChecks {
         paths: Vec<LockCheck>,
     },
+    Verified(Verified),
     /// One line of JSON for each issue.
     Exported {
         issues: usize,

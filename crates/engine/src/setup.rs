@@ -34,6 +34,9 @@ pub(crate) const CONFIG: &str = "\
 [global_operations]
 # require_main_history = true
 # allowed_branches = []      # none: the default branch
+
+[hooks]
+# pre_push = \"report\"        # report | strict | off: commits whose lease has ended
 ";
 
 pub(crate) const ATTRIBUTES: &str = "\

@@ -21,6 +21,7 @@ fn a1_init_says_what_it_did_and_a_second_time_nothing() {
       made [WORLD]/repo/.jit/gates
       began the log in [WORLD]/repo/.git/jit/events
       registered the merge driver jit-issue in git's configuration
+      git hooks are left as they are; to let git ask jit before commits: jit hooks install
     ✓ jit is set up. Next: jit issue create "what is to be done"
     "#);
     let tree = || world.git(&world.repo(), ["status", "--porcelain", "--untracked-files=all"]);

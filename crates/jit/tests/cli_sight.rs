@@ -118,6 +118,7 @@ fn d3_follow_prints_one_object_a_line_as_it_happens() {
 #[test]
 fn d5_a_healthy_repository_passes() {
     let world = world();
+    let _ = world.jit(["hooks", "install"]).ok();
     let report = world.jit(["doctor", "--json"]).ok().json();
     let bad: Vec<&Value> = report["checks"]
         .as_array()

@@ -65,6 +65,7 @@ fn look(request: &Request) -> Look {
         | Request::Commands
         | Request::Trust { .. }
         | Request::Revoke
+        | Request::Verify { .. }
         | Request::Renew { .. }
         | Request::Release { .. }
         | Request::Transfer { .. }
@@ -156,7 +157,7 @@ impl App {
     }
 
     /// Takes notice of everything that changed in this tree, as far as that can be done now.
-    pub(super) fn notice_tree(&self) {
+    pub(crate) fn notice_tree(&self) {
         if let Some((git_dir, issues)) = self.tree() {
             let _ = self.join_seen(&git_dir, &issues);
         }

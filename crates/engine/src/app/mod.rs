@@ -424,6 +424,14 @@ impl App {
             Request::LockRelease { which } => self.release_locks(&which),
             Request::LockList => self.list_locks(),
             Request::LockCleanup => self.clean_locks(),
+            Request::Verify { range } => {
+                let verified = crate::hooks::verify(&self.place, Some(self), &range)?;
+                let warnings = self.warnings.clone();
+                Ok(Answer {
+                    reply: Reply::Verified(verified),
+                    warnings,
+                })
+            }
         }
     }
 

@@ -194,6 +194,9 @@ impl App {
             let purge = options.purge_tree && here == Some(root);
             self.leave_tree(&*view.table, root, purge, done)?;
         }
+        let hooks = crate::hooks::uninstall(&self.place, false)?;
+        done.removed.extend(hooks.steps);
+        done.kept.extend(hooks.kept);
         for git_dir in all.iter().map(|one| &one.git_dir).chain(&self.place.git_dir) {
             remove_identity(git_dir, done);
         }
@@ -375,7 +378,11 @@ fn remove_identity(git_dir: &Path, done: &mut Uninstalled) {
         let identity = name
             .strip_prefix("jit-worktree")
             .and_then(|rest| rest.strip_suffix(".json"));
-        if name == "jit-seen" || identity.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+        if name == "jit-seen"
+            || name == crate::hooks::MERGED
+            || name == crate::hooks::TEMPLATE
+            || identity.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        {
             done.remove_file(&entry.path());
         }
     }

@@ -172,6 +172,12 @@ pub const KEYS: &[Key] = &[
         help: "whether such a branch must contain the main branch's tip",
     },
     Key {
+        name: "hooks.pre_push",
+        kind: Kind::Word(&["report", "strict", "off"]),
+        default: Default::Word("report"),
+        help: "what a push of commits does whose lease has ended: say so, refuse, or nothing",
+    },
+    Key {
         name: "locks.global_max_secs",
         kind: LOCK,
         default: Default::Int(300),

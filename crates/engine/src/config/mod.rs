@@ -95,6 +95,14 @@ pub enum Mode {
     Off,
 }
 
+/// What is done about commits whose lease has ended when they are pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrePush {
+    Report,
+    Strict,
+    Off,
+}
+
 /// One setting as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
@@ -344,6 +352,14 @@ impl Config {
             "warn" => Enforce::Warn,
             "off" => Enforce::Off,
             _ => Enforce::Strict,
+        }
+    }
+
+    pub fn pre_push(&self) -> PrePush {
+        match self.word("hooks.pre_push") {
+            "strict" => PrePush::Strict,
+            "off" => PrePush::Off,
+            _ => PrePush::Report,
         }
     }
 

@@ -125,6 +125,40 @@ impl Git {
         self
     }
 
+    /// Obeys what the caller of a hook set for one command, with `git -c`.
+    #[must_use]
+    pub fn with_callers_settings(mut self) -> Self {
+        let own = ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
+        for (name, value) in std::env::vars_os() {
+            let bytes = name.as_bytes();
+            if own.iter().any(|own| name == *own)
+                || bytes.starts_with(b"GIT_CONFIG_KEY_")
+                || bytes.starts_with(b"GIT_CONFIG_VALUE_")
+            {
+                self = self.env(name, value);
+            }
+        }
+        self
+    }
+
+    /// Sees the objects of a push that git has not accepted yet, when called from a hook that judges it.
+    #[must_use]
+    pub fn in_quarantine(mut self) -> Self {
+        let own = [
+            "GIT_QUARANTINE_PATH",
+            "GIT_OBJECT_DIRECTORY",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        ];
+        if std::env::var_os("GIT_QUARANTINE_PATH").is_some() {
+            for name in own {
+                if let Some(value) = std::env::var_os(name) {
+                    self = self.env(name, value);
+                }
+            }
+        }
+        self
+    }
+
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(bytes.into());

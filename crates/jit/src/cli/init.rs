@@ -1,4 +1,5 @@
 use jit_engine::app::{App, Surroundings};
+use jit_engine::hooks;
 use jit_engine::setup;
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
@@ -12,9 +13,13 @@ use crate::render::clean_line;
     after_help = "Running it again changes nothing. What it makes in the worktree (.jit/) is meant to be committed; \
     what all worktrees share stays in the git directory."
 )]
-pub struct Flags {}
+pub struct Flags {
+    /// Also install git hooks, as `jit hooks install` does
+    #[arg(long)]
+    hooks: bool,
+}
 
-pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let options = cx.options()?;
     let found = Surroundings::find(&options)?;
     let mut done = setup::init(&found, options.lock_timeout)?;
@@ -26,6 +31,15 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
         }
         done.warnings
             .extend(unsound.into_iter().map(|what| format!("not an issue: {what}")));
+    }
+    let mut notes = String::new();
+    if flags.hooks {
+        let installed = hooks::install(&place, place.is_bare(), false)?;
+        done.steps.extend(installed.steps);
+        done.warnings.extend(installed.notes);
+    } else if place.has_git() && !done.steps.is_empty() {
+        notes =
+            "  git hooks are left as they are; to let git ask jit before commits: jit hooks install\n".into();
     }
     let value = json!({
         "control_dir": place.control_dir.to_string_lossy(),
@@ -42,6 +56,7 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
         if done.steps.is_empty() {
             text.push_str("jit is set up here already; nothing was changed.\n");
         } else {
+            text.push_str(&notes);
             text.push_str(&format!(
                 "{} jit is set up. Next: jit issue create \"what is to be done\"\n",
                 style.good("✓")

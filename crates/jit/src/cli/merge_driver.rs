@@ -38,7 +38,11 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         &ours.unwrap_or_default(),
         &theirs.unwrap_or_default(),
     );
-    file::replace(&flags.ours, render(&merged).as_bytes()).map_err(invalid)?;
+    let text = render(&merged);
+    file::replace(&flags.ours, text.as_bytes()).map_err(invalid)?;
+    if merged.conflicts.is_empty() {
+        jit_engine::hooks::remember_merged(text.as_bytes());
+    }
     let fields: Vec<&str> = merged
         .conflicts
         .iter()

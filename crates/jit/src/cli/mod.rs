@@ -16,6 +16,7 @@ mod events;
 mod gate;
 mod graph;
 mod heartbeat;
+mod hooks;
 mod init;
 mod issue;
 mod lock;
@@ -34,6 +35,7 @@ mod trust;
 mod unblock;
 mod uninstall;
 mod validate;
+mod verify;
 mod whoami;
 mod worktree;
 
@@ -189,6 +191,18 @@ const TABLE: &[Entry] = &[
         "heartbeat",
         "Sign of life that also keeps leases alive",
         heartbeat,
+        Shown::WithAll
+    )),
+    Entry::Noun(
+        "hooks",
+        "What git asks jit before commits and pushes",
+        Shown::WithAll,
+        hooks::VERBS,
+    ),
+    Entry::Verb(verb!(
+        "verify",
+        "Were commits made under the leases they name?",
+        verify,
         Shown::WithAll
     )),
     Entry::Verb(verb!(
@@ -506,6 +520,7 @@ fn ids(reply: &Reply) -> String {
         | Reply::Tree(_)
         | Reply::LockChecks { .. }
         | Reply::Env { .. }
+        | Reply::Verified(_)
         | Reply::Exported { .. } => Vec::new(),
     };
     ids.iter().map(|id| format!("{id}\n")).collect()
@@ -597,6 +612,7 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
             .map(|lock| format!("Released {}\n", style.bold(&render::clean_line(&lock.file_path))))
             .collect(),
         Reply::LockChecks { paths } => lock::checks_text(paths, style),
+        Reply::Verified(verified) => verify::text(verified, style),
         Reply::Exported { lines, .. } => lines.clone(),
     }
 }

@@ -1,7 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use jit_core::registry::check::check;
-use jit_engine::app::{Audit, shell_word};
+use jit_engine::app::{Audit, Surroundings, shell_word};
+use jit_engine::hooks::divergence;
 use jit_engine::registry;
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
@@ -23,9 +24,34 @@ pub struct Flags {
     /// The file to check
     #[arg(long, value_name = "FILE", requires = "schema")]
     file: Option<PathBuf>,
+    /// Only check whether this branch contains the tip of the main branch
+    #[arg(long)]
+    divergence: bool,
+}
+
+/// Whether the branch has what everybody has (C6).
+fn divergence(cx: &Cx) -> Outcome<Output> {
+    let found = Surroundings::find(&cx.options()?)?;
+    let report = divergence::divergence(&found.place, &found.config)?;
+    let shown = cx.show(&report, |style| {
+        let mark = if report.ok {
+            style.good("✓")
+        } else {
+            style.bad("✗")
+        };
+        let mut text = format!("{mark} {}\n", clean_line(&report.message));
+        for command in &report.help {
+            text.push_str(&format!("    {}\n", clean_line(command)));
+        }
+        text
+    });
+    Ok(shown.exit(if report.ok { 0 } else { 6 }))
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    if flags.divergence {
+        return divergence(cx);
+    }
     if let (Some(name), Some(file)) = (&flags.schema, &flags.file) {
         return by_schema(name, file, cx);
     }

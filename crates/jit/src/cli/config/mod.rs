@@ -16,7 +16,7 @@ pub const VERBS: &[Verb] = &[
 fn value(setting: &jit_engine::config::keys::Value) -> serde_json::Value {
     use jit_engine::config::keys::Value;
     match setting {
-        Value::Text(text) => json!(text),
+        Value::Text(text) => text.clone().into(),
         Value::Word(word) => (*word).into(),
         Value::Int(number) => (*number).into(),
         Value::Flag(flag) => (*flag).into(),

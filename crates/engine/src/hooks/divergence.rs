@@ -1,0 +1,154 @@
+//! Whether a branch contains the tip of the main branch (C6).
+//!
+//! The main branch is the detected default one (the remote's HEAD, else main or master, else the current one), unless
+//! `global_operations.allowed_branches` names branches and that is not among them: then the first of those. Its tip is
+//! what the remote had when it was last fetched, where there is a remote that has it; else the local one.
+//! No remote, no main branch, an unborn branch and a detached HEAD are ordinary: where there is nothing to compare with,
+//! nothing diverges.
+
+use jit_core::refusal::Code;
+use serde::Serialize;
+
+use crate::app::refuse;
+use crate::config::Config;
+use crate::git::run::default_branch;
+use crate::git::{Git, Place};
+use crate::store::Outcome;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MainBranch {
+    /// Without `refs/heads/`.
+    pub name: String,
+    /// The ref of its tip; `None` while it has no commit.
+    pub tip: Option<String>,
+    /// The remote that the tip came from.
+    pub remote: Option<String>,
+}
+
+impl MainBranch {
+    /// As a person would type it.
+    pub fn short(&self) -> String {
+        match &self.remote {
+            Some(remote) => format!("{remote}/{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// The commands that bring a branch up to it.
+    pub fn help(&self) -> Vec<String> {
+        let fetch = self.remote.as_ref().map(|remote| format!("git fetch {remote}"));
+        fetch
+            .into_iter()
+            .chain([format!("git rebase {}", self.short())])
+            .collect()
+    }
+}
+
+/// How HEAD stands to the main branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Divergence {
+    pub ok: bool,
+    pub branch: Option<String>,
+    /// What it was compared with; null when there is nothing.
+    pub against: Option<String>,
+    /// Commits that only HEAD has, and that only the main branch has.
+    pub ahead: u64,
+    pub behind: u64,
+    pub message: String,
+    pub help: Vec<String>,
+}
+
+/// The main branch; `None` when nothing tells which one it is.
+pub fn main_branch(place: &Place, config: &Config) -> Outcome<Option<MainBranch>> {
+    let Some(git_dir) = &place.git_dir else {
+        return Ok(None);
+    };
+    let failed = |e| refuse(Code::Io, e);
+    let allowed = config.allowed_branches();
+    let detected = default_branch(place, allowed.first().map(String::as_str)).map_err(failed)?;
+    let name = match (detected, allowed.first()) {
+        (Some(found), None) => found.name,
+        (Some(found), Some(_)) if allowed.contains(&found.name) => found.name,
+        (_, Some(first)) => first.clone(),
+        (None, None) => return Ok(None),
+    };
+    let listed = Git::in_git_dir(git_dir)
+        .args(["for-each-ref", "--format=%(refname)"])
+        .arg(format!("refs/heads/{name}"))
+        .arg("refs/remotes")
+        .run()
+        .map_err(failed)?;
+    let listed = String::from_utf8_lossy(&listed);
+    let refs: Vec<&str> = listed.lines().collect();
+    let remotes: Vec<&str> = refs
+        .iter()
+        .filter_map(|full| {
+            full.strip_prefix("refs/remotes/")?
+                .strip_suffix(&format!("/{name}"))
+        })
+        .collect();
+    // A remote's name may hold slashes, and so may a branch's: `origin` is meant before anything else.
+    let remote = match remotes.as_slice() {
+        all if all.contains(&"origin") => Some("origin".to_owned()),
+        [only] => Some((*only).to_owned()),
+        _ => None,
+    };
+    let local = format!("refs/heads/{name}");
+    let tip = match &remote {
+        Some(remote) => Some(format!("refs/remotes/{remote}/{name}")),
+        None => refs.contains(&local.as_str()).then_some(local),
+    };
+    Ok(Some(MainBranch { name, tip, remote }))
+}
+
+pub fn divergence(place: &Place, config: &Config) -> Outcome<Divergence> {
+    let failed = |e| refuse(Code::Io, e);
+    let branch = place.branch().map_err(|e| refuse(Code::Io, e))?;
+    let here = branch.clone().unwrap_or_else(|| "HEAD".to_owned());
+    let fine = |against: Option<String>, message: String| Divergence {
+        ok: true,
+        branch: branch.clone(),
+        against,
+        ahead: 0,
+        behind: 0,
+        message,
+        help: Vec::new(),
+    };
+    let Some(git_dir) = &place.git_dir else {
+        return Ok(fine(None, "there is no git here, so nothing can diverge".into()));
+    };
+    let Some(main) = main_branch(place, config)? else {
+        return Ok(fine(None, "there is no main branch to compare with".into()));
+    };
+    let short = main.short();
+    let Some(tip) = &main.tip else {
+        return Ok(fine(None, format!("{short} has no commit yet")));
+    };
+    if Git::in_git_dir(git_dir).verify("HEAD").map_err(failed)?.is_none() {
+        return Ok(fine(Some(short), format!("{here} has no commit yet")));
+    }
+    let counted = Git::in_git_dir(git_dir)
+        .args(["rev-list", "--left-right", "--count"])
+        .arg(format!("HEAD...{tip}"))
+        .arg("--")
+        .line()
+        .map_err(failed)?;
+    let mut numbers = counted.split_whitespace().filter_map(|word| word.parse().ok());
+    let (ahead, behind): (u64, u64) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let ok = behind == 0;
+    let message = if ok {
+        format!("{here} contains the tip of {short}")
+    } else {
+        let commits = if behind == 1 { "a commit" } else { "commits" };
+        format!("{here} lacks {commits} of {short}: {behind} behind, {ahead} ahead")
+    };
+    Ok(Divergence {
+        ok,
+        branch,
+        against: Some(short),
+        ahead,
+        behind,
+        message,
+        help: if ok { Vec::new() } else { main.help() },
+    })
+}

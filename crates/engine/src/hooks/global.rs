@@ -1,0 +1,74 @@
+//! Files that hold for everybody change only where everybody gets them (C2): on an allowed branch that contains the
+//! main branch's tip. Adding `.jit/` for the first time is allowed anywhere.
+
+use jit_core::refusal::{Code, Refusal};
+
+use super::divergence::main_branch;
+use super::staged::{self, Staged};
+use crate::app::{App, refuse};
+use crate::git::Git;
+use crate::store::Outcome;
+
+/// Refuses global files on branches where they do not belong. `changed` are those that no merge brought.
+pub fn refuse_misplaced(app: &App, changed: &[&Staged]) -> Outcome<()> {
+    let (Some(first), Some(git_dir)) = (changed.first(), &app.place.git_dir) else {
+        return Ok(());
+    };
+    let failed = |e| refuse(Code::Io, e);
+    if first.old.is_none() {
+        let there = Git::in_git_dir(git_dir).verify("HEAD:.jit").map_err(failed)?;
+        if there.is_none() {
+            return Ok(());
+        }
+    }
+    let what = first.path.display();
+    let main = main_branch(&app.place, &app.config)?;
+    let allowed: Vec<String> = match (app.config.allowed_branches(), &main) {
+        ([], Some(main)) => vec![main.name.clone()],
+        (named, _) => named.to_vec(),
+    };
+    let here = app.branch.clone().unwrap_or_else(|| "a detached HEAD".to_owned());
+    // Where nobody knows of any branch there is none to protect.
+    if !allowed.is_empty() && !allowed.contains(&here) {
+        let refusal = Refusal::new(
+            Code::NotAllowed,
+            format!(
+                "{what} holds for everybody and changes only on {}, not on {here}",
+                allowed.join(" or ")
+            ),
+        )
+        .help(format!("git restore --staged {}", shell(first)))
+        .help(format!("commit it on {}", allowed.join(" or ")));
+        return Err(Box::new(refusal));
+    }
+    let Some((main, tip)) = main.and_then(|main| main.tip.clone().map(|tip| (main, tip))) else {
+        return Ok(());
+    };
+    if !app.config.require_main_history() {
+        return Ok(());
+    }
+    let Some(git) = staged::git(&app.place) else {
+        return Ok(());
+    };
+    if Git::in_git_dir(git_dir).verify("HEAD").map_err(failed)?.is_none()
+        || git
+            .args(["merge-base", "--is-ancestor", &tip, "HEAD"])
+            .test()
+            .map_err(failed)?
+    {
+        return Ok(());
+    }
+    let mut refusal = Refusal::new(
+        Code::NotAllowed,
+        format!(
+            "{what} holds for everybody, and {here} does not contain the tip of {}",
+            main.short()
+        ),
+    );
+    refusal.help = main.help();
+    Err(Box::new(refusal))
+}
+
+fn shell(staged: &Staged) -> String {
+    crate::app::shell_word(&staged.path.to_string_lossy())
+}

@@ -1,0 +1,58 @@
+//! Files under somebody else's global lock are not committed (C2).
+
+use jit_core::file_lock::{self, FileTarget};
+use jit_core::policy::Enforce;
+use jit_core::refusal::{Code, Details, Refusal, left};
+use jit_core::scope::Scope;
+
+use super::staged::Staged;
+use crate::app::App;
+use crate::store::Outcome;
+
+/// Refuses a commit of paths that somebody else has locked for everybody, or says so where the settings ask for no
+/// more. Where nobody holds such a lock, no path is looked at.
+pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>> {
+    let enforce = app.config.enforce_leases();
+    if enforce == Enforce::Off {
+        return Ok(Vec::new());
+    }
+    let view = match app.view() {
+        Ok(view) => view,
+        // Without a log nobody holds anything.
+        Err(refusal) if refusal.code == Code::NotInitialized => return Ok(Vec::new()),
+        Err(refusal) => return Err(refusal),
+    };
+    let mut locks = file_lock::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+    locks.retain(|lease| {
+        let counts = |file: &FileTarget| file.scope == Scope::Global && !file.outside;
+        !lease.expired(&view.now)
+            && lease.agent_id != app.actor.agent_id
+            && lease.resource.file().is_some_and(counts)
+    });
+    if locks.is_empty() {
+        return Ok(Vec::new());
+    }
+    for one in staged {
+        let path = one.path.to_string_lossy();
+        let holder = locks.iter().find(|lease| {
+            let covers = |file: &FileTarget| file.pattern.matches(&path);
+            lease.resource.file().is_some_and(covers)
+        });
+        let Some(lease) = holder else { continue };
+        let message = format!(
+            "{path} is locked by {} for everybody, for another {}: it is not to be committed now",
+            lease.agent_id,
+            left(lease.remaining_ms(&view.now)),
+        );
+        if enforce == Enforce::Warn {
+            return Ok(vec![message]);
+        }
+        return Err(Box::new(
+            Refusal::new(Code::NotHolder, message)
+                .help("jit lock list")
+                .help(format!("git restore --staged -- {}", crate::app::shell_word(&path)))
+                .details(Details::Locks(vec![lease.clone()])),
+        ));
+    }
+    Ok(Vec::new())
+}

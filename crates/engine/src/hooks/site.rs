@@ -1,0 +1,233 @@
+//! Where git looks for hooks.
+//!
+//! - Nothing set: `hooks/` of the common directory, which all worktrees share.
+//! - `core.hooksPath` absolute: that folder, whoever else uses it. In a repository without jit our hooks do nothing.
+//! - `core.hooksPath` relative (husky, `.githooks`): git resolves it against the top of each worktree, so it is missed
+//!   without a word wherever the folder is not there (it is often generated and ignored), and the scripts are often
+//!   versioned. There nothing is written. Our hooks go to `jit-hooks/` of the common directory, `core.hooksPath` is
+//!   pointed at it, and each of them first calls what git would have found in that worktree.
+//!
+//! Format: `jit-hooks.json` in the common directory has what is to be put back: the old setting, and whether the folder
+//! was made by us. It is there only where there is something to put back.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use jit_core::refusal::{Code, Refusal};
+use serde::{Deserialize, Serialize};
+
+use crate::app::refuse;
+use crate::git::{Git, Place};
+use crate::os::file;
+use crate::store::Outcome;
+use crate::store::file::io_refusal;
+
+/// Longest note that is read back.
+const MAX_NOTE: u64 = 1 << 16;
+
+/// The setting as git has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub value: PathBuf,
+    /// Which of git's files it stands in: local, worktree, global, system.
+    pub scope: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct Site {
+    pub common: PathBuf,
+    /// Where git is asked: the top of the worktree, or the git directory of a bare one.
+    pub start: PathBuf,
+    pub setting: Option<Setting>,
+    pub note: Note,
+}
+
+/// What is to be put back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The folder of hooks was not there.
+    #[serde(default)]
+    pub made_folder: bool,
+    /// `core.hooksPath` as it was, byte for byte, where we changed it.
+    #[serde(default)]
+    pub hooks_path: Option<Vec<u8>>,
+    /// Whether that stood in the repository's own configuration.
+    #[serde(default)]
+    pub was_local: bool,
+    /// The folder that an absolute `core.hooksPath` named, byte for byte.
+    #[serde(default)]
+    pub folder: Option<Vec<u8>>,
+}
+
+impl Site {
+    pub fn of(place: &Place) -> Outcome<Self> {
+        let (Some(common), Some(git_dir)) = (&place.common_dir, &place.git_dir) else {
+            return Err(Box::new(
+                Refusal::new(
+                    Code::NotFound,
+                    "hooks belong to git, and there is no git repository here",
+                )
+                .help("git init"),
+            ));
+        };
+        let start = place.worktree_root.clone().unwrap_or_else(|| git_dir.clone());
+        let asked = Git::in_git_dir(git_dir)
+            .args([
+                "config",
+                "--show-scope",
+                "-z",
+                "--type=path",
+                "--get",
+                "core.hooksPath",
+            ])
+            .run();
+        let setting = match asked {
+            Ok(bytes) => {
+                let mut parts = bytes.split(|b| *b == 0);
+                let scope = parts
+                    .next()
+                    .map(|scope| String::from_utf8_lossy(scope).into_owned());
+                let value = parts
+                    .next()
+                    .map(|value| PathBuf::from(OsString::from_vec(value.to_vec())));
+                scope
+                    .zip(value)
+                    .filter(|(_, value)| !value.as_os_str().is_empty())
+                    .map(|(scope, value)| Setting { value, scope })
+            }
+            // Not set.
+            Err(e) if e.code() == Some(1) => None,
+            Err(e) => return Err(refuse(Code::Io, e)),
+        };
+        let path = common.join("jit-hooks.json");
+        let note = file::read_real(&path, MAX_NOTE).map_err(|e| io_refusal("read", &path, &e))?;
+        let note = match note {
+            Some(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
+                let message = format!("{} cannot be understood: {e}", path.display());
+                Box::new(Refusal::new(Code::Invalid, message).help("mend or remove that file"))
+            })?,
+            None => Note::default(),
+        };
+        Ok(Self {
+            common: common.clone(),
+            start,
+            setting,
+            note,
+        })
+    }
+
+    /// Ours, for repositories with a relative `core.hooksPath`.
+    pub fn own(&self) -> PathBuf {
+        self.common.join("jit-hooks")
+    }
+
+    /// Whether git has been pointed at our own folder.
+    pub fn is_own(&self) -> bool {
+        self.setting.as_ref().is_some_and(|set| set.value == self.own())
+    }
+
+    /// The relative folder in which the user's hooks are, if that is how it is.
+    pub fn relative(&self) -> Option<PathBuf> {
+        match &self.setting {
+            Some(_) if self.is_own() => self
+                .note
+                .hooks_path
+                .as_ref()
+                .map(|value| PathBuf::from(OsString::from_vec(value.clone()))),
+            Some(set) if set.value.is_relative() => Some(set.value.clone()),
+            _ => None,
+        }
+    }
+
+    /// The folder that our hooks belong into.
+    pub fn folder(&self) -> PathBuf {
+        match &self.setting {
+            None => self.common.join("hooks"),
+            Some(_) if self.is_own() => self.own(),
+            Some(set) if set.value.is_relative() => self.own(),
+            Some(set) => set.value.clone(),
+        }
+    }
+
+    /// The folder in which git looks now.
+    pub fn looked_in(&self) -> PathBuf {
+        match &self.setting {
+            None => self.common.join("hooks"),
+            Some(set) => self.start.join(&set.value),
+        }
+    }
+
+    /// Every folder that may have hooks of ours.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let mut all = vec![self.common.join("hooks"), self.own(), self.folder()];
+        all.extend(
+            self.note
+                .folder
+                .clone()
+                .map(|path| PathBuf::from(OsString::from_vec(path))),
+        );
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// Points git at our own folder, remembering what was.
+    pub fn point_at_own(&mut self) -> Outcome<()> {
+        let Some(set) = self.setting.clone().filter(|_| !self.is_own()) else {
+            return Ok(());
+        };
+        self.note.hooks_path = Some(set.value.as_os_str().as_bytes().to_vec());
+        self.note.was_local = set.scope == "local";
+        self.save()?;
+        let own = self.own();
+        Git::in_git_dir(&self.common)
+            .args(["config", "--local", "core.hooksPath"])
+            .arg(&own)
+            .run()
+            .map_err(|e| refuse(Code::Io, e))?;
+        self.setting = Some(Setting {
+            value: own,
+            scope: "local".into(),
+        });
+        Ok(())
+    }
+
+    /// Puts `core.hooksPath` back, unless somebody has changed it since.
+    pub fn point_back(&mut self) -> Outcome<bool> {
+        let Some(old) = self.note.hooks_path.take() else {
+            return Ok(false);
+        };
+        if !self.is_own() {
+            return Ok(false);
+        }
+        let git = Git::in_git_dir(&self.common).args(["config", "--local"]);
+        let git = match self.note.was_local {
+            true => git.arg("core.hooksPath").arg(OsString::from_vec(old)),
+            false => git.args(["--unset", "core.hooksPath"]),
+        };
+        git.run().map_err(|e| refuse(Code::Io, e))?;
+        Ok(true)
+    }
+
+    /// Writes down what is to be put back; nothing is kept where there is nothing.
+    pub fn save(&self) -> Outcome<()> {
+        let path = self.common.join("jit-hooks.json");
+        let failed = |e: std::io::Error| io_refusal("write", &path, &e);
+        if self.note == Note::default() {
+            return match std::fs::remove_file(&path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed(e)),
+                _ => Ok(()),
+            };
+        }
+        let bytes = serde_json::to_vec(&self.note).map_err(|e| refuse(Code::Io, e))?;
+        file::replace_here(&path, &bytes).map_err(failed)
+    }
+}
+
+/// Whether something of this name can be started from a folder.
+pub fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,171 @@
+//! What a commit is about to change: one call of git, however much there is (two before the first commit).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use jit_core::ids::IssueId;
+use jit_core::refusal::Code;
+
+use crate::app::refuse;
+use crate::git::{Git, GitError, Place};
+use crate::store::Outcome;
+
+/// A path that differs between the index and HEAD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staged {
+    /// From the top of the worktree.
+    pub path: PathBuf,
+    /// The blob in HEAD; `None` when there is none.
+    pub old: Option<String>,
+    /// The blob that is staged; `None` when the file is to go.
+    pub new: Option<String>,
+}
+
+/// What a path under `.jit/` is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A file of an issue, by its name in the issue's folder.
+    Issue(IssueId, OsString),
+    /// What holds for everybody: configuration, gates, types.
+    Global,
+    /// Nothing that anybody watches over.
+    Other,
+}
+
+impl Staged {
+    pub fn is_ours(&self) -> bool {
+        self.path.starts_with(".jit")
+    }
+
+    pub fn kind(&self) -> Kind {
+        let mut parts = self.path.iter();
+        if parts.next() != Some(OsStr::new(".jit")) {
+            return Kind::Other;
+        }
+        let rest: Vec<&OsStr> = parts.collect();
+        let begins = |name: &OsStr, with: &str| name.as_bytes().starts_with(with.as_bytes());
+        match rest.as_slice() {
+            [issues, id, name @ ..] if *issues == "issues" && !name.is_empty() => {
+                match id.to_str().and_then(|id| id.parse().ok()) {
+                    Some(id) => Kind::Issue(id, name.iter().collect::<PathBuf>().into_os_string()),
+                    None => Kind::Other,
+                }
+            }
+            [name] if *name == ".gitattributes" || begins(name, "config.") || begins(name, "type") => {
+                Kind::Global
+            }
+            [gates, name] if *gates == "gates" && begins(name, "registry") => Kind::Global,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// Git on the very index that is being committed: `git commit -a` and `git commit <path>` use one of their own.
+pub fn git(place: &Place) -> Option<Git> {
+    let (root, git_dir) = (place.worktree_root.as_deref()?, place.git_dir.as_deref()?);
+    let option = |name: &str, path: &Path| {
+        let mut option = OsString::from(name);
+        option.push(path);
+        option
+    };
+    let git = Git::at(root)
+        .arg(option("--git-dir=", git_dir))
+        .arg(option("--work-tree=", root));
+    Some(
+        match std::env::var_os("GIT_INDEX_FILE").filter(|path| !path.is_empty()) {
+            // Git means it from where it starts hooks.
+            Some(index) => git.env("GIT_INDEX_FILE", place.start.join(index)),
+            None => git,
+        },
+    )
+}
+
+/// Everything that is staged.
+pub fn all(place: &Place) -> Outcome<Vec<Staged>> {
+    let list = |compare: &[&str]| -> Result<Vec<u8>, GitError> {
+        let Some(git) = git(place) else {
+            return Ok(Vec::new());
+        };
+        git.args(compare)
+            .args(["--raw", "-z", "--no-renames", "--no-abbrev", "--no-relative"])
+            .args(["--no-ext-diff", "--ignore-submodules=none", "--"])
+            .run()
+    };
+    // Twice as fast as `git diff`, which also knows what to do before the first commit.
+    let listed = match list(&["diff-index", "--cached", "HEAD"]) {
+        Err(e) if e.code() == Some(128) => list(&["diff", "--cached"]),
+        other => other,
+    };
+    Ok(parse(&listed.map_err(|e| refuse(Code::Io, e))?))
+}
+
+/// `:<mode> <mode> <blob> <blob> <status>` NUL `<path>` NUL, and so on.
+fn parse(listed: &[u8]) -> Vec<Staged> {
+    let mut parts = listed.split(|b| *b == 0);
+    let mut all = Vec::new();
+    while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
+        let mut words = about.split(|b| *b == b' ').skip(2);
+        let mut blob = || {
+            let hex = String::from_utf8_lossy(words.next()?).into_owned();
+            hex.bytes().any(|b| b != b'0').then_some(hex)
+        };
+        all.push(Staged {
+            old: blob(),
+            new: blob(),
+            path: PathBuf::from(OsString::from_vec(path.to_vec())),
+        });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c2_any_name_of_a_file_is_read_as_it_is() {
+        let listed =
+            b":000000 100644 0000 a1b2 A\0a \n\xff\0:100644 000000 a1 00 D\0.jit/issues/WI-1/issue.json\0";
+        let all = parse(listed);
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[0].path.as_os_str().as_bytes(), b"a \n\xff");
+        assert_eq!(
+            (all[0].old.as_deref(), all[0].new.as_deref()),
+            (None, Some("a1b2"))
+        );
+        assert_eq!((all[1].old.as_deref(), all[1].new.as_deref()), (Some("a1"), None));
+        let id: IssueId = "WI-1".parse().expect("an id");
+        assert_eq!(all[1].kind(), Kind::Issue(id, "issue.json".into()));
+    }
+
+    #[test]
+    fn c2_global_files_are_told_from_others() {
+        let kind = |path: &str| {
+            let path = PathBuf::from(path);
+            Staged {
+                path,
+                old: None,
+                new: None,
+            }
+            .kind()
+        };
+        for path in [
+            ".jit/config.toml",
+            ".jit/gates/registry.json",
+            ".jit/types.toml",
+            ".jit/.gitattributes",
+        ] {
+            assert_eq!(kind(path), Kind::Global, "{path}");
+        }
+        for path in [
+            "config.toml",
+            ".jit/gates/results/WI-1.json",
+            ".jit/notes.md",
+            ".jit/issues/..",
+            "x/.jit/config.toml",
+        ] {
+            assert_eq!(kind(path), Kind::Other, "{path}");
+        }
+    }
+}
