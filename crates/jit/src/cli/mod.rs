@@ -19,6 +19,7 @@ mod heartbeat;
 mod init;
 mod issue;
 mod man;
+mod mcp;
 mod merge_driver;
 mod pivot;
 mod progress;
@@ -163,6 +164,12 @@ const TABLE: &[Entry] = &[
         Shown::Everyday,
         config::VERBS,
     ),
+    Entry::Verb(verb!(
+        "mcp",
+        "Serve an agent by the Model Context Protocol",
+        mcp,
+        Shown::WithAll
+    )),
     Entry::Verb(verb!(
         "heartbeat",
         "Sign of life that also keeps leases alive",
