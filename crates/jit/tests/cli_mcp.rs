@@ -284,6 +284,93 @@ async fn b5_a_claim_is_renewed_while_the_agent_is_connected_and_kept_when_it_is_
     assert_eq!(holder(&world, "A-2")["agent_id"], "agent:me");
 }
 
+#[tokio::test]
+async fn f2_files_are_locked_refused_renewed_and_let_go_of() {
+    let world = World::with_jit(JIT);
+    let (one, two) = (
+        Agent::named(&world, "agent:one").await,
+        Agent::named(&world, "agent:two").await,
+    );
+    let locked = one
+        .ok("lock", json!({ "paths": ["src/a.rs", "docs/"], "ttl": "6s" }))
+        .await;
+    assert_eq!(locked["locks"].as_array().map(Vec::len), Some(2), "{locked}");
+    let first = locked["locks"][0]["expires_at"]
+        .as_str()
+        .expect("a time")
+        .to_owned();
+    let held = two
+        .refused("lock", json!({ "paths": ["b.rs", "src/a.rs"] }))
+        .await;
+    assert_eq!(
+        (&held["code"], &held["holders"][0]["agent_id"]),
+        (&json!("held"), &json!("agent:one")),
+        "{held}"
+    );
+    let later = || {
+        let locks = world.jit(["lock", "list", "--json"]).ok().json()["locks"].take();
+        let locks = locks.as_array().cloned().unwrap_or_default();
+        locks
+            .iter()
+            .any(|lock| lock["expires_at"].as_str().is_some_and(|at| at > first.as_str()))
+    };
+    wait_until("it was renewed", Duration::from_secs(50), later);
+    for given in [json!({ "paths": [] }), json!({ "paths": "src" }), json!({})] {
+        assert_eq!(one.refused("lock", given).await["code"], "invalid");
+    }
+    let gone = one.ok("unlock", json!({ "paths": ["src/a.rs"] })).await;
+    assert_eq!(gone, json!({ "unlocked": ["src/a.rs"] }));
+    two.ok("lock", json!({ "paths": ["src/a.rs"], "shared": true }))
+        .await;
+    assert_eq!(
+        one.ok("unlock", json!({})).await["unlocked"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+    one.bye().await;
+    two.bye().await;
+    world.validates();
+}
+
+#[tokio::test]
+async fn a4_an_agent_in_a_session_is_the_sessions_agent() {
+    let world = World::with_jit(JIT);
+    let pid = std::process::id().to_string();
+    let _ = world
+        .jit([
+            "session",
+            "start",
+            "--agent-id",
+            "agent:bound",
+            "--bind-pid",
+            &pid,
+        ])
+        .ok();
+    let agent = Agent::start(&world, &world.repo(), &[], None).await;
+    assert_eq!(agent.ok("status", json!({})).await["agent_id"], "agent:bound");
+    agent.bye().await;
+}
+
+#[tokio::test]
+async fn i4_a_store_that_stays_busy_is_an_answer_after_the_time_to_wait() {
+    let world = World::with_jit(JIT);
+    let agent = Agent::start(&world, &world.repo(), &["--lock-timeout", "1s"], Some("agent:me")).await;
+    let lock = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(world.control().join("locks/control.lock"));
+    let lock = lock.expect("a lock file");
+    lock.lock().expect("locked");
+    assert_eq!(
+        agent.refused("create", json!({ "title": "x" })).await["code"],
+        "busy"
+    );
+    lock.unlock().expect("unlocked");
+    agent.ok("create", json!({ "title": "x" })).await;
+    agent.bye().await;
+}
+
 #[test]
 fn i4_two_servers_that_race_for_next_get_different_issues() {
     const EACH: usize = 5;

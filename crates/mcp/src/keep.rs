@@ -1,7 +1,8 @@
-//! Leases that were claimed here are renewed at half of their time, while the agent is connected (B5).
+//! Claims and file locks that were taken here are renewed at half of their time, while the agent is connected (B5).
 //!
 //! What must hold:
-//! - only what was claimed through this connection is renewed: what the same agent took elsewhere is not ours to keep;
+//! - of claims only those that were made through this connection are renewed: what the same agent took elsewhere is not
+//!   ours to keep. File locks of one agent in one worktree are extended together, once one that was taken here is due;
 //! - one timer, to the next lease that is due; without leases there is none;
 //! - a lease that cannot be kept is let go of, and the agent is told so at its next call;
 //! - a renewal that did not move the end (it lives inside another lease) is not tried again and again.
@@ -14,10 +15,11 @@ use std::time::Duration;
 
 use jit_core::command::Target;
 use jit_core::ids::{IssueId, LeaseId};
-use jit_core::refusal::Code;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::roster::LockView;
 use jit_core::time::Wall;
 use jit_core::wire::LeaseView;
-use jit_engine::app::{App, Options};
+use jit_engine::app::{App, Options, OwnLocks};
 use jit_engine::os::clock;
 use jit_engine::request::{Reply, Request};
 use jit_engine::store::Outcome;
@@ -29,10 +31,26 @@ const AGAIN: u64 = 5_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Kept {
+    /// What it is on, in a sentence.
+    what: String,
+    is_lock: bool,
     issue: Option<IssueId>,
     expires_at: Wall,
     /// When to renew it, by the boot clock, in milliseconds.
     due: u64,
+}
+
+impl Kept {
+    fn new(what: String, issue: Option<IssueId>, expires_at: Wall) -> Self {
+        let left = u64::try_from(expires_at.ms().saturating_sub(clock::wall_ms())).unwrap_or(0);
+        Self {
+            what,
+            is_lock: false,
+            issue,
+            expires_at,
+            due: now().saturating_add(left / 2),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -57,17 +75,34 @@ impl Keep {
         self.options.get_or_init(make)
     }
 
-    /// From now on this lease is renewed.
+    /// From now on this claim is renewed.
     pub fn begin(&self, lease: &LeaseView) {
-        let left = u64::try_from(lease.expires_at.ms() - clock::wall_ms()).unwrap_or(0);
-        // Whatever the wall clock says, it is not more than was granted.
-        let left = left.min(lease.ttl_secs.saturating_mul(1000));
+        let what = lease.issue_id.as_ref().map_or("?", IssueId::as_str);
+        let kept = Kept::new(
+            format!("claim on {what}"),
+            lease.issue_id.clone(),
+            lease.expires_at,
+        );
+        self.insert(&lease.lease_id, kept);
+    }
+
+    /// From now on this lock is renewed.
+    pub fn begin_lock(&self, lock: &LockView) {
         let kept = Kept {
-            issue: lease.issue_id.clone(),
-            expires_at: lease.expires_at,
-            due: now().saturating_add(left / 2),
+            is_lock: true,
+            ..Kept::new(format!("lock on {}", lock.file_path), None, lock.expires_at)
         };
-        locked(&self.leases).insert(lease.lease_id.clone(), kept);
+        self.insert(&lock.lease_id, kept);
+    }
+
+    fn insert(&self, id: &LeaseId, kept: Kept) {
+        locked(&self.leases).insert(id.clone(), kept);
+        self.changed.notify_one();
+    }
+
+    /// It was given back.
+    pub fn end_lease(&self, id: &LeaseId) {
+        locked(&self.leases).remove(id);
         self.changed.notify_one();
     }
 
@@ -91,8 +126,40 @@ impl Keep {
     /// Renews what is due.
     pub fn renew(&self) {
         let Some(options) = self.options.get() else { return };
-        for (id, kept) in self.due(now()) {
-            self.settle(&id, &kept, renew(options, &id));
+        let (locks, claims): (Vec<_>, Vec<_>) =
+            self.due(now()).into_iter().partition(|(_, kept)| kept.is_lock);
+        for (id, kept) in claims {
+            let request = Request::Renew {
+                target: Target::Lease(id.clone()),
+                ttl_secs: None,
+            };
+            self.settle(&id, &kept, ask(options, request));
+        }
+        if !locks.is_empty() {
+            self.settle_locks(&locks, ask(options, EXTEND));
+        }
+    }
+
+    fn settle_locks(&self, due: &[(LeaseId, Kept)], extended: Outcome<Reply>) {
+        let extended = match extended {
+            Ok(Reply::Locks { locks }) => locks,
+            Ok(_) => return,
+            Err(refusal) => {
+                for (id, kept) in due {
+                    self.settle(id, kept, Err(refusal.clone()));
+                }
+                return;
+            }
+        };
+        for (id, kept) in due {
+            match extended.iter().find(|lock| lock.lease_id == *id) {
+                Some(lock) if lock.expires_at > kept.expires_at => self.begin_lock(lock),
+                Some(_) => self.end_lease(id),
+                None => {
+                    let gone = Refusal::new(Code::NotHolder, "it is not yours any more");
+                    self.settle(id, kept, Err(Box::new(gone)));
+                }
+            }
         }
     }
 
@@ -101,14 +168,16 @@ impl Keep {
             Ok(Reply::Lease(lease)) => {
                 locked(&self.leases).remove(id);
                 if lease.expires_at > kept.expires_at {
-                    self.begin(&lease);
+                    let again = Kept::new(kept.what.clone(), kept.issue.clone(), lease.expires_at);
+                    self.insert(&lease.lease_id, again);
                 }
                 return;
             }
             Ok(_) => return,
             Err(refusal) => refusal,
         };
-        if matches!(problem.code, Code::Busy | Code::Unknown | Code::Io) {
+        let over = kept.expires_at.ms() <= clock::wall_ms();
+        if matches!(problem.code, Code::Busy | Code::Unknown | Code::Io) && !over {
             let again = now().saturating_add(AGAIN);
             if let Some(kept) = locked(&self.leases).get_mut(id) {
                 kept.due = again;
@@ -116,10 +185,9 @@ impl Keep {
             return;
         }
         locked(&self.leases).remove(id);
-        let what = kept.issue.as_ref().map_or("it", IssueId::as_str);
         locked(&self.lost).push(format!(
-            "your claim on {what} could not be renewed: {}",
-            problem.message
+            "your {} could not be renewed: {}",
+            kept.what, problem.message
         ));
     }
 
@@ -141,19 +209,19 @@ impl Keep {
     }
 }
 
-fn renew(options: &Options, lease: &LeaseId) -> Outcome<Reply> {
-    let request = Request::Renew {
-        target: Target::Lease(lease.clone()),
-        ttl_secs: None,
-    };
+/// Locks are named by path, as it was typed, so all of the agent's in this worktree are extended together.
+const EXTEND: Request = Request::LockExtend {
+    which: OwnLocks::All,
+    ttl_secs: None,
+};
+
+fn ask(options: &Options, request: Request) -> Outcome<Reply> {
     let app = App::open(options, Need::Write)?;
     app.handle(request).map(|answer| answer.reply)
 }
 
 #[cfg(test)]
 mod tests {
-    use jit_core::refusal::Refusal;
-
     use super::*;
 
     fn lease(ttl_secs: u64) -> LeaseView {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::roster::LockView;
 use jit_core::wire::LeaseView;
-use jit_engine::app::Options;
+use jit_engine::agent::Source;
+use jit_engine::app::{Options, Surroundings};
 use jit_engine::os::{clock, random};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,
@@ -42,19 +44,27 @@ impl Server {
         self.keep.clone()
     }
 
-    /// As whom the agent at the other end acts: as it was started, else by a name made from its own.
+    /// As whom the agent at the other end acts: as it was started, else as the session
+    /// around it, else by a name made from its own. Found at the first call, and the same from then on.
     fn options(&self, client: Option<&str>) -> &Options {
         self.keep.options(|| {
             let named = std::env::var_os("JIT_AGENT_ID").is_some_and(|id| !id.is_empty());
             let mut options = self.given.clone();
             if options.agent.is_none() && !named {
-                options.agent = Some(made_up(client.unwrap_or_default()));
+                let id = session_agent(&options).unwrap_or_else(|| made_up(client.unwrap_or_default()));
+                options.agent = Some(id);
             }
             // Every call is a request of its own.
             options.request = None;
             options
         })
     }
+}
+
+/// The agent of the session that our process tree is bound to: then what it does in a shell is done by the same one.
+fn session_agent(options: &Options) -> Option<String> {
+    let whoami = Surroundings::find(options).ok()?.whoami;
+    matches!(whoami.source, Source::Session(_)).then(|| whoami.agent_id.to_string())
 }
 
 /// `agent:mcp-<client>-<random>`.
@@ -98,6 +108,15 @@ fn failure(refusal: &Refusal) -> Value {
         Details::Lease(lease) => {
             let lease = LeaseView::of(lease);
             told["holder"] = json!({ "agent_id": lease.agent_id, "expires_at": lease.expires_at });
+        }
+        Details::Locks(leases) => {
+            let holder = |lock: &LockView| json!({ "path": lock.file_path, "agent_id": lock.agent_id, "expires_at": lock.expires_at });
+            let locks: Vec<Value> = leases
+                .iter()
+                .filter_map(LockView::of)
+                .map(|lock| holder(&lock))
+                .collect();
+            told["holders"] = json!(locks);
         }
         Details::Candidates(names) => told["candidates"] = json!(names),
         Details::None | Details::Facts(_) | Details::Counts(_) => {}

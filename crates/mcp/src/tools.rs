@@ -8,6 +8,7 @@
 
 mod claims;
 mod issues;
+mod locks;
 mod sight;
 
 use jit_core::ids::{BadId, IssuePrefix};
@@ -42,6 +43,8 @@ static TABLE: &[&Tool] = &[
     &issues::CREATE,
     &issues::UPDATE,
     &issues::COMMENT,
+    &locks::LOCK,
+    &locks::UNLOCK,
     &sight::STATUS,
 ];
 
