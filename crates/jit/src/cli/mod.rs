@@ -21,6 +21,7 @@ mod init;
 mod issue;
 mod lock;
 mod man;
+mod mcp;
 mod merge_driver;
 mod migrate;
 mod pivot;
@@ -187,6 +188,12 @@ const TABLE: &[Entry] = &[
         Shown::Everyday,
         config::VERBS,
     ),
+    Entry::Verb(verb!(
+        "mcp",
+        "Serve an agent by the Model Context Protocol",
+        mcp,
+        Shown::WithAll
+    )),
     Entry::Verb(verb!(
         "heartbeat",
         "Sign of life that also keeps leases alive",

@@ -1,0 +1,346 @@
+//! `jit mcp install`: tells an agent program of this server, in that program's own configuration (I4).
+//!
+//! What must hold:
+//! - what else the file says is kept to the byte; installing twice is installing once; uninstalling takes away what was
+//!   installed and nothing else, and the file itself only if nothing is left in it;
+//! - a file that its own program could not read is refused with line and column, and left alone;
+//! - an entry of our name that is not ours is refused, not replaced; one that is ours is left as it is, whatever the user
+//!   added to it;
+//! - what is shown is our entry alone: the rest of such files may hold secrets;
+//! - if the file changes between reading and writing, nothing is written.
+//!
+//! Limitations: between the last look at the file and its replacement there is a moment in which a change by another
+//! program would be lost; some agent programs rewrite their files while they run.
+
+mod json;
+mod toml;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jit_core::refusal::{Code, Refusal};
+use jit_engine::os::file;
+use jit_engine::store::Outcome;
+
+/// What our entry is called everywhere.
+const NAME: &str = "jit";
+/// Nobody's configuration is larger.
+const MAX_FILE: u64 = 64 << 20;
+
+/// An agent program with a configuration that we know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agent {
+    Claude,
+    Codex,
+    Gemini,
+    Cursor,
+    VsCode,
+}
+
+/// For whom: everything this user does, or everybody who works on this project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    User,
+    Project,
+}
+
+impl Agent {
+    /// Where people usually keep such entries.
+    pub fn usual_scope(self) -> Scope {
+        match self {
+            // It reads a project's file only after the user has said that the project is trusted.
+            Self::Codex => Scope::User,
+            Self::Claude | Self::Gemini | Self::Cursor | Self::VsCode => Scope::Project,
+        }
+    }
+
+    /// Its configuration file in a project.
+    fn in_project(self) -> &'static str {
+        match self {
+            Self::Claude => ".mcp.json",
+            Self::Codex => ".codex/config.toml",
+            Self::Gemini => ".gemini/settings.json",
+            Self::Cursor => ".cursor/mcp.json",
+            Self::VsCode => ".vscode/mcp.json",
+        }
+    }
+
+    /// Its configuration file for everything that the user does.
+    fn of_user(self, var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || absolute("HOME");
+        match self {
+            Self::Claude => Some(absolute("CLAUDE_CONFIG_DIR").or_else(home)?.join(".claude.json")),
+            Self::Codex => {
+                let folder = absolute("CODEX_HOME").or_else(|| Some(home()?.join(".codex")))?;
+                Some(folder.join("config.toml"))
+            }
+            Self::Gemini => Some(home()?.join(".gemini/settings.json")),
+            Self::Cursor => Some(home()?.join(".cursor/mcp.json")),
+            Self::VsCode if cfg!(target_os = "macos") => {
+                Some(home()?.join("Library/Application Support/Code/User/mcp.json"))
+            }
+            Self::VsCode => {
+                let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(home()?.join(".config")))?;
+                Some(folder.join("Code/User/mcp.json"))
+            }
+        }
+    }
+
+    fn form(self) -> Form {
+        match self {
+            Self::Codex => Form::Toml,
+            Self::VsCode => Form::Json {
+                section: "servers",
+                typed: true,
+                comments: true,
+            },
+            Self::Gemini => Form::Json {
+                section: "mcpServers",
+                typed: false,
+                comments: true,
+            },
+            Self::Claude => Form::Json {
+                section: "mcpServers",
+                typed: true,
+                comments: false,
+            },
+            Self::Cursor => Form::Json {
+                section: "mcpServers",
+                typed: false,
+                comments: false,
+            },
+        }
+    }
+}
+
+/// How a configuration is written.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Json {
+        /// The key under which servers are.
+        section: &'static str,
+        /// Whether an entry says that it is a program.
+        typed: bool,
+        /// Whether its program allows comments and commas after the last thing.
+        comments: bool,
+    },
+    Toml,
+}
+
+/// What a configuration file is to become.
+#[derive(Debug, PartialEq, Eq)]
+enum Edit {
+    /// It is as it should be.
+    Nothing,
+    Write(String),
+    /// Nothing would be left in it.
+    Delete,
+}
+
+/// Why a configuration could not be edited.
+#[derive(Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Line and column, from one, and what is wrong there.
+    Broken(usize, usize, String),
+    /// There is something else under our name.
+    Foreign,
+}
+
+/// One change of one file, ready to be made.
+#[derive(Debug)]
+pub struct Plan {
+    pub file: PathBuf,
+    /// Our entry as it is written in that file.
+    pub entry: String,
+    pub install: bool,
+    edit: Edit,
+    /// What the file held when it was read.
+    before: Option<Vec<u8>>,
+    /// Of the user, who may have put a link in its place.
+    follow: bool,
+}
+
+fn refuse(code: Code, message: impl Into<String>) -> Box<Refusal> {
+    Box::new(Refusal::new(code, message))
+}
+
+/// What is to be done to have the entry, or to have it no more. Nothing is written yet.
+pub fn plan(
+    agent: Agent,
+    scope: Scope,
+    project: Option<&Path>,
+    var: impl Fn(&str) -> Option<OsString>,
+    install: bool,
+) -> Outcome<Plan> {
+    let file = match scope {
+        Scope::Project => project.map(|root| root.join(agent.in_project())).ok_or_else(|| {
+            let refusal = Refusal::new(
+                Code::NotFound,
+                "there is no project here: no worktree and no .jit/",
+            );
+            Box::new(refusal.help("jit mcp install --agent <agent> --user"))
+        })?,
+        Scope::User => agent.of_user(var).ok_or_else(|| {
+            refuse(
+                Code::NotFound,
+                "HOME is not set, so there is no configuration of yours",
+            )
+        })?,
+    };
+    let follow = scope == Scope::User;
+    let shown = file.display();
+    let before = read(&file, follow).map_err(|e| refuse(Code::Io, format!("cannot read {shown}: {e}")))?;
+    let text = match &before {
+        Some(bytes) => std::str::from_utf8(bytes).map_err(|e| {
+            refuse(
+                Code::Invalid,
+                format!("{shown} is not UTF-8 (byte {})", e.valid_up_to()),
+            )
+        })?,
+        None => "",
+    };
+    let form = agent.form();
+    let edit = match form {
+        Form::Json {
+            section,
+            typed,
+            comments,
+        } => json::edit(text, section, typed, comments, install),
+        Form::Toml => toml::edit(text, install),
+    };
+    let edit = edit.map_err(|trouble| match trouble {
+        Trouble::Broken(line, column, why) => {
+            let message = format!("{shown} cannot be read, line {line}, column {column}: {why}");
+            Box::new(Refusal::new(Code::Invalid, message).help("mend the file, then run the command again"))
+        }
+        Trouble::Foreign => {
+            let message = format!("{shown} has an entry called {NAME} that does not start jit mcp");
+            Box::new(Refusal::new(Code::Exists, message).help("rename or remove that entry by hand"))
+        }
+    })?;
+    // A file that was not there is not deleted; one that was empty is left alone.
+    let edit = match edit {
+        Edit::Delete if before.is_none() => Edit::Nothing,
+        edit => edit,
+    };
+    let entry = match form {
+        Form::Json { section, typed, .. } => json::fresh(section, typed),
+        Form::Toml => toml::fresh(),
+    };
+    Ok(Plan {
+        file,
+        entry,
+        install,
+        edit,
+        before,
+        follow,
+    })
+}
+
+fn read(file: &Path, follow: bool) -> io::Result<Option<Vec<u8>>> {
+    let real = match follow.then(|| std::fs::canonicalize(file)) {
+        Some(Ok(real)) => real,
+        Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => file.to_owned(),
+    };
+    file::read_real(&real, MAX_FILE)
+}
+
+impl Plan {
+    pub fn changes_something(&self) -> bool {
+        self.edit != Edit::Nothing
+    }
+
+    pub fn carry_out(&self) -> Outcome<()> {
+        let shown = self.file.display();
+        let failed = |e: io::Error| refuse(Code::Io, format!("cannot write {shown}: {e}"));
+        if read(&self.file, self.follow).map_err(failed)? != self.before {
+            let message = format!("{shown} has just been changed by another program; nothing was written");
+            return Err(Box::new(
+                Refusal::new(Code::Busy, message).help("run the command again"),
+            ));
+        }
+        match &self.edit {
+            Edit::Nothing => Ok(()),
+            Edit::Delete => std::fs::remove_file(&self.file).map_err(failed),
+            Edit::Write(text) => {
+                if let Some(folder) = self.file.parent() {
+                    self.make(folder).map_err(failed)?;
+                }
+                match self.follow {
+                    true => file::replace(&self.file, text.as_bytes()),
+                    false => file::replace_here(&self.file, text.as_bytes()),
+                }
+                .map_err(failed)
+            }
+        }
+    }
+
+    fn make(&self, folder: &Path) -> io::Result<()> {
+        match self.follow {
+            true => std::fs::create_dir_all(folder),
+            // In a clone a link may lead anywhere.
+            false => file::ensure_real_dir(folder),
+        }
+    }
+}
+
+/// Whether an entry starts this server, whatever else it says.
+fn is_ours(command: Option<&str>, first_words: &[&str]) -> bool {
+    let program = command.and_then(|command| Path::new(command).file_name());
+    program == Some(NAME.as_ref()) && first_words.contains(&"mcp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home(name: &str) -> Option<OsString> {
+        (name == "HOME").then(|| "/h".into())
+    }
+
+    #[test]
+    fn i4_each_agent_has_its_file() {
+        let file = |agent: Agent| agent.of_user(home).expect("a file");
+        assert_eq!(file(Agent::Claude), Path::new("/h/.claude.json"));
+        assert_eq!(file(Agent::Codex), Path::new("/h/.codex/config.toml"));
+        assert_eq!(file(Agent::Gemini), Path::new("/h/.gemini/settings.json"));
+        assert_eq!(file(Agent::Cursor), Path::new("/h/.cursor/mcp.json"));
+        assert_eq!(Agent::Claude.of_user(|_| None), None);
+        let moved = |name: &str| (name == "CODEX_HOME").then(|| "/c".into());
+        assert_eq!(Agent::Codex.of_user(moved), Some("/c/config.toml".into()));
+    }
+
+    #[test]
+    fn i4_a_file_that_changed_meanwhile_is_not_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join(".mcp.json");
+        let plan = plan(Agent::Claude, Scope::Project, Some(folder.path()), home, true).expect("a plan");
+        std::fs::write(&file, "{}").expect("written");
+        assert_eq!(plan.carry_out().expect_err("refused").code, Code::Busy);
+        assert_eq!(std::fs::read_to_string(&file).expect("read"), "{}");
+    }
+
+    #[test]
+    fn i4_a_link_in_a_project_is_not_followed_and_one_of_the_users_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().join("real.json");
+        std::fs::write(&real, "{}").expect("written");
+        std::os::unix::fs::symlink(&real, folder.path().join(".mcp.json")).expect("a link");
+        let refused = plan(Agent::Claude, Scope::Project, Some(folder.path()), home, true);
+        assert_eq!(refused.expect_err("refused").code, Code::Io);
+        std::os::unix::fs::symlink(&real, folder.path().join(".claude.json")).expect("a link");
+        let at_home = |name: &str| (name == "HOME").then(|| folder.path().into());
+        let mine = plan(Agent::Claude, Scope::User, None, at_home, true).expect("a plan");
+        mine.carry_out().expect("written");
+        assert!(
+            std::fs::read_to_string(&real)
+                .expect("read")
+                .contains("mcpServers")
+        );
+        let link = folder.path().join(".claude.json");
+        assert!(link.symlink_metadata().expect("there").is_symlink());
+    }
+}

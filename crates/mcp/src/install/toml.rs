@@ -1,0 +1,151 @@
+//! The entry in a TOML file: `[mcp_servers.jit]`. Everything else keeps its place, its comments and its spaces.
+
+use toml_edit::{DocumentMut, Item, Table, Value, value};
+
+use super::{Edit, NAME, Trouble, is_ours};
+
+const SECTION: &str = "mcp_servers";
+
+/// The entry by itself.
+pub fn fresh() -> String {
+    format!("[{SECTION}.{NAME}]\ncommand = \"{NAME}\"\nargs = [\"mcp\"]\n")
+}
+
+fn entry() -> Table {
+    let mut entry = Table::new();
+    entry.insert("command", value(NAME));
+    let args: toml_edit::Array = ["mcp"].into_iter().collect();
+    entry.insert("args", value(args));
+    entry
+}
+
+fn ours(item: &Item) -> bool {
+    let Some(entry) = item.as_table_like() else {
+        return false;
+    };
+    let args = entry.get("args").and_then(Item::as_array);
+    let words: Vec<&str> = args.into_iter().flatten().filter_map(Value::as_str).collect();
+    is_ours(entry.get("command").and_then(Item::as_str), &words)
+}
+
+pub fn edit(text: &str, install: bool) -> Result<Edit, Trouble> {
+    let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
+        let at = e.span().map_or(0, |span| span.start);
+        let (line, column) = super::json::position(text, at);
+        Trouble::Broken(line, column, e.message().to_owned())
+    })?;
+    let broken = |what: &str| Trouble::Broken(1, 1, format!("{what} is not a table"));
+    let there = match document.get_mut(SECTION) {
+        None => None,
+        Some(section) => {
+            let section = section.as_table_like_mut().ok_or_else(|| broken(SECTION))?;
+            section.get(NAME).map(ours)
+        }
+    };
+    match (install, there) {
+        (_, Some(false)) => return Err(Trouble::Foreign),
+        (true, Some(true)) | (false, None) => return Ok(Edit::Nothing),
+        (true, None) => {
+            let section = document.entry(SECTION).or_insert_with(|| {
+                let mut section = Table::new();
+                // No header of its own: the entry's says it all.
+                section.set_implicit(true);
+                Item::Table(section)
+            });
+            match section {
+                Item::Table(section) => {
+                    let mut entry = entry();
+                    if !text.trim().is_empty() {
+                        entry.decor_mut().set_prefix("\n");
+                    }
+                    section.insert(NAME, Item::Table(entry));
+                }
+                // Written in one line, and so is what comes into it.
+                other => {
+                    let section = other.as_table_like_mut().ok_or_else(|| broken(SECTION))?;
+                    section.insert(NAME, value(entry().into_inline_table()));
+                }
+            }
+        }
+        (false, Some(true)) => {
+            let Some(section) = document.get_mut(SECTION).and_then(Item::as_table_like_mut) else {
+                return Ok(Edit::Nothing);
+            };
+            section.remove(NAME);
+            let made_by_us = section.is_empty();
+            if made_by_us
+                && document
+                    .get(SECTION)
+                    .and_then(Item::as_table)
+                    .is_some_and(Table::is_implicit)
+            {
+                document.remove(SECTION);
+            }
+        }
+    }
+    let text = document.to_string();
+    Ok(match text.trim().is_empty() {
+        true => Edit::Delete,
+        false => Edit::Write(text),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str, install: bool) -> String {
+        match edit(text, install).expect("an edit") {
+            Edit::Write(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn i4_what_was_there_is_kept_to_the_byte_and_comes_back() {
+        for text in [
+            "# mine\nmodel = \"x\"  # why\n\n[mcp_servers.other]\ncommand = 'npx'\nargs = [ \"-y\" ]\n\n[tui]\ntheme=\"dark\"\n",
+            "model = \"x\"\n",
+            "[mcp_servers]\n# none yet\n",
+            "mcp_servers = { other = { command = \"x\" } }\n",
+        ] {
+            let with = written(text, true);
+            for line in text.lines().filter(|line| !line.starts_with("mcp_servers =")) {
+                assert!(with.lines().any(|l| l == line), "{line} is lost:\n{with}");
+            }
+            let parsed: DocumentMut = with.parse().expect("TOML");
+            assert_eq!(parsed["mcp_servers"]["jit"]["command"].as_str(), Some("jit"));
+            assert_eq!(edit(&with, true), Ok(Edit::Nothing), "twice is once");
+            assert_eq!(written(&with, false), text);
+        }
+    }
+
+    #[test]
+    fn i4_a_new_file_has_only_the_entry_and_goes_with_it() {
+        let with = written("", true);
+        assert_eq!(with, fresh());
+        assert_eq!(edit(&with, false), Ok(Edit::Delete));
+        assert_eq!(edit("", false), Ok(Edit::Nothing));
+    }
+
+    #[test]
+    fn i4_broken_and_foreign_files_are_refused() {
+        match edit("a = 1\n[b\n", true) {
+            Err(Trouble::Broken(2, _, _)) => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(
+            edit("mcp_servers = 3\n", true),
+            Err(Trouble::Broken(..))
+        ));
+        for text in [
+            "[mcp_servers.jit]\ncommand = \"other\"\n",
+            "[mcp_servers]\njit = 3\n",
+        ] {
+            assert_eq!(edit(text, true), Err(Trouble::Foreign));
+            assert_eq!(edit(text, false), Err(Trouble::Foreign));
+        }
+        let own = "[mcp_servers.jit]\ncommand = \"/opt/jit\"\nargs = [\"mcp\"]\nenv = { JIT_AGENT_ID = \"agent:x\" }\n";
+        assert_eq!(edit(own, true), Ok(Edit::Nothing));
+    }
+}

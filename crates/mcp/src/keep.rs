@@ -1,0 +1,304 @@
+//! Claims and file locks that were taken here are renewed at half of their time, while the agent is connected (B5).
+//!
+//! What must hold:
+//! - of claims only those that were made through this connection are renewed: what the same agent took elsewhere is not
+//!   ours to keep. File locks of one agent in one worktree are extended together, once one that was taken here is due;
+//! - one timer, to the next lease that is due; without leases there is none;
+//! - a lease that cannot be kept is let go of, and the agent is told so at its next call;
+//! - a renewal that did not move the end (it lives inside another lease) is not tried again and again.
+//!
+//! Deadlines are counted by the boot clock, which goes on while the machine sleeps.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use jit_core::command::Target;
+use jit_core::ids::{IssueId, LeaseId};
+use jit_core::refusal::{Code, Refusal};
+use jit_core::roster::LockView;
+use jit_core::time::Wall;
+use jit_core::wire::LeaseView;
+use jit_engine::app::{App, Options, OwnLocks};
+use jit_engine::os::clock;
+use jit_engine::request::{Reply, Request};
+use jit_engine::store::Outcome;
+use jit_engine::worktree::identity::Need;
+use tokio::sync::Notify;
+
+/// After a failure that may pass, in milliseconds.
+const AGAIN: u64 = 5_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kept {
+    /// What it is on, in a sentence.
+    what: String,
+    is_lock: bool,
+    issue: Option<IssueId>,
+    expires_at: Wall,
+    /// When to renew it, by the boot clock, in milliseconds.
+    due: u64,
+}
+
+impl Kept {
+    fn new(what: String, issue: Option<IssueId>, expires_at: Wall) -> Self {
+        let left = u64::try_from(expires_at.ms().saturating_sub(clock::wall_ms())).unwrap_or(0);
+        Self {
+            what,
+            is_lock: false,
+            issue,
+            expires_at,
+            due: now().saturating_add(left / 2),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Keep {
+    /// Whom to renew them for; known from the first call on.
+    options: OnceLock<Options>,
+    leases: Mutex<BTreeMap<LeaseId, Kept>>,
+    lost: Mutex<Vec<String>>,
+    changed: Notify,
+}
+
+fn now() -> u64 {
+    clock::boot_ns() / 1_000_000
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Keep {
+    pub fn options(&self, make: impl FnOnce() -> Options) -> &Options {
+        self.options.get_or_init(make)
+    }
+
+    /// From now on this claim is renewed.
+    pub fn begin(&self, lease: &LeaseView) {
+        let what = lease.issue_id.as_ref().map_or("?", IssueId::as_str);
+        let kept = Kept::new(
+            format!("claim on {what}"),
+            lease.issue_id.clone(),
+            lease.expires_at,
+        );
+        self.insert(&lease.lease_id, kept);
+    }
+
+    /// From now on this lock is renewed.
+    pub fn begin_lock(&self, lock: &LockView) {
+        let kept = Kept {
+            is_lock: true,
+            ..Kept::new(format!("lock on {}", lock.file_path), None, lock.expires_at)
+        };
+        self.insert(&lock.lease_id, kept);
+    }
+
+    fn insert(&self, id: &LeaseId, kept: Kept) {
+        locked(&self.leases).insert(id.clone(), kept);
+        self.changed.notify_one();
+    }
+
+    /// It was given back.
+    pub fn end_lease(&self, id: &LeaseId) {
+        locked(&self.leases).remove(id);
+        self.changed.notify_one();
+    }
+
+    /// It was given back, or its issue is closed.
+    pub fn end(&self, issue: &IssueId) {
+        locked(&self.leases).retain(|_, kept| kept.issue.as_ref() != Some(issue));
+        self.changed.notify_one();
+    }
+
+    /// What the agent should know and does not yet.
+    pub fn news(&self) -> Vec<String> {
+        std::mem::take(&mut *locked(&self.lost))
+    }
+
+    fn due(&self, by: u64) -> Vec<(LeaseId, Kept)> {
+        let leases = locked(&self.leases);
+        let due = leases.iter().filter(|(_, kept)| kept.due <= by);
+        due.map(|(id, kept)| (id.clone(), kept.clone())).collect()
+    }
+
+    /// Renews what is due.
+    pub fn renew(&self) {
+        let Some(options) = self.options.get() else { return };
+        let (locks, claims): (Vec<_>, Vec<_>) =
+            self.due(now()).into_iter().partition(|(_, kept)| kept.is_lock);
+        for (id, kept) in claims {
+            let request = Request::Renew {
+                target: Target::Lease(id.clone()),
+                ttl_secs: None,
+            };
+            self.settle(&id, &kept, ask(options, request));
+        }
+        if !locks.is_empty() {
+            self.settle_locks(&locks, ask(options, EXTEND));
+        }
+    }
+
+    fn settle_locks(&self, due: &[(LeaseId, Kept)], extended: Outcome<Reply>) {
+        let extended = match extended {
+            Ok(Reply::Locks { locks }) => locks,
+            Ok(_) => return,
+            Err(refusal) => {
+                for (id, kept) in due {
+                    self.settle(id, kept, Err(refusal.clone()));
+                }
+                return;
+            }
+        };
+        for (id, kept) in due {
+            match extended.iter().find(|lock| lock.lease_id == *id) {
+                Some(lock) if lock.expires_at > kept.expires_at => self.begin_lock(lock),
+                Some(_) => self.end_lease(id),
+                None => {
+                    let gone = Refusal::new(Code::NotHolder, "it is not yours any more");
+                    self.settle(id, kept, Err(Box::new(gone)));
+                }
+            }
+        }
+    }
+
+    fn settle(&self, id: &LeaseId, kept: &Kept, renewed: Outcome<Reply>) {
+        let problem = match renewed {
+            Ok(Reply::Lease(lease)) => {
+                locked(&self.leases).remove(id);
+                if lease.expires_at > kept.expires_at {
+                    let again = Kept::new(kept.what.clone(), kept.issue.clone(), lease.expires_at);
+                    self.insert(&lease.lease_id, again);
+                }
+                return;
+            }
+            Ok(_) => return,
+            Err(refusal) => refusal,
+        };
+        let over = kept.expires_at.ms() <= clock::wall_ms();
+        if matches!(problem.code, Code::Busy | Code::Unknown | Code::Io) && !over {
+            let again = now().saturating_add(AGAIN);
+            if let Some(kept) = locked(&self.leases).get_mut(id) {
+                kept.due = again;
+            }
+            return;
+        }
+        locked(&self.leases).remove(id);
+        locked(&self.lost).push(format!(
+            "your {} could not be renewed: {}",
+            kept.what, problem.message
+        ));
+    }
+
+    /// For as long as the connection lasts.
+    pub async fn run(self: Arc<Self>) {
+        loop {
+            let next = locked(&self.leases).values().map(|kept| kept.due).min();
+            match next {
+                None => self.changed.notified().await,
+                Some(due) => {
+                    let wait = Duration::from_millis(due.saturating_sub(now()));
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => self.renew(),
+                        () = self.changed.notified() => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Locks are named by path, as it was typed, so all of the agent's in this worktree are extended together.
+const EXTEND: Request = Request::LockExtend {
+    which: OwnLocks::All,
+    ttl_secs: None,
+};
+
+fn ask(options: &Options, request: Request) -> Outcome<Reply> {
+    let app = App::open(options, Need::Write)?;
+    app.handle(request).map(|answer| answer.reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(ttl_secs: u64) -> LeaseView {
+        let at = Wall::from_ms(clock::wall_ms());
+        LeaseView {
+            lease_id: LeaseId::generate(clock::wall_ms(), 7),
+            issue_id: Some("X-1".parse().expect("an id")),
+            agent_id: "agent:a".parse().expect("an id"),
+            worktree_id: None,
+            branch: None,
+            ttl_secs,
+            acquired_at: at,
+            expires_at: at.plus_secs(ttl_secs),
+            token: 1,
+            parent: None,
+            on_behalf_of: None,
+            note: None,
+            existing: false,
+            regranted: false,
+        }
+    }
+
+    fn only(keep: &Keep) -> (LeaseId, Kept) {
+        let mut all = keep.due(u64::MAX);
+        assert_eq!(all.len(), 1);
+        all.remove(0)
+    }
+
+    #[test]
+    fn b5_a_lease_is_due_at_half_of_its_time() {
+        let keep = Keep::default();
+        keep.begin(&lease(1000));
+        let (_, kept) = only(&keep);
+        assert!(
+            kept.due <= now() + 500_000 && kept.due > now() + 400_000,
+            "{kept:?}"
+        );
+        assert_eq!(keep.due(now()), []);
+    }
+
+    #[test]
+    fn b5_what_was_renewed_is_due_again_and_what_could_not_move_is_not() {
+        let keep = Keep::default();
+        let first = lease(100);
+        keep.begin(&first);
+        let (id, kept) = only(&keep);
+        let longer = LeaseView {
+            expires_at: first.expires_at.plus_secs(50),
+            ..first.clone()
+        };
+        keep.settle(&id, &kept, Ok(Reply::Lease(longer.clone())));
+        let (id, kept) = only(&keep);
+        assert_eq!(kept.expires_at, longer.expires_at);
+        keep.settle(&id, &kept, Ok(Reply::Lease(longer)));
+        assert_eq!(keep.due(u64::MAX), []);
+        assert_eq!(keep.news(), [] as [String; 0]);
+    }
+
+    #[test]
+    fn b5_a_lost_lease_is_told_once_and_a_busy_store_is_asked_again() {
+        let keep = Keep::default();
+        keep.begin(&lease(100));
+        let (id, kept) = only(&keep);
+        keep.settle(&id, &kept, Err(Box::new(Refusal::new(Code::Busy, "busy"))));
+        assert_eq!(only(&keep).0, id);
+        assert_eq!(keep.news(), [] as [String; 0]);
+        keep.settle(&id, &kept, Err(Box::new(Refusal::new(Code::NotHolder, "gone"))));
+        assert_eq!(keep.due(u64::MAX), []);
+        assert_eq!(keep.news(), ["your claim on X-1 could not be renewed: gone"]);
+        assert_eq!(keep.news(), [] as [String; 0]);
+    }
+
+    #[test]
+    fn b5_what_was_given_back_is_not_renewed() {
+        let keep = Keep::default();
+        keep.begin(&lease(100));
+        keep.end(&"X-1".parse().expect("an id"));
+        assert_eq!(keep.due(u64::MAX), []);
+    }
+}

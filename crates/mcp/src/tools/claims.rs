@@ -1,0 +1,154 @@
+//! Taking an issue and giving it back.
+//!
+//! Who takes an issue gets all there is to know about it in the same answer. What is taken is renewed by the server;
+//! taking it again with a `ttl` changes how long it lasts. Giving it back may leave a note for whoever goes on: a comment
+//! that begins with `Handoff:`.
+
+use jit_core::command::Target;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::wire::LeaseView;
+use jit_engine::request::{Reply, Request};
+use jit_engine::store::Outcome;
+use rmcp::model::JsonObject;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, Length, Named, Tool, invalid, issues, read, seconds, unexpected};
+
+pub static CLAIM: Tool = Tool {
+    name: "claim",
+    about: "Take an issue by id, or \"next\" for the best ready one, and read it. Kept while connected; again with ttl \
+        to change how long.",
+    takes: r#"{"issue":{"type":"string"},"ttl":{"type":"string","description":"such as 30m"},"label":{"type":"string","description":"with next"},"type":{"type":"string","description":"with next"}}"#,
+    needs: &["issue"],
+    run: claim,
+};
+
+pub static RELEASE: Tool = Tool {
+    name: "release",
+    about: "Give an issue back, with a handoff note for whoever goes on.",
+    takes: r#"{"issue":{"type":"string"},"note":{"type":"string"}}"#,
+    needs: &["issue"],
+    run: release,
+};
+
+/// What `claim` calls the best ready issue.
+const NEXT: &str = "next";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    issue: String,
+    ttl: Option<Length>,
+    label: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+fn claim(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: Claim = read(given)?;
+    let ttl_secs = seconds(asked.ttl)?;
+    let request = if asked.issue == NEXT {
+        Request::Next {
+            label: asked.label,
+            kind: asked.kind,
+            ttl_secs,
+            wait_secs: None,
+        }
+    } else {
+        Request::Acquire {
+            issue: asked.issue.parse().map_err(invalid)?,
+            ttl_secs,
+            wait_secs: None,
+            note: None,
+            on_behalf_of: None,
+        }
+    };
+    let mut lease = match call.ask(request)? {
+        Reply::Lease(lease) => lease,
+        Reply::Picked(picked) => picked.lease,
+        other => return Err(unexpected(&other)),
+    };
+    call.keep.begin(&lease);
+    if lease.existing && ttl_secs.is_some() {
+        let target = Target::Lease(lease.lease_id.clone());
+        lease = match call.ask(Request::Renew { target, ttl_secs })? {
+            Reply::Lease(lease) => lease,
+            other => return Err(unexpected(&other)),
+        };
+        call.keep.begin(&lease);
+    }
+    let Some(id) = &lease.issue_id else {
+        return Ok(json!({ "claim": claimed(&lease) }));
+    };
+    let issue = id.as_str().parse().map_err(invalid)?;
+    // It is taken, whether or not it can be shown.
+    let mut told = match call.ask(Request::ShowIssue { issue }) {
+        Ok(Reply::Issue(issue)) => issues::whole(&issue),
+        Ok(_) => json!({ "id": id }),
+        Err(refusal) => {
+            call.warnings.push(refusal.message);
+            json!({ "id": id })
+        }
+    };
+    told["claim"] = claimed(&lease);
+    Ok(told)
+}
+
+fn claimed(lease: &LeaseView) -> Value {
+    json!({
+        "lease_id": lease.lease_id,
+        "agent_id": lease.agent_id,
+        "token": lease.token,
+        "expires_at": lease.expires_at,
+        "existing": lease.existing,
+    })
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Release {
+    issue: Named,
+    note: Option<String>,
+}
+
+fn release(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
+    let Release {
+        issue: Named(issue),
+        note,
+    } = read(given)?;
+    let note = note.filter(|note| !note.trim().is_empty());
+    if let Some(note) = &note {
+        // Before it is given back, so that nobody can take it without finding the note; and only by its holder.
+        let shown = match call.ask(Request::ShowIssue { issue: issue.clone() })? {
+            Reply::Issue(shown) => shown,
+            other => return Err(unexpected(&other)),
+        };
+        let Some(lease) = shown.lease.filter(|lease| call.is_mine(lease)) else {
+            let message = format!(
+                "you do not hold {}, so there is nothing to hand off",
+                shown.issue.id
+            );
+            return Err(Box::new(
+                Refusal::new(Code::NotHolder, message).help("jit claim list"),
+            ));
+        };
+        let text = format!("Handoff: {note}");
+        let issue = shown.issue.id.as_str().parse().map_err(invalid)?;
+        call.ask(Request::Comment { issue, text })?;
+        return given_back(call, Target::Lease(lease.lease_id), true);
+    }
+    given_back(call, Target::Issue(issue), false)
+}
+
+fn given_back(call: &mut Call<'_>, target: Target, noted: bool) -> Outcome<Value> {
+    let released = match call.ask(Request::Release { target })? {
+        Reply::Released { released } => released,
+        other => return Err(unexpected(&other)),
+    };
+    let ids: Vec<_> = released.into_iter().filter_map(|lease| lease.issue_id).collect();
+    for id in &ids {
+        call.keep.end(id);
+    }
+    Ok(json!({ "released": ids, "noted": noted }))
+}

@@ -1,0 +1,228 @@
+//! One issue: reading, making and changing it, and saying something about it.
+
+use jit_core::command::Change;
+use jit_core::ids::IssueId;
+use jit_core::issue::{Performer, Priority, State, check_word};
+use jit_engine::request::{CreateIssue, IssueView, Reply, Request};
+use jit_engine::store::Outcome;
+use rmcp::model::JsonObject;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, Named, Tool, all_named, invalid, read, unexpected, without_blanks};
+
+pub static SHOW: Tool = Tool {
+    name: "show",
+    about: "One issue with description and comments.",
+    takes: r#"{"issue":{"type":"string"}}"#,
+    needs: &["issue"],
+    run: show,
+};
+
+pub static CREATE: Tool = Tool {
+    name: "create",
+    about: "Make an issue.",
+    takes: r#"{"title":{"type":"string"},"description":{"type":"string"},"type":{"type":"string"},"priority":{"type":"string","enum":["critical","high","normal","low"]},"state":{"type":"string","enum":["ready","backlog"]},"parent":{"type":"string"},"labels":{"type":"array","items":{"type":"string"}},"depends_on":{"type":"array","items":{"type":"string"},"description":"must be done first"},"gates":{"type":"array","items":{"type":"string"}}}"#,
+    needs: &["title"],
+    run: create,
+};
+
+pub static UPDATE: Tool = Tool {
+    name: "update",
+    about: "Change an issue that nobody else holds. Done ends your claim.",
+    takes: r#"{"issue":{"type":"string"},"state":{"type":"string","enum":["backlog","ready","in_progress","gated","done","rejected"]},"title":{"type":"string"},"description":{"type":"string"},"priority":{"type":"string","enum":["critical","high","normal","low"]},"blocked":{"type":"string","description":"why it cannot go on; empty: it can"},"add_labels":{"type":"array","items":{"type":"string"}},"remove_labels":{"type":"array","items":{"type":"string"}},"add_deps":{"type":"array","items":{"type":"string"}},"remove_deps":{"type":"array","items":{"type":"string"}}}"#,
+    needs: &["issue"],
+    run: update,
+};
+
+pub static COMMENT: Tool = Tool {
+    name: "comment",
+    about: "Say something about an issue: progress, findings, questions.",
+    takes: r#"{"issue":{"type":"string"},"text":{"type":"string"}}"#,
+    needs: &["issue", "text"],
+    run: comment,
+};
+
+/// Newest comments that are shown.
+const COMMENTS: usize = 20;
+
+/// An issue as lists show it.
+pub fn brief(view: &IssueView) -> Value {
+    let issue = &view.issue;
+    without_blanks(json!({
+        "id": issue.id,
+        "title": issue.title,
+        "type": issue.kind,
+        "priority": issue.priority,
+        "labels": issue.labels,
+        "resume_from": view.resume_from,
+    }))
+}
+
+/// All that somebody who works on it wants to know.
+pub fn whole(view: &IssueView) -> Value {
+    let issue = &view.issue;
+    let comments = view.comments.as_deref().unwrap_or_default();
+    let older = comments.len().saturating_sub(COMMENTS);
+    let newest: Vec<Value> = comments[older..]
+        .iter()
+        .map(|comment| json!({ "by": comment.agent_id, "at": comment.at, "text": comment.text }))
+        .collect();
+    let holder = view
+        .lease
+        .as_ref()
+        .map(|lease| json!({ "agent_id": lease.agent_id, "expires_at": lease.expires_at }));
+    let mut told = brief(view);
+    let more = without_blanks(json!({
+        "state": issue.state,
+        "description": view.description,
+        "parent": issue.parent,
+        "depends_on": issue.depends_on,
+        "blocked_by": view.blocked_by,
+        "blocked": issue.blocked,
+        "gates": issue.gates,
+        "holder": holder,
+        "comments": newest,
+        "older_comments": (older > 0).then_some(older),
+    }));
+    if let (Value::Object(told), Value::Object(more)) = (&mut told, more) {
+        told.extend(more);
+    }
+    told
+}
+
+/// What a change answers: enough to see that it was made.
+fn changed(reply: Reply) -> Outcome<(IssueId, Value)> {
+    match reply {
+        Reply::Issue(view) => {
+            let told = json!({ "id": view.issue.id, "title": view.issue.title, "state": view.issue.state });
+            Ok((view.issue.id, told))
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Show {
+    issue: Named,
+}
+
+fn show(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
+    let Show { issue: Named(issue) } = read(given)?;
+    match call.ask(Request::ShowIssue { issue })? {
+        Reply::Issue(view) => Ok(whole(&view)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Create {
+    title: String,
+    description: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    priority: Option<Priority>,
+    state: Option<State>,
+    parent: Option<Named>,
+    labels: Option<Vec<String>>,
+    depends_on: Option<Vec<Named>>,
+    gates: Option<Vec<String>>,
+}
+
+/// Words without surprises.
+fn words(name: &str, given: Option<Vec<String>>) -> Outcome<Vec<String>> {
+    let given = given.unwrap_or_default();
+    for word in &given {
+        check_word(word).map_err(|why| invalid(format!("{name}: {why}")))?;
+    }
+    Ok(given.into_iter().map(|word| word.trim().to_owned()).collect())
+}
+
+fn create(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: Create = read(given)?;
+    let state = asked.state.unwrap_or(State::Ready);
+    if !matches!(state, State::Ready | State::Backlog) {
+        return Err(invalid("state: a new issue is ready or backlog"));
+    }
+    let kind = words("type", asked.kind.map(|kind| vec![kind]))?;
+    let new = CreateIssue {
+        id: None,
+        title: asked.title,
+        kind: kind.into_iter().next().unwrap_or_else(|| "issue".to_owned()),
+        state,
+        priority: asked.priority.unwrap_or(Priority::Normal),
+        parent: asked.parent.map(|named| named.0),
+        labels: words("labels", asked.labels)?,
+        depends_on: all_named(asked.depends_on),
+        gates: words("gates", asked.gates)?,
+        actor: Performer::Any,
+        description: asked.description,
+    };
+    changed(call.ask(Request::CreateIssue(Box::new(new)))?).map(|(_, told)| told)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Update {
+    issue: Named,
+    state: Option<State>,
+    title: Option<String>,
+    description: Option<String>,
+    priority: Option<Priority>,
+    blocked: Option<String>,
+    add_labels: Option<Vec<String>>,
+    remove_labels: Option<Vec<String>>,
+    add_deps: Option<Vec<Named>>,
+    remove_deps: Option<Vec<Named>>,
+}
+
+fn update(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: Update = read(given)?;
+    let change = Change {
+        title: asked.title,
+        state: asked.state,
+        priority: asked.priority,
+        blocked: asked
+            .blocked
+            .map(|why| Some(why).filter(|why| !why.trim().is_empty())),
+        add_labels: words("add_labels", asked.add_labels)?,
+        remove_labels: asked.remove_labels.unwrap_or_default(),
+        add_deps: all_named(asked.add_deps),
+        remove_deps: all_named(asked.remove_deps),
+        ..Change::default()
+    };
+    if change == Change::default() && asked.description.is_none() {
+        return Err(invalid("say what to change: state, title, description, …"));
+    }
+    let request = Request::ChangeIssue {
+        issue: asked.issue.0,
+        change: Box::new(change),
+        description: asked.description,
+        strict: false,
+    };
+    let (id, told) = changed(call.ask(request)?)?;
+    if asked.state.is_some_and(State::is_closed) {
+        call.keep.end(&id);
+    }
+    Ok(told)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Comment {
+    issue: Named,
+    text: String,
+}
+
+fn comment(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
+    let Comment {
+        issue: Named(issue),
+        text,
+    } = read(given)?;
+    match call.ask(Request::Comment { issue, text })? {
+        Reply::Comment(comment) => Ok(json!({ "id": comment.id, "at": comment.at })),
+        other => Err(unexpected(&other)),
+    }
+}

@@ -1,0 +1,100 @@
+//! Locks on files, so that nobody else edits them meanwhile (F2). They are renewed like claims.
+
+use std::ffi::OsString;
+
+use jit_core::roster::LockView;
+use jit_core::scope::Scope;
+use jit_engine::app::{LockPaths, OwnLocks};
+use jit_engine::request::{Reply, Request};
+use jit_engine::store::Outcome;
+use rmcp::model::JsonObject;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, Length, Tool, invalid, read, seconds, unexpected};
+
+pub static LOCK: Tool = Tool {
+    name: "lock",
+    about: "Lock files before you edit them, all or none: paths, folders (dir/) or patterns. Kept while connected.",
+    takes: r#"{"paths":{"type":"array","items":{"type":"string"}},"shared":{"type":"boolean","description":"others may share"},"scope":{"type":"string","enum":["worktree","global"]},"ttl":{"type":"string"}}"#,
+    needs: &["paths"],
+    run: lock,
+};
+
+pub static UNLOCK: Tool = Tool {
+    name: "unlock",
+    about: "Let go of files as you locked them; without paths, of all.",
+    takes: r#"{"paths":{"type":"array","items":{"type":"string"}}}"#,
+    needs: &[],
+    run: unlock,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lock {
+    paths: Vec<String>,
+    shared: Option<bool>,
+    scope: Option<Scope>,
+    ttl: Option<Length>,
+}
+
+/// A lock as answers show it.
+fn brief(lock: &LockView) -> Value {
+    json!({ "path": lock.file_path, "type": lock.lock_type, "scope": lock.lock_scope, "expires_at": lock.expires_at })
+}
+
+fn lock(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: Lock = read(given)?;
+    if asked.paths.is_empty() {
+        return Err(invalid("paths: name at least one"));
+    }
+    let paths = LockPaths {
+        paths: asked.paths.into_iter().map(OsString::from).collect(),
+        literal: false,
+        shared: asked.shared.unwrap_or(false),
+        scope: asked.scope,
+        ttl_secs: seconds(asked.ttl)?,
+    };
+    match call.ask(Request::LockAcquire {
+        paths,
+        wait_secs: None,
+    })? {
+        Reply::Locks { locks } => {
+            for lock in &locks {
+                call.keep.begin_lock(lock);
+            }
+            let locks: Vec<Value> = locks.iter().map(brief).collect();
+            Ok(json!({ "locks": locks }))
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unlock {
+    paths: Option<Vec<String>>,
+}
+
+fn unlock(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
+    let Unlock { paths } = read(given)?;
+    let which = match paths {
+        None => OwnLocks::All,
+        Some(paths) if paths.is_empty() => {
+            return Err(invalid(
+                "paths: name at least one, or leave them out to unlock all",
+            ));
+        }
+        Some(paths) => OwnLocks::Paths(paths.into_iter().map(OsString::from).collect()),
+    };
+    match call.ask(Request::LockRelease { which })? {
+        Reply::Unlocked { released } => {
+            for lock in &released {
+                call.keep.end_lease(&lock.lease_id);
+            }
+            let paths: Vec<String> = released.into_iter().map(|lock| lock.file_path).collect();
+            Ok(json!({ "unlocked": paths }))
+        }
+        other => Err(unexpected(&other)),
+    }
+}
