@@ -12,6 +12,7 @@ pub mod exchange;
 pub mod gates;
 pub mod git;
 pub mod heartbeat;
+pub mod hooks;
 pub mod issues;
 pub mod os;
 pub mod request;

@@ -163,7 +163,8 @@ fn codex(command: &mut Command, url: &str, prompt: &str) {
             "model_provider=script",
             "-c",
         ])
-        .args([&provider, prompt])
+        // A model it does not know gets plain tools, one call each; the newest ones get a JavaScript sandbox instead.
+        .args([&provider, "-m", "script", prompt])
         .env("SCRIPT_KEY", "made-up");
 }
 

@@ -340,8 +340,26 @@ fn responses(_: &Value, step: &Step, spoken: usize) -> (bool, String) {
     (true, named.collect())
 }
 
-fn generate(_: &Value, step: &Step, _: usize) -> (bool, String) {
+/// The simplest value of this JSON schema.
+fn fitting(schema: &Value) -> Value {
+    let first = list(schema, "enum").next();
+    match schema["type"].as_str().map(str::to_ascii_lowercase).as_deref() {
+        Some("object") => {
+            let members = schema["properties"].as_object().into_iter().flatten();
+            members.map(|(name, of)| (name.clone(), fitting(of))).collect()
+        }
+        Some("array") => json!([]),
+        Some("number" | "integer") => json!(1),
+        Some("boolean") => json!(false),
+        _ => first.cloned().unwrap_or_else(|| json!("any")),
+    }
+}
+
+fn generate(asked: &Value, step: &Step, _: usize) -> (bool, String) {
+    let schema = &asked["generationConfig"]["responseJsonSchema"];
     let part = match step {
+        // Gemini asks which model to ask, and wants that as JSON.
+        Step::Text(_) if schema.is_object() => json!({ "text": fitting(schema).to_string() }),
         Step::Tool { name, input } => json!({ "functionCall": { "name": name, "args": input } }),
         Step::Text(text) => json!({ "text": text }),
     };

@@ -1,0 +1,3 @@
+//! Hooks: where other programs ask jit before they act.
+
+pub mod agent;
