@@ -3,11 +3,13 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::Event;
-use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, WorktreeId};
+use crate::file_lock::{Queueing, Want, Which};
+use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, SessionId, TicketId, WorktreeId};
 use crate::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use crate::issue_file::Found;
 use crate::lease::{Actor, Lease};
 use crate::policy::Policy;
+use crate::session::{Session, Status};
 use crate::time::{Now, Wall};
 
 /// A lease, named by its own id or by what it is on.
@@ -92,6 +94,33 @@ pub enum Command {
     },
     /// What was found in a tree or in a file from elsewhere: what is new in it is brought in.
     JoinIssues(Vec<Found>),
+    /// Locks on files: all of them or none.
+    LockFiles {
+        wants: Vec<Want>,
+        queueing: Queueing,
+    },
+    ExtendLocks {
+        which: Which,
+        ttl_secs: Option<u64>,
+    },
+    ReleaseLocks {
+        which: Which,
+    },
+    LeaveQueue {
+        ticket: TicketId,
+    },
+    CleanLocks {
+        /// Tickets whose owners were found dead.
+        gone: Vec<TicketId>,
+    },
+    StartSession(Box<Session>),
+    EndSession {
+        session: SessionId,
+        status: Status,
+    },
+    PruneSessions {
+        sessions: Vec<SessionId>,
+    },
     /// Lock files of activities that another program wrote, and those it wrote that are no longer there.
     HonourLocks {
         there: Vec<LockFile>,
@@ -168,6 +197,12 @@ impl Command {
                     ..new.clone()
                 }
             ),
+            // Who waits in front, and where the session is kept, is not what was asked for.
+            Self::LockFiles { wants, .. } => format!("lock {wants:?}"),
+            Self::StartSession(session) => format!(
+                "session {:?}",
+                (&session.agent_type, &session.task_id, &session.pr_group)
+            ),
             other => format!("{other:?}"),
         };
         xxh3_64(format!("{asked} {actor:?}").as_bytes())
@@ -196,7 +231,32 @@ impl Command {
                     _ => None,
                 })
             }
-            Self::Release { .. } | Self::HonourLocks { .. } => Some(Reply::Released(ended())),
+            Self::Release { .. } | Self::HonourLocks { .. } | Self::ReleaseLocks { .. } => {
+                Some(Reply::Released(ended()))
+            }
+            Self::LockFiles { .. } | Self::ExtendLocks { .. } | Self::LeaveQueue { .. } => {
+                let queued = events.iter().find_map(|event| match event {
+                    Event::Queued { ticket } => Some(ticket.ticket_id.clone()),
+                    _ => None,
+                });
+                Some(match queued {
+                    Some(ticket) => Reply::Queued(ticket),
+                    None => Reply::Locks(ended()),
+                })
+            }
+            Self::CleanLocks { .. } => {
+                let over = events.iter().filter_map(Event::lease);
+                Some(Reply::Released(over.cloned().collect()))
+            }
+            Self::StartSession(_) => events.iter().find_map(|event| match event {
+                Event::SessionStarted { session } => Some(Reply::Session(Box::new(session.clone()))),
+                _ => None,
+            }),
+            Self::EndSession { session, .. } => Some(Reply::SessionEnded(session.clone())),
+            Self::PruneSessions { .. } => events.iter().find_map(|event| match event {
+                Event::SessionsPruned { sessions } => Some(Reply::Pruned(sessions.clone())),
+                _ => None,
+            }),
             Self::ForceEvict { .. } => Some(Reply::Evicted(ended())),
             Self::CreateIssue(_) | Self::ChangeIssue { .. } => {
                 events.iter().rev().find_map(|event| match event {
@@ -242,6 +302,12 @@ pub enum Reply {
     Judged(GateResult),
     /// So many issues are new or have changed.
     Joined(usize),
+    Locks(Vec<Lease>),
+    /// A place in the queue was taken.
+    Queued(TicketId),
+    Session(Box<Session>),
+    SessionEnded(SessionId),
+    Pruned(Vec<SessionId>),
 }
 
 /// Everything a decision may know besides the state. Time and randomness are arguments.

@@ -12,10 +12,12 @@
 use crate::activity;
 use crate::command::{Command, Context, Reply, Target};
 use crate::event::{Event, Request, Stamped};
+use crate::file_lock;
 use crate::ids::{AgentId, LeaseId};
 use crate::issue::{GateResult, Issue};
 use crate::lease::{Actor, End, Lease, Resource};
 use crate::refusal::{Code, Details, Refusal, Stop};
+use crate::session;
 use crate::state;
 use crate::table::{Changes, Overlay, Read, Table};
 use crate::time::Wall;
@@ -229,6 +231,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
                 .into());
             };
             let lease = require_obeys(lease, target, cx)?;
+            require_claim(&lease, "jit lock release <path>")?;
             let worktree_id = worktree.clone().or_else(|| lease.worktree_id.clone());
             if *to == lease.agent_id && worktree_id == lease.worktree_id {
                 return Err(Refusal::new(Code::Invalid, format!("{to} holds it already")).into());
@@ -313,6 +316,14 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             tracker::judge(draft, issue, gate, result, cx)
         }
         Command::JoinIssues(found) => tracker::join(draft, found, cx),
+        Command::LockFiles { wants, queueing } => file_lock::take(draft, wants, queueing, cx),
+        Command::ExtendLocks { which, ttl_secs } => file_lock::extend(draft, which, *ttl_secs, cx),
+        Command::ReleaseLocks { which } => file_lock::release(draft, which, cx),
+        Command::LeaveQueue { ticket } => file_lock::leave(draft, ticket),
+        Command::CleanLocks { gone } => file_lock::clean_up(draft, gone, cx),
+        Command::StartSession(session) => session::start(draft, session),
+        Command::EndSession { session, status } => session::end(draft, session, *status, cx),
+        Command::PruneSessions { sessions } => session::prune(draft, sessions),
         Command::HonourLocks { there, gone } => activity::honour(draft, there, gone, cx),
     }
 }
@@ -531,6 +542,18 @@ fn require_obeys(lease: Lease, target: &Target, cx: &Context) -> Result<Lease, R
     }
 }
 
+/// Locks on files are not kept longer or handed on as claims are.
+fn require_claim(lease: &Lease, instead: &str) -> Result<(), Refusal> {
+    match lease.resource.file() {
+        None => Ok(()),
+        Some(file) => Err(Refusal::new(
+            Code::Invalid,
+            format!("{} is a lock on {}, not a claim", lease.lease_id, file.path()),
+        )
+        .help(instead)),
+    }
+}
+
 fn not_active(target: &Target) -> Refusal {
     Refusal::new(Code::NotFound, format!("nobody holds {}", target.as_str())).help("jit claim list")
 }
@@ -566,6 +589,7 @@ fn renew(
         }
         _ => return Err(not_active(target).into()),
     };
+    require_claim(&lease, "jit lock extend <path>")?;
     // As long as before, unless the longest allowed has become shorter meanwhile.
     let asked = ttl_secs.unwrap_or(lease.ttl_secs.min(cx.policy.ttl.max_secs));
     let ttl_secs = cx.policy.ttl.resolve(Some(asked), "", &lease.agent_id)?;

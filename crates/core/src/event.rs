@@ -1,8 +1,10 @@
 //! Everything that can have happened. What is in the log has happened: these are facts, applied without question.
 
-use crate::ids::{AgentId, IssueId, LeaseId, RequestId};
+use crate::file_lock::Ticket;
+use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId};
 use crate::issue::{Comment, GateResult, Issue};
 use crate::lease::{Actor, Lease};
+use crate::session::{Session, Status};
 use crate::sheet::Sheet;
 use crate::time::{BootId, Wall};
 
@@ -71,6 +73,25 @@ pub enum Event {
         gate: String,
         result: GateResult,
     },
+    /// Somebody waits for locks on files.
+    Queued {
+        ticket: Ticket,
+    },
+    /// It waits no longer: served, gone or given up.
+    Unqueued {
+        ticket_id: TicketId,
+    },
+    SessionStarted {
+        session: Session,
+    },
+    SessionEnded {
+        session_id: SessionId,
+        status: Status,
+    },
+    /// Sessions that are over are no longer listed.
+    SessionsPruned {
+        sessions: Vec<SessionId>,
+    },
     /// For the changelog: one of its nine actions.
     Worked {
         action: Action,
@@ -124,16 +145,21 @@ impl Event {
     /// The stable name in the log and in `jit events --type`.
     pub fn kind(&self) -> &str {
         match self {
-            Self::Acquired { .. } => "claim.acquired",
-            Self::Renewed { .. } => "claim.renewed",
-            Self::Released { .. } => "claim.released",
-            Self::AutoEvicted { .. } => "claim.auto_evicted",
-            Self::ForceEvicted { .. } => "claim.force_evicted",
-            Self::Transferred { .. } => "claim.transferred",
+            Self::Acquired { .. }
+            | Self::Renewed { .. }
+            | Self::Released { .. }
+            | Self::AutoEvicted { .. }
+            | Self::ForceEvicted { .. }
+            | Self::Transferred { .. }
+            | Self::Restored { .. } => self.lease_kind(),
+            Self::Queued { .. } => "lock.queued",
+            Self::Unqueued { .. } => "lock.unqueued",
+            Self::SessionStarted { .. } => "session.started",
+            Self::SessionEnded { .. } => "session.ended",
+            Self::SessionsPruned { .. } => "session.pruned",
             Self::Boot { .. } => "boot",
             Self::SegmentStarted { .. } => "log.segment",
             Self::LogRecovered { .. } => "log.recovered",
-            Self::Restored { .. } => "claim.restored",
             Self::Issue { did, .. } => match did {
                 Did::Created => "issue.created",
                 Did::Changed => "issue.changed",
@@ -147,6 +173,21 @@ impl Event {
             Self::Worked { action, .. } => action.kind(),
             Self::Unknown { kind } => kind,
         }
+    }
+
+    /// What happened to a lease: a claim on an issue or a lock on files.
+    fn lease_kind(&self) -> &'static str {
+        let file = self.lease().is_some_and(|lease| lease.resource.file().is_some());
+        let (claim, lock) = match self {
+            Self::Acquired { .. } => ("claim.acquired", "lock.acquired"),
+            Self::Renewed { .. } => ("claim.renewed", "lock.renewed"),
+            Self::Released { .. } => ("claim.released", "lock.released"),
+            Self::AutoEvicted { .. } => ("claim.auto_evicted", "lock.auto_evicted"),
+            Self::ForceEvicted { .. } => ("claim.force_evicted", "lock.force_evicted"),
+            Self::Transferred { .. } => ("claim.transferred", "lock.transferred"),
+            _ => ("claim.restored", "lock.restored"),
+        };
+        if file { lock } else { claim }
     }
 
     /// The issue this event is about, if it is about one.

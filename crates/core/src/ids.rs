@@ -76,6 +76,14 @@ text_id! {
     IssueId
 }
 text_id! {
+    /// A place in a queue: a ULID in its canonical upper-case form.
+    TicketId
+}
+text_id! {
+    /// An agent's session: `sess-` and eight letters or digits.
+    SessionId
+}
+text_id! {
     /// A lease: a ULID in its canonical upper-case form.
     LeaseId
 }
@@ -290,6 +298,55 @@ impl LeaseId {
     pub fn plus(&self, n: u64) -> Self {
         let own = ulid::Ulid::from_string(&self.0).map_or(0, |ulid| ulid.0);
         Self(ulid::Ulid(own.wrapping_add(u128::from(n))).to_string())
+    }
+}
+
+impl FromStr for TicketId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        match ulid::Ulid::from_string(text) {
+            Ok(ulid) => Ok(Self(ulid.to_string())),
+            Err(_) => Err(BadId::new("ticket", text, "it must be a ULID of 26 characters")),
+        }
+    }
+}
+
+impl TicketId {
+    /// A ULID from a wall-clock time in milliseconds and 80 random bits.
+    pub fn generate(wall_ms: i64, entropy: u128) -> Self {
+        let ms = u64::try_from(wall_ms).unwrap_or(0);
+        Self(ulid::Ulid::from_parts(ms, entropy).to_string())
+    }
+}
+
+impl FromStr for SessionId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let rest = text.strip_prefix("sess-").unwrap_or("");
+        if rest.len() == 8 && rest.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadId::new(
+                "session id",
+                text,
+                "it must be sess- and eight letters or digits, as `jit session list` shows",
+            ))
+        }
+    }
+}
+
+impl SessionId {
+    pub fn generate(entropy: u128) -> Self {
+        const LETTERS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+        let mut rest = entropy;
+        let mut text = String::from("sess-");
+        for _ in 0..8 {
+            text.push(char::from(LETTERS[(rest % 36) as usize]));
+            rest /= 36;
+        }
+        Self(text)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The one lease: somebody may use something until a deadline.
 //!
-//! A claim on an issue is a lease; so will be a lock on a file, a merge turn and a coordinator's leadership. The
+//! A claim on an issue is a lease; so is a lock on a file, and so will be a merge turn and a coordinator's leadership. The
 //! log position of the grant is the fencing token: of two leases on one resource the later one has the higher token.
 
 use serde::{Deserialize, Serialize};
 
+use crate::file_lock::FileTarget;
 use crate::ids::{AgentId, IssueId, LeaseId, WorktreeId};
 use crate::time::{Now, Wall};
 
@@ -12,6 +13,7 @@ use crate::time::{Now, Wall};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     Issue(IssueId),
+    File(Box<FileTarget>),
 }
 
 impl Resource {
@@ -19,12 +21,21 @@ impl Resource {
     pub fn key(&self) -> String {
         match self {
             Self::Issue(id) => format!("issue:{}", id.key()),
+            Self::File(target) => target.key(),
         }
     }
 
     pub fn issue(&self) -> Option<&IssueId> {
         match self {
             Self::Issue(id) => Some(id),
+            Self::File(_) => None,
+        }
+    }
+
+    pub fn file(&self) -> Option<&FileTarget> {
+        match self {
+            Self::File(target) => Some(target),
+            Self::Issue(_) => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::ids::AgentId;
 use crate::refusal::{Code, Refusal};
+use crate::scope::Scope;
 
 /// The settings that decisions follow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,6 +17,54 @@ pub struct Policy {
     pub gates_for: Vec<(String, String)>,
     /// Types from the outermost to the innermost: what may be part of what. Types in none of them are free.
     pub hierarchy: Vec<Vec<String>>,
+    pub locks: LockPolicy,
+}
+
+/// How long locks on files last (F5), in seconds: at first, and with all extensions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockPolicy {
+    pub worktree: (u64, u64),
+    pub global: (u64, u64),
+}
+
+impl Default for LockPolicy {
+    fn default() -> Self {
+        Self {
+            worktree: (15 * 60, 30 * 60),
+            global: (2 * 60, 5 * 60),
+        }
+    }
+}
+
+impl LockPolicy {
+    fn of(&self, scope: Scope) -> (u64, u64) {
+        match scope {
+            Scope::Worktree => self.worktree,
+            Scope::Global => self.global,
+        }
+    }
+
+    /// The longest that a lock may be held.
+    pub fn limit(&self, scope: Scope) -> u64 {
+        self.of(scope).1
+    }
+
+    /// Seconds for a lock: what was asked for if it is sensible, else what is usual.
+    pub fn resolve(&self, asked: Option<u64>, scope: Scope) -> Result<u64, Refusal> {
+        let (usual, limit) = self.of(scope);
+        let secs = asked.unwrap_or(usual.min(limit));
+        if secs == 0 || secs > limit {
+            return Err(Refusal::new(
+                Code::Invalid,
+                format!(
+                    "a {} lock of {secs} seconds is not possible: between 1 and {limit} seconds",
+                    scope.as_str()
+                ),
+            )
+            .help("jit config get locks"));
+        }
+        Ok(secs)
+    }
 }
 
 /// What holding a lease means for changing an issue.

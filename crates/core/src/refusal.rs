@@ -155,6 +155,8 @@ pub enum Details {
     #[default]
     None,
     Lease(Box<Lease>),
+    /// Locks on files that stand in the way.
+    Locks(Vec<Lease>),
     Candidates(Vec<String>),
     /// Name and value pairs.
     Facts(Vec<(&'static str, String)>),

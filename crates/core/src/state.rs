@@ -18,6 +18,8 @@
 //! | `k/<issue>/<comment>` | the comment |
 //! | `g/<issue>/<gate>` | how the gate came out last |
 //! | `p/`, `u/`, `j/`, `r/` | what can be taken next: see [`crate::queue`] |
+//! | `W/<sequence>` | who waits for locks on files, in order of arrival |
+//! | `S/<session>` | an agent's session |
 //! | `q/<request>` | which log lines answered it |
 //! | `m/boot`, `m/active`, `m/newer` | boot the deadlines belong to; number of leases; an event we did not understand |
 //! | `m/worked` | sequence of the last entry of the changelog |
@@ -26,17 +28,19 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::activity;
 use crate::event::{Did, Event, Request, Stamped};
-use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId};
+use crate::file_lock::Ticket;
+use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId, SessionId};
 use crate::issue::{Comment, GateResult, Issue, text_digest};
 use crate::issue_file;
 use crate::lease::{End, Lease, Resource};
 use crate::pack;
 use crate::queue;
 use crate::refusal::{Code, Details, Refusal, Stop};
+use crate::session::Session;
 use crate::sheet::Sheet;
 use crate::table::{Overlay, Read, Table, Unreadable};
 use crate::time::{BootId, Now, Wall};
-use crate::wire::{decode_lease, encode_lease, json_bytes};
+use crate::wire::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
 
 /// The boot that all deadlines are counted in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,10 +103,42 @@ pub fn resource_of(table: &dyn Table, lease: &LeaseId) -> Read<Option<String>> {
 
 /// Every lease, expired ones included: the caller compares deadlines.
 pub fn leases(table: &dyn Table) -> Read<Vec<Lease>> {
+    leases_on(table, "")
+}
+
+/// Every claim on an issue, expired ones included.
+pub fn claims(table: &dyn Table) -> Read<Vec<Lease>> {
+    leases_on(table, "issue:")
+}
+
+/// Leases on the resources whose keys begin so, expired ones included.
+pub fn leases_on(table: &dyn Table, beginning: &str) -> Read<Vec<Lease>> {
     table
-        .scan("L/", usize::MAX)?
+        .scan(&format!("L/{beginning}"), usize::MAX)?
         .iter()
         .map(|(key, value)| parse_lease(key, value))
+        .collect()
+}
+
+/// Who waits for locks on files, in order of arrival.
+pub fn tickets(table: &dyn Table) -> Read<Vec<Ticket>> {
+    table
+        .scan("W/", usize::MAX)?
+        .iter()
+        .map(|(key, value)| decode_ticket(value).map_err(|e| Unreadable(format!("state record {key}: {e}"))))
+        .collect()
+}
+
+pub fn session(table: &dyn Table, id: &SessionId) -> Read<Option<Session>> {
+    load(table, &format!("S/{id}"))
+}
+
+/// Every session that was not pruned.
+pub fn sessions(table: &dyn Table) -> Read<Vec<Session>> {
+    table
+        .scan("S/", usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse(key, value))
         .collect()
 }
 
@@ -418,7 +454,11 @@ fn drop_lease(table: &mut Overlay<'_>, lease: &Lease) {
     table.remove(format!("L/{}", lease.resource.key()));
 }
 
-fn count(table: &mut Overlay<'_>, change: i64) -> Read<()> {
+/// Counts claims: the index lists no other leases.
+fn count(table: &mut Overlay<'_>, resource: &Resource, change: i64) -> Read<()> {
+    if resource.issue().is_none() {
+        return Ok(());
+    }
     let active = active_count(table)?.saturating_add_signed(change);
     table.put("m/active".into(), json_bytes(&active));
     Ok(())
@@ -431,7 +471,7 @@ fn grant(table: &mut Overlay<'_>, lease: &Lease) -> Read<()> {
             table.remove(format!("l/{}", old.lease_id));
         }
     } else {
-        count(table, 1)?;
+        count(table, &lease.resource, 1)?;
     }
     put_lease(table, lease);
     queue::taken(table, &lease.resource)
@@ -443,7 +483,12 @@ fn end(table: &mut Overlay<'_>, resource: &Resource, how: End, at: Wall) -> Read
         return Ok(());
     };
     drop_lease(table, &lease);
-    count(table, -1)?;
+    count(table, resource, -1)?;
+    if resource.file().is_some() {
+        // Nobody asks how a lock ended, and the state must not grow with every file that ever was one.
+        table.remove(format!("l/{}", lease.lease_id));
+        return Ok(());
+    }
     if let Some(before) = ended(table, &key)?
         && before.lease.lease_id != lease.lease_id
     {
@@ -484,8 +529,17 @@ pub fn reanchored(lease: &Lease, ticks: u64, wall: Wall) -> u64 {
 pub fn reanchor(table: &mut Overlay<'_>, boot: &BootId, ticks: u64, wall: Wall) -> Read<()> {
     for mut lease in leases(table)? {
         drop_lease(table, &lease);
+        let old = lease.deadline;
         lease.deadline = reanchored(&lease, ticks, wall);
+        if let Resource::File(file) = &mut lease.resource {
+            // As much beyond the deadline as before.
+            file.latest = lease.deadline.saturating_add(file.latest.saturating_sub(old));
+        }
         put_lease(table, &lease);
+    }
+    // Whoever waited is gone with the boot.
+    for (key, _) in table.scan("W/", usize::MAX)? {
+        table.remove(key);
     }
     table.put(
         "m/boot".into(),
@@ -509,7 +563,7 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
             // The one before it is still the last that worked on it.
             if let Some(lease) = lease_on(table, &lease.resource.key())? {
                 drop_lease(table, &lease);
-                count(table, -1)?;
+                count(table, &lease.resource, -1)?;
                 table.remove(format!("l/{}", lease.lease_id));
                 queue::returned(table, &lease.resource)?;
             }
@@ -545,6 +599,31 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
                 result: result.clone(),
             };
             table.put(gate_key(issue_id, gate), json_bytes(&judged));
+        }
+        Event::Queued { ticket } => {
+            table.put(format!("W/{:016x}", stamped.sequence), encode_ticket(ticket));
+        }
+        Event::Unqueued { ticket_id } => {
+            for (key, value) in table.scan("W/", usize::MAX)? {
+                if decode_ticket(&value).is_ok_and(|ticket| ticket.ticket_id == *ticket_id) {
+                    table.remove(key);
+                }
+            }
+        }
+        Event::SessionStarted { session } => {
+            table.put(format!("S/{}", session.session_id), json_bytes(session));
+        }
+        Event::SessionEnded { session_id, status } => {
+            if let Some(mut session) = session(table, session_id)? {
+                session.status = *status;
+                session.ended_at = Some(stamped.at);
+                table.put(format!("S/{session_id}"), json_bytes(&session));
+            }
+        }
+        Event::SessionsPruned { sessions } => {
+            for id in sessions {
+                table.remove(format!("S/{id}"));
+            }
         }
         Event::Worked { .. } => table.put("m/worked".into(), json_bytes(&stamped.sequence)),
         Event::Unknown { kind } => table.put("m/newer".into(), json_bytes(kind)),

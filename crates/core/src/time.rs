@@ -31,8 +31,11 @@ impl Wall {
     }
 
     pub fn plus_secs(self, secs: u64) -> Self {
-        let ms = i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(1000);
-        Self::from_ms(self.0.saturating_add(ms))
+        self.plus_ms(secs.saturating_mul(1000))
+    }
+
+    pub fn plus_ms(self, ms: u64) -> Self {
+        Self::from_ms(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
     }
 }
 

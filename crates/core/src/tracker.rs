@@ -798,7 +798,7 @@ fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
 
 fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {
     let (mut blocked, mut backlog, mut gated, mut human) = (0, 0, 0, 0);
-    let held: BTreeSet<String> = state::leases(table)?
+    let held: BTreeSet<String> = state::claims(table)?
         .iter()
         .map(|lease| lease.resource.key())
         .collect();
@@ -816,7 +816,7 @@ fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {
             _ => {}
         }
     }
-    let soonest = state::leases(table)?
+    let soonest = state::claims(table)?
         .iter()
         .map(|lease| lease.remaining_ms(&cx.now).div_ceil(1000))
         .min();

@@ -21,9 +21,13 @@ use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped};
-use crate::ids::{AgentId, IssueId, LeaseId, RequestId, WorktreeId};
+use crate::file_lock::{FileTarget, Labels, Ticket};
+use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorktreeId};
 use crate::issue::{Comment, GateResult, Issue};
 use crate::lease::{Actor, Lease, Resource};
+use crate::pattern::Pattern;
+use crate::scope::Scope;
+use crate::session::Status;
 use crate::sheet::Sheet;
 use crate::time::{BootId, Wall};
 
@@ -36,7 +40,10 @@ const SUM_LEN: usize = 26;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct LeaseRecord {
     lease_id: LeaseId,
-    issue_id: IssueId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    issue_id: Option<IssueId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<FileRecord>,
     agent_id: AgentId,
     worktree_id: Option<WorktreeId>,
     branch: Option<String>,
@@ -67,10 +74,10 @@ struct LeaseRecord {
 
 impl LeaseRecord {
     fn of(lease: &Lease) -> Self {
-        let Resource::Issue(issue_id) = &lease.resource;
         Self {
             lease_id: lease.lease_id.clone(),
-            issue_id: issue_id.clone(),
+            issue_id: lease.resource.issue().cloned(),
+            file: lease.resource.file().map(FileRecord::of),
             agent_id: lease.agent_id.clone(),
             worktree_id: lease.worktree_id.clone(),
             branch: lease.branch.clone(),
@@ -91,10 +98,19 @@ impl LeaseRecord {
         }
     }
 
-    fn lease(self) -> Lease {
-        Lease {
+    fn lease(self) -> Result<Lease, String> {
+        let holder = || Actor {
+            agent_id: self.agent_id.clone(),
+            worktree_id: self.worktree_id.clone(),
+        };
+        let resource = match (self.issue_id, self.file) {
+            (Some(issue), None) => Resource::Issue(issue),
+            (None, Some(file)) => Resource::File(Box::new(file.target(holder()))),
+            _ => return Err("a lease is on an issue or on a file".into()),
+        };
+        Ok(Lease {
             lease_id: self.lease_id,
-            resource: Resource::Issue(self.issue_id),
+            resource,
             agent_id: self.agent_id,
             worktree_id: self.worktree_id,
             branch: self.branch,
@@ -106,8 +122,132 @@ impl LeaseRecord {
             parent: self.parent,
             on_behalf_of: self.on_behalf_of,
             note: self.note,
+        })
+    }
+}
+
+/// What is locked, as stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct FileRecord {
+    #[serde(with = "pattern_text")]
+    pattern: Pattern,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    outside: bool,
+    scope: Scope,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shared: bool,
+    latest: u64,
+    #[serde(flatten)]
+    labels: Labels,
+}
+
+mod pattern_text {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    use crate::pattern::Pattern;
+
+    pub fn serialize<S: Serializer>(pattern: &Pattern, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(pattern.as_str())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Pattern, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl FileRecord {
+    fn of(target: &FileTarget) -> Self {
+        Self {
+            pattern: target.pattern.clone(),
+            outside: target.outside,
+            scope: target.scope,
+            shared: target.shared,
+            latest: target.latest,
+            labels: target.labels.clone(),
         }
     }
+
+    fn target(self, holder: Actor) -> FileTarget {
+        FileTarget {
+            pattern: self.pattern,
+            outside: self.outside,
+            scope: self.scope,
+            shared: self.shared,
+            holder,
+            latest: self.latest,
+            labels: self.labels,
+        }
+    }
+}
+
+/// A place in the queue, as stored.
+#[derive(Serialize, Deserialize)]
+struct TicketRecord {
+    ticket_id: TicketId,
+    agent_id: AgentId,
+    worktree_id: Option<WorktreeId>,
+    wants: Vec<FileRecord>,
+    since: Wall,
+    deadline: u64,
+}
+
+impl TicketRecord {
+    fn of(ticket: &Ticket, holder: &Actor) -> Self {
+        Self {
+            ticket_id: ticket.ticket_id.clone(),
+            agent_id: holder.agent_id.clone(),
+            worktree_id: holder.worktree_id.clone(),
+            wants: ticket.wants.iter().map(FileRecord::of).collect(),
+            since: ticket.since,
+            deadline: ticket.deadline,
+        }
+    }
+
+    fn ticket(self) -> Ticket {
+        let holder = Actor {
+            agent_id: self.agent_id,
+            worktree_id: self.worktree_id,
+        };
+        let wants = self.wants.into_iter();
+        Ticket {
+            ticket_id: self.ticket_id,
+            wants: wants.map(|want| want.target(holder.clone())).collect(),
+            since: self.since,
+            deadline: self.deadline,
+        }
+    }
+}
+
+/// A place in the queue as a table value.
+pub fn encode_ticket(ticket: &Ticket) -> Vec<u8> {
+    // Nobody waits for nothing.
+    ticket
+        .wants
+        .first()
+        .map(|want| json_bytes(&TicketRecord::of(ticket, &want.holder)))
+        .unwrap_or_default()
+}
+
+pub fn decode_ticket(bytes: &[u8]) -> Result<Ticket, String> {
+    serde_json::from_slice::<TicketRecord>(bytes)
+        .map(TicketRecord::ticket)
+        .map_err(|e| e.to_string())
+}
+
+#[derive(Serialize, Deserialize)]
+struct UnqueuedRecord {
+    ticket_id: TicketId,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SessionEndRecord {
+    session_id: SessionId,
+    status: Status,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PrunedRecord {
+    sessions: Vec<SessionId>,
 }
 
 /// A lease as a table value.
@@ -117,8 +257,8 @@ pub fn encode_lease(lease: &Lease) -> Vec<u8> {
 
 pub fn decode_lease(bytes: &[u8]) -> Result<Lease, String> {
     serde_json::from_slice::<LeaseRecord>(bytes)
-        .map(LeaseRecord::lease)
-        .map_err(|e| e.to_string())
+        .map_err(|e| e.to_string())?
+        .lease()
 }
 
 /// Serialising our own types to memory cannot fail: their maps have string keys and no writer is involved.
@@ -312,6 +452,18 @@ fn payload(event: &Event) -> Vec<u8> {
             details: details.clone(),
             previous: *previous,
         }),
+        Event::Queued { ticket } => encode_ticket(ticket),
+        Event::Unqueued { ticket_id } => json_bytes(&UnqueuedRecord {
+            ticket_id: ticket_id.clone(),
+        }),
+        Event::SessionStarted { session } => json_bytes(session),
+        Event::SessionEnded { session_id, status } => json_bytes(&SessionEndRecord {
+            session_id: session_id.clone(),
+            status: *status,
+        }),
+        Event::SessionsPruned { sessions } => json_bytes(&PrunedRecord {
+            sessions: sessions.clone(),
+        }),
         Event::Unknown { .. } => b"{}".to_vec(),
     }
 }
@@ -325,31 +477,29 @@ fn segment_reason(reason: SegmentReason) -> &'static str {
     }
 }
 
+/// What can happen to a lease, as the last part of an event's type.
+const LEASE_OPS: [&str; 7] = [
+    "acquired",
+    "renewed",
+    "released",
+    "auto_evicted",
+    "force_evicted",
+    "transferred",
+    "restored",
+];
+
 fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
     fn parse<'a, T: Deserialize<'a>>(payload: &'a str) -> Result<T, String> {
         serde_json::from_str(payload).map_err(|e| e.to_string())
     }
     let missing = |field: &str| format!("{kind} without {field}");
-    if let Some(op) = kind.strip_prefix("claim.") {
-        if !matches!(
-            op,
-            "acquired"
-                | "renewed"
-                | "released"
-                | "auto_evicted"
-                | "force_evicted"
-                | "transferred"
-                | "restored"
-        ) {
-            return Ok(Event::Unknown {
-                kind: kind.to_owned(),
-            });
-        }
+    let op = kind.strip_prefix("claim.").or_else(|| kind.strip_prefix("lock."));
+    if let Some(op) = op.filter(|op| LEASE_OPS.contains(op)) {
         let mut record: LeaseRecord = parse(payload)?;
         let (by, reason) = (record.by.take(), record.reason.take());
         let (from_lease, from_agent) = (record.from_lease_id.take(), record.from_agent_id.take());
         let (regranted, brief) = (record.regranted, record.brief);
-        let lease = record.lease();
+        let lease = record.lease()?;
         return Ok(match op {
             "acquired" => Event::Acquired { lease, regranted },
             "renewed" => Event::Renewed { lease },
@@ -414,6 +564,24 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 _ => Did::Restored,
             };
             Event::Issue { did, issue, sheet }
+        }
+        "lock.queued" => Event::Queued {
+            ticket: decode_ticket(payload.as_bytes())?,
+        },
+        "lock.unqueued" => {
+            let UnqueuedRecord { ticket_id } = parse(payload)?;
+            Event::Unqueued { ticket_id }
+        }
+        "session.started" => Event::SessionStarted {
+            session: parse(payload)?,
+        },
+        "session.ended" => {
+            let SessionEndRecord { session_id, status } = parse(payload)?;
+            Event::SessionEnded { session_id, status }
+        }
+        "session.pruned" => {
+            let PrunedRecord { sessions } = parse(payload)?;
+            Event::SessionsPruned { sessions }
         }
         "issue.commented" => {
             let CommentRecord { issue_id, comment } = parse(payload)?;
@@ -613,6 +781,7 @@ struct Granted<'a> {
 /// The record of `claims.jsonl` for an event, with its newline; `None` for events that are not about claims.
 pub fn claims_record(stamped: &Stamped) -> Option<Vec<u8>> {
     let lease = stamped.event.lease()?;
+    lease.resource.issue()?;
     let at = Some(stamped.at);
     let mut record = ClaimRecord {
         schema_version: SCHEMA_VERSION,

@@ -1,6 +1,6 @@
 //! Who acts (A4).
 //!
-//! Order: the flag, `JIT_AGENT_ID`, `agent.toml` in the user's config folder (never inside a process that an agent
+//! Order: the flag, `JIT_AGENT_ID`, the session of an agent that started this process, `agent.toml` in the user's config folder (never inside a process that an agent
 //! started: that file speaks for the person), and last `human:<OS user>`.
 //!
 //! Invariants:
@@ -13,10 +13,11 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::{AgentId, BadId};
+use jit_core::ids::{AgentId, BadId, SessionId};
 use toml::de::{DeTable, DeValue};
 
 use crate::os::process;
+use crate::sessions::Bound;
 
 /// Kinds that need no configuration.
 pub const KINDS: [&str; 3] = ["agent", "ci", "human"];
@@ -53,6 +54,8 @@ pub struct DetectedAgent {
 pub enum Source {
     Flag,
     Environment,
+    /// A process above this one is an agent in that session.
+    Session(SessionId),
     AgentFile(PathBuf),
     OsUser,
 }
@@ -62,6 +65,7 @@ impl fmt::Display for Source {
         match self {
             Self::Flag => f.write_str("--agent-id"),
             Self::Environment => f.write_str("JIT_AGENT_ID"),
+            Self::Session(id) => write!(f, "{id}, the session of a process above this one"),
             Self::AgentFile(path) => write!(f, "{}", path.display()),
             Self::OsUser => f.write_str("the operating system's user"),
         }
@@ -102,6 +106,8 @@ pub struct AgentEnv {
     /// The user's config folder for jit.
     pub config_folder: Option<PathBuf>,
     pub detected: Option<DetectedAgent>,
+    /// The session that a process above this one was bound to.
+    pub session: Option<Bound>,
     /// `None` asks the system, but only when nothing else is known.
     pub os_user: Option<String>,
 }
@@ -116,6 +122,7 @@ impl AgentEnv {
             agent_id: var("JIT_AGENT_ID").filter(|value| !value.is_empty()),
             config_folder: user_folder(&var),
             detected: detect(&var),
+            session: None,
             os_user: None,
         }
     }
@@ -151,6 +158,8 @@ pub fn resolve(flag: Option<&str>, env: &AgentEnv, extra_kinds: &[String]) -> Re
             return Err(AgentError::NotUtf8 { from });
         };
         (parse(text, from, extra_kinds)?, Source::Environment)
+    } else if let Some(bound) = &env.session {
+        (bound.agent_id.clone(), Source::Session(bound.session_id.clone()))
     } else if let Some(found) = from_file(env, extra_kinds, &mut warnings) {
         found
     } else {

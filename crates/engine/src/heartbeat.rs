@@ -56,19 +56,10 @@ pub fn path(control_dir: &Path, agent: &AgentId) -> PathBuf {
 
 /// Writes one beat. Not synced: after a power loss nobody is alive.
 pub fn write(control_dir: &Path, beat: &Heartbeat) -> io::Result<()> {
-    use std::io::Write as _;
     file::make_dir_like_parent(&control_dir.join("heartbeat"))?;
-    let goal = path(control_dir, &beat.agent_id);
-    let beside = goal.with_extension(format!("{:016x}.tmp", crate::os::random::u64()?));
     let mut content = serde_json::to_vec(beat)?;
     content.push(b'\n');
-    let written = file::create_like_parent(&beside)
-        .and_then(|mut file| file.write_all(&content))
-        .and_then(|()| std::fs::rename(&beside, &goal));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
+    file::replace_unsynced(&path(control_dir, &beat.agent_id), &content)
 }
 
 /// Reads heartbeats, each one once.

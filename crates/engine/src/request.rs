@@ -9,12 +9,16 @@ use serde::Serialize;
 use jit_core::command::{Change, Target};
 use jit_core::exchange::{Parsed, Problem, Skipped};
 use jit_core::graph::{Branch, Data, Graph};
-use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
+use jit_core::ids::{AgentId, IssueId, IssuePrefix, SessionId, WorktreeId};
 use jit_core::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use jit_core::lease::Lease;
+use jit_core::roster::{LockView, SessionView};
+use jit_core::scope::Scope;
+use jit_core::session::Status as SessionStatus;
 use jit_core::time::{Now, Wall};
 use jit_core::wire::LeaseView;
 
+use crate::app::{LockPaths, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
 use crate::trust::Need;
 
@@ -145,6 +149,40 @@ pub enum Request {
     },
     Import(Arc<Import>),
     Export,
+    StartSession(Box<StartSession>),
+    /// A sign of life; without a name, for the caller's own session.
+    BeatSession {
+        session: Option<SessionId>,
+    },
+    EndSession {
+        session: Option<SessionId>,
+        status: SessionStatus,
+    },
+    /// Those that are over too.
+    ListSessions {
+        all: bool,
+    },
+    ShowSession {
+        session: Option<SessionId>,
+    },
+    PruneSessions,
+    /// Locks on files: all or none; perhaps after waiting in line.
+    LockAcquire {
+        paths: LockPaths,
+        wait_secs: Option<u64>,
+    },
+    LockCheck {
+        paths: LockPaths,
+    },
+    LockExtend {
+        which: OwnLocks,
+        ttl_secs: Option<u64>,
+    },
+    LockRelease {
+        which: OwnLocks,
+    },
+    LockList,
+    LockCleanup,
 }
 
 impl Request {
@@ -179,7 +217,15 @@ impl Request {
             | Self::DefineGates { .. }
             | Self::RequireGate { .. }
             | Self::RunGates { .. }
-            | Self::JudgeGate { .. } => true,
+            | Self::JudgeGate { .. }
+            | Self::StartSession(_)
+            | Self::BeatSession { .. }
+            | Self::EndSession { .. }
+            | Self::PruneSessions
+            | Self::LockAcquire { .. }
+            | Self::LockExtend { .. }
+            | Self::LockRelease { .. }
+            | Self::LockCleanup => true,
             Self::Import(import) => !import.dry_run,
             Self::Claims { .. }
             | Self::History { .. }
@@ -197,6 +243,10 @@ impl Request {
             | Self::Revoke
             | Self::Graph { .. }
             | Self::DepTree { .. }
+            | Self::ListSessions { .. }
+            | Self::ShowSession { .. }
+            | Self::LockCheck { .. }
+            | Self::LockList
             | Self::Export => false,
         }
     }
@@ -286,12 +336,42 @@ pub enum Reply {
     Graph(GraphOf),
     Tree(Branch),
     Imported(Imported),
+    Session(Box<SessionView>),
+    Sessions {
+        sessions: Vec<SessionView>,
+    },
+    Pruned {
+        pruned: Vec<SessionId>,
+    },
+    Locks {
+        locks: Vec<LockView>,
+    },
+    Unlocked {
+        released: Vec<LockView>,
+    },
+    LockChecks {
+        paths: Vec<LockCheck>,
+    },
     /// One line of JSON for each issue.
     Exported {
         issues: usize,
         #[serde(skip)]
         lines: String,
     },
+}
+
+/// Whether a path could be locked now.
+#[derive(Debug, Serialize)]
+pub struct LockCheck {
+    pub file_path: String,
+    pub lock_scope: Scope,
+    pub available: bool,
+    /// The caller has it already.
+    pub mine: bool,
+    /// So many came first.
+    pub waiting: usize,
+    /// What stands in the way.
+    pub locks: Vec<LockView>,
 }
 
 /// The whole picture on one screen.

@@ -1,6 +1,7 @@
 //! Exit codes and how failures look.
 
 use jit_core::refusal::{Details, Refusal};
+use jit_core::roster::LockView;
 use jit_core::wire::LeaseView;
 use serde_json::{Value, json};
 
@@ -11,6 +12,10 @@ pub const BROKEN_PIPE: u8 = 141;
 pub fn failure(refusal: &Refusal) -> Value {
     let details = match &refusal.details {
         Details::None => Value::Null,
+        Details::Locks(leases) => {
+            let locks: Vec<LockView> = leases.iter().filter_map(LockView::of).collect();
+            json!({ "locks": locks })
+        }
         Details::Lease(lease) => json!({ "lease": LeaseView::of(lease) }),
         Details::Candidates(names) => json!({ "candidates": names }),
         Details::Counts(counts) => counts

@@ -1251,8 +1251,8 @@ impl Disk for SimDisk {
     fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>> {
         let path = clean(path);
         let mut state = self.whole_as(Kind::Open, path, how != How::Read)?;
-        let id = state.open(path, matches!(how, How::Write | How::Fresh))?;
-        if how == How::Fresh {
+        let id = state.open(path, matches!(how, How::Write | How::Fresh | How::Spare))?;
+        if matches!(how, How::Fresh | How::Spare) {
             let changed = state.tick();
             let inode = state.inode(id);
             inode.set_len(0);

@@ -30,9 +30,9 @@ impl App {
             agent::Source::Flag => format!(" --agent-id {}", shell_word(self.actor.agent_id.as_str())),
             _ => String::new(),
         };
-        let mine = own
-            .iter()
-            .filter(|lease| lease.held_by(&self.actor) && !lease.expired(now));
+        let mine = own.iter().filter(|lease| {
+            lease.held_by(&self.actor) && !lease.expired(now) && lease.resource.issue().is_some()
+        });
         mine.filter(|lease| {
             lease.remaining_ms(now) * 100 < lease.ttl_secs.saturating_mul(1000).saturating_mul(pct)
         })
@@ -113,7 +113,7 @@ impl App {
                     .into_iter()
                     .collect()
             }
-            None => state::leases(&*view.table).map_err(unreadable)?,
+            None => state::claims(&*view.table).map_err(unreadable)?,
         };
         leases.retain(|lease| !lease.expired(&view.now));
         leases.sort_by_key(|lease| lease.token);

@@ -46,6 +46,7 @@ const MOST_ASKED: usize = 200;
 
 /// How much of the tree a request should have looked at.
 enum Look {
+    Nothing,
     /// Only if git has moved.
     IfMoved,
     /// These, by name.
@@ -68,6 +69,19 @@ fn look(request: &Request) -> Look {
         | Request::Release { .. }
         | Request::Transfer { .. }
         | Request::ForceEvict { .. } => Look::IfMoved,
+        // They have nothing to do with issues.
+        Request::StartSession(_)
+        | Request::BeatSession { .. }
+        | Request::EndSession { .. }
+        | Request::ListSessions { .. }
+        | Request::ShowSession { .. }
+        | Request::PruneSessions
+        | Request::LockAcquire { .. }
+        | Request::LockCheck { .. }
+        | Request::LockExtend { .. }
+        | Request::LockRelease { .. }
+        | Request::LockList
+        | Request::LockCleanup => Look::Nothing,
         Request::CreateIssue(create) => {
             let ids = create.id.iter().filter_map(|id| id.as_str().parse().ok());
             Look::Named(ids.collect())
@@ -123,7 +137,7 @@ impl App {
         let outcome = match look(request) {
             Look::All => self.join_seen(&git_dir, &issues),
             Look::IfMoved | Look::Named(_) if seen::git_moved(&git_dir) => self.join_seen(&git_dir, &issues),
-            Look::IfMoved => return Vec::new(),
+            Look::Nothing | Look::IfMoved => return Vec::new(),
             Look::Named(names) => self.join_named(&issues, &names),
         };
         match outcome {
@@ -461,6 +475,14 @@ impl App {
         if let Err(e) = self.note_work(lines) {
             warnings.push(format!(
                 "the changelog could not be written: {e}; the next entry will mend it"
+            ));
+        }
+        if let Err(e) = self
+            .note_locks(lines, table)
+            .and_then(|()| self.note_sessions(lines, table))
+        {
+            warnings.push(format!(
+                "the registries of sessions and locks could not be written: {e}"
             ));
         }
         let mut ids: Vec<&IssueId> = Vec::new();

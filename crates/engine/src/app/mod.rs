@@ -11,6 +11,8 @@ mod exchange;
 mod gates;
 mod graph;
 mod join;
+mod locks;
+mod sessions;
 mod tracker;
 mod trust;
 mod uninstall;
@@ -28,6 +30,7 @@ use jit_core::issue::Issue;
 use jit_core::lease::{Actor, Lease};
 use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Details, Refusal, Stop};
+use jit_core::roster::LockView;
 use jit_core::state;
 use jit_core::wire::LeaseView;
 
@@ -39,11 +42,14 @@ use crate::issues::replica::Replica;
 use crate::os::clock::SystemClock;
 use crate::os::random;
 use crate::request::{Answer, Reply, Request};
+use crate::sessions as bound;
 use crate::store::disk::RealDisk;
 use crate::store::file::{FileStore, io_refusal};
 use crate::store::{Ask, Done, Outcome, Store, View};
 use crate::worktree::identity::{self, Need};
 
+pub use locks::{LOCKS, LockPaths, OwnLocks};
+pub use sessions::{SESSIONS, StartSession, TYPES as AGENT_TYPES};
 pub use uninstall::{Left, Uninstall, Uninstalled};
 
 /// How the program was called.
@@ -130,12 +136,12 @@ impl Surroundings {
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
         let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
         let config = Config::load(&Sources::from_process(&place)).map_err(|e| refuse(Code::Config, e))?;
-        let whoami = agent::resolve(
-            options.agent.as_deref(),
-            &AgentEnv::from_process(),
-            config.agent_kinds(),
-        )
-        .map_err(|e| refuse(Code::Invalid, e))?;
+        let mut env = AgentEnv::from_process();
+        if options.agent.is_none() && env.agent_id.is_none() {
+            env.session = bound::find(&place.control_dir);
+        }
+        let whoami = agent::resolve(options.agent.as_deref(), &env, config.agent_kinds())
+            .map_err(|e| refuse(Code::Invalid, e))?;
         Ok(Self {
             place,
             config,
@@ -398,6 +404,20 @@ impl App {
             Request::DepTree { issue } => self.dep_tree(&issue),
             Request::Import(import) => self.import(&import),
             Request::Export => self.export(),
+            Request::StartSession(asked) => self.start_session(&asked),
+            Request::BeatSession { session } => self.beat_session(session.as_ref()),
+            Request::EndSession { session, status } => self.end_session(session.as_ref(), status),
+            Request::ListSessions { all } => self.list_sessions(all),
+            Request::ShowSession { session } => self.show_session(session.as_ref()),
+            Request::PruneSessions => self.prune_sessions(),
+            Request::LockAcquire { paths, wait_secs } => {
+                self.lock_files(&paths, wait_secs.map(Duration::from_secs))
+            }
+            Request::LockCheck { paths } => self.check_locks(&paths),
+            Request::LockExtend { which, ttl_secs } => self.extend_locks(&which, ttl_secs),
+            Request::LockRelease { which } => self.release_locks(&which),
+            Request::LockList => self.list_locks(),
+            Request::LockCleanup => self.clean_locks(),
         }
     }
 
@@ -455,6 +475,13 @@ impl App {
             Decided::Deleted(issue) => Reply::Deleted { deleted: issue.id },
             Decided::Commented(comment) => Reply::Comment(comment),
             Decided::Judged(result) => Reply::Judged(result),
+            Decided::Locks(leases) => Reply::Locks {
+                locks: leases.iter().filter_map(LockView::of).collect(),
+            },
+            // Asked for by handlers that know more, and answer themselves.
+            Decided::Queued(_) | Decided::Session(_) | Decided::SessionEnded(_) | Decided::Pruned(_) => {
+                Reply::Pruned { pruned: Vec::new() }
+            }
         };
         Answer { reply, warnings }
     }

@@ -7,6 +7,9 @@ use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
+use jit_core::pattern::Pattern;
+use jit_core::scope::Scope;
+
 use crate::duration::{self, format_secs};
 
 /// What a key may hold.
@@ -20,7 +23,16 @@ pub enum Kind {
         max: u64,
     },
     Percent,
+    /// A number, both ends included.
+    Count {
+        min: u64,
+        max: u64,
+    },
     Flag,
+    /// A list of rules about paths, the first that matches counts: `docs/** = global`.
+    ScopeRules,
+    /// A list of agent types, each perhaps with the scope of its locks: `release-manager = global`.
+    AgentTypes,
     /// A list of branch names.
     Branches,
     /// A list of agent kinds.
@@ -77,6 +89,7 @@ pub struct Key {
 
 const DAY: u64 = 86_400;
 const YEAR: u64 = 365 * DAY;
+const LOCK: Kind = Kind::Seconds { min: 1, max: DAY };
 const TTL: Kind = Kind::Seconds {
     min: 1,
     max: 10 * YEAR,
@@ -151,6 +164,54 @@ pub const KEYS: &[Key] = &[
         help: "whether such a branch must contain the main branch's tip",
     },
     Key {
+        name: "locks.global_max_secs",
+        kind: LOCK,
+        default: Default::Int(300),
+        help: "longest that a global file lock can be held with all extensions",
+    },
+    Key {
+        name: "locks.global_ttl_secs",
+        kind: LOCK,
+        default: Default::Int(120),
+        help: "how long a global file lock lasts at first",
+    },
+    Key {
+        name: "locks.preset",
+        kind: Kind::Word(&["git", "seed-003"]),
+        default: Default::Word("git"),
+        help: "which built-in rules say where a file lock counts: what git keeps apart, or the literal table",
+    },
+    Key {
+        name: "locks.rules",
+        kind: Kind::ScopeRules,
+        default: Default::Empty,
+        help: "rules before the built-in ones, such as \"docs/** = global\"; the first that matches counts",
+    },
+    Key {
+        name: "locks.worktree_max_secs",
+        kind: LOCK,
+        default: Default::Int(1800),
+        help: "longest that a file lock in a worktree can be held with all extensions",
+    },
+    Key {
+        name: "locks.worktree_ttl_secs",
+        kind: LOCK,
+        default: Default::Int(900),
+        help: "how long a file lock in a worktree lasts at first",
+    },
+    Key {
+        name: "sessions.missed_beats",
+        kind: Kind::Count { min: 1, max: 1000 },
+        default: Default::Int(3),
+        help: "a session whose heart missed this many beats is stale",
+    },
+    Key {
+        name: "sessions.types",
+        kind: Kind::AgentTypes,
+        default: Default::Empty,
+        help: "types of agents besides the built-in ones, such as \"release-manager = global\"",
+    },
+    Key {
         name: "types.hierarchy",
         kind: Kind::Chains,
         default: Default::List(&["epic > work_item > activity > task"]),
@@ -214,6 +275,32 @@ pub fn is_section(name: &str) -> bool {
 /// The types of a chain, outermost first.
 pub fn chain(text: &str) -> Vec<String> {
     text.split('>').map(|word| word.trim().to_owned()).collect()
+}
+
+/// The pattern and the scope of a rule.
+pub fn scope_rule(text: &str) -> Result<(Pattern, Scope), String> {
+    let (pattern, scope) = text.rsplit_once('=').ok_or("a rule is <pattern> = <scope>")?;
+    let pattern = Pattern::parse(pattern.trim()).map_err(|e| e.to_string())?;
+    Ok((pattern, scope.trim().parse()?))
+}
+
+/// An agent type and the scope of its locks: global unless said otherwise.
+pub fn agent_type(text: &str) -> Option<(String, Scope)> {
+    let (name, scope) = text.split_once('=').unwrap_or((text, "global"));
+    let name = name.trim();
+    Some((
+        is_word(name).then(|| name.to_owned())?,
+        scope.trim().parse().ok()?,
+    ))
+}
+
+impl Kind {
+    fn is_list(self) -> bool {
+        matches!(
+            self,
+            Self::Branches | Self::AgentKinds | Self::Chains | Self::ScopeRules | Self::AgentTypes
+        )
+    }
 }
 
 /// A lower-case word, as types and kinds are.
@@ -295,6 +382,9 @@ impl Key {
             Kind::Word(words) => format!("one of {}", words.join(", ")),
             Kind::Seconds { .. } => "seconds or a duration such as \"10m\"".to_owned(),
             Kind::Percent => "a number from 0 to 100".to_owned(),
+            Kind::Count { min, max } => format!("a number from {min} to {max}"),
+            Kind::ScopeRules => "a list of rules such as \"docs/** = global\"".to_owned(),
+            Kind::AgentTypes => "a list of types such as \"release-manager = global\"".to_owned(),
             Kind::Flag => "true or false".to_owned(),
             Kind::Branches => "a list of branch names".to_owned(),
             Kind::AgentKinds => "a list of words".to_owned(),
@@ -306,14 +396,14 @@ impl Key {
     pub fn from_toml(&self, value: &DeValue<'_>) -> Result<Value, Misfit> {
         match (self.kind, value) {
             (Kind::Word(_) | Kind::Seconds { .. }, DeValue::String(text)) => self.scalar(text),
-            (Kind::Seconds { .. } | Kind::Percent, DeValue::Integer(number)) => {
+            (Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. }, DeValue::Integer(number)) => {
                 match i128::from_str_radix(number.as_str(), number.radix()) {
                     Ok(number) => self.scalar(&number.to_string()),
                     Err(_) => Err(Misfit::Value("the number is too large".to_owned())),
                 }
             }
             (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
-            (Kind::Branches | Kind::AgentKinds | Kind::Chains, DeValue::Array(items)) => {
+            (kind, DeValue::Array(items)) if kind.is_list() => {
                 let mut list = Vec::new();
                 for item in items {
                     match item.get_ref() {
@@ -331,13 +421,13 @@ impl Key {
     /// written as in TOML.
     pub fn from_text(&self, text: &str) -> Result<Value, Misfit> {
         match self.kind {
-            Kind::Word(_) | Kind::Seconds { .. } | Kind::Percent => self.scalar(text),
+            Kind::Word(_) | Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. } => self.scalar(text),
             Kind::Flag => match text {
                 "true" => Ok(Value::Flag(true)),
                 "false" => Ok(Value::Flag(false)),
                 _ => Err(self.type_misfit("something else")),
             },
-            Kind::Branches | Kind::AgentKinds | Kind::Chains if text.trim_start().starts_with('[') => {
+            _ if text.trim_start().starts_with('[') => {
                 let document = format!("x = {text}");
                 match DeTable::parse(&document) {
                     Ok(table) => match table.get_ref().get("x") {
@@ -347,7 +437,7 @@ impl Key {
                     Err(error) => Err(Misfit::Value(error.message().to_owned())),
                 }
             }
-            Kind::Branches | Kind::AgentKinds | Kind::Chains => {
+            _ => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 self.list(items.map(str::to_owned).collect())
             }
@@ -384,7 +474,11 @@ impl Key {
                 Ok(number) if number <= 100 => Ok(Value::Int(number)),
                 _ => Err(Misfit::Value("it must be a number from 0 to 100".to_owned())),
             },
-            Kind::Flag | Kind::Branches | Kind::AgentKinds | Kind::Chains => Err(self.type_misfit("string")),
+            Kind::Count { min, max } => match text.parse::<u64>() {
+                Ok(number) if (min..=max).contains(&number) => Ok(Value::Int(number)),
+                _ => Err(Misfit::Value(format!("it must be a number from {min} to {max}"))),
+            },
+            _ => Err(self.type_misfit("string")),
         }
     }
 
@@ -392,6 +486,8 @@ impl Key {
         for item in &items {
             let fits = match self.kind {
                 Kind::AgentKinds => is_word(item),
+                Kind::ScopeRules => scope_rule(item).is_ok(),
+                Kind::AgentTypes => agent_type(item).is_some(),
                 Kind::Chains => {
                     let types = chain(item);
                     types.len() > 1 && types.iter().all(|word| is_word(word))
@@ -402,6 +498,8 @@ impl Key {
                 let shown: String = item.chars().take(40).collect();
                 let what = match self.kind {
                     Kind::AgentKinds => "a lower-case word such as bot",
+                    Kind::ScopeRules => "a rule such as docs/** = global",
+                    Kind::AgentTypes => "a type such as release-manager = global",
                     Kind::Chains => "a chain of types such as epic > story > task",
                     _ => "a branch name",
                 };

@@ -27,7 +27,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::agent::{KINDS, user_folder};
 use crate::git::Place;
-use jit_core::policy::{Enforce, Policy, TtlPolicy};
+use jit_core::pattern::Pattern;
+use jit_core::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
+use jit_core::scope::Scope;
 
 use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 
@@ -449,7 +451,42 @@ impl Config {
                 .iter()
                 .map(|text| keys::chain(text))
                 .collect(),
+            locks: LockPolicy {
+                worktree: (
+                    self.int("locks.worktree_ttl_secs"),
+                    self.int("locks.worktree_max_secs"),
+                ),
+                global: (
+                    self.int("locks.global_ttl_secs"),
+                    self.int("locks.global_max_secs"),
+                ),
+            },
         }
+    }
+
+    /// Where locks count, by rules that come before the built-in ones.
+    pub fn lock_rules(&self) -> Vec<(Pattern, Scope)> {
+        let rules = self.list("locks.rules").iter();
+        rules.filter_map(|text| keys::scope_rule(text).ok()).collect()
+    }
+
+    /// The built-in rules about where locks count.
+    pub fn lock_preset(&self) -> &'static str {
+        self.word("locks.preset")
+    }
+
+    /// A session without a sign of life for so long is stale.
+    pub fn stale_after_ms(&self) -> i64 {
+        let secs = self
+            .heartbeat_interval_secs()
+            .saturating_mul(self.int("sessions.missed_beats"));
+        i64::try_from(secs.saturating_mul(1000)).unwrap_or(i64::MAX)
+    }
+
+    /// Types of agents besides the built-in ones, with the scope of their locks.
+    pub fn agent_types(&self) -> Vec<(String, Scope)> {
+        let types = self.list("sessions.types").iter();
+        types.filter_map(|text| keys::agent_type(text)).collect()
     }
 
     /// Every fixed key has a setting from the start, of the type its key demands.

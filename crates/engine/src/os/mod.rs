@@ -1,6 +1,7 @@
 //! What differs between operating systems. Linux is proven by tests; Apple paths are written from the documentation
 //! and are marked where they were not run.
 
+pub mod alarm;
 pub mod clock;
 pub mod file;
 pub mod process;

@@ -186,6 +186,24 @@ pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
     Ok(stat(pid)?.filter(|stat| !is_dead(*stat)).map(|stat| stat.start))
 }
 
+/// What the process calls itself, shortened by the system; `None` when that cannot be read.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn name(pid: u32) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+/// Not run here.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn name(pid: u32) -> Option<String> {
+    let output = std::process::Command::new("/bin/ps")
+        .args(["-o", "comm=", "-p", &pid.to_string()])
+        .output()
+        .ok()?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Some(path.rsplit('/').next()?.to_owned())
+}
+
 /// The parents of a process, nearest first, ending with the topmost one that can be seen.
 pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessRef>> {
     let mut chain: Vec<ProcessRef> = Vec::new();

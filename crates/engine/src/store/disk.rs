@@ -10,11 +10,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use crate::os::alarm::Alarm;
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub enum How {
     Write,
     /// Read and write; emptied when there.
     Fresh,
+    /// Read and write; a file that nobody else has open. What is in it is of no worth.
+    Spare,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,7 +68,8 @@ pub trait Disk: Debug + Send + Sync {
     fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>>;
     fn meta(&self, path: &str) -> io::Result<Option<Meta>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Like `rename` over a file that is there, but without a promise about what a power loss leaves of it.
+    /// Like `rename` over a file that is there, but without a promise about what a power loss leaves of it. The file
+    /// that was there may stay behind as `from`.
     fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         self.rename(from, to)
     }
@@ -78,15 +81,9 @@ pub trait Disk: Debug + Send + Sync {
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
     /// Waits in the kernel's queue; `ErrorKind::TimedOut` when it took longer than `wait`.
     fn lock(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>>;
-    /// The same for a program that has nothing else to do than to end with `late` when the time is over. Does not
-    /// return then.
-    fn lock_or_end(
-        &self,
-        path: &str,
-        wait: Duration,
-        late: Box<dyn FnOnce() + Send>,
-    ) -> io::Result<Box<dyn LockGuard>> {
-        drop(late);
+    /// The same for a program that waits in its first thread and has no other use for the process's alarm clock: where
+    /// many wait, a thread for each is most of what waiting costs.
+    fn lock_alone(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>> {
         self.lock(path, wait)
     }
     /// For messages only.
@@ -217,14 +214,23 @@ impl RealDisk {
     }
 }
 
+impl RealDisk {
+    fn open_spare(&self, path: &str) -> io::Result<File> {
+        let file = self.open_raw(path, OFlags::RDWR)?;
+        if crate::os::file::only_ours(&file) {
+            return Ok(file);
+        }
+        // Somebody who opened it under its better name may still be reading.
+        self.remove(path)?;
+        self.open_raw(path, OFlags::RDWR)
+    }
+}
+
 /// What an attempt to lock without waiting gave.
 enum Tried {
     Have(RealLock),
     Taken(File),
 }
-
-/// Enough to read who has the lock and to say so.
-const WATCH_STACK: usize = 256 * 1024;
 
 impl RealDisk {
     fn try_lock(&self, path: &str, wait: Duration) -> io::Result<Tried> {
@@ -245,6 +251,7 @@ impl Disk for RealDisk {
             How::Existing => return Ok(Box::new(RealFile(self.open_existing(path, OFlags::RDWR)?))),
             How::Write => OFlags::RDWR,
             How::Fresh => OFlags::RDWR | OFlags::TRUNC,
+            How::Spare => return Ok(Box::new(RealFile(self.open_spare(path)?))),
         };
         Ok(Box::new(RealFile(self.open_raw(path, flags)?)))
     }
@@ -263,12 +270,13 @@ impl Disk for RealDisk {
 
     /// A plain rename over a file makes ext4 write the new one out at once (`auto_da_alloc`), which costs more than
     /// everything else that a command does besides its sync, and makes the sync dearer too. Exchanging the two names
-    /// and removing the old file is as atomic for readers and writes nothing.
+    /// is as atomic for readers and writes nothing; the old file is a spare one for the next time ([`How::Spare`]),
+    /// which saves making an inode and freeing one.
     #[cfg(target_os = "linux")]
     fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         let flags = rustix::fs::RenameFlags::EXCHANGE;
         match rustix::fs::renameat_with(&self.dir, from, &self.dir, to, flags) {
-            Ok(()) => self.remove(from),
+            Ok(()) => Ok(()),
             // There is nothing to replace yet, or the file system cannot do it.
             Err(_) => self.rename(from, to),
         }
@@ -346,38 +354,21 @@ impl Disk for RealDisk {
         }
     }
 
-    /// Here this thread waits in the kernel's queue, and the other one watches the time: nothing has to be handed over
-    /// while the lock is held, which is most of what waiting costs where many wait.
-    fn lock_or_end(
-        &self,
-        path: &str,
-        wait: Duration,
-        late: Box<dyn FnOnce() + Send>,
-    ) -> io::Result<Box<dyn LockGuard>> {
+    fn lock_alone(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>> {
         let file = match self.try_lock(path, wait)? {
             Tried::Have(lock) => return Ok(Box::new(lock)),
             Tried::Taken(file) => file,
         };
-        // Either the lock comes first or the end of the time: never both.
-        let settled = Arc::new(AtomicBool::new(false));
-        let first = |settled: &AtomicBool| !settled.swap(true, Ordering::SeqCst);
-        let watched = settled.clone();
-        std::thread::Builder::new()
-            .stack_size(WATCH_STACK)
-            .spawn(move || {
-                std::thread::sleep(wait);
-                if first(&watched) {
-                    late();
-                }
-            })?;
-        let locked = file.lock();
-        if first(&settled) {
-            locked?;
-            return Ok(Box::new(RealLock(RealFile(file))));
-        }
-        drop(file);
+        let since = Instant::now();
+        let _alarm = Alarm::after(wait)?;
         loop {
-            std::thread::park();
+            match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(Box::new(RealLock(RealFile(file)))),
+                // A signal of somebody else's, such as the one that resizes a terminal.
+                Err(rustix::io::Errno::INTR) if since.elapsed() < wait => {}
+                Err(rustix::io::Errno::INTR) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(e) => return Err(e.into()),
+            }
         }
     }
 

@@ -59,11 +59,8 @@ pub struct FileStore {
     lock_wait: Duration,
     segment_limit: u64,
     journal_limit: u64,
-    late: Option<Late>,
+    alone: bool,
 }
-
-/// What ends the program when the lock is not free in time. Given why, it does not return.
-pub type Late = fn(&Refusal);
 
 /// What is kept in the lock file itself, before who holds it: three numbers, each with a checksum, written in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -227,22 +224,22 @@ impl FileStore {
             lock_wait,
             segment_limit: SEGMENT_LIMIT,
             journal_limit: folded::JOURNAL_LIMIT,
-            late: None,
+            alone: false,
         }
     }
 
-    /// For a program that can do nothing but end when the lock is not free in time: waiting costs less then.
+    /// For a program that uses the store from its first thread only, and the alarm clock of the process for nothing
+    /// else: waiting for the lock costs less then.
     #[must_use]
-    pub fn ending_when_late(mut self, late: Late) -> Self {
-        self.late = Some(late);
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
         self
     }
 
-    /// The same store for somebody who waits no longer than this for the lock, and goes on when it took too long.
+    /// The same store for somebody who waits no longer than this for the lock.
     #[must_use]
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.lock_wait = self.lock_wait.min(wait);
-        self.late = None;
         self
     }
 
@@ -271,7 +268,7 @@ impl FileStore {
         }
     }
 
-    pub(super) fn now(&self) -> Outcome<Now> {
+    pub fn now(&self) -> Outcome<Now> {
         self.clock
             .now()
             .map_err(|e| Box::new(Refusal::new(Code::Io, format!("the clock cannot be read: {e}"))))
@@ -389,20 +386,11 @@ impl FileStore {
 
     /// Takes the store's lock, and says in its file who has it.
     pub(super) fn lock(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
-        self.locked(self.disk.lock(LOCK, self.lock_wait), actor)
-    }
-
-    /// The same where nothing has been done yet, so that a program may end instead of hearing that it was too late.
-    fn lock_first(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
-        let Some(late) = self.late else {
-            return self.lock(actor);
+        let locked = if self.alone {
+            self.disk.lock_alone(LOCK, self.lock_wait)
+        } else {
+            self.disk.lock(LOCK, self.lock_wait)
         };
-        let store = self.clone();
-        let end = Box::new(move || late(&store.busy()));
-        self.locked(self.disk.lock_or_end(LOCK, self.lock_wait, end), actor)
-    }
-
-    fn locked(&self, locked: io::Result<Box<dyn LockGuard>>, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
         let guard = match locked {
             Ok(guard) => guard,
             Err(e) if e.kind() == io::ErrorKind::TimedOut => return Err(self.busy()),
@@ -1047,7 +1035,7 @@ impl FileStore {
 
     /// One attempt at a transaction. `Err(Snag::Repair)` when the state turned out to be unreadable on the way.
     fn attempt(&self, ask: &mut Ask<'_>) -> Result<Done, Snag> {
-        let mut guard = self.lock_first(ask.actor)?;
+        let mut guard = self.lock(ask.actor)?;
         let (mut loaded, now, slots) = self.load_for_write(&*guard, ask.actor)?;
         let request = Request {
             id: ask.request.clone(),

@@ -825,6 +825,9 @@ impl FileStore {
                 });
             }
         }
+        for session in state::sessions(memory).map_err(unreadable)? {
+            events.push(Event::SessionStarted { session });
+        }
         let mut leases = state::leases(memory).map_err(unreadable)?;
         leases.sort_by_key(|lease| lease.token);
         events.extend(leases.into_iter().map(|lease| Event::Restored { lease }));

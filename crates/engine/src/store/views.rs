@@ -278,7 +278,7 @@ pub fn update_index(
     }
     let touched = lines
         .iter()
-        .any(|line| line.event.lease().is_some() || matches!(line.event, Event::Boot { .. }));
+        .any(|line| is_claim(&line.event) || matches!(line.event, Event::Boot { .. }));
     if untouched && !touched && marks.index_sequence + 1 == lines_start(lines, position) {
         // Nothing in it changes: it is as good as new.
         marks.index_sequence = position.sequence;
@@ -298,6 +298,12 @@ pub fn update_index(
     Ok(found)
 }
 
+fn is_claim(event: &Event) -> bool {
+    event
+        .lease()
+        .is_some_and(|lease| lease.resource.issue().is_some())
+}
+
 fn lines_start(lines: &[Stamped], position: &Position) -> u64 {
     lines.first().map_or(position.sequence + 1, |line| line.sequence)
 }
@@ -314,7 +320,7 @@ pub fn rebuild_index(
 }
 
 fn whole(table: &dyn Table) -> io::Result<Vec<u8>> {
-    let mut leases = state::leases(table).map_err(io::Error::other)?;
+    let mut leases = state::claims(table).map_err(io::Error::other)?;
     leases.sort_by_key(|lease| lease.token);
     let entries: Vec<Vec<u8>> = leases.iter().map(wire::index_entry).collect();
     Ok(entries.join(&b",\n"[..]))
@@ -338,7 +344,10 @@ fn edited(disk: &dyn Disk, lines: &[Stamped]) -> io::Result<Option<Vec<u8>>> {
         .filter(|entry| !entry.is_empty())
         .map(Cow::Borrowed)
         .collect();
-    for line in lines {
+    for line in lines
+        .iter()
+        .filter(|line| line.event.lease().is_none() || is_claim(&line.event))
+    {
         let (gone, come) = match &line.event {
             Event::Acquired { lease, .. } | Event::Renewed { lease } | Event::Restored { lease } => {
                 (&lease.lease_id, Some(lease))
@@ -373,8 +382,11 @@ fn write_index(
     .into_bytes();
     bytes.extend_from_slice(entries);
     bytes.extend_from_slice(b"\n]}\n");
-    let file = disk.open(INDEX_NEW, How::Fresh)?;
+    let file = disk.open(INDEX_NEW, How::Spare)?;
     write_all_at(&*file, &bytes, 0)?;
+    if file.meta()?.len != bytes.len() as u64 {
+        file.set_len(bytes.len() as u64)?;
+    }
     disk.replace(INDEX_NEW, INDEX)?;
     let meta = file.meta()?;
     marks.index_sequence = position.sequence;

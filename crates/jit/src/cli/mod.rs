@@ -18,12 +18,14 @@ mod graph;
 mod heartbeat;
 mod init;
 mod issue;
+mod lock;
 mod man;
 mod merge_driver;
 mod pivot;
 mod progress;
 mod ready;
 mod recover;
+mod session;
 mod status;
 mod trust;
 mod unblock;
@@ -34,7 +36,6 @@ mod worktree;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -152,6 +153,8 @@ const TABLE: &[Entry] = &[
         trust,
         Shown::WithAll
     )),
+    Entry::Noun("lock", "Locks on files", Shown::Everyday, lock::VERBS),
+    Entry::Noun("session", "Agents at work", Shown::WithAll, session::VERBS),
     Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
     Entry::Verb(verb!("whoami", "Which agent jit takes you for, and why", whoami)),
     Entry::Verb(verb!("events", "Everything that happened, in order", events)),
@@ -424,9 +427,7 @@ impl Cx {
             _ => "Granted:",
         };
         let mut app = self.app(need)?;
-        app.store = app
-            .store
-            .ending_when_late(if self.json() { end_json } else { end_text });
+        app.store = app.store.alone();
         let Answer { reply, warnings } = app.handle(request)?;
         let output = self
             .show(&reply, |style| match writes && self.quiet() {
@@ -453,6 +454,12 @@ fn ids(reply: &Reply) -> String {
         Reply::Deleted { deleted } => vec![deleted.as_str()],
         Reply::Comment(comment) => vec![&comment.id],
         Reply::Imported(done) => done.imported.iter().map(|id| id.as_str()).collect(),
+        Reply::Session(session) => vec![session.session_id.as_str()],
+        Reply::Sessions { sessions } => sessions.iter().map(|s| s.session_id.as_str()).collect(),
+        Reply::Pruned { pruned } => pruned.iter().map(|id| id.as_str()).collect(),
+        Reply::Locks { locks } | Reply::Unlocked { released: locks } => {
+            locks.iter().map(|lock| lock.lease_id.as_str()).collect()
+        }
         Reply::Claims(_)
         | Reply::History { .. }
         | Reply::Judged(_)
@@ -464,6 +471,7 @@ fn ids(reply: &Reply) -> String {
         | Reply::Revoked { .. }
         | Reply::Graph(_)
         | Reply::Tree(_)
+        | Reply::LockChecks { .. }
         | Reply::Exported { .. } => Vec::new(),
     };
     ids.iter().map(|id| format!("{id}\n")).collect()
@@ -540,6 +548,15 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Graph(of) => jit_core::graph::text(&of.graph),
         Reply::Tree(tree) => jit_core::graph::lines(tree),
         Reply::Imported(_) => ids(reply),
+        Reply::Session(session) => session::session_text(session, style),
+        Reply::Sessions { sessions } => session::sessions_text(sessions, style),
+        Reply::Pruned { pruned } => format!("Taken off the list: {}\n", pruned.len()),
+        Reply::Locks { locks } => lock::locks_text(locks, "Nothing is locked.", style),
+        Reply::Unlocked { released } => released
+            .iter()
+            .map(|lock| format!("Released {}\n", style.bold(&render::clean_line(&lock.file_path))))
+            .collect(),
+        Reply::LockChecks { paths } => lock::checks_text(paths, style),
         Reply::Exported { lines, .. } => lines.clone(),
     }
 }
@@ -718,7 +735,7 @@ fn find(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatches)> {
     })
 }
 
-pub fn main(args: Vec<OsString>) -> ExitCode {
+pub fn main(args: Vec<OsString>) -> u8 {
     // Asked for by every program that looks whether jit is there: answered without building anything.
     if args.len() == 2 && (args[1] == "--version" || args[1] == "-V") {
         return finish(render::print(concat!("jit ", env!("CARGO_PKG_VERSION"), "\n")), 0);
@@ -744,7 +761,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
             }
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if !says("--json") => {
                 render::say(e.render().to_string().trim_end());
-                return ExitCode::from(2);
+                return 2;
             }
             _ => return fail(&usage(&e), says("--json")),
         },
@@ -809,7 +826,7 @@ fn json_line(value: &serde_json::Value) -> String {
     format!("{value}\n")
 }
 
-fn fail(refusal: &Refusal, json: bool) -> ExitCode {
+fn fail(refusal: &Refusal, json: bool) -> u8 {
     if json {
         return finish(
             render::print(&json_line(&exit::failure(refusal))),
@@ -820,26 +837,16 @@ fn fail(refusal: &Refusal, json: bool) -> ExitCode {
     for line in &refusal.help {
         render::say(&format!("  try: {}", render::clean_line(line)));
     }
-    ExitCode::from(refusal.code.exit())
+    refusal.code.exit()
 }
 
-fn end_json(refusal: &Refusal) {
-    let _ = fail(refusal, true);
-    std::process::exit(refusal.code.exit().into());
-}
-
-fn end_text(refusal: &Refusal) {
-    let _ = fail(refusal, false);
-    std::process::exit(refusal.code.exit().into());
-}
-
-fn finish(printed: std::io::Result<bool>, code: u8) -> ExitCode {
+fn finish(printed: std::io::Result<bool>, code: u8) -> u8 {
     match printed {
-        Ok(true) => ExitCode::from(code),
-        Ok(false) => ExitCode::from(exit::BROKEN_PIPE),
+        Ok(true) => code,
+        Ok(false) => exit::BROKEN_PIPE,
         Err(e) => {
             render::say(&format!("error: cannot write to standard output: {e}"));
-            ExitCode::from(1)
+            1
         }
     }
 }

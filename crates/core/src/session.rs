@@ -1,0 +1,156 @@
+//! Sessions: an agent at work, from its start to its end (F1, F7).
+//!
+//! The log knows when a session began and how it ended. That it is alive is told by heartbeats, which are files outside
+//! the log: a session that was not ended and whose beats stopped is stale, and nobody writes that down. What it holds
+//! ends by the rules of its leases; ending a session lets go of its file locks in the same breath.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::{Context, Reply};
+use crate::decide::{Answer, Draft, clear_expired};
+use crate::event::Event;
+use crate::file_lock;
+use crate::ids::{AgentId, SessionId, WorktreeId};
+use crate::issue::words;
+use crate::lease::Actor;
+use crate::refusal::{Code, Refusal, Stop};
+use crate::scope::Scope;
+use crate::state;
+use crate::time::Wall;
+
+words! {
+    /// How a session stands.
+    Status, "status", { Active = "active", Completed = "completed", Failed = "failed", Stale = "stale" }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub session_id: SessionId,
+    pub agent_id: AgentId,
+    pub agent_type: String,
+    /// The task, when its name has the form `T-015`.
+    pub task_id: Option<String>,
+    /// `PR-001`.
+    pub pr_group: Option<String>,
+    pub worktree_id: Option<WorktreeId>,
+    /// As people write it: relative to the main checkout where that is shorter.
+    pub worktree_path: Option<String>,
+    pub branch: Option<String>,
+    pub lock_scope: Scope,
+    pub started_at: Wall,
+    pub status: Status,
+    pub ended_at: Option<Wall>,
+    /// The program it is, where that is known: `claude`, `codex`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// What that program calls the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_session: Option<String>,
+}
+
+impl Session {
+    /// Who acts in it.
+    pub fn actor(&self) -> Actor {
+        Actor {
+            agent_id: self.agent_id.clone(),
+            worktree_id: self.worktree_id.clone(),
+        }
+    }
+
+    pub fn is_active(&self) -> bool {
+        self.status == Status::Active
+    }
+
+    /// As it stands for somebody who knows when its heart beat last.
+    pub fn seen(&self, last_beat: Wall, now: Wall, stale_after_ms: i64) -> Status {
+        match self.status {
+            Status::Active if now.ms().saturating_sub(last_beat.ms()) > stale_after_ms => Status::Stale,
+            status => status,
+        }
+    }
+}
+
+/// Whether a task's name has the form that the registry asks for: `T-` and three digits.
+pub fn is_task(text: &str) -> bool {
+    numbered(text, "T-")
+}
+
+/// `PR-` and three digits.
+pub fn is_pr_group(text: &str) -> bool {
+    numbered(text, "PR-")
+}
+
+fn numbered(text: &str, prefix: &str) -> bool {
+    text.strip_prefix(prefix)
+        .is_some_and(|digits| digits.len() == 3 && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+pub fn start(draft: &mut Draft<'_>, session: &Session) -> Result<Answer, Stop> {
+    if state::session(draft.state(), &session.session_id)?.is_some() {
+        return Err(Refusal::new(
+            Code::Exists,
+            format!("there is a session {} already", session.session_id),
+        )
+        .into());
+    }
+    draft.emit(Event::SessionStarted {
+        session: session.clone(),
+    })?;
+    Ok(Answer::Done)
+}
+
+/// Ends a session and lets go of the file locks that were taken in it.
+pub fn end(draft: &mut Draft<'_>, id: &SessionId, status: Status, cx: &Context) -> Result<Answer, Stop> {
+    let Some(session) = state::session(draft.state(), id)? else {
+        return Err(unknown(id).into());
+    };
+    if !session.is_active() {
+        return Ok(Answer::Already(Reply::Session(Box::new(session))));
+    }
+    if session.agent_id != cx.actor.agent_id && cx.actor.agent_id.kind() == "agent" {
+        return Err(Refusal::new(
+            Code::NotHolder,
+            format!("{id} is a session of {}", session.agent_id),
+        )
+        .help("jit session list")
+        .into());
+    }
+    // Another session of the same agent in the same place may still need them.
+    let shared = state::sessions(draft.state())?
+        .iter()
+        .any(|other| other.session_id != *id && other.is_active() && other.actor() == session.actor());
+    if !shared {
+        for lease in file_lock::held_by(draft.state(), &session.actor())? {
+            draft.emit(Event::Released {
+                lease,
+                by: cx.actor.agent_id.clone(),
+                brief: false,
+            })?;
+        }
+    }
+    draft.emit(Event::SessionEnded {
+        session_id: id.clone(),
+        status,
+    })?;
+    clear_expired(draft, cx)?;
+    Ok(Answer::Done)
+}
+
+/// Takes sessions off the list.
+pub fn prune(draft: &mut Draft<'_>, ids: &[SessionId]) -> Result<Answer, Stop> {
+    let mut known = Vec::new();
+    for id in ids {
+        if state::session(draft.state(), id)?.is_some() {
+            known.push(id.clone());
+        }
+    }
+    if known.is_empty() {
+        return Ok(Answer::Already(Reply::Pruned(known)));
+    }
+    draft.emit(Event::SessionsPruned { sessions: known })?;
+    Ok(Answer::Done)
+}
+
+pub fn unknown(id: &SessionId) -> Refusal {
+    Refusal::new(Code::NotFound, format!("no session is called {id}")).help("jit session list")
+}

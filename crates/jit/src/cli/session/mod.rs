@@ -1,0 +1,85 @@
+//! `jit session`: agents at work.
+
+mod beat;
+mod end;
+mod list;
+mod prune;
+mod show;
+mod start;
+
+use jit_core::roster::SessionView;
+use jit_core::session::Status;
+
+use super::{Verb, verb};
+use crate::render::{Style, clean_line, table};
+
+pub const VERBS: &[Verb] = &[
+    verb!("start", "An agent begins to work", start),
+    verb!("beat", "A sign of life", beat),
+    verb!("end", "It is over; its file locks are let go", end),
+    verb!("list", "Who is at work", list),
+    verb!("show", "One session", show),
+    verb!("prune", "Take what is over off the list", prune),
+];
+
+fn status(status: Status, style: Style) -> String {
+    match status {
+        Status::Active => style.good(status.as_str()),
+        Status::Stale | Status::Failed => style.bad(status.as_str()),
+        Status::Completed => style.dim(status.as_str()),
+    }
+}
+
+pub fn sessions_text(sessions: &[SessionView], style: Style) -> String {
+    if sessions.is_empty() {
+        return "No agent is in a session.\n".into();
+    }
+    let mut rows = vec![
+        [
+            "SESSION",
+            "AGENT",
+            "TYPE",
+            "STATUS",
+            "WORKTREE",
+            "BRANCH",
+            "LAST BEAT",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    for session in sessions {
+        rows.push(vec![
+            session.session_id.to_string(),
+            clean_line(session.agent_id.as_str()),
+            clean_line(&session.agent_type),
+            status(session.status, style),
+            session.worktree_path.as_deref().map_or("-".into(), clean_line),
+            session.branch.as_deref().map_or("-".into(), clean_line),
+            session.last_heartbeat.to_string(),
+        ]);
+    }
+    table(&rows)
+}
+
+pub fn session_text(session: &SessionView, style: Style) -> String {
+    let mut text = format!(
+        "{} of {} ({}), {}\n",
+        style.bold(session.session_id.as_str()),
+        clean_line(session.agent_id.as_str()),
+        clean_line(&session.agent_type),
+        status(session.status, style)
+    );
+    let mut line = |name: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            text.push_str(&format!("  {name} {}\n", clean_line(value)));
+        }
+    };
+    line("worktree", session.worktree_path.as_deref());
+    line("branch", session.branch.as_deref());
+    line("task", session.task_id.as_deref());
+    line("group", session.pr_group.as_deref());
+    line("locks", Some(session.lock_scope.as_str()));
+    line("since", Some(&session.started_at.to_string()));
+    line("last beat", Some(&session.last_heartbeat.to_string()));
+    text
+}
