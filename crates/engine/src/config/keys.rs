@@ -11,6 +11,7 @@ use jit_core::pattern::Pattern;
 use jit_core::scope::Scope;
 
 use crate::duration::{self, format_secs};
+use crate::hooks::agent::verdict::Mode;
 
 /// What a key may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +163,24 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Flag,
         default: Default::Flag(true),
         help: "whether such a branch must contain the main branch's tip",
+    },
+    Key {
+        name: "hooks.destructive_git",
+        kind: Kind::Word(Mode::WORDS),
+        default: Default::Word("deny"),
+        help: "what happens when an agent's git command would take something from another's branch",
+    },
+    Key {
+        name: "hooks.outside_worktree",
+        kind: Kind::Word(Mode::WORDS),
+        default: Default::Word("deny"),
+        help: "what happens when an agent writes into another checkout of the repository",
+    },
+    Key {
+        name: "hooks.stash",
+        kind: Kind::Word(Mode::WORDS),
+        default: Default::Word("deny"),
+        help: "what happens when an agent uses the stash that all worktrees share",
     },
     Key {
         name: "locks.global_max_secs",

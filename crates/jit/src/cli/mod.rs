@@ -16,6 +16,7 @@ mod events;
 mod gate;
 mod graph;
 mod heartbeat;
+mod hooks;
 mod init;
 mod issue;
 mod lock;
@@ -165,6 +166,12 @@ const TABLE: &[Entry] = &[
         "Settings and where they come from",
         Shown::Everyday,
         config::VERBS,
+    ),
+    Entry::Noun(
+        "hooks",
+        "Where git and agents ask jit before they act",
+        Shown::WithAll,
+        hooks::VERBS,
     ),
     Entry::Verb(verb!(
         "heartbeat",

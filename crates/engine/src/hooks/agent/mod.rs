@@ -19,9 +19,12 @@ pub mod answer;
 pub mod ground;
 pub mod guard;
 pub mod input;
+mod run;
 pub mod settings;
 pub mod shell;
 pub mod verdict;
+
+pub use run::run;
 
 use std::fmt;
 use std::str::FromStr;
