@@ -4,13 +4,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::Event;
 use crate::file_lock::{Queueing, Want, Which};
-use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, SessionId, TicketId, WorktreeId};
+use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, SessionId, TicketId, UnitId, WorktreeId};
 use crate::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use crate::issue_file::Found;
 use crate::lease::{Actor, Lease};
 use crate::policy::Policy;
 use crate::session::{Session, Status};
 use crate::time::{Now, Wall};
+use crate::unit::{self, Facts, Input, NewUnit, Unit};
 
 /// A lease, named by its own id or by what it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +113,12 @@ pub enum Command {
     CleanLocks {
         /// Tickets whose owners were found dead.
         gone: Vec<TicketId>,
+    },
+    CreateUnit(Box<NewUnit>),
+    AdvanceUnit {
+        unit: UnitId,
+        input: Input,
+        facts: Box<Facts>,
     },
     StartSession(Box<Session>),
     EndSession {
@@ -248,6 +255,7 @@ impl Command {
                 let over = events.iter().filter_map(Event::lease);
                 Some(Reply::Released(over.cloned().collect()))
             }
+            Self::CreateUnit(_) | Self::AdvanceUnit { .. } => unit::reply(events),
             Self::StartSession(_) => events.iter().find_map(|event| match event {
                 Event::SessionStarted { session } => Some(Reply::Session(Box::new(session.clone()))),
                 _ => None,
@@ -305,6 +313,7 @@ pub enum Reply {
     Locks(Vec<Lease>),
     /// A place in the queue was taken.
     Queued(TicketId),
+    Unit(Box<Unit>),
     Session(Box<Session>),
     SessionEnded(SessionId),
     Pruned(Vec<SessionId>),

@@ -22,6 +22,7 @@ use crate::state;
 use crate::table::{Changes, Overlay, Read, Table};
 use crate::time::Wall;
 use crate::tracker;
+use crate::unit;
 
 /// How many expired leases one command clears away at most, so that its cost stays bounded.
 const EVICTIONS_A_COMMAND: usize = 64;
@@ -321,6 +322,8 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
         Command::ReleaseLocks { which } => file_lock::release(draft, which, cx),
         Command::LeaveQueue { ticket } => file_lock::leave(draft, ticket),
         Command::CleanLocks { gone } => file_lock::clean_up(draft, gone, cx),
+        Command::CreateUnit(new) => unit::create(draft, new, cx),
+        Command::AdvanceUnit { unit, input, facts } => unit::advance(draft, unit, *input, facts, cx),
         Command::StartSession(session) => session::start(draft, session),
         Command::EndSession { session, status } => session::end(draft, session, *status, cx),
         Command::PruneSessions { sessions } => session::prune(draft, sessions),

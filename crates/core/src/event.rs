@@ -7,6 +7,7 @@ use crate::lease::{Actor, Lease};
 use crate::session::{Session, Status};
 use crate::sheet::Sheet;
 use crate::time::{BootId, Wall};
+use crate::unit::{Input, Unit};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -81,6 +82,11 @@ pub enum Event {
     Unqueued {
         ticket_id: TicketId,
     },
+    /// A unit of work as it is after what happened to it.
+    Unit {
+        input: Input,
+        unit: Box<Unit>,
+    },
     SessionStarted {
         session: Session,
     },
@@ -152,6 +158,7 @@ impl Event {
             | Self::ForceEvicted { .. }
             | Self::Transferred { .. }
             | Self::Restored { .. } => self.lease_kind(),
+            Self::Unit { input, .. } => unit_kind(*input),
             Self::Queued { .. } => "lock.queued",
             Self::Unqueued { .. } => "lock.unqueued",
             Self::SessionStarted { .. } => "session.started",
@@ -194,6 +201,7 @@ impl Event {
     pub fn issue_id(&self) -> Option<&IssueId> {
         match self {
             Self::Issue { issue, .. } => Some(&issue.id),
+            Self::Unit { unit, .. } => unit.issue_id.as_ref(),
             Self::Commented { issue_id, .. } | Self::GateJudged { issue_id, .. } => Some(issue_id),
             Self::Worked {
                 activity_id, task_id, ..
@@ -214,6 +222,29 @@ impl Event {
             | Self::Restored { lease } => Some(lease),
             _ => None,
         }
+    }
+}
+
+/// The kind of an event about a unit.
+pub fn unit_kind(input: Input) -> &'static str {
+    match input {
+        Input::CreateWorktree => "unit.create_worktree",
+        Input::ProvisioningComplete => "unit.provisioning_complete",
+        Input::ProvisioningFailed => "unit.provisioning_failed",
+        Input::RolledBack => "unit.rolled_back",
+        Input::DispatchInstance => "unit.dispatch_instance",
+        Input::SpawnFailed => "unit.spawn_failed",
+        Input::InstanceRunning => "unit.instance_running",
+        Input::InstanceCompleted => "unit.instance_completed",
+        Input::InstanceFailed => "unit.instance_failed",
+        Input::InstanceTimeout => "unit.instance_timeout",
+        Input::BeginMerge => "unit.begin_merge",
+        Input::MergeSuccess => "unit.merge_success",
+        Input::MergeConflictEscalate => "unit.merge_conflict_escalate",
+        Input::BeginCleanup => "unit.begin_cleanup",
+        Input::RetryDispatch => "unit.retry_dispatch",
+        Input::Abandon => "unit.abandon",
+        Input::CleanedUp => "unit.cleaned_up",
     }
 }
 

@@ -80,6 +80,10 @@ text_id! {
     TicketId
 }
 text_id! {
+    /// A unit of work: letters, digits, `-`, `_` and `.`, as it can stand in a path and in a branch.
+    UnitId
+}
+text_id! {
     /// An agent's session: `sess-` and eight letters or digits.
     SessionId
 }
@@ -317,6 +321,44 @@ impl TicketId {
     pub fn generate(wall_ms: i64, entropy: u128) -> Self {
         let ms = u64::try_from(wall_ms).unwrap_or(0);
         Self(ulid::Ulid::from_parts(ms, entropy).to_string())
+    }
+}
+
+impl FromStr for UnitId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        const LONGEST: usize = 80;
+        let bad = |why: &str| Err(BadId::new("unit", text, why));
+        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        if text.is_empty() || text.len() > LONGEST {
+            return bad("it must be 1 to 80 characters long");
+        }
+        if !text.bytes().all(fits) || !text.as_bytes()[0].is_ascii_alphanumeric() {
+            return bad("it is made of letters, digits, '-', '_' and '.', and begins with a letter or digit");
+        }
+        if text.contains("..") || text.ends_with('.') || text.ends_with(".lock") {
+            return bad("it cannot be part of a branch's name");
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl UnitId {
+    /// A name made of some text, such as an issue's id or a title.
+    pub fn slug(text: &str) -> Option<Self> {
+        let mut slug = String::new();
+        for c in text.chars() {
+            if c.is_ascii_alphanumeric() {
+                slug.push(c.to_ascii_lowercase());
+            } else if !slug.is_empty() && !slug.ends_with('-') {
+                slug.push('-');
+            }
+            if slug.len() >= 48 {
+                break;
+            }
+        }
+        slug.trim_end_matches('-').parse().ok()
     }
 }
 

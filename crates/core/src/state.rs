@@ -20,6 +20,7 @@
 //! | `p/`, `u/`, `j/`, `r/` | what can be taken next: see [`crate::queue`] |
 //! | `W/<sequence>` | who waits for locks on files, in order of arrival |
 //! | `S/<session>` | an agent's session |
+//! | `U/<unit>` | a unit of work |
 //! | `q/<request>` | which log lines answered it |
 //! | `m/boot`, `m/active`, `m/newer` | boot the deadlines belong to; number of leases; an event we did not understand |
 //! | `m/worked` | sequence of the last entry of the changelog |
@@ -29,7 +30,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::activity;
 use crate::event::{Did, Event, Request, Stamped};
 use crate::file_lock::Ticket;
-use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId, SessionId};
+use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId, SessionId, UnitId};
 use crate::issue::{Comment, GateResult, Issue, text_digest};
 use crate::issue_file;
 use crate::lease::{End, Lease, Resource};
@@ -40,6 +41,7 @@ use crate::session::Session;
 use crate::sheet::Sheet;
 use crate::table::{Overlay, Read, Table, Unreadable};
 use crate::time::{BootId, Now, Wall};
+use crate::unit::Unit;
 use crate::wire::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
 
 /// The boot that all deadlines are counted in.
@@ -137,6 +139,19 @@ pub fn session(table: &dyn Table, id: &SessionId) -> Read<Option<Session>> {
 pub fn sessions(table: &dyn Table) -> Read<Vec<Session>> {
     table
         .scan("S/", usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse(key, value))
+        .collect()
+}
+
+pub fn unit(table: &dyn Table, id: &UnitId) -> Read<Option<Unit>> {
+    load(table, &format!("U/{id}"))
+}
+
+/// Every unit there ever was, by name.
+pub fn units(table: &dyn Table) -> Read<Vec<Unit>> {
+    table
+        .scan("U/", usize::MAX)?
         .iter()
         .map(|(key, value)| parse(key, value))
         .collect()
@@ -610,6 +625,7 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
                 }
             }
         }
+        Event::Unit { unit, .. } => table.put(format!("U/{}", unit.id), json_bytes(unit)),
         Event::SessionStarted { session } => {
             table.put(format!("S/{}", session.session_id), json_bytes(session));
         }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped};
+use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
 use crate::file_lock::{FileTarget, Labels, Ticket};
 use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorktreeId};
 use crate::issue::{Comment, GateResult, Issue};
@@ -30,6 +30,7 @@ use crate::scope::Scope;
 use crate::session::Status;
 use crate::sheet::Sheet;
 use crate::time::{BootId, Wall};
+use crate::unit::Input;
 
 pub const SCHEMA_VERSION: u64 = 1;
 
@@ -452,6 +453,7 @@ fn payload(event: &Event) -> Vec<u8> {
             details: details.clone(),
             previous: *previous,
         }),
+        Event::Unit { unit, .. } => json_bytes(unit),
         Event::Queued { ticket } => encode_ticket(ticket),
         Event::Unqueued { ticket_id } => json_bytes(&UnqueuedRecord {
             ticket_id: ticket_id.clone(),
@@ -599,6 +601,14 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 result,
             }
         }
+        unit if Input::ALL.iter().any(|input| unit_kind(*input) == unit) => Event::Unit {
+            input: Input::ALL
+                .iter()
+                .copied()
+                .find(|input| unit_kind(*input) == unit)
+                .ok_or_else(|| missing("input"))?,
+            unit: parse(payload)?,
+        },
         work if Action::ALL.iter().any(|action| action.kind() == work) => {
             let WorkRecord {
                 action,

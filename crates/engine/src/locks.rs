@@ -8,13 +8,14 @@
 //! - inside this worktree names are relative to its root; a path in another worktree of the repository has the name it
 //!   has there, and a lock on it is global; everything else is outside, from the root of the file system, and global.
 
-use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use jit_core::ignore::Ignore;
 use jit_core::pattern::{BadPattern, Pattern};
-use jit_core::scope::Scope;
+use jit_core::scope::{self, Scope, ScopeRules};
 
 use crate::config::Config;
+use crate::git::config::RepoConfig;
 use crate::git::{Place, worktrees};
 
 /// A path by its one name.
@@ -30,12 +31,19 @@ pub struct Named {
 #[derive(Debug)]
 pub struct Paths<'a> {
     place: &'a Place,
-    config: &'a Config,
+    rules: ScopeRules,
+    git: RepoConfig,
 }
 
 impl<'a> Paths<'a> {
-    pub fn new(place: &'a Place, config: &'a Config) -> io::Result<Self> {
-        Ok(Self { place, config })
+    pub fn new(place: &'a Place, config: &Config) -> Self {
+        let git = git_settings(place);
+        let rules = config.lock_rules();
+        Self {
+            place,
+            rules: if git.ignore_case { rules.folded() } else { rules },
+            git,
+        }
     }
 
     pub fn name(&self, path: &Path, literal: bool) -> Result<Named, BadPattern> {
@@ -48,8 +56,12 @@ impl<'a> Paths<'a> {
         if let Some(root) = self.place.worktree_root.as_deref()
             && let Ok(inside) = real.strip_prefix(root)
         {
-            let pattern = pattern(inside, glob, folder)?;
-            let scope = self.scope(&pattern);
+            let pattern = self.folded(pattern(inside, glob, folder)?);
+            let ignored = self.ignores(root, pattern.literal_prefix(), folder);
+            let scope = self.rules.scope_of(scope::Place::Inside {
+                pattern: &pattern,
+                ignored,
+            });
             return Ok(Named {
                 pattern,
                 outside: false,
@@ -68,16 +80,82 @@ impl<'a> Paths<'a> {
             None => (real.strip_prefix("/").unwrap_or(&real), true),
         };
         Ok(Named {
-            pattern: pattern(inside, glob, folder)?,
+            pattern: self.folded(pattern(inside, glob, folder)?),
             outside,
             scope: Scope::Global,
         })
     }
 
-    fn scope(&self, pattern: &Pattern) -> Scope {
-        let _ = (pattern, self.config);
-        Scope::Worktree
+    fn folded(&self, pattern: Pattern) -> Pattern {
+        if self.git.ignore_case {
+            pattern.folded()
+        } else {
+            pattern
+        }
     }
+
+    /// Whether git would ignore a path below `root`. A path that is tracked all the same counts as ignored here too: that
+    /// makes its lock wider, never narrower.
+    fn ignores(&self, root: &Path, path: &str, is_dir: bool) -> bool {
+        let read = |path: &Path| std::fs::read(path).unwrap_or_default();
+        let mut ignore = Ignore::new().any_case(self.git.ignore_case);
+        if let Some(file) = self.excludes_file() {
+            ignore = ignore.excludes_file(&read(&file));
+        }
+        if let Some(common) = &self.place.common_dir {
+            ignore = ignore.info_exclude(&read(&common.join("info/exclude")));
+        }
+        let folders = path.match_indices('/').map(|(at, _)| &path[..at]);
+        for folder in std::iter::once("").chain(folders) {
+            let file = root.join(folder).join(".gitignore");
+            if let Ok(contents) = std::fs::read(file) {
+                ignore = ignore.gitignore(folder, &contents);
+            }
+        }
+        !path.is_empty() && ignore.ignores(path.trim_end_matches('/'), is_dir)
+    }
+
+    fn excludes_file(&self) -> Option<PathBuf> {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        match &self.git.excludes_file {
+            Some(path) => match Path::new(path).strip_prefix("~") {
+                Ok(below) => Some(home?.join(below)),
+                Err(_) => Some(PathBuf::from(path)),
+            },
+            None => Some(user_git_folder()?.join("ignore")),
+        }
+    }
+}
+
+fn user_git_folder() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    match set("XDG_CONFIG_HOME") {
+        Some(folder) => Some(PathBuf::from(folder).join("git")),
+        None => Some(PathBuf::from(set("HOME")?).join(".config/git")),
+    }
+}
+
+/// The user's settings, then the repository's. What cannot be read says nothing: git itself will complain.
+fn git_settings(place: &Place) -> RepoConfig {
+    let mut settings = RepoConfig::default();
+    let user: Vec<PathBuf> = match std::env::var_os("GIT_CONFIG_GLOBAL") {
+        Some(path) => vec![PathBuf::from(path)],
+        None => {
+            let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".gitconfig"));
+            user_git_folder()
+                .map(|folder| folder.join("config"))
+                .into_iter()
+                .chain(home)
+                .collect()
+        }
+    };
+    let own = place.common_dir.iter().map(|common| common.join("config"));
+    for path in user.into_iter().chain(own) {
+        if let Ok(text) = std::fs::read(path) {
+            let _ = settings.read(&text);
+        }
+    }
+    settings
 }
 
 fn pattern(path: &Path, glob: bool, folder: bool) -> Result<Pattern, BadPattern> {

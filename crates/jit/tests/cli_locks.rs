@@ -411,3 +411,47 @@ fn f2_bad_paths_are_refused_with_a_sentence() {
     let _ = lock(&world, "agent:a", &["release"]).exits(2);
     let _ = lock(&world, "agent:a", &["release", "a", "--all"]).exits(2);
 }
+
+#[test]
+fn f3_what_git_keeps_apart_is_the_worktrees_own_and_all_else_is_global() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    std::fs::write(repo.join(".gitignore"), "target/\n*.log\n!keep.log\n").expect("a file");
+    std::fs::create_dir_all(repo.join("sub")).expect("a folder");
+    std::fs::write(repo.join("sub/.gitignore"), "/cache\n").expect("a file");
+    let scope = |path: &str, config: Option<(&str, &str)>| {
+        let mut command = world.jit_command(&repo);
+        command.args(["lock", "check", path, "--json"]);
+        if let Some((name, value)) = config {
+            command.env(name, value);
+        }
+        world.run(command).ok().json()["paths"][0]["lock_scope"].clone()
+    };
+    for (path, expected) in [
+        ("src/auth.ts", "worktree"),
+        ("README.md", "worktree"),
+        ("target/debug/x", "global"),
+        ("a/b.log", "global"),
+        ("keep.log", "worktree"),
+        ("sub/cache/x", "global"),
+        ("cache/x", "worktree"),
+        ("_state/agent_lock.json", "global"),
+        ("traceability/task_registry.json", "global"),
+        (".claude/settings.json", "global"),
+        (".jit/config.toml", "global"),
+        (".jit/issues/x/issue.json", "worktree"),
+        ("../elsewhere.txt", "global"),
+        ("**", "global"),
+    ] {
+        assert_eq!(scope(path, None), expected, "{path}");
+    }
+    let table = Some(("JIT_CONFIG_LOCKS__PRESET", "seed-003"));
+    assert_eq!(scope("README.md", table), "global");
+    assert_eq!(scope("src/auth.ts", table), "worktree");
+    let own = Some(("JIT_CONFIG_LOCKS__RULES", "src/shared/** = global"));
+    assert_eq!(scope("src/shared/x.ts", own), "global");
+    assert_eq!(scope("src/own/x.ts", own), "worktree");
+    let _ = world
+        .jit(["config", "set", "locks.rules", "[\"src/** = everywhere\"]"])
+        .exits(2);
+}

@@ -76,7 +76,6 @@ impl App {
 
     fn wants(&self, asked: &LockPaths, session: Option<&Session>) -> Outcome<Vec<Want>> {
         let labels = self.labels(session)?;
-        let floor = [asked.scope, session.map(|session| session.lock_scope)];
         let named = self.named(&asked.paths, asked.literal)?;
         Ok(named
             .into_iter()
@@ -88,8 +87,7 @@ impl App {
                  }| Want {
                     pattern,
                     outside,
-                    // The widest of path, session and flag.
-                    scope: floor.iter().flatten().copied().fold(scope, Scope::max),
+                    scope: Scope::widest(scope, session.map(|session| session.lock_scope), asked.scope),
                     shared: asked.shared,
                     labels: labels.clone(),
                     ttl_secs: asked.ttl_secs,
@@ -99,7 +97,7 @@ impl App {
     }
 
     fn named(&self, paths: &[OsString], literal: bool) -> Outcome<Vec<Named>> {
-        let known = Paths::new(&self.place, &self.config).map_err(|e| refuse(Code::Io, e))?;
+        let known = Paths::new(&self.place, &self.config);
         paths
             .iter()
             .map(|path| {

@@ -479,9 +479,11 @@ impl App {
                 locks: leases.iter().filter_map(LockView::of).collect(),
             },
             // Asked for by handlers that know more, and answer themselves.
-            Decided::Queued(_) | Decided::Session(_) | Decided::SessionEnded(_) | Decided::Pruned(_) => {
-                Reply::Pruned { pruned: Vec::new() }
-            }
+            Decided::Unit(_)
+            | Decided::Queued(_)
+            | Decided::Session(_)
+            | Decided::SessionEnded(_)
+            | Decided::Pruned(_) => Reply::Pruned { pruned: Vec::new() },
         };
         Answer { reply, warnings }
     }

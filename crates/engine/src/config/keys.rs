@@ -196,9 +196,9 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "locks.preset",
-        kind: Kind::Word(&["git", "seed-003"]),
-        default: Default::Word("git"),
-        help: "which built-in rules say where a file lock counts: what git keeps apart, or the literal table",
+        kind: Kind::Word(&["default", "seed-003"]),
+        default: Default::Word("default"),
+        help: "built-in rules about where a file lock counts: by what git keeps apart, or by a fixed table of paths",
     },
     Key {
         name: "locks.rules",
@@ -300,7 +300,8 @@ pub fn chain(text: &str) -> Vec<String> {
 pub fn scope_rule(text: &str) -> Result<(Pattern, Scope), String> {
     let (pattern, scope) = text.rsplit_once('=').ok_or("a rule is <pattern> = <scope>")?;
     let pattern = Pattern::parse(pattern.trim()).map_err(|e| e.to_string())?;
-    Ok((pattern, scope.trim().parse()?))
+    let scope = scope.trim().parse::<Scope>().map_err(|e| e.to_string())?;
+    Ok((pattern, scope))
 }
 
 /// An agent type and the scope of its locks: global unless said otherwise.

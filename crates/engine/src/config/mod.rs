@@ -28,9 +28,8 @@ use toml::de::{DeTable, DeValue};
 use crate::agent::{KINDS, user_folder};
 use crate::git::Place;
 use crate::hooks::agent::verdict::Mode as Guard;
-use jit_core::pattern::Pattern;
 use jit_core::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
-use jit_core::scope::Scope;
+use jit_core::scope::{Scope, ScopeRule, ScopeRules};
 
 use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 
@@ -480,15 +479,14 @@ impl Config {
         }
     }
 
-    /// Where locks count, by rules that come before the built-in ones.
-    pub fn lock_rules(&self) -> Vec<(Pattern, Scope)> {
-        let rules = self.list("locks.rules").iter();
-        rules.filter_map(|text| keys::scope_rule(text).ok()).collect()
-    }
-
-    /// The built-in rules about where locks count.
-    pub fn lock_preset(&self) -> &'static str {
-        self.word("locks.preset")
+    /// Where locks count: own rules first, then the built-in ones.
+    pub fn lock_rules(&self) -> ScopeRules {
+        let own = self.list("locks.rules").iter();
+        let own = own.filter_map(|text| keys::scope_rule(text).ok());
+        let own = own.map(|(pattern, scope)| ScopeRule { pattern, scope });
+        let mut all = ScopeRules::preset(self.word("locks.preset")).unwrap_or_default();
+        all.rules.splice(0..0, own);
+        all
     }
 
     /// A session without a sign of life for so long is stale.

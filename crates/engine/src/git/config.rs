@@ -1,7 +1,8 @@
 //! The handful of git settings that decide where things are, read without starting git.
 //!
 //! Format: git's own configuration syntax (sections, subsections, quoting, escapes, continued lines, comments).
-//! Understood: `core.bare`, `core.worktree`, `core.sharedRepository`, `extensions.worktreeConfig`. Names are compared
+//! Understood: `core.bare`, `core.worktree`, `core.sharedRepository`, `core.ignoreCase`, `core.excludesFile`,
+//! `extensions.worktreeConfig`. Names are compared
 //! without regard to case; the last value wins.
 //! Invariant: a file git would refuse is refused here too, with its line; nothing is guessed from a damaged file.
 //! Limitations: `include.path` and `includeIf` are ignored, as is everything outside the repository's own files.
@@ -28,6 +29,9 @@ pub struct RepoConfig {
     pub worktree: Option<OsString>,
     pub shared: Shared,
     pub worktree_config: bool,
+    /// `core.ignoreCase`: names that differ in case only are one file.
+    pub ignore_case: bool,
+    pub excludes_file: Option<OsString>,
 }
 
 /// What is wrong with a configuration file, and where.
@@ -87,6 +91,10 @@ impl RepoConfig {
                 Some(shared) => self.shared = shared,
                 None => return bad("core.sharedRepository is neither a known word nor a file mode"),
             },
+            (Section::Core, b"ignorecase") => self.ignore_case = boolean(value.as_deref()).unwrap_or(false),
+            (Section::Core, b"excludesfile") => {
+                self.excludes_file = value.filter(|path| !path.is_empty()).map(OsString::from_vec);
+            }
             (Section::Extensions, b"worktreeconfig") => match boolean(value.as_deref()) {
                 Some(on) => self.worktree_config = on,
                 None => return bad("extensions.worktreeConfig is not a boolean"),

@@ -825,6 +825,12 @@ impl FileStore {
                 });
             }
         }
+        for unit in state::units(memory).map_err(unreadable)? {
+            events.push(Event::Unit {
+                input: jit_core::unit::Input::CreateWorktree,
+                unit: Box::new(unit),
+            });
+        }
         for session in state::sessions(memory).map_err(unreadable)? {
             events.push(Event::SessionStarted { session });
         }

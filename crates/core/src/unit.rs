@@ -1,0 +1,639 @@
+//! A unit of work: one worktree, one branch, from its making to its end (G1).
+//!
+//! [`TRANSITIONS`] is the whole machine. `step` looks a transition up, `owes` says what has to be made true in a phase;
+//! the pictures and tables in the documentation and the tests that try every pair are made from it. What must hold:
+//!
+//! - a unit is in exactly one phase, and moves only along the table;
+//! - two units that are not at their end never share a name, a path or a branch;
+//! - a unit for an issue holds that issue: the claim is taken with the unit and moves into its worktree with it;
+//! - retries are bounded; what failed for another reason than a conflict is not merged again without a retry.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::{Context, Reply};
+use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, deadline, finish};
+use crate::event::Event;
+use crate::ids::{AgentId, IssueId, IssuePrefix, UnitId, WorktreeId};
+use crate::issue::words;
+use crate::lease::{Lease, Resource};
+use crate::refusal::{Code, Refusal, Stop};
+use crate::state;
+use crate::table::{Read, Table};
+use crate::time::Wall;
+
+words! {
+    /// Where a unit is in its life.
+    Phase, "state", {
+        Idle = "IDLE", Provisioning = "PROVISIONING", Ready = "READY", Dispatched = "DISPATCHED",
+        Running = "RUNNING", Completed = "COMPLETED", Failed = "FAILED", Merging = "MERGING", Merged = "MERGED",
+        Cleanup = "CLEANUP",
+    }
+}
+
+words! {
+    /// What can happen to a unit.
+    Input, "transition", {
+        CreateWorktree = "create_worktree", ProvisioningComplete = "provisioning_complete",
+        ProvisioningFailed = "provisioning_failed", RolledBack = "rolled_back",
+        DispatchInstance = "dispatch_instance", SpawnFailed = "spawn_failed",
+        InstanceRunning = "instance_running", InstanceCompleted = "instance_completed",
+        InstanceFailed = "instance_failed", InstanceTimeout = "instance_timeout", BeginMerge = "begin_merge",
+        MergeSuccess = "merge_success", MergeConflictEscalate = "merge_conflict_escalate",
+        BeginCleanup = "begin_cleanup", RetryDispatch = "retry_dispatch", Abandon = "abandon",
+        CleanedUp = "cleaned_up",
+    }
+}
+
+/// One edge of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transition {
+    /// `T1` to `T14`; edges that undo or end one have the name of what they undo or end, and a dash.
+    pub id: &'static str,
+    pub from: Phase,
+    pub input: Input,
+    pub to: Phase,
+}
+
+const fn edge(id: &'static str, from: Phase, input: Input, to: Phase) -> Transition {
+    Transition { id, from, input, to }
+}
+
+/// The machine.
+pub const TRANSITIONS: &[Transition] = &[
+    edge("T1", Phase::Idle, Input::CreateWorktree, Phase::Provisioning),
+    edge(
+        "T2",
+        Phase::Provisioning,
+        Input::ProvisioningComplete,
+        Phase::Ready,
+    ),
+    edge(
+        "T3",
+        Phase::Provisioning,
+        Input::ProvisioningFailed,
+        Phase::Failed,
+    ),
+    edge("T1-", Phase::Provisioning, Input::RolledBack, Phase::Idle),
+    edge("T4", Phase::Ready, Input::DispatchInstance, Phase::Dispatched),
+    edge("T4-", Phase::Dispatched, Input::SpawnFailed, Phase::Ready),
+    edge("T5", Phase::Dispatched, Input::InstanceRunning, Phase::Running),
+    edge("T6", Phase::Running, Input::InstanceCompleted, Phase::Completed),
+    edge("T7", Phase::Running, Input::InstanceFailed, Phase::Failed),
+    edge("T7", Phase::Dispatched, Input::InstanceFailed, Phase::Failed),
+    edge("T7", Phase::Merging, Input::InstanceFailed, Phase::Failed),
+    edge("T8", Phase::Running, Input::InstanceTimeout, Phase::Failed),
+    edge("T8", Phase::Dispatched, Input::InstanceTimeout, Phase::Failed),
+    edge("T9", Phase::Completed, Input::BeginMerge, Phase::Merging),
+    edge("T9", Phase::Failed, Input::BeginMerge, Phase::Merging),
+    edge("T10", Phase::Merging, Input::MergeSuccess, Phase::Merged),
+    edge("T11", Phase::Merged, Input::BeginCleanup, Phase::Cleanup),
+    edge("T12", Phase::Failed, Input::RetryDispatch, Phase::Ready),
+    edge("T13", Phase::Failed, Input::Abandon, Phase::Cleanup),
+    edge("T13", Phase::Ready, Input::Abandon, Phase::Cleanup),
+    edge("T13", Phase::Completed, Input::Abandon, Phase::Cleanup),
+    edge("T14", Phase::Merging, Input::MergeConflictEscalate, Phase::Failed),
+    edge("T11-", Phase::Cleanup, Input::CleanedUp, Phase::Idle),
+];
+
+/// Where a unit goes from a phase, if that can happen there.
+pub fn step(phase: Phase, input: Input) -> Option<&'static Transition> {
+    TRANSITIONS
+        .iter()
+        .find(|edge| edge.from == phase && edge.input == input)
+}
+
+/// What has to be made true while a unit is in a phase. Each is done as "make sure that", so beginning it and going on
+/// with it after a crash are one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owed {
+    /// The worktree and its branch are there, provisioned and checked.
+    Worktree,
+    /// The agent has been started, once.
+    Agent,
+    /// The agent's end is noticed.
+    Watch,
+    /// It is on the target, or it is known why not.
+    Landing,
+    /// All that is of worth is kept elsewhere; then the worktree is gone.
+    Removal,
+}
+
+impl Phase {
+    pub fn owes(self) -> &'static [Owed] {
+        match self {
+            Self::Provisioning => &[Owed::Worktree],
+            Self::Dispatched => &[Owed::Agent, Owed::Watch],
+            Self::Running => &[Owed::Watch],
+            Self::Merging => &[Owed::Landing],
+            Self::Cleanup => &[Owed::Removal],
+            // Somebody decides what comes next.
+            Self::Ready | Self::Completed | Self::Failed | Self::Merged => &[],
+            Self::Idle => &[],
+        }
+    }
+
+    /// What can happen now.
+    pub fn inputs(self) -> impl Iterator<Item = Input> {
+        TRANSITIONS
+            .iter()
+            .filter(move |edge| edge.from == self)
+            .map(|edge| edge.input)
+    }
+}
+
+words! {
+    /// How far a unit's way to the target has come.
+    MergeStatus, "merge status", {
+        Pending = "pending", Merging = "merging", Merged = "merged", Conflict = "conflict", Failed = "failed",
+    }
+}
+
+/// Why a unit failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// `provisioning`, `merge_conflict`, `validation`, `artifacts_missing`, `timeout`, …
+    pub reason: String,
+    pub message: String,
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    /// Where all that was printed is kept.
+    #[serde(default)]
+    pub output: Option<String>,
+}
+
+/// What a merge could not decide.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Clash {
+    pub path: String,
+    /// `content`, `add/add`, `modify/delete`, `rename/rename`, …
+    pub kind: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Artifact {
+    pub path: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// Dollars, to the millionth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Usd(pub u64);
+
+impl Serialize for Usd {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(self.0 as f64 / 1e6)
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let dollars = f64::deserialize(from)?;
+        if dollars.is_finite() && (0.0..1e12).contains(&dollars) {
+            Ok(Self((dollars * 1e6).round() as u64))
+        } else {
+            Err(serde::de::Error::custom("an amount of dollars is not negative"))
+        }
+    }
+}
+
+/// A unit as it is after what happened to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unit {
+    pub id: UnitId,
+    /// Who works in it: an agent's kind, `manual` for somebody by hand, nobody yet.
+    pub agent: Option<String>,
+    pub state: Phase,
+    pub worktree_path: String,
+    pub branch: String,
+    /// The branch it is to land on.
+    pub target: String,
+    /// The commit its branch began at.
+    pub base: String,
+    pub issue_id: Option<IssueId>,
+    pub project_id: Option<String>,
+    pub worktree_id: Option<WorktreeId>,
+    pub created_at: Wall,
+    pub created_by: AgentId,
+    pub provisioning_time_ms: Option<u64>,
+    pub pid: Option<u32>,
+    pub session_id: Option<String>,
+    pub dispatch_time: Option<Wall>,
+    pub start_time: Option<Wall>,
+    pub completion_time: Option<Wall>,
+    pub cost_usd: Option<Usd>,
+    pub duration_ms: Option<u64>,
+    pub retry_count: u32,
+    pub artifacts: Vec<Artifact>,
+    pub error: Option<Failure>,
+    pub merge_status: MergeStatus,
+    pub merge_attempt_time: Option<Wall>,
+    pub merge_commit: Option<String>,
+    pub merge_conflicts: Vec<Clash>,
+    /// How often a conflict was sent back to its worktree.
+    pub conflict_rounds: u32,
+    /// Leased for its environment: a block of ports, counted from 0.
+    pub slot: u32,
+    /// Why it was given up.
+    pub abandoned: Option<String>,
+    pub updated_at: Wall,
+}
+
+impl Unit {
+    /// It has ended, or never began.
+    pub fn is_over(&self) -> bool {
+        self.state == Phase::Idle
+    }
+}
+
+/// What is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewUnit {
+    pub id: UnitId,
+    pub issue: Option<IssuePrefix>,
+    pub worktree_path: String,
+    pub branch: String,
+    pub target: String,
+    pub base: String,
+    pub ttl_secs: Option<u64>,
+}
+
+/// What became known with a transition. `None` leaves a thing as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    pub agent: Option<String>,
+    pub worktree_id: Option<WorktreeId>,
+    pub base: Option<String>,
+    pub provisioning_time_ms: Option<u64>,
+    pub pid: Option<u32>,
+    pub session_id: Option<String>,
+    pub cost_usd: Option<Usd>,
+    pub duration_ms: Option<u64>,
+    pub artifacts: Option<Vec<Artifact>>,
+    pub error: Option<Failure>,
+    pub merge_commit: Option<String>,
+    pub merge_conflicts: Option<Vec<Clash>>,
+    pub conflict_rounds: Option<u32>,
+    pub abandoned: Option<String>,
+}
+
+/// How often a failed unit may be tried again.
+pub const MAX_RETRIES: u32 = 3;
+
+/// The unit of that name.
+pub fn require(table: &dyn Table, id: &UnitId) -> Result<Unit, Stop> {
+    state::unit(table, id)?.ok_or_else(|| {
+        Refusal::new(Code::NotFound, format!("no unit is called {id}"))
+            .help("jit worktree status")
+            .into()
+    })
+}
+
+/// T1: takes the name, the path, the branch and the issue for a unit, all at once.
+pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answer, Stop> {
+    let all = state::units(draft.state())?;
+    let taken = |what: &str, other: &Unit| {
+        Refusal::new(
+            Code::Exists,
+            format!(
+                "{what} belongs to the unit {}, which is {}",
+                other.id, other.state
+            ),
+        )
+        .help(format!("jit worktree status {}", other.id))
+    };
+    let mut used = Vec::new();
+    for other in all.iter().filter(|unit| !unit.is_over()) {
+        if other.id == new.id {
+            return Err(taken(&format!("the name {}", new.id), other).into());
+        }
+        if other.worktree_path == new.worktree_path {
+            return Err(taken(&format!("the path {}", new.worktree_path), other).into());
+        }
+        if other.branch == new.branch {
+            return Err(taken(&format!("the branch {}", new.branch), other).into());
+        }
+        used.push(other.slot);
+    }
+    let slot = (0..).find(|slot| !used.contains(slot)).unwrap_or(0);
+    let mut issue_id = None;
+    if let Some(named) = &new.issue {
+        let issue = state::resolve(draft.state(), named)?;
+        let terms = Terms {
+            ttl_secs: new.ttl_secs,
+            note: Some(format!("unit {}", new.id)),
+            on_behalf_of: None,
+        };
+        // Holding it already, here, is fine: the claim moves along.
+        acquire(draft, &issue, terms, cx)?;
+        issue_id = Some(issue.id);
+    }
+    let unit = Unit {
+        id: new.id.clone(),
+        agent: None,
+        state: Phase::Provisioning,
+        worktree_path: new.worktree_path.clone(),
+        branch: new.branch.clone(),
+        target: new.target.clone(),
+        base: new.base.clone(),
+        issue_id,
+        project_id: None,
+        worktree_id: None,
+        created_at: cx.now.wall,
+        created_by: cx.actor.agent_id.clone(),
+        provisioning_time_ms: None,
+        pid: None,
+        session_id: None,
+        dispatch_time: None,
+        start_time: None,
+        completion_time: None,
+        cost_usd: None,
+        duration_ms: None,
+        retry_count: 0,
+        artifacts: Vec::new(),
+        error: None,
+        merge_status: MergeStatus::Pending,
+        merge_attempt_time: None,
+        merge_commit: None,
+        merge_conflicts: Vec::new(),
+        conflict_rounds: 0,
+        slot,
+        abandoned: None,
+        updated_at: cx.now.wall,
+    };
+    draft.emit(Event::Unit {
+        input: Input::CreateWorktree,
+        unit: Box::new(unit),
+    })?;
+    Ok(Answer::Done)
+}
+
+/// Moves a unit along the table.
+pub fn advance(
+    draft: &mut Draft<'_>,
+    id: &UnitId,
+    input: Input,
+    facts: &Facts,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    let before = require(draft.state(), id)?;
+    let Some(edge) = step(before.state, input) else {
+        let possible: Vec<&str> = before.state.inputs().map(Input::as_str).collect();
+        return Err(Refusal::new(
+            Code::BadTransition,
+            format!(
+                "{id} is {}: {input} cannot happen there, only {}",
+                before.state,
+                if possible.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    possible.join(", ")
+                }
+            ),
+        )
+        .help(format!("jit worktree status {id}"))
+        .into());
+    };
+    let reason = before.error.as_ref().map(|error| error.reason.as_str());
+    if edge.input == Input::BeginMerge && edge.from == Phase::Failed && reason != Some("merge_conflict") {
+        return Err(Refusal::new(
+            Code::BadTransition,
+            format!(
+                "{id} failed ({}): mend it and try again first",
+                reason.unwrap_or("unknown")
+            ),
+        )
+        .help(format!("jit worktree retry {id}"))
+        .into());
+    }
+    if edge.input == Input::RetryDispatch && before.retry_count >= MAX_RETRIES {
+        return Err(Refusal::new(
+            Code::NotAllowed,
+            format!("{id} was tried {} times already", before.retry_count + 1),
+        )
+        .help(format!("jit worktree abandon {id} --reason <why>"))
+        .into());
+    }
+    let unit = moved(before, edge, facts, cx.now.wall);
+    if input == Input::ProvisioningComplete {
+        follow(draft, &unit, cx)?;
+    }
+    if unit.is_over() || input == Input::Abandon {
+        give_back(draft, &unit, cx)?;
+    }
+    draft.emit(Event::Unit {
+        input,
+        unit: Box::new(unit),
+    })?;
+    clear_expired(draft, cx)?;
+    Ok(Answer::Done)
+}
+
+fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall) -> Unit {
+    fn take<T: Clone>(goal: &mut Option<T>, fact: &Option<T>) {
+        if fact.is_some() {
+            goal.clone_from(fact);
+        }
+    }
+    unit.state = edge.to;
+    unit.updated_at = now;
+    take(&mut unit.agent, &facts.agent);
+    take(&mut unit.worktree_id, &facts.worktree_id);
+    take(&mut unit.provisioning_time_ms, &facts.provisioning_time_ms);
+    take(&mut unit.pid, &facts.pid);
+    take(&mut unit.session_id, &facts.session_id);
+    take(&mut unit.cost_usd, &facts.cost_usd);
+    take(&mut unit.duration_ms, &facts.duration_ms);
+    take(&mut unit.merge_commit, &facts.merge_commit);
+    take(&mut unit.abandoned, &facts.abandoned);
+    if let Some(base) = &facts.base {
+        unit.base.clone_from(base);
+    }
+    if let Some(artifacts) = &facts.artifacts {
+        unit.artifacts.clone_from(artifacts);
+    }
+    if let Some(conflicts) = &facts.merge_conflicts {
+        unit.merge_conflicts.clone_from(conflicts);
+    }
+    if let Some(rounds) = facts.conflict_rounds {
+        unit.conflict_rounds = rounds;
+    }
+    // A failure stays known until the unit goes on.
+    unit.error = match edge.to {
+        Phase::Failed => facts.error.clone().or(unit.error),
+        Phase::Cleanup | Phase::Idle => unit.error,
+        _ => None,
+    };
+    match edge.input {
+        Input::DispatchInstance => unit.dispatch_time = Some(now),
+        Input::SpawnFailed => {
+            unit.dispatch_time = None;
+            unit.pid = None;
+        }
+        Input::InstanceRunning => unit.start_time = Some(now),
+        Input::InstanceCompleted | Input::InstanceTimeout => unit.completion_time = Some(now),
+        Input::InstanceFailed if edge.from != Phase::Merging => unit.completion_time = Some(now),
+        Input::InstanceFailed => unit.merge_status = MergeStatus::Failed,
+        Input::BeginMerge => {
+            unit.merge_status = MergeStatus::Merging;
+            unit.merge_attempt_time = Some(now);
+        }
+        Input::MergeSuccess => {
+            unit.merge_status = MergeStatus::Merged;
+            unit.merge_conflicts.clear();
+        }
+        Input::MergeConflictEscalate => unit.merge_status = MergeStatus::Conflict,
+        Input::RetryDispatch => {
+            unit.retry_count += 1;
+            unit.merge_status = MergeStatus::Pending;
+            unit.pid = None;
+        }
+        _ => {}
+    }
+    unit
+}
+
+/// The claim on a unit's issue, if whoever made the unit still has it.
+fn claim(table: &dyn Table, unit: &Unit) -> Read<Option<Lease>> {
+    let Some(issue) = &unit.issue_id else {
+        return Ok(None);
+    };
+    let lease = state::lease_on(table, &Resource::Issue(issue.clone()).key())?;
+    Ok(lease.filter(|lease| lease.agent_id == unit.created_by))
+}
+
+/// The claim goes where the work is.
+fn follow(draft: &mut Draft<'_>, unit: &Unit, cx: &Context) -> Result<(), Stop> {
+    let Some(lease) = claim(draft.state(), unit)?.filter(|lease| lease.worktree_id != unit.worktree_id)
+    else {
+        return Ok(());
+    };
+    let new = Lease {
+        lease_id: draft.name_lease(cx),
+        worktree_id: unit.worktree_id.clone(),
+        branch: Some(unit.branch.clone()),
+        acquired_at: cx.now.wall,
+        expires_at: cx.now.wall.plus_secs(lease.ttl_secs),
+        deadline: deadline(cx, lease.ttl_secs),
+        token: draft.next_sequence(),
+        ..lease.clone()
+    };
+    draft.emit(Event::Transferred {
+        lease: new,
+        from_lease_id: lease.lease_id,
+        from_agent_id: lease.agent_id,
+    })?;
+    Ok(())
+}
+
+/// A unit that ends, or is given up, holds nothing.
+fn give_back(draft: &mut Draft<'_>, unit: &Unit, cx: &Context) -> Result<(), Stop> {
+    if let Some(lease) = claim(draft.state(), unit)? {
+        let by = &cx.actor.agent_id;
+        finish(draft, &lease, &|lease| Event::Released {
+            lease,
+            by: by.clone(),
+            brief: false,
+        })?;
+    }
+    Ok(())
+}
+
+/// The answer of the commands about units.
+pub fn reply(events: &[Event]) -> Option<Reply> {
+    events.iter().rev().find_map(|event| match event {
+        Event::Unit { unit, .. } => Some(Reply::Unit(unit.clone())),
+        _ => None,
+    })
+}
+
+/// The machine as a table for the documentation.
+pub fn table() -> String {
+    let mut out = String::from("| id | from | when | to |\n|---|---|---|---|\n");
+    for edge in TRANSITIONS {
+        out.push_str(&format!(
+            "| {} | {} | `{}` | {} |\n",
+            edge.id, edge.from, edge.input, edge.to
+        ));
+    }
+    out
+}
+
+/// The machine as a Mermaid diagram.
+pub fn diagram() -> String {
+    let mut out = String::from("stateDiagram-v2\n    [*] --> IDLE\n");
+    for edge in TRANSITIONS {
+        out.push_str(&format!(
+            "    {} --> {} : {} {}\n",
+            edge.from, edge.to, edge.id, edge.input
+        ));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// G1: every pair of phase and input is either one edge or none, and the machine has the properties it promises.
+    #[test]
+    fn g1_every_pair_has_at_most_one_edge_and_every_phase_can_be_left_and_reached() {
+        for phase in Phase::ALL {
+            for input in Input::ALL {
+                let edges = TRANSITIONS
+                    .iter()
+                    .filter(|e| e.from == *phase && e.input == *input);
+                assert!(edges.count() <= 1, "{phase} {input}");
+            }
+            assert!(phase.inputs().next().is_some(), "{phase} is a dead end");
+            assert!(
+                TRANSITIONS.iter().any(|e| e.to == *phase),
+                "{phase} is never reached"
+            );
+        }
+        for input in Input::ALL {
+            assert!(
+                TRANSITIONS.iter().any(|e| e.input == *input),
+                "{input} never happens"
+            );
+        }
+    }
+
+    #[test]
+    fn g1_from_everywhere_there_is_a_way_to_the_end() {
+        let mut home = vec![Phase::Idle];
+        let mut grew = true;
+        while grew {
+            grew = false;
+            for edge in TRANSITIONS {
+                if home.contains(&edge.to) && !home.contains(&edge.from) {
+                    home.push(edge.from);
+                    grew = true;
+                }
+            }
+        }
+        assert_eq!(home.len(), Phase::ALL.len());
+    }
+
+    #[test]
+    fn g1_the_edges_are_those_of_the_design() {
+        let mut ids: Vec<&str> = TRANSITIONS.iter().map(|edge| edge.id).collect();
+        ids.dedup();
+        for n in 1..=14 {
+            assert!(ids.contains(&format!("T{n}").as_str()), "T{n}");
+        }
+        for (phase, input, to) in [
+            (Phase::Dispatched, Input::InstanceFailed, Some(Phase::Failed)),
+            (Phase::Merging, Input::InstanceFailed, Some(Phase::Failed)),
+            (Phase::Dispatched, Input::SpawnFailed, Some(Phase::Ready)),
+            (Phase::Failed, Input::BeginMerge, Some(Phase::Merging)),
+            (Phase::Completed, Input::Abandon, Some(Phase::Cleanup)),
+            (Phase::Merged, Input::Abandon, None),
+            (Phase::Running, Input::Abandon, None),
+            (Phase::Ready, Input::BeginMerge, None),
+            (Phase::Idle, Input::CleanedUp, None),
+        ] {
+            assert_eq!(step(phase, input).map(|edge| edge.to), to, "{phase} {input}");
+        }
+    }
+}
