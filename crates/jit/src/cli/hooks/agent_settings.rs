@@ -102,7 +102,7 @@ pub fn change(flags: &AgentFlags, register: bool, cx: &Cx) -> Outcome<Output> {
 /// What is left to do by hand.
 fn next(flags: &AgentFlags) -> &'static str {
     match (flags.agent, flags.user) {
-        (Program::Codex, _) => "  Codex runs it only after you approve it: type /hooks there.\n",
+        (Program::Codex, _) => "  Codex runs it only after you have approved it there.\n",
         (_, false) => "  Commit that file: other worktrees have the hook once it is in their branch.\n",
         (_, true) => "",
     }
