@@ -3,9 +3,11 @@
 //!
 //! Everything here is deterministic: a test that fails prints the seed that makes it fail again.
 
+pub mod agent_cli;
 pub mod drive;
 pub mod manual_clock;
 pub mod model;
+pub mod model_api;
 pub mod rng;
 pub mod sim_disk;
 pub mod store_contract;

@@ -11,6 +11,7 @@ use jit_core::pattern::Pattern;
 use jit_core::scope::Scope;
 
 use crate::duration::{self, format_secs};
+use crate::hooks::agent::verdict::Mode;
 
 /// What a key may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,10 +173,28 @@ pub const KEYS: &[Key] = &[
         help: "whether such a branch must contain the main branch's tip",
     },
     Key {
+        name: "hooks.destructive_git",
+        kind: Kind::Word(Mode::WORDS),
+        default: Default::Word("deny"),
+        help: "what happens when an agent's git command would take something from another's branch",
+    },
+    Key {
+        name: "hooks.outside_worktree",
+        kind: Kind::Word(Mode::WORDS),
+        default: Default::Word("deny"),
+        help: "what happens when an agent writes into another checkout of the repository",
+    },
+    Key {
         name: "hooks.pre_push",
         kind: Kind::Word(&["report", "strict", "off"]),
         default: Default::Word("report"),
         help: "what a push of commits does whose lease has ended: say so, refuse, or nothing",
+    },
+    Key {
+        name: "hooks.stash",
+        kind: Kind::Word(Mode::WORDS),
+        default: Default::Word("deny"),
+        help: "what happens when an agent uses the stash that all worktrees share",
     },
     Key {
         name: "locks.global_max_secs",

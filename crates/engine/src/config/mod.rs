@@ -27,6 +27,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::agent::{KINDS, user_folder};
 use crate::git::Place;
+use crate::hooks::agent::verdict::Mode as Guard;
 use jit_core::pattern::Pattern;
 use jit_core::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
 use jit_core::scope::{Scope, ScopeRule, ScopeRules};
@@ -437,6 +438,21 @@ impl Config {
     /// Kinds of agent ids besides the built-in ones.
     pub fn agent_kinds(&self) -> &[String] {
         self.list("agents.kinds")
+    }
+
+    /// What happens when an agent writes into another checkout.
+    pub fn outside_worktree(&self) -> Guard {
+        Guard::of(self.word("hooks.outside_worktree"))
+    }
+
+    /// What happens when an agent uses the shared stash.
+    pub fn stash(&self) -> Guard {
+        Guard::of(self.word("hooks.stash"))
+    }
+
+    /// What happens when an agent's git command would take something from another's branch.
+    pub fn destructive_git(&self) -> Guard {
+        Guard::of(self.word("hooks.destructive_git"))
     }
 
     pub fn may_force_evict(&self) -> bool {

@@ -22,7 +22,8 @@ pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>>
         Err(refusal) if refusal.code == Code::NotInitialized => return Ok(Vec::new()),
         Err(refusal) => return Err(refusal),
     };
-    let mut locks = file_lock::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+    let mut locks =
+        file_lock::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
     locks.retain(|lease| {
         let counts = |file: &FileTarget| file.scope == Scope::Global && !file.outside;
         !lease.expired(&view.now)
@@ -50,7 +51,10 @@ pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>>
         return Err(Box::new(
             Refusal::new(Code::NotHolder, message)
                 .help("jit lock list")
-                .help(format!("git restore --staged -- {}", crate::app::shell_word(&path)))
+                .help(format!(
+                    "git restore --staged -- {}",
+                    crate::app::shell_word(&path)
+                ))
                 .details(Details::Locks(vec![lease.clone()])),
         ));
     }

@@ -1,4 +1,5 @@
-//! Git hooks: where leases meet commits.
+//! Hooks: where other programs ask jit before they act. Those of agents are in [`agent`]; the rest is about git, where
+//! leases meet commits.
 //!
 //! What must hold:
 //! - a hook is a short `sh` script that calls `jit hooks run <hook>` and nothing else of ours (C1). A `jit` that is not
@@ -23,6 +24,7 @@
 //! no pre-commit hook for merges without conflict, for `rebase` and for `cherry-pick` without conflict, nor with
 //! `--no-verify`: [`verify`] finds what was committed that way. All of this is a guard rail, not a security boundary.
 
+pub mod agent;
 pub mod divergence;
 mod global;
 pub mod install;

@@ -188,6 +188,12 @@ const TABLE: &[Entry] = &[
         Shown::Everyday,
         config::VERBS,
     ),
+    Entry::Noun(
+        "hooks",
+        "Where git and agents ask jit before they act",
+        Shown::WithAll,
+        hooks::VERBS,
+    ),
     Entry::Verb(verb!(
         "mcp",
         "Serve an agent by the Model Context Protocol",
@@ -200,12 +206,6 @@ const TABLE: &[Entry] = &[
         heartbeat,
         Shown::WithAll
     )),
-    Entry::Noun(
-        "hooks",
-        "What git asks jit before commits and pushes",
-        Shown::WithAll,
-        hooks::VERBS,
-    ),
     Entry::Verb(verb!(
         "verify",
         "Were commits made under the leases they name?",

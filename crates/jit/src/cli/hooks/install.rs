@@ -3,6 +3,7 @@ use jit_engine::app::{Surroundings, not_initialized};
 use jit_engine::hooks::{self, Installed};
 use jit_engine::store::Outcome;
 
+use super::agent_settings::{self, AgentFlags};
 use crate::cli::{Cx, Output};
 use crate::render::{Style, clean_line};
 
@@ -11,11 +12,15 @@ use crate::render::{Style, clean_line};
     after_help = "One installation serves every worktree. A hook that is there already is kept beside ours as \
     <hook>.before-jit and called first. Where core.hooksPath is relative (husky, .githooks) nothing is written into that \
     folder: core.hooksPath is pointed at jit's own hooks, which call those first. `jit hooks uninstall` puts everything \
-    back.\n\nExamples:\n  jit hooks install --dry-run\n  jit hooks install\n  jit hooks install --server"
+    back.\n\nWith --agent it is the program's own settings that are changed, shown before they are written; without --user \
+    the project's: commit them, and everybody who works here has the hook.\n\nExamples:\n  jit hooks install --dry-run\n  \
+    jit hooks install\n  jit hooks install --agent claude\n  jit hooks install --server"
 )]
 pub struct Flags {
+    #[command(flatten)]
+    agent: AgentFlags,
     /// For a bare repository that is pushed to: pre-receive
-    #[arg(long)]
+    #[arg(long, conflicts_with = "agent")]
     server: bool,
     /// Only say what would change
     #[arg(long)]
@@ -23,6 +28,9 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    if let Some(program) = flags.agent.program() {
+        return agent_settings::change(&flags.agent, program, flags.dry_run, true, cx);
+    }
     let found = Surroundings::find(&cx.options()?)?;
     let place = &found.place;
     if place.has_git() && place.is_bare() && !flags.server {

@@ -1,5 +1,7 @@
-//! `jit hooks`: what git asks jit before commits and pushes.
+//! `jit hooks`: where git and agents ask jit before they act.
 
+mod agent;
+mod agent_settings;
 mod install;
 mod list;
 mod run;
@@ -8,8 +10,13 @@ mod uninstall;
 use super::{Shown, Verb, verb};
 
 pub const VERBS: &[Verb] = &[
-    verb!("install", "Let git ask jit before commits and pushes", install),
+    verb!(
+        "install",
+        "Let git, or an agent's program, ask jit before it acts",
+        install
+    ),
     verb!("uninstall", "Take the hooks out, to the byte", uninstall),
     verb!("list", "How each hook stands", list),
     verb!("run", "Called by git", run, Shown::WithAll),
+    verb!("agent", "Called by an agent's program", agent, Shown::WithAll),
 ];

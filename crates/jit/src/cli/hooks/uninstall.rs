@@ -2,6 +2,7 @@ use jit_engine::app::Surroundings;
 use jit_engine::hooks;
 use jit_engine::store::Outcome;
 
+use super::agent_settings::{self, AgentFlags};
 use crate::cli::{Cx, Output};
 use crate::render::clean_line;
 
@@ -11,12 +12,17 @@ use crate::render::clean_line;
     of jit's that somebody edited stays, and is named."
 )]
 pub struct Flags {
+    #[command(flatten)]
+    agent: AgentFlags,
     /// Only say what would change
     #[arg(long)]
     dry_run: bool,
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    if let Some(program) = flags.agent.program() {
+        return agent_settings::change(&flags.agent, program, flags.dry_run, false, cx);
+    }
     let found = Surroundings::find(&cx.options()?)?;
     let done = hooks::uninstall(&found.place, flags.dry_run)?;
     Ok(cx.show(&done, |style| {

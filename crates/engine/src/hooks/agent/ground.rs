@@ -1,0 +1,273 @@
+//! Whose a path is: this session's own worktree, another checkout of the same repository, git's folder, jit's own state.
+//!
+//! What must hold:
+//! - links, `..` and the case of letters do not matter: folders are compared by what the system takes them for (device
+//!   and inode), and a link counts as what it leads to, also when nothing is there yet;
+//! - of nested checkouts the innermost counts;
+//! - no process is started.
+//!
+//! Limitations: a path whose folders change between this look and the agent's write may lead elsewhere then.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use crate::git::worktrees;
+use crate::git::{DiscoverError, Place};
+
+/// The longest path the system takes.
+const LONGEST: usize = 4096;
+const MOST_LINKS: usize = 40;
+
+type Inode = (u64, u64);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    pub root: PathBuf,
+    pub branch: Option<String>,
+    pub is_main: bool,
+}
+
+impl Tree {
+    /// What to call it.
+    pub fn title(&self) -> String {
+        let kind = if self.is_main {
+            "the main checkout"
+        } else {
+            "another worktree"
+        };
+        format!("{kind} {}", self.root.display())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose<'a> {
+    Own,
+    Other(&'a Tree),
+    /// git's own folder, but for the part that is this worktree's.
+    Git,
+    /// Where jit keeps its log.
+    State,
+    Elsewhere,
+}
+
+#[derive(Debug, Clone)]
+enum Mark {
+    Own,
+    Other(usize),
+    Git,
+    State,
+}
+
+/// The land around a session.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    pub own: PathBuf,
+    pub own_branch: Option<String>,
+    pub others: Vec<Tree>,
+    /// Branches that somebody else holds a lease in, and who.
+    pub held: Vec<(String, String)>,
+    pub home: Option<PathBuf>,
+    marks: Vec<(Inode, Mark)>,
+}
+
+impl Ground {
+    pub fn survey(place: &Place, home: Option<PathBuf>) -> Result<Self, DiscoverError> {
+        let own = place.worktree_root.clone().unwrap_or_else(|| place.start.clone());
+        let mut ground = Self {
+            own_branch: place.branch()?,
+            others: Vec::new(),
+            held: Vec::new(),
+            home,
+            marks: Vec::new(),
+            own,
+        };
+        let own = ground.own.clone();
+        ground.mark(&own, Mark::Own);
+        ground.mark(&place.control_dir, Mark::State);
+        let (Some(common), Some(git_dir)) = (&place.common_dir, &place.git_dir) else {
+            return Ok(ground);
+        };
+        // The main worktree's own git folder is the common one, but for the parts of the others.
+        if common == git_dir {
+            ground.mark(common, Mark::Own);
+            ground.mark(&common.join("worktrees"), Mark::Git);
+        } else {
+            ground.mark(common, Mark::Git);
+            ground.mark(git_dir, Mark::Own);
+        }
+        for entry in worktrees::list(common)? {
+            let Some(root) = entry.root.filter(|_| entry.git_dir != *git_dir) else {
+                continue;
+            };
+            ground.mark(&root, Mark::Other(ground.others.len()));
+            ground.others.push(Tree {
+                root,
+                branch: entry.branch,
+                is_main: entry.is_main,
+            });
+        }
+        Ok(ground)
+    }
+
+    fn mark(&mut self, folder: &Path, mark: Mark) {
+        if let Some(inode) = inode(folder) {
+            self.marks.push((inode, mark));
+        }
+    }
+
+    /// The path with every link followed, as far as it exists; `None` if no system would take it.
+    pub fn physical(&self, given: &Path, cwd: &Path) -> Option<PathBuf> {
+        let given = match (given.strip_prefix("~"), &self.home) {
+            (Ok(below), Some(home)) => home.join(below),
+            _ => cwd.join(given),
+        };
+        let bytes = given.as_os_str().as_encoded_bytes();
+        (bytes.len() < LONGEST && !bytes.contains(&0)).then(|| physical(&given, MOST_LINKS))
+    }
+
+    /// Whose a physical path is.
+    pub fn whose(&self, path: &Path) -> Whose<'_> {
+        for folder in path.ancestors() {
+            let Some(inode) = inode(folder) else { continue };
+            // Git's folder may be marked twice where JIT_DIR points at it: the later mark is the narrower one.
+            if let Some((_, mark)) = self.marks.iter().rfind(|(known, _)| *known == inode) {
+                return match mark {
+                    Mark::Own => Whose::Own,
+                    Mark::Git => Whose::Git,
+                    Mark::State => Whose::State,
+                    Mark::Other(n) => self.others.get(*n).map_or(Whose::Elsewhere, Whose::Other),
+                };
+            }
+        }
+        Whose::Elsewhere
+    }
+
+    /// Who else uses this branch, if anybody does.
+    pub fn user_of(&self, branch: &str) -> Option<String> {
+        let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        if let Some((_, who)) = self.held.iter().find(|(held, _)| held == branch) {
+            return Some(format!("{who} works on it"));
+        }
+        let tree = self
+            .others
+            .iter()
+            .find(|tree| tree.branch.as_deref() == Some(branch))?;
+        Some(format!("it is checked out in {}", tree.title()))
+    }
+}
+
+fn inode(path: &Path) -> Option<Inode> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
+}
+
+fn physical(path: &Path, links: usize) -> PathBuf {
+    if let Ok(path) = std::fs::canonicalize(path) {
+        return path;
+    }
+    let Some(parent) = path.parent() else {
+        return path.to_owned();
+    };
+    let base = physical(parent, links);
+    let Some(name) = path.file_name() else {
+        // It ends in `..`
+        return match path.components().next_back() {
+            Some(Component::ParentDir) => base.parent().map_or(base.clone(), Path::to_owned),
+            _ => base,
+        };
+    };
+    let whole = base.join(name);
+    match std::fs::read_link(&whole) {
+        Ok(target) if links > 0 => physical(&base.join(target), links - 1),
+        _ => whole,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::git::{Git, GitEnv};
+
+    /// A repository `main` with the linked worktrees `own` (inside of `main`) and `other`.
+    pub fn land() -> (tempfile::TempDir, Ground) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let main = folder.path().join("main");
+        fs::create_dir(&main).expect("a folder");
+        let git = |words: &[&str]| {
+            let git = Git::at(&main).args(words);
+            let git = git
+                .setting("user.name", "t")
+                .setting("user.email", "t@example.com");
+            git.run().expect("git runs");
+        };
+        git(&["init", "-q", "-b", "main", "."]);
+        git(&["commit", "-q", "--allow-empty", "-m", "begin"]);
+        git(&["worktree", "add", "-q", "-b", "own", "trees/own"]);
+        git(&["worktree", "add", "-q", "-b", "other", "../other"]);
+        let place = Place::discover(&main.join("trees/own"), &GitEnv::default()).expect("a place");
+        let home = folder.path().join("home");
+        let ground = Ground::survey(&place, Some(home)).expect("a ground");
+        (folder, ground)
+    }
+
+    #[test]
+    fn f9_a_path_is_whose_folder_it_is_in_whatever_it_looks_like() {
+        let (folder, ground) = land();
+        let root = fs::canonicalize(folder.path()).expect("a folder");
+        let own = root.join("main/trees/own");
+        assert_eq!(ground.own, own);
+        let title = |given: &str| {
+            let given = given.replace('@', &root.to_string_lossy());
+            let path = ground.physical(Path::new(&given), &own).expect("a path");
+            match ground.whose(&path) {
+                Whose::Other(tree) => tree.branch.clone().expect("a branch"),
+                whose => format!("{whose:?}"),
+            }
+        };
+        fs::create_dir_all(root.join("main/.git/jit")).expect("a folder");
+        symlink(root.join("main"), own.join("link")).expect("a link");
+        symlink("../../../nowhere/yet", own.join("dangling")).expect("a link");
+        symlink("link/file.txt", own.join("chain")).expect("a link");
+        symlink("loop", own.join("loop")).expect("a link");
+        for (given, expected) in [
+            ("a.txt", "Own"),
+            ("sub/new/a.txt", "Own"),
+            ("@/main/trees/own/a", "Own"),
+            ("@/main/a", "main"),
+            ("@/main/trees/a", "main"),
+            ("../../a", "main"),
+            ("missing/../../../a", "main"),
+            ("link/a", "main"),
+            ("chain", "main"),
+            ("dangling", "Elsewhere"),
+            ("loop", "Own"),
+            ("@/other/deep/er/a", "other"),
+            ("@/main/.git/config", "Git"),
+            ("@/main/.git/worktrees/own/index", "Own"),
+            ("@/main/.git/worktrees/other/index", "Git"),
+            ("/tmp/x", "Elsewhere"),
+            ("~/x", "Elsewhere"),
+            ("/", "Elsewhere"),
+        ] {
+            assert_eq!(title(given), expected, "{given}");
+        }
+        let long = "x/".repeat(3000);
+        assert_eq!(ground.physical(Path::new(&long), &own), None);
+        assert_eq!(ground.physical(Path::new("a\0b"), &own), None);
+    }
+
+    #[test]
+    fn f9_other_spellings_of_a_folder_are_the_same_folder() {
+        let (folder, ground) = land();
+        // What a file system without case does: another name for the same folder.
+        let alias = folder.path().join("MAIN");
+        symlink(folder.path().join("main"), &alias).expect("a link");
+        let path = ground
+            .physical(&alias.join("new.txt"), &ground.own)
+            .expect("a path");
+        assert!(matches!(ground.whose(&path), Whose::Other(tree) if tree.is_main));
+    }
+}

@@ -1,0 +1,421 @@
+//! One call of the hook, from what the agent's program says to what it is told.
+//!
+//! The agent acts as whoever `JIT_AGENT_ID` or a session above it says, else as `agent:<program>-<its session>`: its own
+//! name, never the person's. Its process is bound to a session at the start, so that `jit` in its shells knows it.
+//!
+//! Limitations: the worktree of a session is where it was started (the folder that the program names as the project),
+//! or a worktree that Claude Code made for itself below `.claude/worktrees/`.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jit_core::ids::AgentId;
+use jit_core::lease::Lease;
+use jit_core::policy::Enforce;
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::session::Status;
+use jit_core::state;
+use jit_core::time::Wall;
+
+use super::ground::{Ground, Whose};
+use super::guard::{self, Rules};
+use super::input::{self, Act, BadInput, ToolCall};
+use super::verdict::{Mode, Objection, Verdict};
+use super::{Event, Program, answer};
+use crate::agent::Source;
+use crate::app::{App, LockPaths, Options, OwnLocks, StartSession, Surroundings};
+use crate::config::Config;
+use crate::git::{GitEnv, Place};
+use crate::heartbeat::Beats;
+use crate::os::clock;
+use crate::request::{Reply, Request};
+use crate::sessions;
+use crate::store::Outcome;
+use crate::worktree::identity::Need;
+
+/// Nobody waits for the store's lock longer than this: an agent is waiting for us.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Ready issues that are named at the start.
+const NAMED: usize = 3;
+
+/// What is printed; nothing where there is nothing to say. Never fails: what goes wrong is part of the answer.
+pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) -> String {
+    let call = input::slurp(stdin).and_then(|bytes| input::parse(program, event, &bytes));
+    let start = start(program, call.as_ref().ok());
+    let Ok(place) = Place::discover(&start, &GitEnv::from_process()) else {
+        return String::new();
+    };
+    // Not a repository that uses jit.
+    if !place.control_dir.is_dir() && !place.local_jit.as_deref().is_some_and(Path::is_dir) {
+        return String::new();
+    }
+    let session = call.as_ref().ok().and_then(|call| call.session.clone());
+    let hook = Hook {
+        options: Options {
+            dir: Some(start.clone()),
+            lock_timeout: options.lock_timeout.or(Some(PATIENCE)),
+            ..options.clone()
+        },
+        program,
+        session,
+        start,
+    };
+    match event {
+        Event::BeforeTool => {
+            let mut verdict = Verdict::default();
+            hook.before_tool(call, &mut verdict);
+            answer::before_tool(program, &verdict)
+        }
+        // The rest informs. An agent is not held up because that fails.
+        Event::AfterTool => hook.after_tool().unwrap_or_default(),
+        Event::SessionStart => match hook.session_start() {
+            Ok(text) => answer::context(program, event, &text),
+            Err(refusal) => answer::context(program, event, &format!("jit: {}", refusal.message)),
+        },
+        Event::Stop => match hook.stop(call.is_ok_and(|call| call.asked_before)) {
+            Ok(Some(reason)) => answer::not_yet(program, &reason),
+            _ => String::new(),
+        },
+        Event::SessionEnd => hook.session_end().unwrap_or_default(),
+    }
+}
+
+/// Where the session is at home.
+fn start(program: Program, call: Option<&ToolCall>) -> PathBuf {
+    let var = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let project = match program {
+        Program::Claude => var("CLAUDE_PROJECT_DIR"),
+        Program::Gemini => var("GEMINI_PROJECT_DIR"),
+        Program::Codex => None,
+    };
+    let cwd = call.and_then(|call| call.cwd.clone()).filter(|cwd| cwd.is_dir());
+    match (project.filter(|project| project.is_dir()), cwd) {
+        (Some(project), Some(cwd)) if !cwd.starts_with(project.join(".claude/worktrees")) => project,
+        (_, Some(cwd)) => cwd,
+        (Some(project), None) => project,
+        (None, None) => PathBuf::from("."),
+    }
+}
+
+struct Hook {
+    options: Options,
+    program: Program,
+    /// The program's own id of its session.
+    session: Option<String>,
+    start: PathBuf,
+}
+
+/// How far anything is enforced at all.
+fn ceiling(config: &Config) -> Mode {
+    match config.policy().enforce {
+        Enforce::Off => Mode::Off,
+        Enforce::Warn => Mode::Warn,
+        Enforce::Strict | Enforce::StrictExplicit => Mode::Deny,
+    }
+}
+
+fn rules(config: &Config) -> Rules {
+    let most = ceiling(config);
+    Rules {
+        outside_worktree: most.min(config.outside_worktree()),
+        stash: most.min(config.stash()),
+        destructive_git: most.min(config.destructive_git()),
+    }
+}
+
+impl Hook {
+    fn surroundings(&self) -> Outcome<Surroundings> {
+        let mut found = Surroundings::find(&self.options)?;
+        if matches!(found.whoami.source, Source::AgentFile(_) | Source::OsUser) {
+            found.whoami.agent_id = self.own_name();
+            found.whoami.source = Source::Flag;
+        }
+        Ok(found)
+    }
+
+    /// `agent:claude-1a2b3c4d`: the same for all calls of one session, and after it is resumed.
+    fn own_name(&self) -> AgentId {
+        let id = self.session.as_deref().unwrap_or_default();
+        // The end of an id differs more than its beginning, which may be a time.
+        let letters: Vec<char> = id.chars().filter(char::is_ascii_alphanumeric).collect();
+        let end: String = letters.iter().skip(letters.len().saturating_sub(8)).collect();
+        let name = match end.is_empty() {
+            true => format!("agent:{}", self.program),
+            false => format!("agent:{}-{end}", self.program),
+        };
+        match name.parse() {
+            Ok(id) => id,
+            Err(error) => unreachable!("{error}"),
+        }
+    }
+
+    fn app(&self, need: Need) -> Outcome<App> {
+        App::within(self.surroundings()?, &self.options, need)
+    }
+
+    fn before_tool(&self, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
+        let found = match self.surroundings() {
+            Ok(found) => found,
+            // Without settings nobody can say that they are lenient.
+            Err(refusal) => return verdict.add(Mode::Deny, objection(&refusal)),
+        };
+        let most = ceiling(&found.config);
+        if most == Mode::Off {
+            return;
+        }
+        let call = match call {
+            Ok(call) => call,
+            Err(bad) => {
+                let what = format!("This step cannot be judged: {bad}.");
+                return verdict.add(most, Objection::new(what, "Try it in another way."));
+            }
+        };
+        if call.act == Act::Harmless {
+            return;
+        }
+        let rules = rules(&found.config);
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let mut ground = match Ground::survey(&found.place, home) {
+            Ok(ground) => ground,
+            Err(error) => {
+                let what = format!("The worktrees of this repository cannot be read: {error}.");
+                return verdict.add(most, Objection::new(what, "See `jit doctor`."));
+            }
+        };
+        let cwd = call.cwd.clone().unwrap_or_else(|| self.start.clone());
+        let mut app = None;
+        let files = match &call.act {
+            Act::Harmless => return,
+            Act::Unknown => {
+                let tool: String = call.tool.chars().take(60).collect();
+                let what = format!("jit does not know what the tool {tool:?} writes.");
+                let instead = "Use a tool it knows, or let the hook's matcher leave this one out.";
+                return verdict.add(most, Objection::new(what, instead));
+            }
+            Act::Write(paths) => {
+                let judge = |path: &PathBuf| guard::write(&ground, &rules, path, &cwd, verdict);
+                paths.iter().filter_map(judge).collect()
+            }
+            Act::Run(text) => {
+                if text.contains("git") {
+                    match App::within(found, &self.options, Need::Write).and_then(|app| {
+                        ground.held = held(&app)?;
+                        Ok(app)
+                    }) {
+                        Ok(opened) => app = Some(opened),
+                        Err(refusal) => return verdict.add(most, objection(&refusal)),
+                    }
+                }
+                guard::command(&ground, &rules, text, &cwd, verdict)
+            }
+        };
+        // What lies outside of every checkout is nobody's here.
+        let ours = |path: &PathBuf| matches!(ground.whose(path), Whose::Own | Whose::Other(_));
+        let files: Vec<OsString> = files
+            .into_iter()
+            .filter(ours)
+            .map(PathBuf::into_os_string)
+            .collect();
+        if verdict.is_denied() || files.is_empty() {
+            return;
+        }
+        let app = match app {
+            Some(app) => Ok(app),
+            None => self.app(Need::Write),
+        };
+        if let Err(refusal) = app.and_then(|app| take(&app, files)) {
+            verdict.add(most, objection(&refusal));
+        }
+    }
+
+    fn after_tool(&self) -> Outcome<String> {
+        let found = self.surroundings()?;
+        let beat = Beats::new(&found.place.control_dir).of(&found.whoami.agent_id);
+        let age = beat.map(|beat| beat.age_secs(Wall::from_ms(clock::wall_ms())));
+        if age.is_some_and(|age| age < found.config.heartbeat_interval_secs()) {
+            return Ok(String::new());
+        }
+        let app = App::within(found, &self.options, Need::Write)?;
+        self.at_work(&app)?;
+        app.renew_own()?;
+        // None to extend is no matter.
+        let _ = app.handle(Request::LockExtend {
+            which: OwnLocks::All,
+            ttl_secs: None,
+        });
+        Ok(String::new())
+    }
+
+    /// A session for the agent's process, and a sign of life.
+    fn at_work(&self, app: &App) -> Outcome<()> {
+        if let Ok(answer) = app.handle(Request::ShowSession { session: None })
+            && let Reply::Session(session) = answer.reply
+            && session.status != Status::Completed
+        {
+            let bound = sessions::all(&app.place.control_dir).unwrap_or_default();
+            if bound.iter().any(|bound| bound.session_id == session.session_id) {
+                let session = Some(session.session_id.clone());
+                return app.handle(Request::BeatSession { session }).map(drop);
+            }
+        }
+        let bind = sessions::agent_process().ok().flatten();
+        app.handle(Request::StartSession(Box::new(StartSession {
+            bind,
+            program: Some(self.program.as_str().to_owned()),
+            program_session: self.session.clone(),
+            ..StartSession::default()
+        })))
+        .map(drop)
+    }
+
+    fn session_start(&self) -> Outcome<String> {
+        let app = self.app(Need::Write)?;
+        self.at_work(&app)?;
+        let root = app.place.worktree_root.as_deref().unwrap_or(&self.start);
+        let branch = app
+            .branch
+            .as_deref()
+            .map_or(String::new(), |branch| format!(", branch {branch}"));
+        let mut lines = vec![format!(
+            "jit: you are {} in {}{branch}. Stay in that folder; the files you edit are locked for you.",
+            app.actor.agent_id,
+            root.display()
+        )];
+        for lease in claims(&app)? {
+            let issue = lease.resource.issue().map_or("?", |id| id.as_str());
+            lines.push(format!("You hold {issue} until {}.", lease.expires_at));
+        }
+        let ready = Request::Ready {
+            filter: Default::default(),
+            limit: Some(NAMED),
+        };
+        if let Reply::Issues { issues } = app.handle(ready)?.reply {
+            for issue in issues {
+                lines.push(format!(
+                    "Ready: {} {:?}",
+                    issue.issue.id,
+                    short(&issue.issue.title)
+                ));
+            }
+        }
+        lines.push(
+            "`jit claim next` takes the best ready issue; `jit status` shows who does what.".to_owned(),
+        );
+        Ok(lines.join("\n"))
+    }
+
+    /// Why the agent should not stop yet: work it holds that is in no commit.
+    fn stop(&self, asked_before: bool) -> Outcome<Option<String>> {
+        let app = self.app(Need::Read)?;
+        let held = claims(&app)?;
+        let (Some(lease), Some(root)) = (held.first(), app.place.worktree_root.as_deref()) else {
+            return Ok(None);
+        };
+        if asked_before || !app.place.has_git() || !crate::git::run::is_dirty(root).unwrap_or(false) {
+            return Ok(None);
+        }
+        let issue = lease.resource.issue().map_or("?", |id| id.as_str());
+        Ok(Some(format!(
+            "jit: you hold {issue}, and {} has changes that are not committed. Commit them, or say why not; \
+             `jit claim release {issue}` if you are done with it.",
+            root.display()
+        )))
+    }
+
+    fn session_end(&self) -> Outcome<String> {
+        let app = self.app(Need::Write)?;
+        let shown = app.handle(Request::ShowSession { session: None })?.reply;
+        // A session that somebody else began for this process is theirs to end.
+        if let Reply::Session(session) = shown
+            && session.program.as_deref() == Some(self.program.as_str())
+            && session.program_session == self.session
+        {
+            app.handle(Request::EndSession {
+                session: Some(session.session_id.clone()),
+                status: Status::Completed,
+            })?;
+        }
+        Ok(String::new())
+    }
+}
+
+fn unreadable(e: jit_core::table::Unreadable) -> Box<Refusal> {
+    Box::new(Refusal::new(Code::Io, e.to_string()))
+}
+
+/// The issues that the agent holds here.
+fn claims(app: &App) -> Outcome<Vec<Lease>> {
+    let view = app.view()?;
+    let mut own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(unreadable)?;
+    own.retain(|lease| {
+        lease.held_by(&app.actor) && lease.resource.issue().is_some() && !lease.expired(&view.now)
+    });
+    Ok(own)
+}
+
+/// Branches that others hold something in.
+fn held(app: &App) -> Outcome<Vec<(String, String)>> {
+    let view = app.view()?;
+    let all = state::claims(&*view.table).map_err(unreadable)?;
+    let others = all
+        .into_iter()
+        .filter(|lease| !lease.expired(&view.now) && lease.agent_id != app.actor.agent_id);
+    Ok(others
+        .filter_map(|lease| Some((lease.branch.clone()?, lease.agent_id.to_string())))
+        .filter(|(branch, _)| Some(branch.as_str()) != app.branch.as_deref())
+        .collect())
+}
+
+/// Locks these files, unless they are locked for this agent already: then nothing is written.
+fn take(app: &App, files: Vec<OsString>) -> Outcome<()> {
+    let paths = LockPaths {
+        paths: files,
+        literal: true,
+        ..LockPaths::default()
+    };
+    let look = Request::LockCheck { paths: paths.clone() };
+    if let Reply::LockChecks { paths: checks } = app.handle(look)?.reply
+        && checks.iter().all(|check| check.mine && check.locks.is_empty())
+    {
+        return Ok(());
+    }
+    app.handle(Request::LockAcquire {
+        paths,
+        wait_secs: None,
+    })
+    .map(drop)
+}
+
+/// A refusal in the words of an objection: who has it until when, and what to do instead.
+fn objection(refusal: &Refusal) -> Objection {
+    let mut what = refusal.message.clone();
+    let mut instead = match refusal.help.first() {
+        Some(help) => format!("Try: {help}"),
+        None => "Tell the user.".to_owned(),
+    };
+    if let Details::Locks(locks) = &refusal.details
+        && let Some(first) = locks.first()
+    {
+        what.push_str(&format!(", until {}", first.expires_at));
+        let path = first
+            .resource
+            .file()
+            .map_or_else(|| "<path>".to_owned(), |file| file.path());
+        instead = format!(
+            "Work on something else meanwhile, or wait for it: jit lock acquire {} --wait 5m",
+            crate::app::shell_word(&path)
+        );
+    }
+    Objection::new(format!("{what}."), instead)
+}
+
+/// A title as one line that is not too long; it comes from others.
+fn short(title: &str) -> String {
+    title.chars().filter(|c| !c.is_control()).take(80).collect()
+}

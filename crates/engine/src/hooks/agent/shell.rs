@@ -1,0 +1,578 @@
+//! Reads a shell command line far enough to see which programs it runs, with which words, and which files it writes.
+//!
+//! What must hold:
+//! - quotes, escapes, comments, here-documents, redirections, pipes, lists, subshells and substitutions are told apart as
+//!   a POSIX shell (and bash, where agents use it) does; every command inside a substitution is found too;
+//! - a word that depends on anything but the text (variables, substitutions) is marked: [`Word::known`] is false;
+//! - what cannot be read is an error, never a guess; every input ends, however deep or long.
+//!
+//! Limitations: keywords (`if`, `do`, `{`) come out as words of commands, for whoever reads them to skip; aliases,
+//! functions and variables are not followed; `case` patterns look like commands that run nothing.
+
+/// Deeper nesting than anybody writes.
+const DEEPEST: usize = 40;
+/// Longer than a command line that a person or a model means.
+const LONGEST: usize = 1 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Word {
+    /// Without quotes; what is not known stands as it was written.
+    pub text: String,
+    /// Whether the text says all of it.
+    pub known: bool,
+}
+
+/// One program with its words.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Simple {
+    pub words: Vec<Word>,
+    /// Files that output is sent to.
+    pub writes: Vec<Word>,
+    /// Its standard input is a text that may itself be commands: a pipe, or a here-document.
+    pub fed: bool,
+}
+
+/// A command line in the order it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    Run(Simple),
+    /// What follows, up to the matching [`Item::Leave`], changes no folder outside.
+    Enter,
+    Leave,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("a quote or bracket is never closed")]
+    Open,
+    #[error("it is nested too deeply")]
+    Deep,
+    #[error("it is too long")]
+    Long,
+}
+
+pub fn read(text: &str) -> Result<Vec<Item>, Unreadable> {
+    if text.len() > LONGEST {
+        return Err(Unreadable::Long);
+    }
+    let mut reader = Reader {
+        text: text.as_bytes(),
+        at: 0,
+        items: Vec::new(),
+        heredocs: Vec::new(),
+    };
+    reader.commands(End::Text, 0)?;
+    Ok(reader.items)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Text,
+    Bracket,
+    Backtick,
+}
+
+struct Heredoc {
+    delimiter: Vec<u8>,
+    tabs: bool,
+    expands: bool,
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+    items: Vec<Item>,
+    heredocs: Vec<Heredoc>,
+}
+
+/// The command that is being read.
+#[derive(Default)]
+struct Current {
+    simple: Simple,
+    word: Option<(Vec<u8>, bool)>,
+    /// What the next word is for, if it is no argument.
+    redirect: Redirect,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Redirect {
+    #[default]
+    None,
+    Write,
+    Read,
+    /// `>&`: a number or a file.
+    Duplicate,
+    Here {
+        tabs: bool,
+        /// Whether any part of the delimiter was quoted.
+        quoted: bool,
+    },
+}
+
+impl Current {
+    fn push(&mut self, byte: u8) {
+        self.word.get_or_insert((Vec::new(), true)).0.push(byte);
+    }
+
+    fn unknown(&mut self, bytes: &[u8]) {
+        let word = self.word.get_or_insert((Vec::new(), true));
+        word.0.extend_from_slice(bytes);
+        word.1 = false;
+    }
+
+    fn quoted(&mut self) {
+        self.word.get_or_insert((Vec::new(), true));
+        if let Redirect::Here { quoted, .. } = &mut self.redirect {
+            *quoted = true;
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn peek(&self, ahead: usize) -> u8 {
+        self.text.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    fn end_word(&mut self, current: &mut Current) {
+        let Some((bytes, known)) = current.word.take() else {
+            return;
+        };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let braces = text.contains('{') && text.contains(',') && text.contains('}');
+        let word = Word {
+            known: known && !braces,
+            text,
+        };
+        match std::mem::take(&mut current.redirect) {
+            Redirect::None => current.simple.words.push(word),
+            Redirect::Write => current.simple.writes.push(word),
+            Redirect::Read => {}
+            Redirect::Duplicate => {
+                if word.text != "-" && !word.text.bytes().all(|b| b.is_ascii_digit()) {
+                    current.simple.writes.push(word);
+                }
+            }
+            Redirect::Here { tabs, quoted } => {
+                current.simple.fed = true;
+                self.heredocs.push(Heredoc {
+                    delimiter: bytes,
+                    tabs,
+                    expands: !quoted,
+                });
+            }
+        }
+    }
+
+    fn end_command(&mut self, current: &mut Current) {
+        self.end_word(current);
+        let simple = std::mem::take(current).simple;
+        if !simple.words.is_empty() || !simple.writes.is_empty() {
+            self.items.push(Item::Run(simple));
+        }
+    }
+
+    /// Commands up to the end of the text, a closing bracket or a closing backtick.
+    fn commands(&mut self, end: End, depth: usize) -> Result<(), Unreadable> {
+        if depth > DEEPEST {
+            return Err(Unreadable::Deep);
+        }
+        let mut current = Current::default();
+        // Brackets of subshells that were opened here.
+        let mut open = 0usize;
+        loop {
+            if self.at >= self.text.len() {
+                self.end_command(&mut current);
+                return match end == End::Text && open == 0 {
+                    true => Ok(()),
+                    false => Err(Unreadable::Open),
+                };
+            }
+            let byte = self.peek(0);
+            match byte {
+                b' ' | b'\t' | b'\r' => {
+                    self.at += 1;
+                    self.end_word(&mut current);
+                }
+                b'\n' => {
+                    self.at += 1;
+                    self.end_command(&mut current);
+                    self.here_documents(depth)?;
+                }
+                b'#' if current.word.is_none() => {
+                    while self.at < self.text.len() && self.peek(0) != b'\n' {
+                        self.at += 1;
+                    }
+                }
+                b'&' if self.peek(1) == b'>' => {
+                    self.end_word(&mut current);
+                    self.at += if self.peek(2) == b'>' { 3 } else { 2 };
+                    current.redirect = Redirect::Write;
+                }
+                b';' | b'&' => {
+                    self.at += 1;
+                    self.end_command(&mut current);
+                }
+                b'|' => {
+                    self.at += 1;
+                    let or = self.peek(0) == b'|';
+                    self.at += usize::from(or || self.peek(0) == b'&');
+                    self.end_command(&mut current);
+                    current.simple.fed = !or;
+                }
+                b'(' => {
+                    self.at += 1;
+                    // `name()` declares a function: its body is read as if it were run.
+                    if self.peek(0) == b')' {
+                        self.at += 1;
+                        self.end_command(&mut current);
+                    } else {
+                        self.end_command(&mut current);
+                        self.items.push(Item::Enter);
+                        open += 1;
+                    }
+                }
+                b')' => {
+                    self.at += 1;
+                    self.end_command(&mut current);
+                    if open > 0 {
+                        open -= 1;
+                        self.items.push(Item::Leave);
+                    } else if end == End::Bracket {
+                        return Ok(());
+                    }
+                    // Else the end of a `case` pattern.
+                }
+                b'`' if end == End::Backtick => {
+                    self.at += 1;
+                    self.end_command(&mut current);
+                    return Ok(());
+                }
+                b'<' | b'>' => self.redirection(&mut current, depth)?,
+                _ => self.part(&mut current, depth)?,
+            }
+        }
+    }
+
+    fn redirection(&mut self, current: &mut Current, depth: usize) -> Result<(), Unreadable> {
+        // A number right before belongs to the redirection.
+        if let Some((bytes, true)) = &current.word
+            && !bytes.is_empty()
+            && bytes.iter().all(u8::is_ascii_digit)
+        {
+            current.word = None;
+        }
+        self.end_word(current);
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        if rest.starts_with(b"<(") || rest.starts_with(b">(") {
+            self.at += 2;
+            self.nested(End::Bracket, depth)?;
+            current.unknown(b"/dev/fd");
+            return Ok(());
+        }
+        let here = |tabs| Redirect::Here { tabs, quoted: false };
+        let (length, redirect) = match rest {
+            [b'<', b'<', b'<', ..] => (3, Redirect::Read),
+            [b'<', b'<', b'-', ..] => (3, here(true)),
+            [b'<', b'<', ..] => (2, here(false)),
+            [b'<', b'>', ..] => (2, Redirect::Write),
+            [b'<', b'&', ..] => (2, Redirect::Read),
+            [b'<', ..] => (1, Redirect::Read),
+            [b'>', b'&', ..] => (2, Redirect::Duplicate),
+            [b'>', b'>' | b'|', ..] => (2, Redirect::Write),
+            _ => (1, Redirect::Write),
+        };
+        self.at += length;
+        current.simple.fed |= rest.starts_with(b"<<<");
+        current.redirect = redirect;
+        Ok(())
+    }
+
+    fn nested(&mut self, end: End, depth: usize) -> Result<(), Unreadable> {
+        self.items.push(Item::Enter);
+        self.commands(end, depth + 1)?;
+        self.items.push(Item::Leave);
+        Ok(())
+    }
+
+    /// One piece of a word.
+    fn part(&mut self, current: &mut Current, depth: usize) -> Result<(), Unreadable> {
+        let byte = self.peek(0);
+        self.at += 1;
+        match byte {
+            b'\\' => {
+                let next = self.peek(0);
+                self.at += 1;
+                // A line that goes on is no part of the word.
+                if next != b'\n' && self.at <= self.text.len() {
+                    current.quoted();
+                    current.push(next);
+                }
+            }
+            b'\'' => {
+                current.quoted();
+                let rest = self.text.get(self.at..).unwrap_or_default();
+                let length = rest.iter().position(|b| *b == b'\'').ok_or(Unreadable::Open)?;
+                for byte in rest.iter().take(length) {
+                    current.push(*byte);
+                }
+                self.at += length + 1;
+            }
+            b'"' => {
+                current.quoted();
+                loop {
+                    if self.at >= self.text.len() {
+                        return Err(Unreadable::Open);
+                    }
+                    match self.peek(0) {
+                        b'"' => {
+                            self.at += 1;
+                            return Ok(());
+                        }
+                        b'\\' => {
+                            let next = self.peek(1);
+                            self.at += 2;
+                            match next {
+                                b'\n' => {}
+                                b'"' | b'\\' | b'$' | b'`' => current.push(next),
+                                _ => {
+                                    current.push(b'\\');
+                                    current.push(next);
+                                }
+                            }
+                        }
+                        b'$' | b'`' => self.expansion(current, depth)?,
+                        other => {
+                            self.at += 1;
+                            current.push(other);
+                        }
+                    }
+                }
+            }
+            b'$' if self.peek(0) == b'\'' => {
+                self.at += 1;
+                current.quoted();
+                // Escapes in it could spell anything.
+                current.unknown(b"");
+                loop {
+                    let byte = *self.text.get(self.at).ok_or(Unreadable::Open)?;
+                    self.at += 1;
+                    match byte {
+                        b'\'' => return Ok(()),
+                        b'\\' => self.at += 1,
+                        other => current.push(other),
+                    }
+                }
+            }
+            b'$' if self.peek(0) == b'"' => {}
+            b'$' | b'`' => {
+                self.at -= 1;
+                self.expansion(current, depth)?;
+            }
+            other => current.push(other),
+        }
+        Ok(())
+    }
+
+    /// `$…` or a backtick.
+    fn expansion(&mut self, current: &mut Current, depth: usize) -> Result<(), Unreadable> {
+        let begin = self.at;
+        match (self.peek(0), self.peek(1), self.peek(2)) {
+            (b'`', ..) => {
+                self.at += 1;
+                self.nested(End::Backtick, depth)?;
+            }
+            (_, b'(', b'(') => {
+                self.at += 3;
+                let mut open = 2usize;
+                while open > 0 {
+                    let byte = *self.text.get(self.at).ok_or(Unreadable::Open)?;
+                    self.at += 1;
+                    match byte {
+                        b'(' => open += 1,
+                        b')' => open -= 1,
+                        _ => {}
+                    }
+                }
+            }
+            (_, b'(', _) => {
+                self.at += 2;
+                self.nested(End::Bracket, depth)?;
+            }
+            (_, b'{', _) => {
+                self.at += 2;
+                let mut open = 1usize;
+                while open > 0 {
+                    match *self.text.get(self.at).ok_or(Unreadable::Open)? {
+                        b'{' => open += 1,
+                        b'}' => open -= 1,
+                        b'`' => {
+                            self.expansion(current, depth + 1)?;
+                            continue;
+                        }
+                        b'$' if self.peek(1) == b'(' => {
+                            self.expansion(current, depth + 1)?;
+                            continue;
+                        }
+                        _ => {}
+                    }
+                    self.at += 1;
+                }
+            }
+            (_, next, _) if next == b'_' || next.is_ascii_alphabetic() => {
+                self.at += 1;
+                while self.peek(0) == b'_' || self.peek(0).is_ascii_alphanumeric() {
+                    self.at += 1;
+                }
+            }
+            (_, b'0'..=b'9' | b'@' | b'*' | b'#' | b'?' | b'$' | b'!' | b'-', _) => self.at += 2,
+            _ => {
+                self.at += 1;
+                current.push(b'$');
+                return Ok(());
+            }
+        }
+        let raw = self.text.get(begin..self.at).unwrap_or_default();
+        current.unknown(raw);
+        Ok(())
+    }
+
+    /// The bodies of the here-documents that were announced on the line before.
+    fn here_documents(&mut self, depth: usize) -> Result<(), Unreadable> {
+        for document in std::mem::take(&mut self.heredocs) {
+            loop {
+                let rest = self.text.get(self.at..).unwrap_or_default();
+                if rest.is_empty() {
+                    // bash takes the end of the text for the delimiter.
+                    break;
+                }
+                let length = rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
+                let line = rest.get(..length).unwrap_or_default();
+                let end = self.at + length;
+                let bare = match document.tabs {
+                    true => line.trim_ascii_start(),
+                    false => line,
+                };
+                if bare == document.delimiter {
+                    self.at = (end + 1).min(self.text.len());
+                    break;
+                }
+                // Substitutions in it are run.
+                while document.expands && self.at < end {
+                    match (self.peek(0), self.peek(1)) {
+                        (b'\\', _) => self.at += 2,
+                        (b'`', _) | (b'$', b'(') => {
+                            self.expansion(&mut Current::default(), depth + 1)?;
+                        }
+                        _ => self.at += 1,
+                    }
+                }
+                // A substitution may have gone on over several lines.
+                if self.at <= end {
+                    self.at = (end + 1).min(self.text.len());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands as words joined by blanks; unknown words in `<>`, written files behind `>`, subshells in brackets.
+    fn shown(text: &str) -> String {
+        let mut out = Vec::new();
+        for item in read(text).expect(text) {
+            out.push(match item {
+                Item::Enter => "(".to_owned(),
+                Item::Leave => ")".to_owned(),
+                Item::Run(simple) => {
+                    let show = |word: &Word| match word.known {
+                        true => word.text.clone(),
+                        false => format!("<{}>", word.text),
+                    };
+                    let mut words: Vec<String> = simple.words.iter().map(show).collect();
+                    words.extend(simple.writes.iter().map(|word| format!(">{}", show(word))));
+                    words.join(" ")
+                }
+            });
+        }
+        out.join(" ; ")
+    }
+
+    #[test]
+    fn f9_command_lines_are_read_as_a_shell_reads_them() {
+        for (text, expected) in [
+            ("git stash", "git stash"),
+            ("a && b || c; d & e | f", "a ; b ; c ; d ; e ; f"),
+            ("echo 'a b' \"c d\" e\\ f", "echo a b c d e f"),
+            ("echo a > x 2>> 'y z' 2>&1 >&log &> w", "echo a >x >y z >log >w"),
+            ("cat < in > out", "cat >out"),
+            ("(cd x && y); z", "( ; cd x ; y ; ) ; z"),
+            (
+                "echo \"$(git stash) b\"",
+                "( ; git stash ; ) ; echo <$(git stash) b>",
+            ),
+            ("echo `git stash`", "( ; git stash ; ) ; echo <`git stash`>"),
+            (
+                "diff <(a) <(b c)",
+                "( ; a ; ) ; ( ; b c ; ) ; diff </dev/fd> </dev/fd>",
+            ),
+            ("echo $HOME/x ${A:-b} $1 a$", "echo <$HOME/x> <${A:-b}> <$1> a$"),
+            ("a # git stash\nb", "a ; b"),
+            ("a#b", "a#b"),
+            ("a \\\n b", "a b"),
+            ("cat <<'E' > f\ngit stash\nE\nls", "cat >f ; ls"),
+            ("cat <<E\n$(git stash)\nE\nls", "cat ; ( ; git stash ; ) ; ls"),
+            ("cat <<-E\n\tx\n\tE\nls", "cat ; ls"),
+            (
+                "git commit -m \"$(cat <<'EOF'\nit's; fine\nEOF\n)\"",
+                "( ; cat ; ) ; git commit -m <$(cat <<'EOF'\nit's; fine\nEOF\n)>",
+            ),
+            ("f() { git stash; }", "f ; { git stash ; }"),
+            ("case x in a) b;; esac", "case x in a ; b ; esac"),
+            ("x=$((1+(2))) y", "<x=$((1+(2)))> y"),
+            ("a {b,c}", "a <{b,c}>"),
+            ("g$'\\x69't stash", "<g69t> stash"),
+            ("cat <<< 'x' > y", "cat >y"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn f9_what_cannot_be_read_is_an_error_and_every_input_ends() {
+        for text in [
+            "echo 'a",
+            "echo \"a",
+            "echo $(a",
+            "echo `a",
+            "(a",
+            "echo ${a",
+            "$'",
+            "echo $((1)",
+            "<(",
+        ] {
+            assert_eq!(read(text), Err(Unreadable::Open), "{text}");
+        }
+        assert_eq!(read(&"$(".repeat(500)), Err(Unreadable::Deep));
+        assert_eq!(read(&"${`".repeat(500)), Err(Unreadable::Deep));
+        assert_eq!(read(&"x".repeat(LONGEST + 1)), Err(Unreadable::Long));
+        let _ = read("\\");
+        let _ = read("cat <<E");
+        let _ = read("cat <<E\n\\");
+        // Random bytes of its own grammar: it must come back, whatever it says.
+        let letters = b"ab'\"\\$(){}`<>&|;#\n -";
+        let mut seed = 1u32;
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                text.push(letters[(seed >> 24) as usize % letters.len()] as char);
+            }
+            let _ = read(&text);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Decisions of several rules about one step, put together.
+
+use std::fmt;
+
+/// What a rule does when it applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    Off,
+    Warn,
+    Deny,
+}
+
+impl Mode {
+    pub const WORDS: &[&str] = &["deny", "warn", "off"];
+
+    pub fn of(word: &str) -> Self {
+        match word {
+            "off" => Self::Off,
+            "warn" => Self::Warn,
+            _ => Self::Deny,
+        }
+    }
+}
+
+/// One thing that a rule has against a step: what is wrong, and what to do instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Objection {
+    pub what: String,
+    pub instead: String,
+}
+
+impl Objection {
+    pub fn new(what: impl Into<String>, instead: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            instead: instead.into(),
+        }
+    }
+}
+
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.what, self.instead)
+    }
+}
+
+/// What is said about a step. The strongest mode counts; every objection is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict {
+    denied: bool,
+    objections: Vec<Objection>,
+}
+
+impl Verdict {
+    pub fn add(&mut self, mode: Mode, objection: Objection) {
+        if mode == Mode::Off || self.objections.contains(&objection) {
+            return;
+        }
+        self.denied |= mode == Mode::Deny;
+        self.objections.push(objection);
+    }
+
+    pub fn is_denied(&self) -> bool {
+        self.denied
+    }
+
+    /// What the agent is told; `None` where there is nothing to say.
+    pub fn text(&self) -> Option<String> {
+        if self.objections.is_empty() {
+            return None;
+        }
+        let lines: Vec<String> = self.objections.iter().map(ToString::to_string).collect();
+        Some(format!("jit: {}", lines.join("\n")))
+    }
+}

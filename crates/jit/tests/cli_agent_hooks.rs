@@ -1,0 +1,281 @@
+//! The hook of agents' programs from the command line, without the programs (F9).
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use jit_testkit::world::tools::without;
+use jit_testkit::world::{Ran, World};
+use serde_json::{Value, json};
+
+const JIT: &str = env!("CARGO_BIN_EXE_jit");
+
+fn hook(world: &World, dir: &Path, program: &str, event: &str, stdin: &[u8]) -> Ran {
+    let mut command = world.jit_command(dir);
+    command
+        .args(["hooks", "agent", program, event])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("jit starts");
+    // It may have enough before all of it is sent.
+    let _ = child.stdin.take().expect("a pipe").write_all(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// What Claude Code would be told before a tool runs.
+fn before(world: &World, dir: &Path, tool: &str, input: &Value) -> Ran {
+    let document = json!({
+        "session_id": "0000-1111-22223333", "cwd": dir, "hook_event_name": "PreToolUse", "tool_name": tool,
+        "tool_input": input,
+    });
+    hook(
+        world,
+        dir,
+        "claude",
+        "PreToolUse",
+        document.to_string().as_bytes(),
+    )
+    .ok()
+}
+
+fn denial(ran: &Ran) -> Option<String> {
+    let value: Value = serde_json::from_str(&ran.stdout).ok()?;
+    let said = &value["hookSpecificOutput"];
+    (said["permissionDecision"] == "deny")
+        .then(|| said["permissionDecisionReason"].as_str().map(str::to_owned))?
+}
+
+fn set(world: &World, key: &str, value: &str) {
+    let _ = world.jit(["config", "set", key, value]).ok();
+}
+
+#[test]
+fn f9_an_edit_takes_the_lock_and_a_second_one_writes_nothing() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let input = json!({ "file_path": repo.join("src/a.rs"), "content": "x" });
+    assert_eq!(before(&world, &repo, "Write", &input).stdout, "");
+    let locks = world.jit(["lock", "list", "--json"]).ok().json();
+    assert_eq!(locks["locks"][0]["file_path"], "src/a.rs", "{locks}");
+    assert_eq!(locks["locks"][0]["agent_id"], "agent:claude-22223333", "{locks}");
+    let events = world.events().len();
+    assert_eq!(before(&world, &repo, "Edit", &input).stdout, "");
+    assert_eq!(world.events().len(), events);
+    // Somebody else's edit of it.
+    let document = json!({
+        "session_id": "other-44445555", "tool_name": "Edit", "tool_input": input, "cwd": repo,
+    });
+    let ran = hook(
+        &world,
+        &repo,
+        "claude",
+        "PreToolUse",
+        document.to_string().as_bytes(),
+    )
+    .ok();
+    let said = denial(&ran).expect("a denial");
+    assert!(
+        said.contains("src/a.rs is locked by agent:claude-22223333"),
+        "{said}"
+    );
+}
+
+#[test]
+fn f9_what_is_not_understood_is_refused_in_strict_mode_and_passes_in_the_others() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let big = json!({ "tool_name": "Write", "tool_input": { "content": "x".repeat(10 << 20) } });
+    let unknown = json!({ "tool_name": "mcp__files__write", "tool_input": { "where": "a" } });
+    let long =
+        json!({ "tool_name": "Write", "tool_input": { "file_path": format!("/{}", "a/".repeat(4000)) } });
+    let open = json!({ "tool_name": "Bash", "tool_input": { "command": "echo 'a" } });
+    let inputs = [
+        Vec::new(),
+        b"{".to_vec(),
+        b"\xff\xfe\x00".to_vec(),
+        b"null".to_vec(),
+        b"{\"tool_name\":\"Edit\"}".to_vec(),
+        b"{\"tool_name\":\"Edit\",\"tool_input\":{\"file_path\":7}}".to_vec(),
+        b"{\"hook_event_name\":\"Stop\",\"tool_name\":\"Read\"}".to_vec(),
+        big.to_string().into_bytes(),
+        unknown.to_string().into_bytes(),
+        long.to_string().into_bytes(),
+        open.to_string().into_bytes(),
+    ];
+    for mode in ["strict", "warn", "off"] {
+        set(&world, "worktree.enforce_leases", mode);
+        for input in &inputs {
+            let shown = String::from_utf8_lossy(&input[..input.len().min(80)]).into_owned();
+            let ran = hook(&world, &repo, "claude", "PreToolUse", input).ok();
+            assert_eq!(
+                denial(&ran).is_some(),
+                mode == "strict",
+                "{mode}: {shown}: {}",
+                ran.stdout
+            );
+            assert_eq!(
+                ran.stdout.is_empty(),
+                mode == "off",
+                "{mode}: {shown}: {}",
+                ran.stdout
+            );
+        }
+    }
+}
+
+#[test]
+fn f9_ten_megabytes_to_write_are_judged_by_their_path() {
+    let world = World::with_jit(JIT);
+    let tree = world.worktree("tree");
+    let content = "x\n".repeat(5 << 20);
+    let input = json!({ "content": content, "file_path": world.repo().join("a.txt") });
+    let said = denial(&before(&world, &tree, "Write", &input)).expect("a denial");
+    assert!(said.contains("the main checkout"), "{said}");
+    let input = json!({ "content": content, "file_path": tree.join("a.txt") });
+    assert_eq!(before(&world, &tree, "Write", &input).stdout, "");
+}
+
+#[test]
+fn f9_links_and_detours_into_another_checkout_are_seen() {
+    let world = World::with_jit(JIT);
+    let tree = world.worktree("tree");
+    std::os::unix::fs::symlink(world.repo(), tree.join("link")).expect("a link");
+    std::os::unix::fs::symlink("../repo/new.txt", tree.join("dangling")).expect("a link");
+    for path in [
+        "link/a.txt",
+        "dangling",
+        "../repo/a.txt",
+        "not/there/../../../repo/a.txt",
+    ] {
+        let input = json!({ "file_path": path });
+        assert!(denial(&before(&world, &tree, "Edit", &input)).is_some(), "{path}");
+    }
+    set(&world, "hooks.outside_worktree", "warn");
+    fs::copy(world.repo().join(".jit/config.toml"), {
+        fs::create_dir_all(tree.join(".jit")).expect("a folder");
+        tree.join(".jit/config.toml")
+    })
+    .expect("a copy");
+    let ran = before(&world, &tree, "Edit", &json!({ "file_path": "../repo/a.txt" }));
+    assert!(
+        denial(&ran).is_none() && ran.stdout.contains("the main checkout"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn f9_where_jit_is_not_used_the_hook_says_nothing() {
+    let world = World::new(JIT);
+    for (event, input) in [
+        ("PreToolUse", "{"),
+        ("SessionStart", "{}"),
+        ("Stop", "{}"),
+        ("SessionEnd", "{}"),
+    ] {
+        let ran = hook(&world, &world.repo(), "claude", event, input.as_bytes()).ok();
+        assert_eq!(ran.stdout, "", "{event}");
+    }
+    let ran = hook(&world, world.root(), "claude", "PreToolUse", b"{").ok();
+    assert_eq!(ran.stdout, "");
+    // Settings of another version: exit code 2 would mean no.
+    let ran = hook(&world, &world.repo(), "claude", "Whatever", b"{}").ok();
+    assert!(ran.stderr.contains("Whatever"), "{}", ran.stderr);
+}
+
+#[test]
+fn f9_settings_that_cannot_be_read_are_not_taken_for_lenient() {
+    let world = World::with_jit(JIT);
+    fs::write(world.repo().join(".jit/config.toml"), "[worktree\n").expect("a file");
+    let said = denial(&before(
+        &world,
+        &world.repo(),
+        "Bash",
+        &json!({ "command": "ls" }),
+    ));
+    assert!(said.is_some_and(|said| said.contains("config.toml")));
+}
+
+#[test]
+fn f9_no_process_is_started_before_a_tool() {
+    if without("strace") {
+        return;
+    }
+    let world = World::with_jit(JIT);
+    let tree = world.worktree("tree");
+    for input in [
+        json!({ "tool_name": "Edit", "tool_input": { "file_path": "a.txt" } }),
+        json!({ "tool_name": "Bash", "tool_input": { "command": "git branch -D x && echo y > b.txt" } }),
+    ] {
+        let out = world.root().join("trace");
+        let mut command = world.command("strace", &tree);
+        command
+            .args(["-f", "-qq", "-e", "trace=process", "-o"])
+            .arg(&out)
+            .arg(JIT)
+            .args(["hooks", "agent", "claude", "PreToolUse"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("strace starts");
+        let text = input.to_string();
+        child
+            .stdin
+            .take()
+            .expect("a pipe")
+            .write_all(text.as_bytes())
+            .expect("sent");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+        let trace = fs::read_to_string(&out).expect("a trace");
+        assert_eq!(trace.matches("execve(").count(), 1, "{trace}");
+        assert!(!trace.contains("fork(") && !trace.contains("SIGCHLD"), "{trace}");
+    }
+}
+
+#[test]
+fn f9_settings_are_shown_written_and_taken_out_again() {
+    let world = World::with_jit(JIT);
+    let file = world.repo().join(".claude/settings.json");
+    let install = |more: &[&str]| world.jit(["hooks", "install", "--agent", "claude"].iter().chain(more));
+    // Nobody can be asked here.
+    let ran = install(&[]).exits(2);
+    assert!(ran.stderr.contains("--yes"), "{}", ran.stderr);
+    let shown = install(&["--dry-run"]).ok().stdout;
+    assert!(
+        shown.contains("hooks agent claude PreToolUse") && !file.exists(),
+        "{shown}"
+    );
+    let before = "{\n  \"z\": 1,\n  \"a\": [ 1 ]\n}\n";
+    fs::create_dir_all(world.repo().join(".claude")).expect("a folder");
+    fs::write(&file, before).expect("a file");
+    let _ = install(&["--yes"]).ok();
+    let after = fs::read_to_string(&file).expect("a file");
+    assert!(
+        after.starts_with("{\n  \"z\": 1,\n  \"a\": [ 1 ],\n  \"hooks\": {"),
+        "{after}"
+    );
+    assert_eq!(install(&["--yes", "--json"]).ok().json()["changed"], false);
+    let uninstall = ["hooks", "uninstall", "--agent", "claude", "--yes"];
+    // Not by those whom it restrains.
+    let _ = world.jit_as("agent:a", uninstall).exits(5);
+    let _ = world.jit(uninstall).ok();
+    assert_eq!(fs::read_to_string(&file).expect("a file"), before);
+    fs::write(&file, "// mine\n{}").expect("a file");
+    let _ = install(&["--yes"]).exits(2);
+    assert_eq!(fs::read_to_string(&file).expect("a file"), "// mine\n{}");
+    fs::remove_file(&file).expect("a file");
+    let _ = install(&["--yes"]).ok();
+    let _ = world.jit(uninstall).ok();
+    assert!(!world.repo().join(".claude").exists());
+    std::os::unix::fs::symlink("/tmp/elsewhere.json", world.repo().join("link")).expect("a link");
+    fs::create_dir_all(world.repo().join(".claude")).expect("a folder");
+    fs::rename(world.repo().join("link"), &file).expect("a link");
+    let _ = install(&["--yes"]).exits(2);
+}

@@ -1,0 +1,253 @@
+//! Runs the real agent programs, offline, against a model that says what a script says.
+//!
+//! What must hold:
+//! - the agent sees a network that has loopback and nothing else, a home of its own, and made-up keys: it can reach
+//!   nobody, and no login of this machine can reach it;
+//! - it is not root (claude refuses some modes to root): inside a user namespace it is `daemon` without capabilities.
+//!   Files still belong to whoever runs the test, so that `jit` and `git` can be run from outside on the same world;
+//! - it ends: after [`PATIENCE`] it is killed.
+//!
+//! Limitations: Linux, and root in the test's own user namespace (entering a network namespace asks for that).
+//! Elsewhere these tests are left out, and say so. The programs come from `build/agents`.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::{Value, json};
+
+use crate::model_api::{ModelApi, Step};
+use crate::world::tools::say;
+use crate::world::{Ran, World};
+
+/// How long an agent may take, in seconds.
+const PATIENCE: &str = "150";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agent {
+    Claude,
+    Codex,
+    Gemini,
+}
+
+impl Agent {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+}
+
+/// An agent's program and a network for it.
+#[derive(Debug)]
+pub struct Bench {
+    agent: Agent,
+    program: PathBuf,
+    network: Network,
+}
+
+impl Bench {
+    /// `None` (and says why) where `JIT_TEST_WITHOUT` names the agent or the machine does not permit namespaces. Fails
+    /// when the program is simply not installed.
+    #[track_caller]
+    pub fn of(agent: Agent) -> Option<Self> {
+        let name = agent.name();
+        let left_out = std::env::var("JIT_TEST_WITHOUT").unwrap_or_default();
+        if left_out.split_whitespace().any(|left| left == name) {
+            say(&format!("left out: JIT_TEST_WITHOUT names {name}"));
+            return None;
+        }
+        let Some(program) = find(name) else {
+            panic!(
+                "this test needs {name}: run build/agents target/tools; to go without it: JIT_TEST_WITHOUT={name}"
+            )
+        };
+        let network = Network::new()?;
+        Some(Self {
+            agent,
+            program,
+            network,
+        })
+    }
+
+    /// A model for the agents of this bench.
+    pub fn model(&self, script: Vec<Step>) -> ModelApi {
+        let listener = self.network.inside(|| TcpListener::bind("127.0.0.1:0"));
+        ModelApi::start(listener.expect("a port"), script).expect("a server")
+    }
+
+    /// The agent at work in `dir` until it ends of itself.
+    pub fn run(&self, world: &World, dir: &Path, model: &ModelApi, prompt: &str) -> Done {
+        let mut command = world.command("timeout", dir);
+        command.args(["-k", "5", PATIENCE]);
+        command.args(["unshare", "--user", "--map-user=1", "--map-group=1", "--"]);
+        command.arg(&self.program).env("PATH", path(world));
+        match self.agent {
+            Agent::Claude => claude(&mut command, &model.url(), prompt),
+            Agent::Codex => codex(&mut command, &model.url(), prompt),
+            Agent::Gemini => gemini(&mut command, world, &model.url(), prompt),
+        }
+        let ran = self.network.inside(|| world.run(command));
+        Done { ran }
+    }
+}
+
+/// What an agent left behind.
+#[derive(Debug)]
+pub struct Done {
+    pub ran: Ran,
+}
+
+impl Done {
+    /// Every event the agent printed: a JSON document a line.
+    pub fn events(&self) -> Vec<Value> {
+        let lines = self.ran.stdout.lines();
+        lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// Claude's closing event.
+    #[track_caller]
+    pub fn result(&self) -> Value {
+        let last = self.events().into_iter().rfind(|event| event["type"] == "result");
+        match last {
+            Some(event) => event,
+            None => panic!("no result: {:?}", self.ran),
+        }
+    }
+}
+
+/// Where a shell that the agent starts finds `jit`.
+fn path(world: &World) -> std::ffi::OsString {
+    let folder = world.program().parent().map(Path::to_owned).unwrap_or_default();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(folder).chain(std::env::split_paths(&path));
+    std::env::join_paths(all).expect("a PATH")
+}
+
+/// In `tools/bin` of the target folder this test was built in, else on the PATH.
+fn find(name: &str) -> Option<PathBuf> {
+    let exe = std::env::current_exe().ok()?;
+    let near = exe.ancestors().map(|folder| folder.join("tools/bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = near.chain(std::env::split_paths(&path));
+    folders
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+fn claude(command: &mut Command, url: &str, prompt: &str) {
+    command
+        .args(["-p", prompt, "--output-format", "stream-json", "--verbose"])
+        .args(["--permission-mode", "bypassPermissions", "--max-turns", "30"])
+        .env("ANTHROPIC_BASE_URL", url)
+        .env("ANTHROPIC_API_KEY", "made-up")
+        .env("CLAUDE_CODE_MAX_RETRIES", "1")
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .env("DISABLE_AUTOUPDATER", "1");
+}
+
+fn codex(command: &mut Command, url: &str, prompt: &str) {
+    let provider = format!(
+        "model_providers.script={{name=\"script\",base_url=\"{url}/v1\",env_key=\"SCRIPT_KEY\",wire_api=\"responses\"}}"
+    );
+    command
+        .args(["exec", "--json", "--dangerously-bypass-approvals-and-sandbox"])
+        .args([
+            "--dangerously-bypass-hook-trust",
+            "-c",
+            "model_provider=script",
+            "-c",
+        ])
+        // A model it does not know gets plain tools, one call each; the newest ones get a JavaScript sandbox instead.
+        .args([&provider, "-m", "script", prompt])
+        .env("SCRIPT_KEY", "made-up");
+}
+
+fn gemini(command: &mut Command, world: &World, url: &str, prompt: &str) {
+    let folder = world.home().join(".gemini");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("settings.json");
+    if !file.exists() {
+        let auth = json!({ "security": { "auth": { "selectedType": "gemini-api-key" } } });
+        std::fs::write(file, auth.to_string()).expect("settings");
+    }
+    command
+        .args([
+            "-p",
+            prompt,
+            "-o",
+            "stream-json",
+            "--approval-mode",
+            "yolo",
+            "--skip-trust",
+        ])
+        .env("GOOGLE_GEMINI_BASE_URL", url)
+        .env("GEMINI_API_KEY", "made-up");
+}
+
+/// A network namespace with loopback up and nothing else, there as long as this value.
+#[derive(Debug)]
+struct Network {
+    holder: Child,
+    namespace: File,
+}
+
+impl Network {
+    fn new() -> Option<Self> {
+        let no = |why: &str| {
+            say(&format!("left out: {why}"));
+            None
+        };
+        let mut command = Command::new("unshare");
+        // The namespace lives as long as somebody is in it: `cat`, until its standard input is closed.
+        command
+            .args(["-n", "sh", "-c", "ip link set lo up && echo up && exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let Ok(mut holder) = command.spawn() else {
+            return no("there is no unshare");
+        };
+        let mut line = String::new();
+        let read = holder
+            .stdout
+            .take()
+            .map(|out| BufReader::new(out).read_line(&mut line));
+        if !matches!(read, Some(Ok(_))) || line.trim() != "up" {
+            let _ = holder.wait();
+            return no("this machine does not permit network namespaces (root and iproute2 are needed)");
+        }
+        let namespace = File::open(format!("/proc/{}/ns/net", holder.id())).expect("its namespace");
+        Some(Self { holder, namespace })
+    }
+
+    /// Runs `work` inside: what it listens on and what it starts is there. On a thread of its own, for a thread does
+    /// not come back.
+    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        use std::os::fd::AsFd as _;
+        std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(self.namespace.as_fd(), kind)
+                    .expect("the namespace can be entered");
+                work()
+            });
+            match there.join() {
+                Ok(done) => done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
+    }
+}
