@@ -31,7 +31,7 @@ use stats::Summary;
 
 const USAGE: &str = "usage: bench [filter] [--jit PATH] [--dir DIR] [--pairs N] [--seconds N] [--workers N]
 
-  filter     part of a section's name: start, claim, contend, scale, issues, size
+  filter     part of a section's name: start, claim, contend, scale, hooks, issues, size
   --jit      the program to measure (default: jit beside this one)
   --dir      where to make the scratch repositories (default: the folder this program's folder is in)
   --pairs    how often each program is started in turn (default 300)
@@ -154,11 +154,12 @@ fn find_tools(options: &Options, beside: &Path) -> io::Result<Tools> {
 /// One section of the table.
 type Section = (&'static str, fn(&mut Bench<'_>) -> io::Result<()>);
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("start", |b| b.start()),
     ("claim", |b| b.claim()),
     ("contend", |b| b.contend()),
     ("scale", |b| b.scale()),
+    ("hooks", |b| b.hooks()),
     ("issues", |b| b.issues()),
     ("size", |b| b.size()),
 ];
@@ -324,6 +325,59 @@ impl Bench<'_> {
         r.against("acquire, long log", &fa, "empty", &ea, Some(Limit::AtMost(1.5)));
         r.times("release, empty log", &er);
         r.against("release, long log", &fr, "empty", &er, Some(Limit::AtMost(1.5)));
+        Ok(())
+    }
+
+    /// What an agent waits before each edit, and a commit before it is made.
+    fn hooks(&mut self) -> io::Result<()> {
+        const STAGED: usize = 1000;
+        let repo = Repo::create(self.scratch, self.tools, "hooks")?;
+        repo.jit(&["hooks", "install", "--quiet"]).run()?;
+        let about = |name: &str, file: &str| -> io::Result<PathBuf> {
+            let path = repo.dir.with_extension(name);
+            let cwd = repo.dir.display();
+            let text = format!(
+                r#"{{"session_id":"bench","transcript_path":"","cwd":"{cwd}","hook_event_name":"PreToolUse","permission_mode":"default","tool_name":"Write","tool_input":{{"file_path":"{cwd}/{file}","content":"x"}},"tool_use_id":"t"}}"#
+            );
+            std::fs::write(&path, text)?;
+            Ok(path)
+        };
+        let held = about("held.json", "held.txt")?;
+        let start = about("start.json", "start.txt")?;
+        let hook = |event: &str, input: &Path| {
+            repo.jit(&["hooks", "agent", "claude", event, "--agent-id", "agent:bench"])
+                .input(input)
+        };
+        hook("SessionStart", &start).run()?;
+        hook("PreToolUse", &held).run()?;
+        std::fs::create_dir(repo.dir.join("many"))?;
+        for n in 0..STAGED {
+            std::fs::write(repo.dir.join(format!("many/{n}.txt")), n.to_string())?;
+        }
+        repo.git(&["add", "many"]).run()?;
+        let [git, pre_tool, pre_commit, state] = self.times(
+            &[
+                repo.git(&["rev-parse", "HEAD"]),
+                hook("PreToolUse", &held),
+                repo.jit(&["hooks", "run", "pre-commit"]),
+                repo.jit(&["lock", "list"]),
+            ],
+            &[],
+        )?;
+        let r = &mut self.report;
+        r.section(&format!("hooks: {} of each, in turn", self.options.pairs));
+        r.header();
+        r.times("git rev-parse HEAD", &git);
+        r.against("jit lock list (one read of the state)", &state, "git", &git, None);
+        let limit = Some(Limit::AtMost(2.0));
+        r.against("PreToolUse, file held", &pre_tool, "git", &git, limit);
+        r.against(
+            &format!("pre-commit, {STAGED} files staged"),
+            &pre_commit,
+            "git",
+            &git,
+            limit,
+        );
         Ok(())
     }
 

@@ -17,6 +17,7 @@ pub struct Program {
     args: Vec<OsString>,
     dir: PathBuf,
     home: PathBuf,
+    input: Option<PathBuf>,
 }
 
 impl Program {
@@ -26,6 +27,7 @@ impl Program {
             args: Vec::new(),
             dir: dir.into(),
             home: home.into(),
+            input: None,
         }
     }
 
@@ -34,7 +36,13 @@ impl Program {
         self
     }
 
-    fn command(&self) -> Command {
+    /// Reads this file as its standard input.
+    pub fn input(mut self, file: &Path) -> Self {
+        self.input = Some(file.into());
+        self
+    }
+
+    fn command(&self) -> io::Result<Command> {
         let mut command = Command::new(&self.path);
         command
             .args(&self.args)
@@ -44,8 +52,11 @@ impl Program {
         if let Some(path) = std::env::var_os("PATH") {
             command.env("PATH", path);
         }
-        command.stdin(Stdio::null());
-        command
+        match &self.input {
+            Some(file) => command.stdin(File::open(file)?),
+            None => command.stdin(Stdio::null()),
+        };
+        Ok(command)
     }
 
     /// Runs it once, untimed, for its effect.
@@ -55,7 +66,10 @@ impl Program {
 
     /// Runs it once, untimed, for what it says.
     pub fn output(&self) -> io::Result<Vec<u8>> {
-        let out = self.command().output().map_err(|e| self.failed(&e.to_string()))?;
+        let out = self
+            .command()?
+            .output()
+            .map_err(|e| self.failed(&e.to_string()))?;
         if out.status.success() {
             return Ok(out.stdout);
         }
@@ -65,7 +79,7 @@ impl Program {
 
     /// Runs it once and tells how long that took. A program that fails has no time: it is an error.
     pub fn time(&self, complaints: &File) -> io::Result<Duration> {
-        let mut command = self.command();
+        let mut command = self.command()?;
         command.stdout(Stdio::null()).stderr(complaints.try_clone()?);
         let start = Instant::now();
         let status = command.status();

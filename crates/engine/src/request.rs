@@ -10,7 +10,7 @@ use serde::Serialize;
 use jit_core::command::{Change, Target};
 use jit_core::exchange::{Parsed, Problem, Skipped};
 use jit_core::graph::{Branch, Data, Graph};
-use jit_core::ids::{AgentId, IssueId, IssuePrefix, SessionId, WorktreeId};
+use jit_core::ids::{AgentId, IssueId, IssuePrefix, SessionId, UnitId, WorktreeId};
 use jit_core::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use jit_core::lease::Lease;
 use jit_core::roster::{LockView, SessionView};
@@ -165,6 +165,15 @@ pub enum Request {
     RetryUnit {
         unit: Option<String>,
     },
+    /// What landed.
+    Landings {
+        unit: Option<String>,
+        limit: usize,
+    },
+    /// What does not fit together: units, git's worktrees and the disk.
+    PruneUnits {
+        settle: bool,
+    },
     StartSession(Box<StartSession>),
     /// A sign of life; without a name, for the caller's own session.
     BeatSession {
@@ -240,6 +249,7 @@ impl Request {
             | Self::JudgeGate { .. }
             | Self::CreateUnit(_)
             | Self::RetryUnit { .. }
+            | Self::PruneUnits { .. }
             | Self::StartSession(_)
             | Self::BeatSession { .. }
             | Self::EndSession { .. }
@@ -267,6 +277,7 @@ impl Request {
             | Self::DepTree { .. }
             | Self::UnitStatus { .. }
             | Self::UnitEnv { .. }
+            | Self::Landings { .. }
             | Self::ListSessions { .. }
             | Self::ShowSession { .. }
             | Self::LockCheck { .. }
@@ -368,6 +379,12 @@ pub enum Reply {
     Env {
         env: BTreeMap<String, String>,
     },
+    Landings {
+        landed: Vec<Landing>,
+    },
+    Orphans {
+        orphans: Vec<Orphan>,
+    },
     Session(Box<SessionView>),
     Sessions {
         sessions: Vec<SessionView>,
@@ -404,6 +421,33 @@ impl UnitView {
     pub fn of(unit: Unit) -> Self {
         Self { unit }
     }
+}
+
+/// A unit on its target.
+#[derive(Debug, Serialize)]
+pub struct Landing {
+    pub landed_at: Wall,
+    pub unit: UnitId,
+    pub issue_id: Option<IssueId>,
+    pub branch: String,
+    pub target: String,
+    pub merge_commit: Option<String>,
+    /// Who worked in it.
+    pub agent: Option<String>,
+    pub made_by: AgentId,
+    pub landed_by: AgentId,
+    /// From the making of the unit.
+    pub took_ms: i64,
+}
+
+/// Something that does not fit.
+#[derive(Debug, Serialize)]
+pub struct Orphan {
+    pub path: String,
+    pub unit: Option<UnitId>,
+    pub what: String,
+    /// It was put in order.
+    pub settled: bool,
 }
 
 /// Whether a path could be locked now.

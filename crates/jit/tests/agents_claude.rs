@@ -235,3 +235,71 @@ fn f9_claude_is_reminded_once_of_work_that_is_in_no_commit() {
     );
     assert_eq!(world.git(&tree, ["log", "-1", "--format=%s"]).trim(), "roof");
 }
+
+#[test]
+fn c2_f9_a_commit_without_a_lease_is_stopped_by_git_and_the_model_is_told_why() {
+    let Some(bench) = Bench::of(Agent::Claude) else {
+        return;
+    };
+    let world = hooked("claude");
+    let repo = world.repo();
+    let _ = world
+        .jit(["issue", "create", "Mend the roof", "--id", "ROOF-1"])
+        .ok();
+    world.git(&repo, ["add", "-A"]);
+    world.git(&repo, ["commit", "-q", "-m", "an issue"]);
+    let _ = world.jit(["hooks", "install"]).ok();
+    let _ = world.jit_as("agent:bob", ["claim", "acquire", "ROOF-1"]).ok();
+    let before = world.git(&repo, ["rev-parse", "HEAD"]);
+    let model = bench.model(vec![
+        Step::bash(
+            "sed -i 's/Mend the roof/Sell the house/' .jit/issues/ROOF-1/issue.json && git commit -qam mine",
+        ),
+        Step::bash("git restore .jit && echo x > fine.txt && git add fine.txt && git commit -qm fine"),
+        Step::text("finished"),
+    ]);
+    let done = bench.run(&world, &repo, &model, "do it");
+    assert_eq!(done.ran.code, 0, "{}", done.result());
+    let told = model.told();
+    assert!(
+        told[0].contains("ROOF-1") && told[0].contains("agent:bob"),
+        "{told:?}"
+    );
+    let subjects = world.git(&repo, ["log", "--format=%s", &format!("{}..HEAD", before.trim())]);
+    assert_eq!(subjects, "fine\n", "{told:?}");
+}
+
+#[test]
+fn i4_claude_takes_part_through_mcp_alone() {
+    let Some(bench) = Bench::of(Agent::Claude) else {
+        return;
+    };
+    let world = world();
+    let _ = world
+        .jit(["issue", "create", "Mend the roof", "--id", "ROOF-1"])
+        .ok();
+    let jit = world.program().display().to_string();
+    let config = json!({ "mcpServers": { "jit": { "command": jit, "args": ["mcp"] } } }).to_string();
+    let model = bench.model(vec![
+        Step::tool("mcp__jit__ready", json!({})),
+        Step::tool("mcp__jit__claim", json!({ "issue": "ROOF-1" })),
+        Step::tool("mcp__jit__lock", json!({ "paths": ["roof.txt"] })),
+        Step::text("finished"),
+    ]);
+    let done = bench.run_with(&world, &world.repo(), &model, "do it", &["--mcp-config", &config]);
+    assert_eq!(done.ran.code, 0, "{}", done.result());
+    let told = model.told();
+    assert!(told[0].contains("ROOF-1"), "{told:?}");
+    let holder = world.jit(["claim", "list", "--json"]).ok().json()["active"][0]["agent_id"].clone();
+    assert!(
+        holder
+            .as_str()
+            .is_some_and(|id| id.starts_with("agent:mcp-claude")),
+        "{holder} {told:?}"
+    );
+    assert_eq!(
+        who_locked(&world, "roof.txt").as_deref(),
+        holder.as_str(),
+        "{told:?}"
+    );
+}

@@ -83,6 +83,18 @@ impl Bench {
 
     /// The agent at work in `dir` until it ends of itself.
     pub fn run(&self, world: &World, dir: &Path, model: &ModelApi, prompt: &str) -> Done {
+        self.run_with(world, dir, model, prompt, &[])
+    }
+
+    /// The same with further options of the program.
+    pub fn run_with(
+        &self,
+        world: &World,
+        dir: &Path,
+        model: &ModelApi,
+        prompt: &str,
+        options: &[&str],
+    ) -> Done {
         let mut command = world.command("timeout", dir);
         command.args(["-k", "5", PATIENCE]);
         command.args(["unshare", "--user", "--map-user=1", "--map-group=1", "--"]);
@@ -92,6 +104,7 @@ impl Bench {
             Agent::Codex => codex(&mut command, &model.url(), prompt),
             Agent::Gemini => gemini(&mut command, world, &model.url(), prompt),
         }
+        command.args(options);
         let ran = self.network.inside(|| world.run(command));
         Done { ran }
     }

@@ -188,7 +188,9 @@ impl App {
         let view = self.view()?;
         let own = state::leases_of(&*view.table, &self.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
         let mut renewed = 0;
-        for lease in own.iter().filter(|lease| lease.held_by(&self.actor)) {
+        // Locks on files are kept by what is done to the files, not by being alive.
+        let claims = own.iter().filter(|lease| lease.resource.issue().is_some());
+        for lease in claims.filter(|lease| lease.held_by(&self.actor)) {
             if lease.remaining_ms(&view.now) * 2 > lease.ttl_secs.saturating_mul(1000) {
                 continue;
             }

@@ -75,6 +75,8 @@ fn look(request: &Request) -> Look {
         Request::UnitStatus { .. }
         | Request::UnitEnv { .. }
         | Request::RetryUnit { .. }
+        | Request::Landings { .. }
+        | Request::PruneUnits { .. }
         | Request::StartSession(_)
         | Request::BeatSession { .. }
         | Request::EndSession { .. }

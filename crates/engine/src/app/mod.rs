@@ -409,6 +409,8 @@ impl App {
             Request::CreateUnit(asked) => self.create_unit(&asked),
             Request::UnitStatus { unit, all } => self.unit_status(unit.as_deref(), all),
             Request::UnitEnv { unit } => self.unit_env(unit.as_deref()),
+            Request::Landings { unit, limit } => self.landings(unit.as_deref(), limit),
+            Request::PruneUnits { settle } => self.prune_units(settle),
             Request::RetryUnit { unit } => self.retry_unit(unit.as_deref()),
             Request::StartSession(asked) => self.start_session(&asked),
             Request::BeatSession { session } => self.beat_session(session.as_ref()),

@@ -1,23 +1,27 @@
 //! Units of work: making a worktree ready, and finding a unit again (G2, G3, G16, I6).
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jit_core::command::{Command, Reply as Decided};
+use jit_core::event::{Event, Stamped};
 use jit_core::ids::{IssuePrefix, UnitId};
 use jit_core::issue::Issue;
+use jit_core::lease::Resource;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::unit::{Facts, Failure, Input, NewUnit, Phase, Unit};
 
 use super::{App, Kept, refuse, shell_word};
+use crate::config::Origin;
 use crate::gates::run::{GRACE, Run, run};
 use crate::git::run::{Git, GitError, default_branch};
 use crate::git::{GitEnv, Place, worktrees};
 use crate::os::file;
-use crate::request::{Answer, Reply, UnitView};
-use crate::store::{Outcome, View};
+use crate::request::{Answer, Landing, Orphan, Reply, UnitView};
+use crate::store::{Outcome, Store as _, View};
 use crate::trust::Kind;
 use crate::units::{self, PORTS, Words, files, room};
 use crate::worktree::identity::{self, Need};
@@ -32,6 +36,9 @@ pub struct CreateUnit {
     pub branch: Option<String>,
     pub ttl_secs: Option<u64>,
 }
+
+/// The setting with the steps that make a worktree ready.
+const PROVISION: &str = "worktree.provision";
 
 fn git(e: GitError) -> Box<Refusal> {
     refuse(Code::Io, e)
@@ -151,6 +158,16 @@ impl App {
             },
             Err(_) => None,
         };
+        if let Some(issue) = &issue {
+            // Whose it is matters more than where its worktree would be.
+            let key = Resource::Issue(issue.id.clone()).key();
+            let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
+            if let Some(lease) =
+                lease.filter(|lease| !lease.expired(&view.now) && !lease.held_by(&self.actor))
+            {
+                return Err(Box::new(Refusal::held(&lease, &view.now)));
+            }
+        }
         let unit = self.make_unit(asked, issue.as_ref())?;
         let view = self.view()?;
         self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
@@ -335,15 +352,36 @@ impl App {
         }
     }
 
+    /// Whether a setting stands in the file that is committed with the repository.
+    fn comes_with_repository(&self, key: &str) -> bool {
+        let own = self.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
+        match self.config.origin(key) {
+            Ok(Origin::File { file, .. }) => Some(&**file) == own.as_deref(),
+            _ => false,
+        }
+    }
+
+    /// Command lines of the settings that came with the repository.
+    pub(super) fn commands_of_settings(&self) -> Vec<(Kind, String, String)> {
+        if !self.comes_with_repository(PROVISION) {
+            return Vec::new();
+        }
+        let steps = self.config.provision_steps().iter();
+        steps
+            .map(|step| (Kind::Provision, PROVISION.to_owned(), step.clone()))
+            .collect()
+    }
+
     /// The commands that make a worktree ready, once the user has approved them.
     fn trusted_steps(&self) -> Outcome<Vec<String>> {
         let steps = self.config.provision_steps().to_vec();
-        if steps.is_empty() {
+        // What the user wrote into settings of their own needs nobody's approval.
+        if steps.is_empty() || !self.comes_with_repository(PROVISION) {
             return Ok(steps);
         }
         let (trust, repository) = (self.approvals()?, self.repository());
         for step in &steps {
-            trust.require(&repository, Kind::Provision, "worktree.provision", step)?;
+            trust.require(&repository, Kind::Provision, PROVISION, step)?;
         }
         Ok(steps)
     }
@@ -530,5 +568,92 @@ impl App {
         let unit = self.advance(&unit.id, Input::RetryDispatch, facts)?;
         let view = self.view()?;
         self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
+    }
+
+    /// What landed, oldest first (I6).
+    pub(super) fn landings(&self, named: Option<&str>, limit: usize) -> Outcome<Answer> {
+        let view = self.view()?;
+        let unit = named.map(|_| self.find_unit(&view, named)).transpose()?;
+        let mut landed = std::collections::VecDeque::new();
+        self.store.events(0, &mut |line: Stamped| {
+            if let Event::Unit {
+                input: Input::MergeSuccess,
+                unit: moved,
+            } = &line.event
+                && unit.as_ref().is_none_or(|unit| unit.id == moved.id)
+            {
+                landed.push_back(Landing {
+                    landed_at: line.at,
+                    unit: moved.id.clone(),
+                    issue_id: moved.issue_id.clone(),
+                    branch: moved.branch.clone(),
+                    target: moved.target.clone(),
+                    merge_commit: moved.merge_commit.clone(),
+                    agent: moved.agent.clone(),
+                    made_by: moved.created_by.clone(),
+                    landed_by: line.actor.agent_id.clone(),
+                    took_ms: line.at.ms().saturating_sub(moved.created_at.ms()),
+                });
+                if landed.len() > limit {
+                    landed.pop_front();
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        let landed = landed.into();
+        self.read_answer(&view, Reply::Landings { landed })
+    }
+
+    /// Compares units, git's worktrees and the disk (G16). With `settle`, units whose worktree is gone are ended: their
+    /// branches stay as they are.
+    pub(super) fn prune_units(&self, settle: bool) -> Outcome<Answer> {
+        let view = self.view()?;
+        let common = self.common()?;
+        let known = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let live: Vec<&Unit> = units.iter().filter(|unit| !unit.is_over()).collect();
+        let mut orphans = Vec::new();
+        for unit in &live {
+            let path = Path::new(&unit.worktree_path);
+            if path.join(".git").symlink_metadata().is_ok() {
+                continue;
+            }
+            let what = "its worktree is gone";
+            let mut settled = false;
+            if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
+                let facts = Facts {
+                    abandoned: Some(what.to_owned()),
+                    ..Facts::default()
+                };
+                self.advance(&unit.id, Input::Abandon, facts)?;
+                self.advance(&unit.id, Input::CleanedUp, Facts::default())?;
+                settled = true;
+            }
+            orphans.push(Orphan {
+                path: unit.worktree_path.clone(),
+                unit: Some(unit.id.clone()),
+                what: what.to_owned(),
+                settled,
+            });
+        }
+        for entry in known.into_iter().skip(1) {
+            let Some(root) = entry.root else { continue };
+            if live.iter().any(|unit| Path::new(&unit.worktree_path) == root) {
+                continue;
+            }
+            let gone = root.join(".git").symlink_metadata().is_err();
+            let what = if gone {
+                "git remembers a worktree that is gone: git worktree prune"
+            } else {
+                "a worktree that no unit has"
+            };
+            orphans.push(Orphan {
+                path: root.to_string_lossy().into_owned(),
+                unit: None,
+                what: what.to_owned(),
+                settled: false,
+            });
+        }
+        self.read_answer(&view, Reply::Orphans { orphans })
     }
 }

@@ -61,7 +61,7 @@ fn interval(app: &App, asked: Option<u64>) -> Outcome<u64> {
     let own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(invalid)?;
     let shortest = own
         .iter()
-        .filter(|lease| lease.held_by(&app.actor))
+        .filter(|lease| lease.held_by(&app.actor) && lease.resource.issue().is_some())
         .map(|lease| lease.ttl_secs)
         .min();
     let wanted = asked.unwrap_or(app.config.heartbeat_interval_secs());

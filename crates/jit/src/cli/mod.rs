@@ -20,6 +20,7 @@ mod hooks;
 mod init;
 mod issue;
 mod lock;
+mod log;
 mod man;
 mod mcp;
 mod merge_driver;
@@ -165,6 +166,12 @@ const TABLE: &[Entry] = &[
         Shown::WithAll
     )),
     Entry::Verb(verb!("start", "Claim an issue and get a worktree for it", start)),
+    Entry::Verb(verb!(
+        "log",
+        "What landed when, and from whom",
+        log,
+        Shown::WithAll
+    )),
     Entry::Noun("lock", "Locks on files", Shown::Everyday, lock::VERBS),
     Entry::Noun("session", "Agents at work", Shown::WithAll, session::VERBS),
     Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
@@ -527,6 +534,8 @@ fn ids(reply: &Reply) -> String {
         | Reply::Tree(_)
         | Reply::LockChecks { .. }
         | Reply::Env { .. }
+        | Reply::Landings { .. }
+        | Reply::Orphans { .. }
         | Reply::Verified(_)
         | Reply::Exported { .. } => Vec::new(),
     };
@@ -609,6 +618,15 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Env { env } => env
             .iter()
             .map(|(name, value)| format!("{name}={value}\n"))
+            .collect(),
+        Reply::Landings { landed } => log::text(landed),
+        Reply::Orphans { orphans } if orphans.is_empty() => "Everything fits together.\n".into(),
+        Reply::Orphans { orphans } => orphans
+            .iter()
+            .map(|one| {
+                let done = if one.settled { " (ended)" } else { "" };
+                format!("{}: {}{done}\n", render::clean_line(&one.path), one.what)
+            })
             .collect(),
         Reply::Session(session) => session::session_text(session, style),
         Reply::Sessions { sessions } => session::sessions_text(sessions, style),

@@ -6,6 +6,7 @@ mod info;
 mod init;
 mod list;
 mod path;
+mod prune;
 mod retry;
 mod status;
 
@@ -21,6 +22,7 @@ pub const VERBS: &[Verb] = &[
     verb!("path", "Where a unit's worktree is", path),
     verb!("env", "What a unit's commands find in their environment", env),
     verb!("retry", "Another attempt at a unit that failed", retry),
+    verb!("prune", "What does not fit together", prune),
     verb!("info", "This worktree", info),
     verb!("list", "All worktrees, with who works there", list),
     verb!("init", "Give this worktree its identity", init),

@@ -1,0 +1,43 @@
+use jit_engine::request::{Landing, Request};
+use jit_engine::store::Outcome;
+
+use super::{Cx, Output};
+use crate::render::clean_line;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Only this unit: by its name, issue, branch or path
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<String>,
+    /// The newest so many
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    limit: usize,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Landings {
+        unit: flags.unit,
+        limit: flags.limit,
+    })
+}
+
+pub fn text(landed: &[Landing]) -> String {
+    if landed.is_empty() {
+        return "Nothing has landed yet.\n".into();
+    }
+    landed
+        .iter()
+        .map(|one| {
+            let commit = one.merge_commit.as_deref().unwrap_or("-");
+            let commit: String = commit.chars().take(12).collect();
+            let issue = one.issue_id.as_ref().map_or("-".into(), ToString::to_string);
+            format!(
+                "{}  {commit:<12}  {}  {issue}  on {} by {}\n",
+                one.landed_at,
+                one.unit,
+                clean_line(&one.target),
+                clean_line(one.made_by.as_str())
+            )
+        })
+        .collect()
+}
