@@ -63,6 +63,11 @@ impl BadPattern {
         }
     }
 
+    /// Nothing was named.
+    pub fn empty() -> Self {
+        Self::new("", "it is empty; for everything say '.'")
+    }
+
     /// The reason alone, without the text.
     pub fn why(&self) -> &str {
         &self.why

@@ -47,12 +47,22 @@ impl<'a> Paths<'a> {
     }
 
     pub fn name(&self, path: &Path, literal: bool) -> Result<Named, BadPattern> {
+        if path.as_os_str().is_empty() {
+            // An empty variable in a script, not a wish for everything.
+            return Err(BadPattern::empty());
+        }
         let text = path.to_string_lossy();
         let absolute = normal(&self.place.start.join(path));
         let exists = absolute.symlink_metadata();
         let folder = text.ends_with('/') || exists.as_ref().is_ok_and(|meta| meta.is_dir());
         let glob = !literal && exists.is_err() && text.contains(['*', '?', '[', '{']);
-        let real = physical(&absolute, glob);
+        // A link counts as what it leads to.
+        let real = match exists.as_ref().is_ok_and(std::fs::Metadata::is_symlink) {
+            true => absolute
+                .canonicalize()
+                .unwrap_or_else(|_| physical(&absolute, glob)),
+            false => physical(&absolute, glob),
+        };
         if let Some(root) = self.place.worktree_root.as_deref()
             && let Ok(inside) = real.strip_prefix(root)
         {
@@ -188,8 +198,7 @@ fn normal(path: &Path) -> PathBuf {
     out
 }
 
-/// The same path with every link on the way to it followed, as far as it exists. The last part is not followed: a link
-/// is a file of its own.
+/// The same path with every link on the way to it followed, as far as it exists.
 fn physical(path: &Path, glob: bool) -> PathBuf {
     let is_glob = |part: &std::ffi::OsStr| glob && part.to_string_lossy().contains(['*', '?', '[', '{']);
     let mut known = path;

@@ -108,6 +108,53 @@ pub fn unbind(control_dir: &Path, sessions: &[SessionId]) -> io::Result<()> {
     Ok(())
 }
 
+/// Where an agent's process is at home, for a hook that is called from wherever the agent's shell happens to stand: one
+/// file for each process in the user's own folder, `homes/<pid>.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Home {
+    start: u64,
+    root: PathBuf,
+}
+
+fn homes() -> Option<PathBuf> {
+    crate::trust::data_folder(|name| std::env::var_os(name)).map(|folder| folder.join("homes"))
+}
+
+/// From now on that process is at home in `root`.
+pub fn settle(process: ProcessRef, root: &Path) -> io::Result<()> {
+    let Some(folder) = homes() else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(&folder)?;
+    for entry in std::fs::read_dir(&folder)?.flatten() {
+        // Of those that are gone nothing is kept.
+        let pid = entry
+            .path()
+            .file_stem()
+            .and_then(|name| name.to_str()?.parse().ok());
+        if pid.is_some_and(|pid: u32| matches!(process::start_time(pid), Ok(None))) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    let home = Home {
+        start: process.start,
+        root: root.to_owned(),
+    };
+    let content = serde_json::to_vec(&home)?;
+    file::replace_unsynced(&folder.join(format!("{}.json", process.pid)), &content)
+}
+
+/// Where the agent that started this process is at home, if that is known.
+pub fn home() -> Option<PathBuf> {
+    let folder = homes().filter(|folder| folder.is_dir())?;
+    let parents = process::ancestors(std::process::id()).ok()?;
+    parents.into_iter().find_map(|parent| {
+        let bytes = std::fs::read(folder.join(format!("{}.json", parent.pid))).ok()?;
+        let home: Home = serde_json::from_slice(&bytes).ok()?;
+        (home.start == parent.start && home.root.is_dir()).then_some(home.root)
+    })
+}
+
 /// The process that an agent runs as: the nearest parent that is not merely a shell on the way to it.
 pub fn agent_process() -> io::Result<Option<ProcessRef>> {
     let parents = process::ancestors(std::process::id())?;

@@ -10,6 +10,7 @@ use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Refusal};
 
 use crate::app::{Surroundings, control_mode, ensure_control_dir};
+use crate::git::run::{Because, default_branch};
 use crate::git::{Git, Place};
 use crate::os::clock::SystemClock;
 use crate::os::file;
@@ -143,6 +144,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         let _turn =
             file::lock_folder(&place.control_dir).map_err(|e| io_refusal("lock", &place.control_dir, &e))?;
         ensure_merge_driver(common, &mut done)?;
+        note_default_branch(place, common, &mut done)?;
     }
     Ok(done)
 }
@@ -247,6 +249,29 @@ fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
     ));
     Ok(())
 }
+
+/// Where neither a remote nor a usual name tells which branch is the default one, the present one is, for good.
+fn note_default_branch(place: &Place, common: &Path, done: &mut Done) -> Outcome<()> {
+    let git = |e: crate::git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
+    let found = default_branch(place, None).map_err(git)?;
+    let Some(branch) = found.filter(|branch| branch.because == Because::Current) else {
+        return Ok(());
+    };
+    // A branch of one of the usual names that has no commit yet will be found by its name.
+    if matches!(branch.name.as_str(), "main" | "master") {
+        return Ok(());
+    }
+    Git::in_git_dir(common)
+        .args(["config", "--local", DEFAULT_BRANCH, &branch.name])
+        .run()
+        .map_err(git)?;
+    done.steps
+        .push(format!("noted {} as the default branch", branch.name));
+    Ok(())
+}
+
+/// Where the default branch is noted in git's configuration.
+pub(crate) const DEFAULT_BRANCH: &str = "jit.defaultBranch";
 
 /// What git would run to merge issues here.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -304,7 +304,7 @@ impl Trust {
 }
 
 /// `$XDG_DATA_HOME/jit`, else `~/.local/share/jit`. By the XDG rules a relative value does not count.
-fn data_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+pub(crate) fn data_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_DATA_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local").join("share")))

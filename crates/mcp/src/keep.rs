@@ -140,6 +140,21 @@ impl Keep {
         }
     }
 
+    /// The client is gone: nobody edits these files through us any more. Claims stay, by the rules of their leases.
+    pub fn let_go(&self) {
+        let Some(options) = self.options.get() else { return };
+        let held: Vec<LeaseId> = locked(&self.leases)
+            .iter()
+            .filter(|(_, kept)| kept.is_lock)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in held {
+            // One that ran out or was taken away needs no release.
+            let target = Target::Lease(id);
+            let _ = ask(options, Request::Release { target });
+        }
+    }
+
     fn settle_locks(&self, due: &[(LeaseId, Kept)], extended: Outcome<Reply>) {
         let extended = match extended {
             Ok(Reply::Locks { locks }) => locks,

@@ -35,6 +35,7 @@ pub fn serve(options: Options) -> Outcome<()> {
     let ended = runtime.block_on(async {
         let transport = stdio::Stdio::open().map_err(|e| failed(e.to_string()))?;
         let server = server::Server::new(options);
+        let keep = server.keep();
         let renewing = tokio::spawn(server.keep().run());
         let ended = match server.serve(transport).await {
             Ok(running) => running
@@ -47,6 +48,7 @@ pub fn serve(options: Options) -> Outcome<()> {
             Err(e) => Err(failed(e.to_string())),
         };
         renewing.abort();
+        keep.let_go();
         ended
     });
     // The thread that reads standard input may be waiting still; it is not waited for.

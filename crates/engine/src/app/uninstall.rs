@@ -389,6 +389,15 @@ fn remove_identity(git_dir: &Path, done: &mut Uninstalled) {
 }
 
 fn remove_merge_driver(common: &Path, done: &mut Uninstalled) -> Outcome<()> {
+    let noted = Git::in_git_dir(common)
+        .args(["config", "--local", "--get", setup::DEFAULT_BRANCH])
+        .line();
+    if noted.is_ok_and(|value| !value.is_empty()) {
+        let unset = Git::in_git_dir(common).args(["config", "--local", "--unset", setup::DEFAULT_BRANCH]);
+        unset.run().map_err(|e| refuse(Code::Io, e))?;
+        done.removed
+            .push(format!("{} in git's configuration", setup::DEFAULT_BRANCH));
+    }
     for (key, ours) in [("name", DRIVER_NAME), ("driver", DRIVER_COMMAND)] {
         let key = format!("merge.{MERGE_DRIVER}.{key}");
         let value = Git::in_git_dir(common)

@@ -2,7 +2,7 @@
 //!
 //! Format: git's own configuration syntax (sections, subsections, quoting, escapes, continued lines, comments).
 //! Understood: `core.bare`, `core.worktree`, `core.sharedRepository`, `core.ignoreCase`, `core.excludesFile`,
-//! `extensions.worktreeConfig`. Names are compared
+//! `extensions.worktreeConfig`, `jit.defaultBranch`. Names are compared
 //! without regard to case; the last value wins.
 //! Invariant: a file git would refuse is refused here too, with its line; nothing is guessed from a damaged file.
 //! Limitations: `include.path` and `includeIf` are ignored, as is everything outside the repository's own files.
@@ -32,6 +32,8 @@ pub struct RepoConfig {
     /// `core.ignoreCase`: names that differ in case only are one file.
     pub ignore_case: bool,
     pub excludes_file: Option<OsString>,
+    /// `jit.defaultBranch`: noted at `jit init` where nothing else tells.
+    pub default_branch: Option<OsString>,
 }
 
 /// What is wrong with a configuration file, and where.
@@ -95,6 +97,7 @@ impl RepoConfig {
             (Section::Core, b"excludesfile") => {
                 self.excludes_file = value.filter(|path| !path.is_empty()).map(OsString::from_vec);
             }
+            (Section::Jit, b"defaultbranch") => self.default_branch = value.map(OsString::from_vec),
             (Section::Extensions, b"worktreeconfig") => match boolean(value.as_deref()) {
                 Some(on) => self.worktree_config = on,
                 None => return bad("extensions.worktreeConfig is not a boolean"),
@@ -109,6 +112,7 @@ impl RepoConfig {
 enum Section {
     Core,
     Extensions,
+    Jit,
     Other,
 }
 
@@ -175,6 +179,7 @@ impl Reader<'_> {
         Ok(match (subsection, name.as_slice()) {
             (false, b"core") => Section::Core,
             (false, b"extensions") => Section::Extensions,
+            (false, b"jit") => Section::Jit,
             _ => Section::Other,
         })
     }

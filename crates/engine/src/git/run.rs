@@ -13,6 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use super::config::RepoConfig;
 use super::discover::Place;
 
 /// Variables of the user rather than of a running git: which configuration files, how to reach a server.
@@ -333,12 +334,22 @@ pub struct DefaultBranch {
 pub enum Because {
     RemoteHead,
     Configured,
+    /// It was the current one when jit was set up, and nothing else told.
+    Noted,
     Usual,
     Current,
 }
 
-/// The default branch: what the remote's HEAD says, else the configured one, else main or master, else the current
-/// one. `None` only when HEAD is detached and nothing else is known. A remote HEAD counts for `origin`, or for the
+/// What was noted as the default branch when jit was set up.
+fn noted_default(common: &Path) -> Option<String> {
+    let text = std::fs::read(common.join("config")).ok()?;
+    let mut settings = RepoConfig::default();
+    settings.read(&text).ok()?;
+    settings.default_branch?.into_string().ok()
+}
+
+/// The default branch: what the remote's HEAD says, else the configured one, else what was noted when jit was set up, else
+/// main or master, else the current one. `None` only when HEAD is detached and nothing else is known. A remote HEAD counts for `origin`, or for the
 /// only remote.
 pub fn default_branch(place: &Place, configured: Option<&str>) -> Result<Option<DefaultBranch>, GitError> {
     let Some(git_dir) = &place.git_dir else {
@@ -388,9 +399,11 @@ pub fn default_branch(place: &Place, configured: Option<&str>) -> Result<Option<
             return Ok(Some(found(name, Because::RemoteHead)));
         }
     }
+    let noted = place.common_dir.as_deref().and_then(noted_default);
     let candidates = configured
         .map(|name| (name, Because::Configured))
         .into_iter()
+        .chain(noted.as_deref().map(|name| (name, Because::Noted)))
         .chain([("main", Because::Usual), ("master", Because::Usual)]);
     for (name, because) in candidates {
         let branch = found(name, because);

@@ -1,4 +1,4 @@
-//! Files under somebody else's global lock are not committed (C2).
+//! Files that somebody else has locked, globally or in this worktree, are not committed (C2).
 
 use jit_core::file_lock::{self, FileTarget};
 use jit_core::policy::Enforce;
@@ -9,7 +9,7 @@ use super::staged::Staged;
 use crate::app::App;
 use crate::store::Outcome;
 
-/// Refuses a commit of paths that somebody else has locked for everybody, or says so where the settings ask for no
+/// Refuses a commit of paths that somebody else has locked, or says so where the settings ask for no
 /// more. Where nobody holds such a lock, no path is looked at.
 pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>> {
     let enforce = app.config.enforce_leases();
@@ -25,7 +25,9 @@ pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>>
     let mut locks =
         file_lock::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
     locks.retain(|lease| {
-        let counts = |file: &FileTarget| file.scope == Scope::Global && !file.outside;
+        // One in this worktree counts here, and a global one everywhere.
+        let here = lease.worktree_id == app.actor.worktree_id;
+        let counts = |file: &FileTarget| (file.scope == Scope::Global || here) && !file.outside;
         !lease.expired(&view.now)
             && lease.agent_id != app.actor.agent_id
             && lease.resource.file().is_some_and(counts)
@@ -41,7 +43,7 @@ pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>>
         });
         let Some(lease) = holder else { continue };
         let message = format!(
-            "{path} is locked by {} for everybody, for another {}: it is not to be committed now",
+            "{path} is locked by {} for another {}: it is not to be committed now",
             lease.agent_id,
             left(lease.remaining_ms(&view.now)),
         );

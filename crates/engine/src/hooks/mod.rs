@@ -13,7 +13,7 @@
 //!
 //! | hook | what ours does |
 //! |---|---|
-//! | pre-commit | C2, in [`pre_commit`]; global files in [`global`]; locked files in [`locked`] |
+//! | pre-commit, pre-merge-commit | C2, in [`pre_commit`]; global files in [`global`]; locked files in [`locked`] |
 //! | prepare-commit-msg | adds trailers, in [`trailers`] (C4) |
 //! | commit-msg | a message that is nothing but our trailers is empty, so that git gives up as it would have |
 //! | pre-push | tells of commits whose lease has ended, in [`push`] (C3) |
@@ -21,7 +21,7 @@
 //! | pre-receive | on a server, in [`push`] (C5) |
 //!
 //! Limitations: a hook that is kept runs as `<hook>.before-jit`, so one that looks at its own name sees that. Git runs
-//! no pre-commit hook for merges without conflict, for `rebase` and for `cherry-pick` without conflict, nor with
+//! no such hook for `rebase` and for `cherry-pick` without conflict, nor with
 //! `--no-verify`: [`verify`] finds what was committed that way. All of this is a guard rail, not a security boundary.
 
 pub mod agent;
@@ -45,6 +45,7 @@ pub use verify::{Judged, Verdict, Verified, range as verify};
 /// The hooks that are installed in a repository people work in.
 pub const CLIENT: &[&str] = &[
     "pre-commit",
+    "pre-merge-commit",
     "prepare-commit-msg",
     "commit-msg",
     "pre-push",

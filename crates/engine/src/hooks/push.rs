@@ -158,29 +158,30 @@ pub fn pre_receive(options: &Options, input: &[u8]) -> Outcome<Vec<String>> {
     if revisions.is_empty() {
         return Ok(Vec::new());
     }
-    let git = Git::in_git_dir(git_dir).in_quarantine();
+    let git = Git::in_git_dir(&git_dir).in_quarantine();
     let commits = verify::commits(
         git,
         &["--stdin", "--not", "--branches"],
         Some(revisions.into_bytes()),
     )?;
     let log = found.place.control_dir.join("events");
-    let leases = if Path::is_dir(&log) {
-        let app = App::within(found, options, Need::Read)?;
-        match app.store.exists()? {
-            true => Some(Leases::load(&app)?),
-            false => None,
-        }
-    } else {
-        None
-    };
+    let mut app = None;
+    if Path::is_dir(&log) {
+        let opened = App::within(found, options, Need::Read)?;
+        app = opened.store.exists()?.then_some(opened);
+    }
+    let leases = app.as_ref().map(Leases::load).transpose()?;
     let mut bad = Vec::new();
     for commit in &commits {
         let wrong = match malformed(commit) {
             Some(wrong) => Some(wrong),
-            None => Some(verify::judge(commit, leases.as_ref()))
-                .filter(|judged| judged.verdict == Verdict::Violated)
-                .map(|judged| judged.reason),
+            None => Some(verify::judge(commit, leases.as_ref(), &|issue| {
+                let git = Git::in_git_dir(&git_dir).in_quarantine();
+                app.as_ref()
+                    .is_some_and(|app| verify::wrote(app, git, &commit.hash, issue))
+            }))
+            .filter(|judged| judged.verdict == Verdict::Violated)
+            .map(|judged| judged.reason),
         };
         bad.extend(wrong.map(|wrong| format!("commit {}: {wrong}", commit.short())));
     }

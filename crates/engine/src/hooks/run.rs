@@ -42,7 +42,7 @@ impl Call {
 pub fn run(options: &Options, call: &Call) -> Outcome<Said> {
     let (args, input) = (call.args.as_slice(), call.input.as_slice());
     let done = match call.hook.as_str() {
-        "pre-commit" => pre_commit::check(options),
+        "pre-commit" | "pre-merge-commit" => pre_commit::check(options),
         "pre-push" => harmless(push::pre_push(options, args, input), |code| {
             code != Code::LeaseRequired
         }),

@@ -4,7 +4,7 @@
 //!
 //! - **verified**: every lease it names was held, at that time, by the agent and in the worktree it names, and nobody had
 //!   been granted the same thing later;
-//! - **violated**: the log says otherwise;
+//! - **violated**: the log says otherwise, or it changes an issue that somebody else held, other than by what jit wrote;
 //! - **unknown**: it names no lease, it names one that this log has never had (made in another clone, or made up), its
 //!   trailers are not complete, or there is no log here.
 //!
@@ -21,9 +21,11 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use jit_core::event::{Event, Stamped};
-use jit_core::ids::{AgentId, LeaseId, WorktreeId};
+use jit_core::ids::{AgentId, IssueId, LeaseId, WorktreeId};
+use jit_core::issue::text_digest;
 use jit_core::lease::Lease;
 use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
 use jit_core::time::Wall;
 use serde::Serialize;
 
@@ -77,6 +79,8 @@ pub struct Commit {
     pub agents: Vec<String>,
     pub worktrees: Vec<String>,
     pub touches_issues: bool,
+    /// Issues whose `issue.json` it changes, by the name of their folder.
+    pub issues: Vec<String>,
 }
 
 impl Commit {
@@ -135,7 +139,13 @@ pub fn commits(git: Git, args: &[&str], input: Option<Vec<u8>>) -> Outcome<Vec<C
             all.push(commit);
         } else if let Some(commit) = all.last_mut() {
             let path = part.strip_prefix(b"\n").unwrap_or(part);
-            commit.touches_issues |= path.starts_with(b".jit/issues/");
+            if let Some(below) = path.strip_prefix(b".jit/issues/") {
+                commit.touches_issues = true;
+                let folder = below.strip_suffix(b"/issue.json");
+                commit
+                    .issues
+                    .extend(folder.and_then(|name| String::from_utf8(name.to_vec()).ok()));
+            }
         }
     }
     Ok(all)
@@ -250,6 +260,39 @@ impl Leases {
         }
     }
 
+    /// Who held a thing when the commit was made, if somebody surely did.
+    fn holder(&self, resource: &str, commit: &Commit) -> Option<&Past> {
+        let first = commit.committed.saturating_mul(1000);
+        let last = first.saturating_add(999);
+        self.by_id.values().find(|past| {
+            past.resource == resource
+                && past.spans.iter().any(|span| {
+                    span.from.ms().saturating_add(TOLERANCE_MS) <= first
+                        && last.saturating_add(TOLERANCE_MS) <= span.until.ms()
+                })
+        })
+    }
+
+    /// The first issue that the commit changes although somebody else held it. `jit_wrote` says whether the content is
+    /// what jit itself wrote: that may be committed by anybody.
+    fn trespass(&self, commit: &Commit, jit_wrote: &dyn Fn(&str) -> bool) -> Option<String> {
+        commit.issues.iter().find_map(|name| {
+            let resource = format!("issue:{}", name.parse::<IssueId>().ok()?.key());
+            let own = |lease: &String| self.resource(lease) == Some(resource.as_str());
+            if commit.leases.iter().any(own) {
+                return None;
+            }
+            let past = self.holder(&resource, commit)?;
+            if commit.agents.iter().any(|agent| *agent == *past.agent.as_str()) || jit_wrote(name) {
+                return None;
+            }
+            Some(format!(
+                "it changes {}, which {} held at that time",
+                past.what, past.agent
+            ))
+        })
+    }
+
     /// What one lease says about a commit.
     fn judge(&self, lease: &str, commit: &Commit) -> (Verdict, String) {
         use Verdict::{Unknown, Verified, Violated};
@@ -308,7 +351,7 @@ impl Leases {
 }
 
 /// Judges one commit; without a log nothing can be known.
-pub fn judge(commit: &Commit, leases: Option<&Leases>) -> Judged {
+pub fn judge(commit: &Commit, leases: Option<&Leases>, jit_wrote: &dyn Fn(&str) -> bool) -> Judged {
     let mut judged = Judged {
         commit: commit.hash.clone(),
         verdict: Verdict::Unknown,
@@ -320,13 +363,20 @@ pub fn judge(commit: &Commit, leases: Option<&Leases>) -> Judged {
             format!("it has no {LEASE}")
         },
     };
+    let Some(leases) = leases else {
+        if !commit.leases.is_empty() {
+            judged.reason = "there is no log here to compare it with".into();
+        }
+        return judged;
+    };
+    if let Some(reason) = leases.trespass(commit, jit_wrote) {
+        judged.verdict = Verdict::Violated;
+        judged.reason = reason;
+        return judged;
+    }
     if commit.leases.is_empty() {
         return judged;
     }
-    let Some(leases) = leases else {
-        judged.reason = "there is no log here to compare it with".into();
-        return judged;
-    };
     let rank = |verdict: Verdict| match verdict {
         Verdict::Violated => 0,
         Verdict::Unknown => 1,
@@ -358,9 +408,24 @@ pub fn range(place: &Place, app: Option<&App>, range: &str) -> Outcome<Verified>
     };
     let commits = commits
         .iter()
-        .map(|commit| judge(commit, leases.as_ref()))
+        .map(|commit| {
+            let jit_wrote = |issue: &str| {
+                app.is_some_and(|app| wrote(app, Git::in_git_dir(git_dir), &commit.hash, issue))
+            };
+            judge(commit, leases.as_ref(), &jit_wrote)
+        })
         .collect();
     Ok(Verified { commits })
+}
+
+/// Whether the `issue.json` of an issue in a commit is what jit wrote, or is not there. Asked for few commits only.
+pub fn wrote(app: &App, git: Git, commit: &str, issue: &str) -> bool {
+    let name = format!("{commit}:.jit/issues/{issue}/issue.json");
+    let blob = git.args(["cat-file", "blob", &name]).run();
+    let (Ok(content), Ok(id), Ok(view)) = (blob, issue.parse::<IssueId>(), app.view()) else {
+        return false;
+    };
+    state::wrote_file(&*view.table, &id, &text_digest(&content)).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -410,7 +475,7 @@ mod tests {
             agents: vec!["agent:a".into()],
             ..Commit::default()
         };
-        judge(&commit, Some(leases)).verdict
+        judge(&commit, Some(leases), &|_| false).verdict
     }
 
     #[test]

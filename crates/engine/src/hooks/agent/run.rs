@@ -3,8 +3,9 @@
 //! The agent acts as whoever `JIT_AGENT_ID` or a session above it says, else as `agent:<program>-<its session>`: its own
 //! name, never the person's. Its process is bound to a session at the start, so that `jit` in its shells knows it.
 //!
-//! Limitations: the worktree of a session is where it was started (the folder that the program names as the project),
-//! or a worktree that Claude Code made for itself below `.claude/worktrees/`.
+//! The worktree of a session is where it was started: the folder that the program names as the project, else what was
+//! noted for its process at the start; or a worktree that Claude Code made for itself below `.claude/worktrees/`. Where
+//! the agent's shell stands by now does not matter.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -43,7 +44,7 @@ const NAMED: usize = 3;
 /// What is printed; nothing where there is nothing to say. Never fails: what goes wrong is part of the answer.
 pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) -> String {
     let call = input::slurp(stdin).and_then(|bytes| input::parse(program, event, &bytes));
-    let start = start(program, call.as_ref().ok());
+    let start = start(program, event, call.as_ref().ok());
     let Ok(place) = Place::discover(&start, &GitEnv::from_process()) else {
         return String::new();
     };
@@ -83,7 +84,7 @@ pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) 
 }
 
 /// Where the session is at home.
-fn start(program: Program, call: Option<&ToolCall>) -> PathBuf {
+fn start(program: Program, event: Event, call: Option<&ToolCall>) -> PathBuf {
     let var = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)
@@ -97,7 +98,15 @@ fn start(program: Program, call: Option<&ToolCall>) -> PathBuf {
     let cwd = call.and_then(|call| call.cwd.clone()).filter(|cwd| cwd.is_dir());
     match (project.filter(|project| project.is_dir()), cwd) {
         (Some(project), Some(cwd)) if !cwd.starts_with(project.join(".claude/worktrees")) => project,
-        (_, Some(cwd)) => cwd,
+        (Some(_), Some(cwd)) => cwd,
+        // Its shell may stand anywhere by now; where the session began is what counts.
+        (None, cwd)
+            if event != Event::SessionStart
+                && let Some(home) = sessions::home() =>
+        {
+            cwd.filter(|cwd| cwd.starts_with(&home)).unwrap_or(home)
+        }
+        (None, Some(cwd)) => cwd,
         (Some(project), None) => project,
         (None, None) => PathBuf::from("."),
     }
@@ -265,6 +274,10 @@ impl Hook {
             }
         }
         let bind = sessions::agent_process().ok().flatten();
+        if let (Some(process), Some(root)) = (bind, app.place.worktree_root.as_deref()) {
+            // Without it the guard goes by where the agent's shell stands.
+            let _ = sessions::settle(process, root);
+        }
         app.handle(Request::StartSession(Box::new(StartSession {
             bind,
             program: Some(self.program.as_str().to_owned()),
