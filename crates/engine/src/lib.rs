@@ -13,6 +13,7 @@ pub mod gates;
 pub mod git;
 pub mod heartbeat;
 pub mod issues;
+pub mod landing;
 pub mod locks;
 pub mod os;
 pub mod request;

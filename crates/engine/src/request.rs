@@ -18,8 +18,9 @@ use jit_core::session::Status as SessionStatus;
 use jit_core::time::{Now, Wall};
 use jit_core::wire::LeaseView;
 
-use crate::app::{LockPaths, OwnLocks, StartSession};
+use crate::app::{LockPaths, MergeAsk, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
+use crate::landing::report::{MergeReport, Picture};
 use crate::trust::Need;
 
 pub use gates::{GateReport, GateStanding, GateStatus, GateView, Judgement};
@@ -183,6 +184,16 @@ pub enum Request {
     },
     LockList,
     LockCleanup,
+    /// Brings units to their target.
+    Merge(Box<MergeAsk>),
+    /// Lands a unit and removes what is left of it.
+    Finish {
+        unit: Option<String>,
+    },
+    /// Which worktrees would be in each other's way.
+    Conflicts {
+        into: Option<String>,
+    },
 }
 
 impl Request {
@@ -225,7 +236,9 @@ impl Request {
             | Self::LockAcquire { .. }
             | Self::LockExtend { .. }
             | Self::LockRelease { .. }
-            | Self::LockCleanup => true,
+            | Self::LockCleanup
+            | Self::Merge(_)
+            | Self::Finish { .. } => true,
             Self::Import(import) => !import.dry_run,
             Self::Claims { .. }
             | Self::History { .. }
@@ -247,6 +260,7 @@ impl Request {
             | Self::ShowSession { .. }
             | Self::LockCheck { .. }
             | Self::LockList
+            | Self::Conflicts { .. }
             | Self::Export => false,
         }
     }
@@ -352,6 +366,8 @@ pub enum Reply {
     LockChecks {
         paths: Vec<LockCheck>,
     },
+    Merge(Box<MergeReport>),
+    Conflicts(Box<Picture>),
     /// One line of JSON for each issue.
     Exported {
         issues: usize,

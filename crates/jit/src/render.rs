@@ -142,6 +142,7 @@ const PLURALS: &[&str] = &[
     "released",
     "settings",
     "skipped",
+    "units",
     "worktrees",
 ];
 

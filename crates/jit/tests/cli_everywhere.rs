@@ -300,8 +300,8 @@ fn i1_help_shows_a_dozen_and_all_of_them_on_demand() {
     assert_eq!(
         commands,
         [
-            "init", "issue", "status", "ready", "blocked", "claim", "dep", "gate", "progress", "worktree",
-            "whoami", "events", "doctor", "demo", "config"
+            "init", "issue", "status", "ready", "blocked", "claim", "dep", "gate", "progress", "lock",
+            "worktree", "finish", "whoami", "events", "doctor", "demo", "config"
         ]
     );
     let all = world.jit(["--help", "--all"]).ok();

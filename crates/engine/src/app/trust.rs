@@ -52,7 +52,7 @@ impl App {
     pub(super) fn commands(&self) -> Outcome<Answer> {
         let registry = Registry::load(self.require_jit()?)?;
         let (trust, repository) = (self.approvals()?, self.repository());
-        let commands = trust::needs(&registry, [], |kind, name, text| {
+        let commands = trust::needs(&registry, self.merge_commands(), |kind, name, text| {
             trust.is_trusted(&repository, kind, name, text)
         });
         Ok(self.plain(Reply::Commands { commands }))
