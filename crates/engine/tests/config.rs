@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use jit_core::policy::Enforce;
-use jit_engine::config::keys::Value;
+use jit_engine::config::keys::{self, Value};
 use jit_engine::config::{Config, ConfigError, Mode, Origin, Sources, set};
 
 struct Files {
@@ -133,7 +133,8 @@ fn a6_each_layer_beats_the_one_before_and_says_so() {
     assert_eq!(config.origin("worktree.mode").expect("known"), &Origin::Default);
 
     let names: Vec<&str> = config.show().map(|(key, _)| key).collect();
-    assert!(names.is_sorted() && names.len() == 19, "{names:?}");
+    let known = keys::KEYS.len() + keys::TTL_DEFAULTS.len();
+    assert!(names.is_sorted() && names.len() == known, "{names:?}");
 }
 
 #[test]
