@@ -15,6 +15,8 @@ pub mod issue;
 pub mod issue_file;
 pub mod lease;
 pub mod merge;
+pub mod merge_order;
+pub mod merge_policy;
 pub mod pack;
 pub mod pattern;
 pub mod policy;

@@ -51,6 +51,10 @@ pub enum Code {
     CheckFailed,
     /// Not inside a repository where `jit init` has been run.
     NotInitialized,
+    /// The target is checked out somewhere, and git would not move it there: somebody's changes are in the way.
+    TargetDirty,
+    /// There is work that is not committed.
+    Uncommitted,
     /// The configuration cannot be used.
     Config,
     /// The operating system said no.
@@ -81,6 +85,8 @@ impl Code {
         Self::Newer,
         Self::CheckFailed,
         Self::NotInitialized,
+        Self::TargetDirty,
+        Self::Uncommitted,
         Self::Config,
         Self::Io,
     ];
@@ -109,6 +115,8 @@ impl Code {
             Self::Newer => "newer_format",
             Self::CheckFailed => "check_failed",
             Self::NotInitialized => "not_initialized",
+            Self::TargetDirty => "target_dirty",
+            Self::Uncommitted => "uncommitted",
             Self::Config => "config",
             Self::Io => "io",
         }
@@ -127,7 +135,13 @@ impl Code {
             | Self::Config => 2,
             Self::NotFound | Self::NothingReady | Self::NotInitialized => 3,
             Self::Held | Self::Busy => 4,
-            Self::NotHolder | Self::NotAllowed | Self::LeaseRequired | Self::NotTrusted | Self::Closed => 5,
+            Self::NotHolder
+            | Self::NotAllowed
+            | Self::LeaseRequired
+            | Self::NotTrusted
+            | Self::TargetDirty
+            | Self::Uncommitted
+            | Self::Closed => 5,
             Self::CheckFailed | Self::GateNotPassed => 6,
             Self::Unknown => 7,
         }

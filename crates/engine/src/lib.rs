@@ -14,6 +14,7 @@ pub mod git;
 pub mod heartbeat;
 pub mod hooks;
 pub mod issues;
+pub mod landing;
 pub mod locks;
 pub mod os;
 pub mod registry;

@@ -20,9 +20,10 @@ use jit_core::time::{Now, Wall};
 use jit_core::unit::Unit;
 use jit_core::wire::LeaseView;
 
-use crate::app::{CreateUnit, LockPaths, OwnLocks, StartSession};
+use crate::app::{CreateUnit, LockPaths, MergeAsk, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
 use crate::hooks::Verified;
+use crate::landing::report::{MergeReport, Picture};
 use crate::trust::Need;
 
 pub use gates::{GateReport, GateStanding, GateStatus, GateView, Judgement};
@@ -212,6 +213,16 @@ pub enum Request {
     Verify {
         range: String,
     },
+    /// Brings units to their target.
+    Merge(Box<MergeAsk>),
+    /// Lands a unit and removes what is left of it.
+    Finish {
+        unit: Option<String>,
+    },
+    /// Which worktrees would be in each other's way.
+    Conflicts {
+        into: Option<String>,
+    },
 }
 
 impl Request {
@@ -257,7 +268,9 @@ impl Request {
             | Self::LockAcquire { .. }
             | Self::LockExtend { .. }
             | Self::LockRelease { .. }
-            | Self::LockCleanup => true,
+            | Self::LockCleanup
+            | Self::Merge(_)
+            | Self::Finish { .. } => true,
             Self::Import(import) => !import.dry_run,
             Self::Claims { .. }
             | Self::History { .. }
@@ -282,6 +295,7 @@ impl Request {
             | Self::ShowSession { .. }
             | Self::LockCheck { .. }
             | Self::LockList
+            | Self::Conflicts { .. }
             | Self::Export
             | Self::Verify { .. } => false,
         }
@@ -402,6 +416,8 @@ pub enum Reply {
         paths: Vec<LockCheck>,
     },
     Verified(Verified),
+    Merge(Box<MergeReport>),
+    Conflicts(Box<Picture>),
     /// One line of JSON for each issue.
     Exported {
         issues: usize,

@@ -144,6 +144,7 @@ const PLURALS: &[&str] = &[
     "released",
     "settings",
     "skipped",
+    "units",
     "worktrees",
 ];
 

@@ -301,7 +301,7 @@ fn i1_help_shows_a_dozen_and_all_of_them_on_demand() {
         commands,
         [
             "init", "issue", "status", "ready", "claim", "dep", "gate", "progress", "start", "lock",
-            "worktree", "doctor", "demo", "config"
+            "worktree", "finish", "doctor", "demo", "config"
         ]
     );
     let all = world.jit(["--help", "--all"]).ok();

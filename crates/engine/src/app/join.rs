@@ -88,7 +88,9 @@ fn look(request: &Request) -> Look {
         | Request::LockExtend { .. }
         | Request::LockRelease { .. }
         | Request::LockList
-        | Request::LockCleanup => Look::Nothing,
+        | Request::LockCleanup
+        | Request::Conflicts { .. } => Look::Nothing,
+        Request::Merge(_) | Request::Finish { .. } => Look::IfMoved,
         Request::CreateIssue(create) => {
             let ids = create.id.iter().filter_map(|id| id.as_str().parse().ok());
             Look::Named(ids.collect())

@@ -11,6 +11,7 @@ mod exchange;
 mod gates;
 mod graph;
 mod join;
+mod landing;
 mod locks;
 mod sessions;
 mod tracker;
@@ -49,6 +50,7 @@ use crate::store::file::{FileStore, io_refusal};
 use crate::store::{Ask, Done, Outcome, Store, View};
 use crate::worktree::identity::{self, Need};
 
+pub use landing::{MergeAsk, MergeMode};
 pub use locks::{LOCKS, LockPaths, OwnLocks};
 pub use sessions::{SESSIONS, StartSession, TYPES as AGENT_TYPES};
 pub use uninstall::{Left, Uninstall, Uninstalled};
@@ -82,6 +84,8 @@ struct Kept<'a> {
     aside: Option<Duration>,
     /// What it is decided by, where that is not what the settings say alone.
     policy: Option<&'a Policy>,
+    /// Whose lease it is done with, where the caller acts for the holder.
+    actor: Option<&'a Actor>,
 }
 
 impl Default for Kept<'_> {
@@ -91,6 +95,7 @@ impl Default for Kept<'_> {
             project: true,
             aside: None,
             policy: None,
+            actor: None,
         }
     }
 }
@@ -273,7 +278,7 @@ impl App {
         let outcome = self.with_log(&mut || {
             store.transact(&mut Ask {
                 command,
-                actor: &self.actor,
+                actor: kept.actor.unwrap_or(&self.actor),
                 branch: self.branch.clone(),
                 fresh_lease: fresh_lease.clone(),
                 policy: kept.policy.unwrap_or(&self.policy),
@@ -434,6 +439,9 @@ impl App {
                     warnings,
                 })
             }
+            Request::Merge(ask) => self.merge_units(&ask),
+            Request::Finish { unit } => self.finish_unit(unit.as_deref()),
+            Request::Conflicts { into } => self.conflicts(into.as_deref()),
         }
     }
 

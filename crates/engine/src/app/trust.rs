@@ -52,7 +52,11 @@ impl App {
     pub(super) fn commands(&self) -> Outcome<Answer> {
         let registry = Registry::load(self.require_jit()?)?;
         let (trust, repository) = (self.approvals()?, self.repository());
-        let commands = trust::needs(&registry, self.commands_of_settings(), |kind, name, text| {
+        let others = self
+            .commands_of_settings()
+            .into_iter()
+            .chain(self.merge_commands());
+        let commands = trust::needs(&registry, others, |kind, name, text| {
             trust.is_trusted(&repository, kind, name, text)
         });
         Ok(self.plain(Reply::Commands { commands }))

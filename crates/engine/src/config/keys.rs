@@ -7,6 +7,7 @@ use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
+use jit_core::merge_policy::Rule;
 use jit_core::pattern::Pattern;
 use jit_core::scope::Scope;
 
@@ -42,6 +43,8 @@ pub enum Kind {
     FileRules,
     /// A list of branch names.
     Branches,
+    /// A list of rules about paths that do not merge, the first that matches counts: `docs/** = union`.
+    MergeRules,
     /// A list of agent kinds.
     AgentKinds,
     /// A list of chains of issue types, each from the outermost to the innermost: `epic > story > task`.
@@ -233,6 +236,66 @@ pub const KEYS: &[Key] = &[
         help: "how long a file lock in a worktree lasts at first",
     },
     Key {
+        name: "merge.batch",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: Default::Int(8),
+        help: "so many units that merge cleanly are tested together; one that fails is found by halving",
+    },
+    Key {
+        name: "merge.fewer_tests",
+        kind: Kind::Word(&["report", "refuse"]),
+        default: Default::Word("report"),
+        help: "what happens when a validation counts fewer tests than at the landing before",
+    },
+    Key {
+        name: "merge.max_conflict_rounds",
+        kind: Kind::Count { min: 0, max: 100 },
+        default: Default::Int(3),
+        help: "how often a conflict is sent back into a unit's worktree",
+    },
+    Key {
+        name: "merge.push",
+        kind: Kind::Word(&["never", "target", "branch"]),
+        default: Default::Word("never"),
+        help: "what is pushed after a landing: nothing, the target, or the unit's branch for a pull request",
+    },
+    Key {
+        name: "merge.resolve",
+        kind: Kind::MergeRules,
+        default: Default::Empty,
+        help: "what is done about paths that do not merge, such as \"docs/** = union\"; the first that matches counts",
+    },
+    Key {
+        name: "merge.strategy",
+        kind: Kind::Word(&["auto", "ff", "merge", "squash"]),
+        default: Default::Word("auto"),
+        help: "how a unit goes to its target; auto moves it forward where that is possible and merges otherwise",
+    },
+    Key {
+        name: "merge.target",
+        kind: Kind::Branches,
+        default: Default::Empty,
+        help: "the branch that units go to: the first of these that exists; none means the default branch",
+    },
+    Key {
+        name: "merge.validate",
+        kind: Kind::Commands,
+        default: Default::Empty,
+        help: "commands that have to pass on what is merged before the target moves",
+    },
+    Key {
+        name: "merge.validate_timeout_secs",
+        kind: Kind::Seconds { min: 1, max: DAY },
+        default: Default::Int(1800),
+        help: "how long each of them may take",
+    },
+    Key {
+        name: "merge.wait_secs",
+        kind: Kind::Seconds { min: 0, max: DAY },
+        default: Default::Int(3600),
+        help: "how long to wait while others land on the same target",
+    },
+    Key {
         name: "sessions.missed_beats",
         kind: Kind::Count { min: 1, max: 1000 },
         default: Default::Int(3),
@@ -391,6 +454,7 @@ impl Kind {
                 | Self::Chains
                 | Self::ScopeRules
                 | Self::AgentTypes
+                | Self::MergeRules
                 | Self::Commands
                 | Self::FileRules
         )
@@ -485,6 +549,7 @@ impl Key {
             Kind::AgentTypes => "a list of types such as \"release-manager = global\"".to_owned(),
             Kind::Flag => "true or false".to_owned(),
             Kind::Branches => "a list of branch names".to_owned(),
+            Kind::MergeRules => "a list of rules such as \"docs/** = union\"".to_owned(),
             Kind::AgentKinds => "a list of words".to_owned(),
             Kind::Chains => "a list of chains of types such as \"epic > story > task\"".to_owned(),
         }
@@ -600,6 +665,7 @@ impl Key {
                 Kind::FileRules => crate::units::files::rule(item).is_ok(),
                 Kind::Commands => !item.trim().is_empty() && item.len() <= 10_000 && !item.contains('\0'),
                 Kind::AgentTypes => agent_type(item).is_some(),
+                Kind::MergeRules => Rule::parse(item).is_ok(),
                 Kind::Chains => {
                     let types = chain(item);
                     types.len() > 1 && types.iter().all(|word| is_word(word))
@@ -611,6 +677,7 @@ impl Key {
                 let what = match self.kind {
                     Kind::AgentKinds => "a lower-case word such as bot",
                     Kind::ScopeRules => "a rule such as docs/** = global",
+                    Kind::MergeRules => "a rule such as docs/** = union",
                     Kind::FileRules => "a file such as node_modules = symlink",
                     Kind::Commands => "a command line",
                     Kind::AgentTypes => "a type such as release-manager = global",

@@ -21,6 +21,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -28,6 +29,7 @@ use toml::de::{DeTable, DeValue};
 use crate::agent::{KINDS, user_folder};
 use crate::git::Place;
 use crate::hooks::agent::verdict::Mode as Guard;
+use jit_core::merge_policy::MergePolicy;
 use jit_core::pattern::Pattern;
 use jit_core::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
 use jit_core::scope::{Scope, ScopeRule, ScopeRules};
@@ -102,6 +104,31 @@ pub enum PrePush {
     Report,
     Strict,
     Off,
+}
+
+/// How a unit's commits come to the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Forward where that is possible, else a merge.
+    Auto,
+    FastForward,
+    Merge,
+    Squash,
+}
+
+/// The section `[merge]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merging {
+    pub strategy: Strategy,
+    pub target: Vec<String>,
+    pub push: &'static str,
+    pub policy: MergePolicy,
+    pub validate: Vec<String>,
+    pub validate_timeout: Duration,
+    pub refuse_fewer_tests: bool,
+    pub batch: usize,
+    pub max_conflict_rounds: u32,
+    pub wait: Duration,
 }
 
 /// One setting as it stands.
@@ -548,6 +575,29 @@ impl Config {
         match &self.setting(key).value {
             Value::Text(text) => text,
             other => unreachable!("{key} holds {other}"),
+        }
+    }
+
+    /// How units go to their target.
+    pub fn merging(&self) -> Merging {
+        let size = |key: &'static str| usize::try_from(self.int(key)).unwrap_or(usize::MAX);
+        let rules = self.list("merge.resolve");
+        Merging {
+            strategy: match self.word("merge.strategy") {
+                "ff" => Strategy::FastForward,
+                "merge" => Strategy::Merge,
+                "squash" => Strategy::Squash,
+                _ => Strategy::Auto,
+            },
+            target: self.list("merge.target").to_vec(),
+            push: self.word("merge.push"),
+            policy: MergePolicy::new(rules.iter().map(String::as_str)),
+            validate: self.list("merge.validate").to_vec(),
+            validate_timeout: Duration::from_secs(self.int("merge.validate_timeout_secs")),
+            refuse_fewer_tests: self.word("merge.fewer_tests") == "refuse",
+            batch: size("merge.batch"),
+            max_conflict_rounds: u32::try_from(self.int("merge.max_conflict_rounds")).unwrap_or(u32::MAX),
+            wait: Duration::from_secs(self.int("merge.wait_secs")),
         }
     }
 

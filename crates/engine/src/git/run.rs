@@ -232,6 +232,15 @@ impl Git {
         }
     }
 
+    /// Runs it and gives exit code, output and the end of what it complained about, whatever the code is.
+    pub fn try_run(self) -> Result<(Option<i32>, Vec<u8>, String), GitError> {
+        let output = self.output()?;
+        let stderr = output.stderr.trim_ascii();
+        let tail = stderr.get(stderr.len().saturating_sub(TAIL)..).unwrap_or(stderr);
+        let tail = String::from_utf8_lossy(tail).into_owned();
+        Ok((output.status.code(), output.stdout, tail))
+    }
+
     fn output(&self) -> Result<Output, GitError> {
         let start = |source| GitError::Start {
             dir: self.dir.clone(),

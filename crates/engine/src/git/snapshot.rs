@@ -76,7 +76,7 @@ pub fn content_tree(place: &Place) -> Result<Option<String>, SnapshotError> {
 }
 
 /// What was committed of `.jit` is still in the copy of the index; it is taken out here.
-fn without_jit(listing: &[u8]) -> Vec<u8> {
+pub(crate) fn without_jit(listing: &[u8]) -> Vec<u8> {
     listing
         .split_inclusive(|b| *b == 0)
         .filter(|entry| !entry.ends_with(b"\t.jit\0"))
@@ -87,7 +87,7 @@ fn without_jit(listing: &[u8]) -> Vec<u8> {
 
 /// Copies the index, so that unchanged files need not be read. Its time goes with it: by that git knows which files
 /// may have changed in the same instant.
-fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = match File::open(from) {
         Ok(source) => source,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -99,14 +99,14 @@ fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
     copy.set_modified(time)
 }
 
-fn option(name: &str, path: &Path) -> OsString {
+pub(crate) fn option(name: &str, path: &Path) -> OsString {
     let mut option = OsString::from(name);
     option.push(path);
     option
 }
 
 /// A path as git reads it in a list that is separated by colons.
-fn quoted(path: &Path) -> OsString {
+pub(crate) fn quoted(path: &Path) -> OsString {
     let mut out = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -120,12 +120,12 @@ fn quoted(path: &Path) -> OsString {
 }
 
 /// Removed with everything in it when dropped.
-struct Folder {
-    path: PathBuf,
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
 }
 
 impl Folder {
-    fn make(git_dir: &Path) -> Result<Self, SnapshotError> {
+    pub(crate) fn make(git_dir: &Path) -> Result<Self, SnapshotError> {
         let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
         let named = |path: &Path| {
             let path = path.to_owned();

@@ -9,10 +9,12 @@ mod changelog;
 mod claim;
 mod completions;
 mod config;
+mod conflicts;
 mod demo;
 mod dep;
 mod doctor;
 mod events;
+mod finish;
 mod gate;
 mod graph;
 mod heartbeat;
@@ -175,6 +177,17 @@ const TABLE: &[Entry] = &[
     Entry::Noun("lock", "Locks on files", Shown::Everyday, lock::VERBS),
     Entry::Noun("session", "Agents at work", Shown::WithAll, session::VERBS),
     Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
+    Entry::Verb(verb!(
+        "finish",
+        "Land the work of a unit, and mark its issue as done",
+        finish
+    )),
+    Entry::Verb(verb!(
+        "conflicts",
+        "Which worktrees would be in each other's way",
+        conflicts,
+        Shown::WithAll
+    )),
     Entry::Verb(verb!(
         "whoami",
         "Which agent jit takes you for, and why",
@@ -521,7 +534,9 @@ fn ids(reply: &Reply) -> String {
         Reply::Locks { locks } | Reply::Unlocked { released: locks } => {
             locks.iter().map(|lock| lock.lease_id.as_str()).collect()
         }
+        Reply::Merge(report) => report.units.iter().map(|one| one.unit.as_str()).collect(),
         Reply::Claims(_)
+        | Reply::Conflicts(_)
         | Reply::History { .. }
         | Reply::Judged(_)
         | Reply::Progress(_)
@@ -639,6 +654,8 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::LockChecks { paths } => lock::checks_text(paths, style),
         Reply::Verified(verified) => verify::text(verified, style),
         Reply::Exported { lines, .. } => lines.clone(),
+        Reply::Merge(report) => worktree::merge::report_text(report, style),
+        Reply::Conflicts(picture) => conflicts::picture_text(picture, style),
     }
 }
 

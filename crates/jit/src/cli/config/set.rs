@@ -8,7 +8,7 @@ use crate::cli::{Cx, Output, invalid};
 use crate::render::clean_line;
 
 /// Settings that restrain agents.
-const GUARDED: &[&str] = &["agents.", "worktree.", "global_operations.", "hooks."];
+const GUARDED: &[&str] = &["agents.", "worktree.", "global_operations.", "hooks.", "merge."];
 
 #[derive(Debug, clap::Args)]
 #[command(

@@ -5,6 +5,7 @@ mod env;
 mod info;
 mod init;
 mod list;
+pub mod merge;
 mod path;
 mod prune;
 mod retry;
@@ -25,6 +26,7 @@ pub const VERBS: &[Verb] = &[
     verb!("prune", "What does not fit together", prune),
     verb!("info", "This worktree", info),
     verb!("list", "All worktrees, with who works there", list),
+    verb!("merge", "Bring finished units to their target", merge),
     verb!("init", "Give this worktree its identity", init),
 ];
 

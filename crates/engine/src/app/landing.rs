@@ -1,0 +1,513 @@
+//! Merging units into their target (H1 to H6), and who is in whose way (H8).
+//!
+//! What must hold:
+//!
+//! - one landing at a time for each target: whoever else wants to waits in the kernel's queue, for a bounded time;
+//! - gates, checks and rules are read from the target, so a unit cannot weaken its own;
+//! - nothing of the unit is written down as begun before everything that can refuse has been asked;
+//! - a landing that was cut off anywhere is found again by the next one: what the target has is recorded, what it does not
+//!   have is merged again; nothing lands twice;
+//! - the unit's issue is done when the target has the unit, in the same run.
+
+mod looking;
+mod moving;
+mod telling;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use jit_core::command::{Change, Command, Reply as Decided};
+use jit_core::ids::UnitId;
+use jit_core::issue::{Issue, State};
+use jit_core::lease::{Actor, Lease, Resource};
+use jit_core::merge_order::{self, Candidate as Place};
+use jit_core::policy::{Enforce, Policy};
+use jit_core::queue;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::unit::{Clash, Facts, Failure, Input, Phase, Unit};
+
+use super::{App, Kept, refuse, shell_word};
+use crate::config::{Config, Merging, Sources};
+use crate::gates::Registry;
+use crate::git::run::default_branch;
+use crate::git::snapshot::{Folder, without_jit};
+use crate::git::{Git, GitError};
+use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, rule_name};
+use crate::landing::detect::{self, Merge};
+use crate::landing::landed::{Move, landed_as, require_movable};
+use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitReport, Verdict, hunks};
+use crate::landing::tested::{Check, Validation, Verdict as Tried, digest};
+use crate::landing::{Repo, failed, live, step};
+use crate::os::clock;
+use crate::request::{Answer, Reply};
+use crate::store::disk::{Disk as _, RealDisk};
+use crate::store::file::io_refusal;
+use crate::store::{Outcome, View};
+use crate::trust::Kind;
+
+/// The target may move so often under a landing before it gives up.
+const ROUNDS: usize = 50;
+/// So many conflicts are told with their commits and lines.
+const TOLD: usize = 20;
+/// Who works in a unit by hand.
+const MANUAL: &str = "manual";
+/// The name under which checks of merged work are approved.
+pub const VALIDATE: &str = "merge.validate";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeMode {
+    Land,
+    /// Say what would happen.
+    DryRun,
+    /// A person settled the conflicts in the unit's worktree.
+    Continue,
+    /// Put the conflict into the unit's own worktree.
+    SendBack,
+}
+
+/// What is to be merged.
+#[derive(Debug, Clone)]
+pub struct MergeAsk {
+    /// Unit, issue, branch or path; none means the unit of this worktree.
+    pub units: Vec<String>,
+    /// Every unit that is ready for it.
+    pub all: bool,
+    pub into: Option<String>,
+    pub mode: MergeMode,
+}
+
+/// What holds on the target.
+struct Rules {
+    merging: Merging,
+    registry: Registry,
+    policy: Policy,
+}
+
+/// A unit on its way, with what is known about it.
+#[derive(Debug, Clone)]
+struct Work {
+    unit: Unit,
+    tip: String,
+    issue: Option<Issue>,
+    lease: Option<Lease>,
+    /// Who its issue is closed by.
+    actor: Actor,
+}
+
+/// What becomes of a unit before anything is merged.
+enum Sorted {
+    Work(Box<Work>),
+    Told(Box<UnitReport>),
+}
+
+impl Work {
+    fn id(&self) -> String {
+        self.unit.id.to_string()
+    }
+
+    fn report(&self, verdict: Verdict) -> UnitReport {
+        report_of(&self.unit, verdict)
+    }
+
+    fn coming(&self, target: &str) -> Coming {
+        let title = self.issue.as_ref().map(|issue| format!(": {}", issue.title));
+        let mut trailers = vec![("JIT-Unit", self.id())];
+        if let Some(lease) = &self.lease {
+            trailers.push(("JIT-Lease", lease.lease_id.to_string()));
+        }
+        trailers.push(("JIT-Agent", self.actor.agent_id.to_string()));
+        if let Some(worktree) = &self.unit.worktree_id {
+            trailers.push(("JIT-Worktree", worktree.to_string()));
+        }
+        if let Some(issue) = &self.issue {
+            trailers.push(("Issue", issue.id.to_string()));
+        }
+        Coming {
+            unit: self.id(),
+            tip: self.tip.clone(),
+            title: format!("Land {} on {target}{}", self.unit.id, title.unwrap_or_default()),
+            trailers,
+        }
+    }
+}
+
+fn report_of(unit: &Unit, verdict: Verdict) -> UnitReport {
+    UnitReport {
+        unit: unit.id.to_string(),
+        branch: unit.branch.clone(),
+        issue_id: unit.issue_id.as_ref().map(ToString::to_string),
+        verdict,
+        how: None,
+        merge_commit: None,
+        conflicts: Vec::new(),
+        settled: Vec::new(),
+        validation: Vec::new(),
+        issue_done: None,
+        code: None,
+        message: None,
+        help: Vec::new(),
+    }
+}
+
+fn told(unit: &Unit, verdict: Verdict, refusal: &Refusal) -> UnitReport {
+    UnitReport {
+        code: Some(refusal.code.as_str()),
+        message: Some(refusal.message.clone()),
+        help: refusal.help.clone(),
+        ..report_of(unit, verdict)
+    }
+}
+
+/// One run of merging, for one target.
+struct Run<'a> {
+    app: &'a App,
+    repo: Repo,
+    target: String,
+    mode: MergeMode,
+    reports: Vec<UnitReport>,
+    warnings: Vec<String>,
+}
+
+impl App {
+    fn landing_repo(&self) -> Outcome<Repo> {
+        let Some(common) = &self.place.common_dir else {
+            return Err(refuse(Code::Invalid, "without git there is nothing to merge"));
+        };
+        Repo::new(common, &self.place.control_dir).map_err(|e| io_refusal("use", &self.place.control_dir, &e))
+    }
+
+    /// The unit that is meant: by its name, its issue, its branch or its folder; without a word that of this worktree.
+    pub(super) fn unit_meant(&self, view: &View, text: Option<&str>) -> Outcome<Unit> {
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let mut living: Vec<Unit> = units.into_iter().filter(|unit| !unit.is_over()).collect();
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let at = |unit: &Unit, path: &Path| real(Path::new(&unit.worktree_path)) == real(path);
+        let found = match text {
+            None => {
+                let root = self.place.worktree_root.as_deref();
+                living
+                    .iter()
+                    .position(|unit| root.is_some_and(|root| at(unit, root)))
+            }
+            Some(text) => {
+                let by = |test: &dyn Fn(&Unit) -> bool| living.iter().position(test);
+                let issue = || {
+                    let id = text
+                        .parse()
+                        .ok()
+                        .and_then(|text| self.resolve(view, &text).ok())?
+                        .id;
+                    by(&|unit| unit.issue_id.as_ref() == Some(&id))
+                };
+                by(&|unit| unit.id.as_str() == text)
+                    .or_else(|| by(&|unit| unit.branch == text))
+                    .or_else(issue)
+                    .or_else(|| by(&|unit| at(unit, &self.place.start.join(text))))
+            }
+        };
+        match (found, text) {
+            (Some(n), _) => Ok(living.swap_remove(n)),
+            (None, Some(text)) => {
+                let shown: String = text.chars().take(80).collect();
+                let message = format!("no unit has the name, issue, branch or folder {shown:?}");
+                Err(Box::new(
+                    Refusal::new(Code::NotFound, message).help("jit worktree list"),
+                ))
+            }
+            (None, None) => Err(Box::new(
+                Refusal::new(
+                    Code::NotFound,
+                    "this worktree belongs to no unit: say which one is meant",
+                )
+                .help("jit worktree list"),
+            )),
+        }
+    }
+
+    pub(super) fn merge_units(&self, ask: &MergeAsk) -> Outcome<Answer> {
+        let repo = self.landing_repo()?;
+        let view = self.view()?;
+        let units = match (ask.all, ask.units.as_slice()) {
+            (true, _) => {
+                let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+                all.into_iter()
+                    .filter(|unit| ask.into.as_ref().is_none_or(|into| unit.target == *into))
+                    .filter(waits_for_landing)
+                    .collect()
+            }
+            (false, []) => vec![self.unit_meant(&view, None)?],
+            (false, named) => {
+                let mut units: Vec<Unit> = Vec::new();
+                for text in named {
+                    let unit = self.unit_meant(&view, Some(text))?;
+                    if !units.iter().any(|known| known.id == unit.id) {
+                        units.push(unit);
+                    }
+                }
+                units
+            }
+        };
+        drop(view);
+        let target = self.landing_target(&repo, ask, &units)?;
+        let _turn = match ask.mode {
+            MergeMode::DryRun => None,
+            _ => Some(self.landing_turn(&target)?),
+        };
+        step("locked");
+        let mut run = Run {
+            app: self,
+            repo,
+            target,
+            mode: ask.mode,
+            reports: Vec::new(),
+            warnings: self.warnings.clone(),
+        };
+        let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
+        let report = run.all(&asked, ask.all)?;
+        let warnings = run.warnings;
+        Ok(Answer {
+            reply: Reply::Merge(Box::new(report)),
+            warnings,
+        })
+    }
+
+    fn landing_target(&self, repo: &Repo, ask: &MergeAsk, units: &[Unit]) -> Outcome<String> {
+        let targets: BTreeSet<&str> = units.iter().map(|unit| unit.target.as_str()).collect();
+        let target = match (&ask.into, targets.first()) {
+            (Some(into), _) => into.clone(),
+            (None, Some(first)) if targets.len() == 1 => (*first).to_owned(),
+            (None, Some(_)) => {
+                let names: Vec<&str> = targets.into_iter().collect();
+                let message = format!("these units have different targets: {}", names.join(", "));
+                return Err(Box::new(
+                    Refusal::new(Code::Invalid, message).help("jit worktree merge --all --into <branch>"),
+                ));
+            }
+            (None, None) => self.usual_target(repo)?,
+        };
+        if let Some(unit) = units.iter().find(|unit| unit.branch == target) {
+            let message = format!("{target} is the branch of {} itself", unit.id);
+            return Err(refuse(Code::Invalid, message));
+        }
+        repo.require_tip(&target)?;
+        Ok(target)
+    }
+
+    /// Where work goes when nobody says: as configured, else the default branch.
+    fn usual_target(&self, repo: &Repo) -> Outcome<String> {
+        for name in self.config.merging().target {
+            if repo.tip(&name)?.is_some() {
+                return Ok(name);
+            }
+        }
+        let found = default_branch(&self.place, None).map_err(failed)?;
+        found.map(|branch| branch.name).ok_or_else(|| {
+            Box::new(
+                Refusal::new(Code::NotFound, "it is not known which branch work goes to")
+                    .help("jit config set merge.target <branch>"),
+            )
+        })
+    }
+
+    /// Waits until nobody else lands on this target.
+    fn landing_turn(&self, target: &str) -> Outcome<Box<dyn crate::store::disk::LockGuard>> {
+        let control = &self.place.control_dir;
+        let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
+        let name = format!("locks/land-{}.lock", digest(target));
+        disk.make_dir("locks")
+            .map_err(|e| io_refusal("use", &control.join("locks"), &e))?;
+        let wait = self.config.merging().wait;
+        disk.lock(&name, wait).map_err(|e| match e.kind() {
+            std::io::ErrorKind::TimedOut => Box::new(
+                Refusal::new(
+                    Code::Busy,
+                    format!(
+                        "somebody else has been landing on {target} for {}s",
+                        wait.as_secs()
+                    ),
+                )
+                .help("jit config set merge.wait_secs <longer>"),
+            ),
+            _ => io_refusal("lock", &control.join(&name), &e),
+        })
+    }
+
+    /// Commands of merging that need to be approved, as this worktree has them.
+    pub(super) fn merge_commands(&self) -> Vec<(Kind, String, String)> {
+        let merging = self.config.merging();
+        let rules = merging
+            .policy
+            .commands()
+            .map(|(pattern, text)| (Kind::Validate, rule_name(pattern), text.to_owned()));
+        let checks = merging
+            .validate
+            .iter()
+            .map(|text| (Kind::Validate, VALIDATE.to_owned(), text.clone()));
+        rules.chain(checks).collect()
+    }
+
+    /// Who would be in whose way.
+    pub(super) fn conflicts(&self, into: Option<&str>) -> Outcome<Answer> {
+        let repo = self.landing_repo()?;
+        let target = match into {
+            Some(into) => into.to_owned(),
+            None => self.usual_target(&repo)?,
+        };
+        let view = self.view()?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let known: Vec<_> = units
+            .iter()
+            .filter(|unit| !unit.is_over())
+            .map(|unit| (real(Path::new(&unit.worktree_path)), unit.id.to_string()))
+            .collect();
+        let picture = live::picture(&repo, &target, |root| {
+            let root = real(root);
+            known
+                .iter()
+                .find(|(path, _)| *path == root)
+                .map(|(_, id)| id.clone())
+        })?;
+        self.read_answer(&view, Reply::Conflicts(Box::new(picture)))
+    }
+
+    /// Lands the unit; what is left of it is removed afterwards.
+    pub(super) fn finish_unit(&self, text: Option<&str>) -> Outcome<Answer> {
+        let unit = self.unit_meant(&self.view()?, text)?;
+        let mut answer = self.merge_units(&MergeAsk {
+            units: vec![unit.id.to_string()],
+            all: false,
+            into: None,
+            mode: MergeMode::Land,
+        })?;
+        if let Reply::Merge(report) = &mut answer.reply
+            && report.units.iter().all(|one| one.verdict.is_good())
+        {
+            let next = self.clean_up_after_landing(&unit);
+            report.next.extend(next);
+        }
+        Ok(answer)
+    }
+
+    /// The place where the removal of a landed unit is called. Until then the caller is told how.
+    fn clean_up_after_landing(&self, unit: &Unit) -> Option<String> {
+        Some(format!("jit worktree cleanup {}", unit.id))
+    }
+
+    fn advance_unit(&self, unit: &UnitId, input: Input, facts: Facts) -> Outcome<Unit> {
+        let command = Command::AdvanceUnit {
+            unit: unit.clone(),
+            input,
+            facts: Box::new(facts),
+        };
+        match self.transact_as(None, &command, Kept::default())?.reply {
+            Decided::Unit(unit) => Ok(*unit),
+            _ => Err(refuse(Code::Io, "the log has no answer to that")),
+        }
+    }
+}
+
+/// Whether a unit can be on its way to the target at all.
+fn waits_for_landing(unit: &Unit) -> bool {
+    let conflict = unit
+        .error
+        .as_ref()
+        .is_some_and(|error| error.reason == "merge_conflict");
+    match unit.state {
+        Phase::Ready | Phase::Completed | Phase::Merging => true,
+        Phase::Dispatched | Phase::Running => unit.agent.as_deref() == Some(MANUAL),
+        Phase::Failed => conflict,
+        Phase::Idle | Phase::Provisioning | Phase::Merged | Phase::Cleanup => false,
+    }
+}
+
+impl Run<'_> {
+    fn all(&mut self, asked: &[UnitId], every: bool) -> Outcome<MergeReport> {
+        let mut left: Vec<Work> = Vec::new();
+        for id in asked {
+            let unit = jit_core::unit::require(&*self.app.view()?.table, id).map_err(|stop| match stop {
+                jit_core::refusal::Stop::Refused(refusal) => refusal,
+                jit_core::refusal::Stop::Unreadable(e) => refuse(Code::Io, e),
+            })?;
+            match self.sort(unit.clone()) {
+                Ok(Sorted::Work(work)) => left.push(*work),
+                Ok(Sorted::Told(report)) if every && report.verdict == Verdict::Nothing => {}
+                Ok(Sorted::Told(report)) => self.reports.push(*report),
+                Err(refusal) if asked.len() == 1 => return Err(refusal),
+                Err(refusal) => self.reports.push(told(&unit, Verdict::Refused, &refusal)),
+            }
+        }
+        let mut order: Vec<String> = Vec::new();
+        let mut overlap = None;
+        while !left.is_empty() {
+            let rules = self.rules()?;
+            let places = self.places(&left)?;
+            overlap.get_or_insert_with(|| merge_order::overlaps(&places));
+            let names = merge_order::order(&places, clock::wall_ms());
+            let clean = |id: &String| places.iter().any(|one| one.id == *id && one.conflicts == 0);
+            // Tried together only what is tried at all, and merges as it is.
+            let tried = !rules.merging.validate.is_empty() || left.iter().any(|work| work.issue.is_some());
+            let most = if tried && self.mode == MergeMode::Land {
+                rules.merging.batch
+            } else {
+                1
+            };
+            let many = names.iter().take(most).take_while(|id| clean(id)).count().max(1);
+            let mut group = Vec::new();
+            for id in names.iter().take(many) {
+                if let Some(n) = left.iter().position(|work| work.id() == *id) {
+                    group.push(left.swap_remove(n));
+                }
+            }
+            order.extend(group.iter().map(Work::id));
+            if self.mode == MergeMode::DryRun {
+                for work in &group {
+                    let after: BTreeSet<String> = order.iter().cloned().collect();
+                    let report = self.rehearse(work, &rules, &after)?;
+                    self.reports.push(report);
+                }
+            } else if let Err(refusal) = self.group(group.clone(), &rules) {
+                if asked.len() == 1 {
+                    return Err(refusal);
+                }
+                for work in &group {
+                    if !self.reports.iter().any(|one| one.unit == work.id()) {
+                        self.reports.push(told(&work.unit, Verdict::Refused, &refusal));
+                    }
+                }
+            }
+        }
+        let place = |report: &UnitReport| order.iter().position(|id| *id == report.unit);
+        self.reports.sort_by_key(place);
+        let landed: Vec<String> = self
+            .reports
+            .iter()
+            .filter(|one| one.verdict == Verdict::Landed)
+            .map(|one| one.branch.clone())
+            .collect();
+        let next = if landed.is_empty() {
+            Vec::new()
+        } else {
+            self.push(&landed)?
+        };
+        Ok(MergeReport {
+            target_commit: self.repo.require_tip(&self.target)?,
+            target: self.target.clone(),
+            dry_run: self.mode == MergeMode::DryRun,
+            order,
+            units: std::mem::take(&mut self.reports),
+            overlap: overlap.unwrap_or_default(),
+            next,
+        })
+    }
+}
+
+fn settled(step: &Step) -> Vec<SettledPath> {
+    let one = |(path, by): &(String, String)| SettledPath {
+        path: path.clone(),
+        by: by.clone(),
+    };
+    step.settled.iter().map(one).collect()
+}

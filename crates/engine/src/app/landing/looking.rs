@@ -1,0 +1,386 @@
+//! Before anything is merged: what holds on the target, and whether a unit may go there at all.
+
+use super::*;
+
+impl Run<'_> {
+    /// What of the target's own files has a say. From a folder of its own: the target may be checked out nowhere.
+    pub(super) fn rules(&self) -> Outcome<Rules> {
+        let folder = Folder::make(self.repo.scratch()).map_err(|e| refuse(Code::Io, e))?;
+        let jit = folder.path.join(".jit");
+        let tip = self.repo.require_tip(&self.target)?;
+        for name in ["config.toml", "gates/registry.json"] {
+            let object = format!("{tip}:.jit/{name}");
+            if self.repo.git().verify(&object).map_err(failed)?.is_none() {
+                continue;
+            }
+            let bytes = self
+                .repo
+                .git()
+                .args(["cat-file", "blob", &object])
+                .run()
+                .map_err(failed)?;
+            let path = jit.join(name);
+            let parent = path.parent().unwrap_or(&jit);
+            fs::create_dir_all(parent).map_err(|e| io_refusal("create", parent, &e))?;
+            fs::write(&path, bytes).map_err(|e| io_refusal("write", &path, &e))?;
+        }
+        let on_target = |message: String| {
+            let own = folder.path.display().to_string();
+            message.replace(&own, &format!("{} (as committed)", self.target))
+        };
+        let sources = Sources {
+            repository: Some(jit.join("config.toml")),
+            ..Sources::from_process(&self.app.place)
+        };
+        let config = Config::load(&sources).map_err(|e| refuse(Code::Config, on_target(e.to_string())))?;
+        let registry = Registry::load(&jit).map_err(|mut refusal| {
+            refusal.message = on_target(refusal.message);
+            refusal
+        })?;
+        let mut policy = config.policy();
+        for (name, gate) in registry.iter() {
+            let kinds = gate.required_for().iter();
+            policy
+                .gates_for
+                .extend(kinds.map(|kind| (kind.clone(), name.to_string())));
+        }
+        Ok(Rules {
+            merging: config.merging(),
+            registry,
+            policy,
+        })
+    }
+
+    /// Looks at a unit before anything is merged.
+    pub(super) fn sort(&mut self, unit: Unit) -> Outcome<Sorted> {
+        let view = self.app.view()?;
+        let bad = |why: String, help: String| Box::new(Refusal::new(Code::BadTransition, why).help(help));
+        let status = format!("jit worktree status {}", unit.id);
+        let reason = unit.error.as_ref().map(|error| error.reason.as_str());
+        let conflict = unit.state == Phase::Failed && reason == Some("merge_conflict");
+        if unit.state == Phase::Merged {
+            let issue_done = self.close(&view, &unit);
+            return Ok(Sorted::Told(Box::new(UnitReport {
+                merge_commit: unit.merge_commit.clone(),
+                issue_done,
+                ..report_of(&unit, Verdict::AlreadyLanded)
+            })));
+        }
+        if !waits_for_landing(&unit) {
+            return Err(match unit.state {
+                Phase::Failed => bad(
+                    format!(
+                        "{} failed ({}): mend it and try again first",
+                        unit.id,
+                        reason.unwrap_or("unknown")
+                    ),
+                    format!("jit worktree retry {}", unit.id),
+                ),
+                Phase::Dispatched | Phase::Running => {
+                    bad(format!("{} is still being worked on", unit.id), status)
+                }
+                state => bad(
+                    format!("{} is {state}: there is nothing to merge yet", unit.id),
+                    status,
+                ),
+            });
+        }
+        if self.mode == MergeMode::Continue && !conflict && unit.state != Phase::Merging {
+            let why = format!("{} is {} and has no conflict to go on from", unit.id, unit.state);
+            return Err(bad(why, format!("jit worktree merge {}", unit.id)));
+        }
+        let Some(tip) = self.repo.tip(&unit.branch)? else {
+            let message = format!("the branch {} of {} is not there", unit.branch, unit.id);
+            return Err(Box::new(Refusal::new(Code::NotFound, message).help(status)));
+        };
+        let target = self.repo.require_tip(&self.target)?;
+        let base = match self
+            .repo
+            .git()
+            .verify(&format!("{}^{{commit}}", unit.base))
+            .map_err(failed)?
+        {
+            Some(base) => base,
+            None => self
+                .repo
+                .merge_base(&target, &tip)?
+                .unwrap_or_else(|| tip.clone()),
+        };
+        let work = self.work(&view, unit, tip)?;
+        drop(view);
+        let about = (work.unit.branch.as_str(), work.tip.as_str(), base.as_str());
+        if let Some(commit) = landed_as(&self.repo, about, &target, work.unit.state == Phase::Merging)? {
+            if self.mode == MergeMode::DryRun {
+                return Ok(Sorted::Told(Box::new(UnitReport {
+                    merge_commit: Some(commit),
+                    ..work.report(Verdict::AlreadyLanded)
+                })));
+            }
+            self.begin(&work)?;
+            let done = self.record(&work, &commit)?;
+            return Ok(Sorted::Told(Box::new(UnitReport {
+                merge_commit: Some(commit),
+                issue_done: done,
+                ..work.report(Verdict::AlreadyLanded)
+            })));
+        }
+        self.require_committed(&work)?;
+        if self.repo.is_ancestor(&work.tip, &base)? || self.repo.is_ancestor(&work.tip, &target)? {
+            let id = &work.unit.id;
+            let refusal = Refusal::new(
+                Code::Invalid,
+                format!("{id} has no commits that {} has not", self.target),
+            )
+            .help(format!("jit worktree abandon {id} --reason <why>"));
+            return Ok(Sorted::Told(Box::new(told(
+                &work.unit,
+                Verdict::Nothing,
+                &refusal,
+            ))));
+        }
+        Ok(Sorted::Work(Box::new(work)))
+    }
+
+    pub(super) fn work(&self, view: &View, unit: Unit, tip: String) -> Outcome<Work> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let own = &self.app.actor;
+        let (mut issue, mut lease) = (None, None);
+        if let Some(id) = &unit.issue_id {
+            issue = state::issue(&*view.table, id).map_err(unreadable)?;
+            let key = Resource::Issue(id.clone()).key();
+            lease = state::lease_on(&*view.table, &key)
+                .map_err(unreadable)?
+                .filter(|lease| !lease.expired(&view.now));
+        }
+        let enforced = !matches!(self.app.policy.enforce, Enforce::Off | Enforce::Warn);
+        let actor = match &lease {
+            Some(lease) => {
+                let mine = lease.agent_id == own.agent_id || lease.obeys(own);
+                if !mine && enforced {
+                    let message = format!(
+                        "the issue {} of {} is held by {}, so landing it is up to them",
+                        unit.issue_id.as_ref().map_or("?", |id| id.as_str()),
+                        unit.id,
+                        lease.agent_id
+                    );
+                    let help = format!("jit claim transfer {} --to {}", lease.lease_id, own.agent_id);
+                    return Err(Box::new(Refusal::new(Code::NotHolder, message).help(help)));
+                }
+                Actor {
+                    agent_id: lease.agent_id.clone(),
+                    worktree_id: lease.worktree_id.clone(),
+                }
+            }
+            None => own.clone(),
+        };
+        Ok(Work {
+            unit,
+            tip,
+            issue,
+            lease,
+            actor,
+        })
+    }
+
+    /// What is not committed would be left behind.
+    pub(super) fn require_committed(&self, work: &Work) -> Outcome<()> {
+        let root = Path::new(&work.unit.worktree_path);
+        if !root.is_dir() {
+            return Ok(());
+        }
+        let shown = shell_word(&work.unit.worktree_path);
+        let refuse =
+            |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
+        let git_dir = Git::at(root)
+            .args(["rev-parse", "--absolute-git-dir"])
+            .line()
+            .map_err(failed)?;
+        let git_dir = Path::new(&git_dir);
+        let unfinished = [
+            ("MERGE_HEAD", "merge", "git commit"),
+            ("CHERRY_PICK_HEAD", "cherry-pick", "git cherry-pick --continue"),
+            ("rebase-merge", "rebase", "git rebase --continue"),
+            ("rebase-apply", "rebase", "git rebase --continue"),
+        ];
+        for (file, what, help) in unfinished {
+            if git_dir.join(file).exists() {
+                let why = format!("a {what} in the worktree of {} is not finished", work.unit.id);
+                return refuse(why, format!("cd {shown}, then: {help}"));
+            }
+        }
+        // What jit itself writes there is in the log.
+        let status = Git::at(root)
+            .args(["--no-optional-locks", "status", "--porcelain", "-z"])
+            .args(["--untracked-files=normal", "--ignore-submodules=none", "--", "."])
+            .args([":(top,exclude).jit/issues", ":(top,exclude).jit/gates/results"])
+            .run()
+            .map_err(failed)?;
+        if !status.is_empty() {
+            let first = status
+                .split(|b| *b == 0)
+                .find(|one| !one.is_empty())
+                .unwrap_or_default();
+            let first = String::from_utf8_lossy(first.get(3..).unwrap_or(first)).into_owned();
+            let why = format!(
+                "{} has work that is not committed, {first:?} for one",
+                work.unit.id
+            );
+            return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
+        }
+        let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
+        if head.as_deref() != Some(work.tip.as_str()) {
+            let why = format!(
+                "the worktree of {} is not on its branch {}, and what is committed there would be left behind",
+                work.unit.id, work.unit.branch
+            );
+            let branch = shell_word(&work.unit.branch);
+            return refuse(
+                why,
+                format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}"),
+            );
+        }
+        Ok(())
+    }
+
+    /// How each would merge with the target as it is, and what it changes: what the order is made of.
+    pub(super) fn places(&self, left: &[Work]) -> Outcome<Vec<Place>> {
+        let target = self.repo.require_tip(&self.target)?;
+        let tips: Vec<String> = left.iter().map(|work| work.tip.clone()).collect();
+        let changes = self.repo.changes(&target, &tips)?;
+        let pairs: Vec<(String, String)> = tips.iter().map(|tip| (target.clone(), tip.clone())).collect();
+        let merges = detect::merges(self.repo.git(), &target, &pairs).map_err(failed)?;
+        let view = self.app.view()?;
+        let mut places = Vec::with_capacity(left.len());
+        for ((work, (_, changed)), merge) in left.iter().zip(changes).zip(merges) {
+            let waits = match &work.issue {
+                Some(issue) => self.waits_for(&view, issue)?,
+                None => BTreeSet::new(),
+            };
+            let after = left
+                .iter()
+                .filter(|other| {
+                    other
+                        .unit
+                        .issue_id
+                        .as_ref()
+                        .is_some_and(|id| waits.contains(id.as_str()))
+                })
+                .map(Work::id);
+            places.push(Place {
+                id: work.id(),
+                after: after.collect(),
+                conflicts: if merge.clean {
+                    0
+                } else {
+                    merge.conflicts.len().max(1)
+                },
+                paths: changed.paths,
+                since_ms: work.unit.created_at.ms(),
+            });
+        }
+        Ok(places)
+    }
+
+    /// Everything open that an issue depends on, at whatever distance.
+    pub(super) fn waits_for(&self, view: &View, issue: &Issue) -> Outcome<BTreeSet<String>> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let mut found = BTreeSet::new();
+        let mut next = vec![issue.clone()];
+        while let Some(one) = next.pop() {
+            for id in queue::open_dependencies(&*view.table, &one).map_err(unreadable)? {
+                if found.insert(id.to_string()) {
+                    next.extend(state::issue(&*view.table, &id).map_err(unreadable)?);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A refusal if something that the unit's issue depends on is not done.
+    pub(super) fn require_free(&self, work: &Work, but: &BTreeSet<String>) -> Outcome<Option<Box<Refusal>>> {
+        let Some(issue) = &work.issue else {
+            return Ok(None);
+        };
+        let view = self.app.view()?;
+        let mut open = self.waits_for(&view, issue)?;
+        open.retain(|id| !but.contains(id));
+        Ok(open.first().map(|first| {
+            let message = format!("{} depends on {first}, which is not done", issue.id);
+            Box::new(Refusal::new(Code::CheckFailed, message).help(format!("jit issue show {first}")))
+        }))
+    }
+
+    /// Gates of the issue and the checks of the target. Refused where one can only be passed by a person.
+    pub(super) fn checks(&self, group: &[Work], rules: &Rules) -> Outcome<Vec<Check>> {
+        let mut checks: Vec<Check> = Vec::new();
+        let view = self.app.view()?;
+        for work in group {
+            let Some(issue) = &work.issue else { continue };
+            for name in rules.registry.required(&issue.kind, &issue.gates) {
+                let gate = rules.registry.find(name);
+                let automatic = gate.and_then(|gate| Some((gate.command()?, gate.timeout())));
+                if let Some((command, timeout)) = automatic {
+                    if !checks
+                        .iter()
+                        .any(|one| one.kind == Kind::Gate && one.name == name)
+                    {
+                        checks.push(Check {
+                            kind: Kind::Gate,
+                            name: name.to_owned(),
+                            command: command.to_owned(),
+                            timeout,
+                            issue: Some(issue.id.to_string()),
+                        });
+                    }
+                    continue;
+                }
+                let judged =
+                    state::gate_result(&*view.table, &issue.id, name).map_err(|e| refuse(Code::Io, e))?;
+                if gate.is_some() && judged.is_some_and(|judged| judged.passed) {
+                    continue;
+                }
+                let (why, help) = match gate {
+                    Some(_) => (
+                        "has not passed",
+                        format!("jit gate pass {} {}", issue.id, shell_word(name)),
+                    ),
+                    None => ("is not defined there", "jit gate list".to_owned()),
+                };
+                let message = format!(
+                    "{} has to pass the gate {name:?} to land on {}, and it {why}",
+                    issue.id, self.target
+                );
+                return Err(Box::new(Refusal::new(Code::GateNotPassed, message).help(help)));
+            }
+        }
+        checks.extend(
+            rules
+                .merging
+                .validate
+                .iter()
+                .enumerate()
+                .map(|(n, command)| Check {
+                    kind: Kind::Validate,
+                    name: format!("{VALIDATE}-{}", n + 1),
+                    command: command.clone(),
+                    timeout: rules.merging.validate_timeout,
+                    issue: None,
+                }),
+        );
+        for check in &checks {
+            let name = if check.kind == Kind::Validate {
+                VALIDATE
+            } else {
+                &check.name
+            };
+            self.require_trusted(check.kind, name, &check.command)?;
+        }
+        Ok(checks)
+    }
+
+    pub(super) fn require_trusted(&self, kind: Kind, name: &str, text: &str) -> Outcome<()> {
+        self.app
+            .approvals()?
+            .require(&self.app.repository(), kind, name, text)
+    }
+}

@@ -1,0 +1,361 @@
+//! A group of units on its way: merged, tried out, landed and written down; or found to be in the way of each other.
+
+use super::*;
+
+impl Run<'_> {
+    /// Only says what would happen.
+    pub(super) fn rehearse(
+        &self,
+        work: &Work,
+        rules: &Rules,
+        coming: &BTreeSet<String>,
+    ) -> Outcome<UnitReport> {
+        let agent = self.app.actor.agent_id.to_string();
+        let may_run = |kind: Kind, name: &str, text: &str| self.require_trusted(kind, name, text);
+        let means = Means {
+            strategy: rules.merging.strategy,
+            policy: &rules.merging.policy,
+            agent: &agent,
+            may_run: &may_run,
+        };
+        let issues: BTreeSet<String> = coming.clone();
+        let view = self.app.view()?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let but: BTreeSet<String> = units
+            .iter()
+            .filter(|unit| issues.contains(unit.id.as_str()))
+            .filter_map(|unit| unit.issue_id.as_ref().map(ToString::to_string))
+            .collect();
+        if let Some(refusal) = self.require_free(work, &but)? {
+            return Ok(told(&work.unit, Verdict::Waiting, &refusal));
+        }
+        Ok(
+            match Candidate::on(&self.repo, &self.target)?.add(&work.coming(&self.target), &means)? {
+                Added::Yes(candidate) => UnitReport {
+                    how: candidate.steps.last().map(|step| step.how),
+                    settled: candidate.steps.last().map_or_else(Vec::new, settled),
+                    ..work.report(Verdict::Clean)
+                },
+                Added::Nothing(_) => work.report(Verdict::Nothing),
+                Added::NotForward(_) => told(&work.unit, Verdict::Refused, &self.not_forward(work)),
+                Added::Conflict(_, merge) => self.conflict_report(work, &merge)?,
+            },
+        )
+    }
+
+    pub(super) fn not_forward(&self, work: &Work) -> Refusal {
+        let message = format!(
+            "{} has moved on since {} left it, and merge.strategy is ff",
+            self.target, work.unit.id
+        );
+        let shown = shell_word(&work.unit.worktree_path);
+        Refusal::new(Code::NotAllowed, message)
+            .help(format!("git -C {shown} rebase {}", shell_word(&self.target)))
+    }
+
+    /// Lands these together, or finds out which of them cannot.
+    pub(super) fn group(&mut self, mut group: Vec<Work>, rules: &Rules) -> Outcome<()> {
+        let agent = self.app.actor.agent_id.to_string();
+        for _ in 0..ROUNDS {
+            let mut free = Vec::with_capacity(group.len());
+            let own: BTreeSet<String> = group
+                .iter()
+                .filter_map(|work| work.unit.issue_id.as_ref().map(ToString::to_string))
+                .collect();
+            for work in group {
+                match self.require_free(&work, &own)? {
+                    Some(refusal) => self.reports.push(told(&work.unit, Verdict::Waiting, &refusal)),
+                    None => free.push(work),
+                }
+            }
+            group = free;
+            if group.is_empty() {
+                return Ok(());
+            }
+            let mut candidate = Candidate::on(&self.repo, &self.target)?;
+            let mut apart = false;
+            for work in &group {
+                let app = self.app;
+                let may_run = |kind: Kind, name: &str, text: &str| {
+                    app.approvals()?.require(&app.repository(), kind, name, text)
+                };
+                let means = Means {
+                    strategy: rules.merging.strategy,
+                    policy: &rules.merging.policy,
+                    agent: &agent,
+                    may_run: &may_run,
+                };
+                match candidate.add(&work.coming(&self.target), &means)? {
+                    Added::Yes(more) => candidate = more,
+                    // Another one of the group brought it.
+                    Added::Nothing(same) => {
+                        candidate = same;
+                        apart = group.len() > 1;
+                    }
+                    Added::NotForward(_) if group.len() == 1 => {
+                        return Err(Box::new(self.not_forward(work)));
+                    }
+                    Added::Conflict(_, merge) if group.len() == 1 => {
+                        return self.escalate(work, &merge, rules);
+                    }
+                    Added::NotForward(same) | Added::Conflict(same, _) => {
+                        candidate = same;
+                        apart = true;
+                    }
+                }
+                if apart {
+                    break;
+                }
+            }
+            if apart {
+                return self.halves(group, rules);
+            }
+            step("candidate");
+            if candidate.steps.is_empty() {
+                // Somebody else brought it meanwhile.
+                for work in &group {
+                    self.begin(work)?;
+                    let issue_done = self.record(work, &work.tip)?;
+                    self.reports.push(UnitReport {
+                        merge_commit: Some(work.tip.clone()),
+                        issue_done,
+                        ..work.report(Verdict::AlreadyLanded)
+                    });
+                }
+                return Ok(());
+            }
+            let checks = self.checks(&group, rules)?;
+            require_movable(&self.repo, &self.target, candidate.commit())?;
+            for work in &mut group {
+                work.unit = self.begin(work)?;
+            }
+            step("begun");
+            let content = self.content(candidate.commit())?;
+            let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
+                Tried::Passed(tested) => tested,
+                Tried::Failed(_, _) if group.len() > 1 => return self.halves(group, rules),
+                Tried::Failed(_, validations) => {
+                    for work in &group {
+                        self.judge(work, &validations, content.as_deref());
+                        let report = self.fail(work, validations.clone())?;
+                        self.reports.push(report);
+                    }
+                    return Ok(());
+                }
+            };
+            for one in &tested.validations {
+                if let Some((now, then)) = one.tests.zip(one.tests_before).filter(|(now, then)| now < then) {
+                    self.warnings.push(format!(
+                        "{}: {now} tests passed, and {then} at the landing before",
+                        one.name
+                    ));
+                }
+            }
+            for work in &group {
+                self.judge(work, &tested.validations, content.as_deref());
+            }
+            let names: Vec<String> = group.iter().map(Work::id).collect();
+            let landed = match tested.land(&format!("jit: landed {}", names.join(", ")))? {
+                Move::Done(landed) => landed,
+                Move::Elsewhere => continue,
+            };
+            for work in &group {
+                let Some(step) = landed.steps.iter().find(|step| step.unit == work.id()) else {
+                    continue;
+                };
+                let issue_done = self.record(work, &step.commit)?;
+                self.reports.push(UnitReport {
+                    how: Some(step.how),
+                    merge_commit: Some(step.commit.clone()),
+                    settled: settled(step),
+                    validation: landed.validations.clone(),
+                    issue_done,
+                    ..work.report(Verdict::Landed)
+                });
+            }
+            return Ok(());
+        }
+        let message = format!("{} moved {ROUNDS} times while this was being merged", self.target);
+        Err(Box::new(
+            Refusal::new(Code::Busy, message).help("the same command again"),
+        ))
+    }
+
+    /// Together they do not work: the first half, then the other on top of it.
+    pub(super) fn halves(&mut self, mut group: Vec<Work>, rules: &Rules) -> Outcome<()> {
+        let second = group.split_off(group.len().div_ceil(2));
+        for half in [group, second] {
+            if half.is_empty() {
+                continue;
+            }
+            let names: Vec<Work> = half.clone();
+            if let Err(refusal) = self.group(half, rules) {
+                if refusal.code == Code::TargetDirty || refusal.code == Code::Unknown {
+                    return Err(refusal);
+                }
+                for work in &names {
+                    if !self.reports.iter().any(|one| one.unit == work.id()) {
+                        self.reports.push(told(&work.unit, Verdict::Refused, &refusal));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// T4 to T6 where somebody worked by hand, then T9. What has happened already does not happen again.
+    pub(super) fn begin(&self, work: &Work) -> Outcome<Unit> {
+        let mut unit = work.unit.clone();
+        loop {
+            let input = match unit.state {
+                Phase::Ready => Input::DispatchInstance,
+                Phase::Dispatched => Input::InstanceRunning,
+                Phase::Running => Input::InstanceCompleted,
+                Phase::Merging | Phase::Merged => return Ok(unit),
+                _ => Input::BeginMerge,
+            };
+            let agent = (input == Input::DispatchInstance).then(|| MANUAL.to_owned());
+            let facts = Facts {
+                agent,
+                ..Facts::default()
+            };
+            unit = self.app.advance_unit(&unit.id, input, facts)?;
+        }
+    }
+
+    /// T10, and the issue is done.
+    pub(super) fn record(&mut self, work: &Work, commit: &str) -> Outcome<Option<bool>> {
+        // The target has it. This is what "done" rests on.
+        let target = self.repo.require_tip(&self.target)?;
+        if !self.repo.is_ancestor(commit, &target)? {
+            let message = format!(
+                "{} does not contain {commit}, where {} landed",
+                self.target, work.unit.id
+            );
+            return Err(refuse(Code::Unknown, message));
+        }
+        let facts = Facts {
+            merge_commit: Some(commit.to_owned()),
+            ..Facts::default()
+        };
+        self.app.advance_unit(&work.unit.id, Input::MergeSuccess, facts)?;
+        step("recorded");
+        let view = self.app.view()?;
+        let done = self.close_as(&view, &work.unit, &work.actor);
+        step("closed");
+        Ok(done)
+    }
+
+    pub(super) fn close(&mut self, view: &View, unit: &Unit) -> Option<bool> {
+        let actor = match self.work(view, unit.clone(), String::new()) {
+            Ok(work) => work.actor,
+            Err(refusal) => {
+                self.warnings.push(refusal.message);
+                return Some(false);
+            }
+        };
+        self.close_as(view, unit, &actor)
+    }
+
+    /// Whether the unit's issue is done now. The landing stands, whatever comes of this.
+    pub(super) fn close_as(&mut self, view: &View, unit: &Unit, actor: &Actor) -> Option<bool> {
+        let id = unit.issue_id.as_ref()?;
+        let issue = state::issue(&*view.table, id).ok().flatten()?;
+        if issue.state.is_closed() {
+            return Some(issue.state == State::Done);
+        }
+        let change = |state: State| -> Outcome<()> {
+            let rules = self.rules()?;
+            let command = Command::ChangeIssue {
+                issue: id.as_str().parse().map_err(|e| refuse(Code::Invalid, e))?,
+                change: Box::new(Change {
+                    state: Some(state),
+                    ..Change::default()
+                }),
+                strict: false,
+            };
+            let kept = Kept {
+                policy: Some(&rules.policy),
+                actor: Some(actor),
+                // Only where the target is: in the unit's own tree it would be work that is not committed.
+                project: self.app.branch.as_deref() == Some(self.target.as_str()),
+                ..Kept::default()
+            };
+            self.app.transact_as(None, &command, kept)?;
+            Ok(())
+        };
+        let done = match issue.state {
+            State::Backlog => change(State::Ready).and_then(|()| change(State::Done)),
+            _ => change(State::Done),
+        };
+        match done {
+            Ok(()) => Some(true),
+            Err(refusal) => {
+                self.warnings
+                    .push(format!("{id} is not done yet: {}", refusal.message));
+                Some(false)
+            }
+        }
+    }
+
+    /// Tells the log how the gates of the unit's issue stand.
+    pub(super) fn judge(&mut self, work: &Work, validations: &[Validation], content: Option<&str>) {
+        let Some(issue) = &work.issue else { return };
+        for one in validations.iter().filter(|one| one.kind == Kind::Gate) {
+            let command = match issue.id.as_str().parse() {
+                Ok(id) => Command::JudgeGate {
+                    issue: id,
+                    gate: one.name.clone(),
+                    passed: one.passed,
+                    manual: false,
+                    tree: content.map(str::to_owned),
+                },
+                Err(_) => continue,
+            };
+            if let Err(refusal) = self.app.transact_as(None, &command, Kept::default()) {
+                self.warnings.push(refusal.message);
+            }
+        }
+    }
+
+    /// The tree of a commit as gates know it, without `.jit`.
+    pub(super) fn content(&self, commit: &str) -> Outcome<Option<String>> {
+        let git = || self.repo.git();
+        let listing = git()
+            .args(["ls-tree", "-z", "--full-tree", commit])
+            .run()
+            .map_err(failed)?;
+        let tree = git()
+            .args(["mktree", "-z", "--missing"])
+            .stdin(without_jit(&listing))
+            .line();
+        tree.map(Some).map_err(failed)
+    }
+
+    /// T7: it does not work on the target.
+    pub(super) fn fail(&self, work: &Work, validations: Vec<Validation>) -> Outcome<UnitReport> {
+        let failed = validations.iter().find(|one| !one.passed);
+        let why = failed.and_then(|one| one.reason.clone()).unwrap_or_default();
+        let name = failed.map_or("", |one| one.name.as_str());
+        let message = format!("merged into {}, it does not pass {name}: {why}", self.target);
+        self.app.advance_unit(
+            &work.unit.id,
+            Input::InstanceFailed,
+            Facts {
+                error: Some(Failure {
+                    reason: "validation".to_owned(),
+                    message: message.clone(),
+                    exit_code: failed.and_then(|one| one.exit_code),
+                    output: failed.and_then(|one| one.output_file.clone()),
+                }),
+                ..Facts::default()
+            },
+        )?;
+        let mut report = work.report(Verdict::ValidationFailed);
+        report.validation = validations;
+        report.code = Some(Code::CheckFailed.as_str());
+        report.message = Some(message);
+        report.help = vec![format!("jit worktree retry {}", work.unit.id)];
+        Ok(report)
+    }
+}

@@ -1,0 +1,194 @@
+//! What is left to a person, and how they are told.
+
+use super::*;
+
+impl Run<'_> {
+    /// T14: a person decides.
+    pub(super) fn escalate(&mut self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<()> {
+        let mut report = self.conflict_report(work, merge)?;
+        let rounds = work.unit.conflict_rounds;
+        let send_back = self.mode == MergeMode::SendBack;
+        if send_back && rounds >= rules.merging.max_conflict_rounds {
+            let message = format!(
+                "conflicts of {} were sent back {rounds} times already, and merge.max_conflict_rounds is {}",
+                work.unit.id, rules.merging.max_conflict_rounds
+            );
+            return Err(Box::new(
+                Refusal::new(Code::NotAllowed, message)
+                    .help(format!("jit worktree abandon {} --reason <why>", work.unit.id)),
+            ));
+        }
+        self.begin(work)?;
+        step("begun");
+        if send_back {
+            self.send_back(work)?;
+            report.message = Some(format!(
+                "the conflict is in {}: settle it there, commit, then go on",
+                work.unit.worktree_path
+            ));
+        }
+        let clashes = report.conflicts.iter().map(|one| Clash {
+            path: one.path.clone(),
+            kind: one.kind.clone(),
+        });
+        self.app.advance_unit(
+            &work.unit.id,
+            Input::MergeConflictEscalate,
+            Facts {
+                merge_conflicts: Some(clashes.collect()),
+                conflict_rounds: send_back.then_some(rounds + 1),
+                error: Some(Failure {
+                    reason: "merge_conflict".to_owned(),
+                    message: report.message.clone().unwrap_or_default(),
+                    exit_code: None,
+                    output: None,
+                }),
+                ..Facts::default()
+            },
+        )?;
+        self.reports.push(report);
+        Ok(())
+    }
+
+    /// A merge that stops at the conflict, in the worktree of the unit, as git leaves it.
+    pub(super) fn send_back(&self, work: &Work) -> Outcome<()> {
+        let root = Path::new(&work.unit.worktree_path);
+        let target = self.repo.require_tip(&self.target)?;
+        let git = self
+            .repo
+            .in_worktree(root)
+            .setting("merge.autoStash", "false")
+            .args(["merge", "--no-ff", "--no-squash", "--no-autostash", "-q", "-m"])
+            .arg(format!("Merge {} into {}", self.target, work.unit.branch))
+            .arg(&target);
+        let git = self.repo.signed(git, self.app.actor.agent_id.as_str())?;
+        let (code, _, said) = git.try_run().map_err(failed)?;
+        match code {
+            // Stopped at the conflict, or after all there was none.
+            Some(0 | 1) => Ok(()),
+            _ => Err(refuse(
+                Code::Io,
+                format!("git could not begin the merge in {}: {said}", root.display()),
+            )),
+        }
+    }
+
+    pub(super) fn conflict_report(&self, work: &Work, merge: &Merge) -> Outcome<UnitReport> {
+        let target = self.repo.require_tip(&self.target)?;
+        let base = self.repo.merge_base(&target, &work.tip)?;
+        let mut conflicts = Vec::new();
+        for (n, one) in merge.conflicts.iter().enumerate() {
+            let path = one.shown();
+            let mut told = ConflictReport {
+                path: path.clone(),
+                kind: one.kind.clone(),
+                message: one.message.clone(),
+                ours_commits: Vec::new(),
+                theirs_commits: Vec::new(),
+                hunks: Vec::new(),
+            };
+            if let Some(base) = base.as_ref().filter(|_| n < TOLD) {
+                told.ours_commits = self.touched(base, &target, &path).map_err(failed)?;
+                told.theirs_commits = self.touched(base, &work.tip, &path).map_err(failed)?;
+                let object = format!("{}:{path}", merge.tree);
+                let (code, bytes, _) = self
+                    .repo
+                    .git()
+                    .args(["cat-file", "blob", &object])
+                    .try_run()
+                    .map_err(failed)?;
+                if code == Some(0) && !bytes.contains(&0) {
+                    told.hunks = hunks(&String::from_utf8_lossy(&bytes));
+                }
+            }
+            conflicts.push(told);
+        }
+        let id = &work.unit.id;
+        let shown = shell_word(&work.unit.worktree_path);
+        let mut report = work.report(Verdict::Conflict);
+        report.message = Some(format!(
+            "{} of {id} {} not merge with {}",
+            match conflicts.len() {
+                1 => "1 path".to_owned(),
+                many => format!("{many} paths"),
+            },
+            if conflicts.len() == 1 { "does" } else { "do" },
+            self.target
+        ));
+        report.conflicts = conflicts;
+        report.code = Some("merge_conflict");
+        report.help = vec![
+            format!(
+                "cd {shown} && git merge {}, settle it, commit",
+                shell_word(&self.target)
+            ),
+            format!("jit worktree merge {id} --continue"),
+            format!("jit worktree merge {id} --send-back"),
+            format!("jit worktree abandon {id} --reason <why>"),
+        ];
+        Ok(report)
+    }
+
+    pub(super) fn touched(&self, base: &str, tip: &str, path: &str) -> Result<Vec<String>, GitError> {
+        let out = self
+            .repo
+            .git()
+            .arg("--literal-pathspecs")
+            .args([
+                "log",
+                "--format=%h %s",
+                "-n",
+                "5",
+                &format!("{base}..{tip}"),
+                "--",
+                path,
+            ])
+            .run()?;
+        Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
+    }
+
+    /// What is pushed, or left to be. The landing stands, whatever comes of it.
+    pub(super) fn push(&mut self, branches: &[String]) -> Outcome<Vec<String>> {
+        let out = self.repo.git().arg("remote").run().map_err(failed)?;
+        let remotes = String::from_utf8_lossy(&out).into_owned();
+        let mut remotes = remotes.lines();
+        let first = remotes.next().map(str::to_owned);
+        let Some(first) = first else {
+            return Ok(Vec::new());
+        };
+        let remote = match remotes.any(|name| name == "origin") {
+            true => "origin".to_owned(),
+            false => first,
+        };
+        let which: Vec<String> = match self.rules()?.merging.push {
+            "target" => vec![self.target.clone()],
+            "branch" => branches.to_vec(),
+            _ => return Ok(vec![format!("git push {remote} {}", shell_word(&self.target))]),
+        };
+        let mut next = Vec::new();
+        for branch in which {
+            let push = || {
+                let name = format!("refs/heads/{branch}:refs/heads/{branch}");
+                self.repo.git().args(["push", "-q", &remote, &name]).try_run()
+            };
+            let (mut code, _, mut said) = push().map_err(failed)?;
+            if code != Some(0) {
+                // Somebody pushed meanwhile: if what they pushed is here, once more.
+                let _ = self.repo.git().args(["fetch", "-q", &remote, &branch]).try_run();
+                (code, _, said) = push().map_err(failed)?;
+            }
+            if code == Some(0) {
+                continue;
+            }
+            self.warnings.push(format!(
+                "{branch} could not be pushed to {remote}: {}",
+                said.replace('\n', " ")
+            ));
+            next.push(format!(
+                "git fetch {remote} && git push {remote} {}",
+                shell_word(&branch)
+            ));
+        }
+        Ok(next)
+    }
+}

@@ -1,0 +1,449 @@
+//! What the target would become: a chain of commits, made of objects alone (H3, H4).
+//!
+//! Each unit is one step. It goes forward where the strategy and the history allow it; else its merge with the step
+//! before is made by `git merge-tree`, what did not merge is settled by the rules for paths where there is one, and the
+//! tree becomes a commit that says in its trailers whose it is. Nothing refers to these commits yet.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use jit_core::merge_policy::{MARKER, MergePolicy, Resolution, latest_status};
+use jit_core::refusal::{Code, Refusal};
+
+use super::detect::{self, Conflict, Merge, Stage};
+use super::{Repo, failed, io_failed};
+use crate::config::Strategy;
+use crate::gates::run::GRACE;
+use crate::gates::{Run, run};
+use crate::git::Git;
+use crate::git::snapshot::Folder;
+use crate::store::Outcome;
+use crate::trust::Kind;
+
+/// A unit on its way.
+#[derive(Debug, Clone)]
+pub struct Coming {
+    pub unit: String,
+    /// The commit its branch is at.
+    pub tip: String,
+    /// The first line of the commit's message.
+    pub title: String,
+    pub trailers: Vec<(&'static str, String)>,
+}
+
+/// How a step came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    FastForward,
+    Merge,
+    Squash,
+}
+
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub unit: String,
+    pub tip: String,
+    pub commit: String,
+    pub how: How,
+    /// Paths that a rule settled, and how.
+    pub settled: Vec<(String, String)>,
+}
+
+/// What the target would become. Nobody has tried it yet.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Candidate {
+    pub(super) repo: Repo,
+    pub branch: String,
+    /// Where the target was.
+    pub old: String,
+    pub steps: Vec<Step>,
+}
+
+/// What came of adding a unit.
+#[derive(Debug)]
+pub enum Added {
+    Yes(Candidate),
+    /// The target has all of it.
+    Nothing(Candidate),
+    /// It does not merge.
+    Conflict(Candidate, Merge),
+    /// It would have to be merged, and only going forward is wanted.
+    NotForward(Candidate),
+}
+
+/// What steps are made by.
+pub struct Means<'a> {
+    pub strategy: Strategy,
+    pub policy: &'a MergePolicy,
+    /// Who signs, where git knows nobody.
+    pub agent: &'a str,
+    /// Asked before a rule's command is run.
+    pub may_run: &'a dyn Fn(Kind, &str, &str) -> Outcome<()>,
+}
+
+impl std::fmt::Debug for Means<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Means")
+            .field("strategy", &self.strategy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The name under which a rule's command is approved.
+pub fn rule_name(pattern: &str) -> String {
+    format!("merge.resolve {pattern}")
+}
+
+impl Candidate {
+    /// The target as it is.
+    pub fn on(repo: &Repo, branch: &str) -> Outcome<Self> {
+        Ok(Self {
+            repo: repo.clone(),
+            branch: branch.to_owned(),
+            old: repo.require_tip(branch)?,
+            steps: Vec::new(),
+        })
+    }
+
+    /// The commit it ends in.
+    pub fn commit(&self) -> &str {
+        self.steps.last().map_or(&self.old, |step| &step.commit)
+    }
+
+    pub fn add(mut self, coming: &Coming, means: &Means<'_>) -> Outcome<Added> {
+        let head = self.commit().to_owned();
+        let repo = self.repo.clone();
+        if repo.is_ancestor(&coming.tip, &head)? {
+            return Ok(Added::Nothing(self));
+        }
+        let forward = repo.is_ancestor(&head, &coming.tip)?;
+        let mut settled = Vec::new();
+        let (how, tree) = match (means.strategy, forward) {
+            (Strategy::Auto | Strategy::FastForward, true) => (How::FastForward, String::new()),
+            (Strategy::FastForward, false) => return Ok(Added::NotForward(self)),
+            (strategy, _) => {
+                let how = match strategy {
+                    Strategy::Squash => How::Squash,
+                    _ => How::Merge,
+                };
+                let mut merge = repo.merge(&head, &coming.tip, &self.old)?;
+                if !merge.clean {
+                    let rules = Rules {
+                        repo: &repo,
+                        means,
+                        unit: &coming.unit,
+                    };
+                    match rules.settle(&merge)? {
+                        Ok((tree, how)) => {
+                            merge.tree = tree;
+                            settled = how;
+                        }
+                        Err(left) => {
+                            merge.conflicts = left;
+                            return Ok(Added::Conflict(self, merge));
+                        }
+                    }
+                }
+                (how, merge.tree)
+            }
+        };
+        let commit = match how {
+            How::FastForward => coming.tip.clone(),
+            How::Merge | How::Squash => {
+                let mut parents = vec![head];
+                let mut trailers = coming.trailers.clone();
+                match how {
+                    How::Squash => trailers.push((SQUASHED, coming.tip.clone())),
+                    _ => parents.push(coming.tip.clone()),
+                }
+                let message = message(&coming.title, &trailers);
+                repo.commit(&tree, &parents, &message, means.agent)?
+            }
+        };
+        self.steps.push(Step {
+            unit: coming.unit.clone(),
+            tip: coming.tip.clone(),
+            commit,
+            how,
+            settled,
+        });
+        Ok(Added::Yes(self))
+    }
+}
+
+/// The trailer by which a squashed unit is found again.
+pub const SQUASHED: &str = "JIT-Squashed";
+
+/// Text from issues is data: it must neither end the line nor look like a trailer.
+fn message(title: &str, trailers: &[(&'static str, String)]) -> String {
+    let line = |text: &str| -> String {
+        let kept = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        kept.take(200).collect::<String>().trim().to_owned()
+    };
+    let mut message = line(title);
+    message.push_str("\n\n");
+    for (name, value) in trailers {
+        message.push_str(&format!("{name}: {}\n", line(value)));
+    }
+    message
+}
+
+impl Repo {
+    /// One merge, with the attributes of the target.
+    pub fn merge(&self, ours: &str, theirs: &str, target: &str) -> Outcome<Merge> {
+        let pair = [(ours.to_owned(), theirs.to_owned())];
+        let mut merges = detect::merges(self.git(), target, &pair).map_err(failed)?;
+        let mut merge = merges.pop().unwrap_or_default();
+        if self.merge_base(ours, theirs)?.is_none() {
+            // Git would merge them from nothing; nobody wants that by accident.
+            merge.clean = false;
+            merge.conflicts.insert(
+                0,
+                Conflict {
+                    path: b".".to_vec(),
+                    kind: "unrelated histories".to_owned(),
+                    message: "the two have no commit in common".to_owned(),
+                },
+            );
+        }
+        Ok(merge)
+    }
+
+    pub fn commit(&self, tree: &str, parents: &[String], message: &str, agent: &str) -> Outcome<String> {
+        let git = self.signed(self.git(), agent)?.args(["commit-tree", tree]);
+        let git = parents.iter().fold(git, |git, parent| git.args(["-p", parent]));
+        git.args(["-F", "-"]).stdin(message).line().map_err(failed)
+    }
+
+    /// With the name of whoever runs this, as the environment or git's settings have it; else the agent's.
+    pub fn signed(&self, git: Git, agent: &str) -> Outcome<Git> {
+        const NAMES: [&str; 4] = [
+            "GIT_AUTHOR_NAME",
+            "GIT_AUTHOR_EMAIL",
+            "GIT_COMMITTER_NAME",
+            "GIT_COMMITTER_EMAIL",
+        ];
+        let known: Vec<(&str, OsString)> = NAMES
+            .iter()
+            .filter_map(|name| Some((*name, std::env::var_os(name)?)))
+            .collect();
+        let with = |git: Git| known.iter().fold(git, |git, (name, value)| git.env(name, value));
+        for who in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
+            let (code, ..) = with(self.git().setting("user.useConfigOnly", "true"))
+                .args(["var", who])
+                .try_run()
+                .map_err(failed)?;
+            if code != Some(0) {
+                let name: String = agent
+                    .chars()
+                    .filter(|c| !c.is_control() && !"<>".contains(*c))
+                    .collect();
+                let word = |c: char| {
+                    if c.is_ascii_alphanumeric() || c == '-' {
+                        c
+                    } else {
+                        '.'
+                    }
+                };
+                let email: String = name.chars().map(word).collect();
+                let email = format!("{email}@jit.invalid");
+                return Ok(git
+                    .env("GIT_AUTHOR_NAME", &name)
+                    .env("GIT_AUTHOR_EMAIL", &email)
+                    .env("GIT_COMMITTER_NAME", &name)
+                    .env("GIT_COMMITTER_EMAIL", &email));
+            }
+        }
+        Ok(with(git))
+    }
+
+    pub(super) fn blob(&self, object: &str) -> Outcome<Vec<u8>> {
+        self.git()
+            .args(["cat-file", "blob", object])
+            .run()
+            .map_err(failed)
+    }
+}
+
+/// Settles what did not merge, by the rules for paths.
+struct Rules<'a> {
+    repo: &'a Repo,
+    means: &'a Means<'a>,
+    unit: &'a str,
+}
+
+/// A tree and how each path was settled, or what is left for a person.
+type Settled = Result<(String, Vec<(String, String)>), Vec<Conflict>>;
+
+impl Rules<'_> {
+    fn settle(&self, merge: &Merge) -> Outcome<Settled> {
+        let mut entries: BTreeMap<Vec<u8>, Option<(String, String)>> = BTreeMap::new();
+        let (mut left, mut settled) = (Vec::new(), Vec::new());
+        for conflict in &merge.conflicts {
+            let stages: Vec<&Stage> = merge
+                .stages
+                .iter()
+                .filter(|one| one.path == conflict.path)
+                .collect();
+            let plain = matches!(
+                conflict.kind.as_str(),
+                "content" | "add/add" | "binary" | "modify/delete"
+            ) && !stages.is_empty()
+                && stages.iter().all(|one| one.mode.starts_with("100"));
+            let path = std::str::from_utf8(&conflict.path).ok().filter(|_| plain);
+            let how = path.map_or(&Resolution::Escalate, |path| self.means.policy.of(path));
+            let stage = |n: u8| stages.iter().find(|one| one.stage == n).copied();
+            match self.one(conflict, how, stage(1), stage(2), stage(3))? {
+                Some(entry) => {
+                    entries.insert(conflict.path.clone(), entry);
+                    settled.push((conflict.shown(), how.to_string()));
+                }
+                None => left.push(conflict.clone()),
+            }
+        }
+        // A path that no message names is nobody's but a person's.
+        for stage in &merge.stages {
+            if !entries.contains_key(&stage.path) && !left.iter().any(|one| one.path == stage.path) {
+                left.push(Conflict {
+                    path: stage.path.clone(),
+                    kind: "content".to_owned(),
+                    message: String::new(),
+                });
+            }
+        }
+        if !left.is_empty() {
+            return Ok(Err(left));
+        }
+        Ok(Ok((self.tree(&merge.tree, &entries)?, settled)))
+    }
+
+    /// The entry that settles it: mode and object, or that there is none. `None` if a person has to.
+    fn one(
+        &self,
+        conflict: &Conflict,
+        how: &Resolution,
+        base: Option<&Stage>,
+        ours: Option<&Stage>,
+        theirs: Option<&Stage>,
+    ) -> Outcome<Option<Option<(String, String)>>> {
+        let side = |stage: Option<&Stage>| stage.map(|one| (one.mode.clone(), one.object.clone()));
+        let content = match (how, ours, theirs) {
+            (Resolution::Ours, ..) => return Ok(Some(side(ours))),
+            (Resolution::Theirs, ..) => return Ok(Some(side(theirs))),
+            (Resolution::Escalate, ..) => None,
+            (_, Some(ours), Some(theirs)) if ours.mode == theirs.mode => {
+                let folder = Folder::make(self.repo.scratch())
+                    .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+                let base = match base {
+                    Some(base) => self.repo.blob(&base.object)?,
+                    None => Vec::new(),
+                };
+                let sides = [
+                    ("base", base),
+                    ("ours", self.repo.blob(&ours.object)?),
+                    ("theirs", self.repo.blob(&theirs.object)?),
+                ];
+                for (name, bytes) in &sides {
+                    let path = folder.path.join(name);
+                    fs::write(&path, bytes).map_err(io_failed("write", &path))?;
+                }
+                let binary = conflict.kind == "binary";
+                match how {
+                    Resolution::Union if !binary => self.merge_file(&folder.path, &["--union"])?,
+                    Resolution::LatestStatus if !binary => {
+                        let size = format!("--marker-size={MARKER}");
+                        let marked = self.merge_file(&folder.path, &["--diff3", &size])?;
+                        marked
+                            .and_then(|bytes| String::from_utf8(bytes).ok())
+                            .and_then(|text| latest_status(&text))
+                            .map(String::into_bytes)
+                    }
+                    Resolution::Command(command) => self.command(&folder.path, conflict, command)?,
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let (Some(content), Some(ours)) = (content, ours) else {
+            return Ok(None);
+        };
+        let object = self
+            .repo
+            .git()
+            .args(["hash-object", "-w", "--stdin"])
+            .stdin(content)
+            .line()
+            .map_err(failed)?;
+        Ok(Some(Some((ours.mode.clone(), object))))
+    }
+
+    fn merge_file(&self, folder: &Path, options: &[&str]) -> Outcome<Option<Vec<u8>>> {
+        let git = self.repo.git().args(["merge-file", "-p", "-q"]).args(options);
+        let names = ["ours", "base", "theirs"].map(|name| folder.join(name));
+        let (code, out, _) = git.args(names).try_run().map_err(failed)?;
+        // The code is how many conflicts are left; above that it is a mistake, such as a binary file.
+        Ok(code.filter(|code| *code < 128).map(|_| out))
+    }
+
+    fn command(&self, folder: &Path, conflict: &Conflict, command: &str) -> Outcome<Option<Vec<u8>>> {
+        let pattern = self.means.policy.commands().find(|(_, text)| *text == command);
+        let name = rule_name(pattern.map_or("", |(pattern, _)| pattern));
+        (self.means.may_run)(Kind::Validate, &name, command)?;
+        let result = folder.join("result");
+        let path_of = |name: &str| OsString::from(folder.join(name));
+        let vars = [
+            ("JIT_PATH".into(), conflict.shown().into()),
+            ("JIT_UNIT".into(), self.unit.into()),
+            ("JIT_BASE".into(), path_of("base")),
+            ("JIT_OURS".into(), path_of("ours")),
+            ("JIT_THEIRS".into(), path_of("theirs")),
+            ("JIT_RESULT".into(), result.clone().into()),
+            ("JIT_REQUEST_ID".into(), "".into()),
+        ];
+        let ran = run(
+            &Run {
+                command,
+                dir: folder,
+                timeout: Duration::from_secs(600),
+                grace: GRACE,
+                vars: &vars,
+            },
+            &mut std::io::sink(),
+        );
+        Ok(if ran.passed() {
+            fs::read(&result).ok()
+        } else {
+            None
+        })
+    }
+
+    /// The tree with these entries in place of what is there.
+    fn tree(&self, tree: &str, entries: &BTreeMap<Vec<u8>, Option<(String, String)>>) -> Outcome<String> {
+        let folder =
+            Folder::make(self.repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+        let index = folder.path.join("index");
+        let git = || self.repo.git().env("GIT_INDEX_FILE", &index);
+        git().args(["read-tree", tree]).run().map_err(failed)?;
+        let mut lines = Vec::new();
+        for (path, entry) in entries {
+            let head = match entry {
+                Some((mode, object)) => format!("{mode} {object} 0\t"),
+                None => format!("0 {} 0\t", "0".repeat(tree.len())),
+            };
+            lines.extend(head.as_bytes());
+            lines.extend(path);
+            lines.push(0);
+        }
+        git()
+            .args(["update-index", "-z", "--index-info"])
+            .stdin(lines)
+            .run()
+            .map_err(failed)?;
+        git().arg("write-tree").line().map_err(failed)
+    }
+}

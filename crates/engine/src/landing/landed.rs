@@ -1,0 +1,309 @@
+//! The step that counts: the target moves from what it was to what was tested, or not at all (H3).
+//!
+//! What must hold:
+//!
+//! - where nobody has the target checked out, its ref is compared and set in one step;
+//! - where it is checked out, it moves only by `git merge --ff-only` in that worktree, with hooks, stashing and the
+//!   overwriting of ignored files turned off: git refuses rather than touch a local change, and then nothing has moved.
+//!   Moving the ref under a checkout would make its owner's next commit take the landing back;
+//! - a branch that is being rebased or bisected in a worktree counts as checked out there: both would put it back;
+//! - whether a unit has landed is told by the target's history alone.
+//!
+//! Limitations: git has no way to lock a branch against being checked out. Somebody who switches to the target, or away
+//! from it, in the instant between the look and the step is not seen.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use jit_core::refusal::{Code, Refusal};
+
+use super::candidate::{SQUASHED, Step};
+use super::tested::{self, Tested};
+use super::{Repo, failed, step};
+use crate::git::snapshot::{Folder, copy_index};
+use crate::git::{Git, worktrees};
+use crate::store::Outcome;
+
+/// The target has it.
+#[derive(Debug)]
+#[must_use]
+pub struct Landed {
+    pub steps: Vec<Step>,
+    pub validations: Vec<tested::Validation>,
+}
+
+#[derive(Debug)]
+pub enum Move {
+    Done(Landed),
+    /// Somebody else moved the target: detect and test again.
+    Elsewhere,
+}
+
+/// Where a branch is in use.
+#[derive(Debug, PartialEq, Eq)]
+enum Use {
+    CheckedOut(PathBuf),
+    /// In a way that git offers no safe step for.
+    Busy(String),
+}
+
+impl Tested {
+    pub fn land(self, why: &str) -> Outcome<Move> {
+        let candidate = self.candidate;
+        let repo = candidate.repo.clone();
+        let new = candidate.commit().to_owned();
+        let (old, branch) = (candidate.old.clone(), candidate.branch.clone());
+        step("moving");
+        match in_use(&repo, &branch)? {
+            None => {
+                let refname = format!("refs/heads/{branch}");
+                let (code, _, said) = repo
+                    .git()
+                    .args(["update-ref", "-m", why, &refname, &new, &old])
+                    .try_run()
+                    .map_err(failed)?;
+                if code != Some(0) {
+                    return match repo.tip(&branch)? {
+                        Some(tip) if tip == old => Err(Box::new(Refusal::new(
+                            Code::Io,
+                            format!("git could not move {branch}: {said}"),
+                        ))),
+                        _ => Ok(Move::Elsewhere),
+                    };
+                }
+            }
+            Some(Use::CheckedOut(root)) => {
+                let (code, _, said) = forward(&root, &new).try_run().map_err(failed)?;
+                let tip = repo.tip(&branch)?;
+                if tip.as_deref() != Some(&new) {
+                    if tip.as_deref() != Some(&old) {
+                        return Ok(Move::Elsewhere);
+                    }
+                    return Err(dirty(&branch, &root, &said, code));
+                }
+            }
+            Some(Use::Busy(how)) => return Err(busy(&branch, &how)),
+        }
+        step("moved");
+        tested::remember_counts(&repo, &branch, &self.validations);
+        Ok(Move::Done(Landed {
+            steps: candidate.steps,
+            validations: self.validations,
+        }))
+    }
+}
+
+fn forward(root: &Path, new: &str) -> Git {
+    Git::at(root)
+        .without_hooks()
+        .setting("merge.autoStash", "false")
+        .args([
+            "merge",
+            "--ff-only",
+            "--no-overwrite-ignore",
+            "--no-autostash",
+            "--no-squash",
+        ])
+        .args(["--no-verify-signatures", "--no-stat", "-q", new])
+}
+
+fn dirty(branch: &str, root: &Path, said: &str, code: Option<i32>) -> Box<Refusal> {
+    let said = if said.is_empty() {
+        format!("it ended with {code:?}")
+    } else {
+        said.replace('\n', " ")
+    };
+    let shown = crate::app::shell_word(&root.to_string_lossy());
+    Box::new(
+        Refusal::new(
+            Code::TargetDirty,
+            format!(
+                "{branch} is checked out in {}, and git would not move it forward there, so nothing has moved: {said}",
+                root.display()
+            ),
+        )
+        .help(format!("git -C {shown} status"))
+        .help(format!("git -C {shown} commit -a, or: git -C {shown} stash -u; then the same command again")),
+    )
+}
+
+fn busy(branch: &str, how: &str) -> Box<Refusal> {
+    Box::new(
+        Refusal::new(
+            Code::TargetDirty,
+            format!("{branch} is {how}: it cannot be moved before that is over"),
+        )
+        .help("git worktree list"),
+    )
+}
+
+/// Refuses now what would be refused later, as far as that can be told without changing anything.
+pub fn require_movable(repo: &Repo, branch: &str, new: &str) -> Outcome<()> {
+    match in_use(repo, branch)? {
+        None => Ok(()),
+        Some(Use::Busy(how)) => Err(busy(branch, &how)),
+        Some(Use::CheckedOut(root)) => {
+            let git_dir = Git::at(&root)
+                .args(["rev-parse", "--absolute-git-dir"])
+                .line()
+                .map_err(failed)?;
+            let git_dir = Path::new(&git_dir);
+            if git_dir.join("MERGE_HEAD").exists() {
+                return Err(busy(
+                    branch,
+                    &format!("in the middle of a merge in {}", root.display()),
+                ));
+            }
+            let folder =
+                Folder::make(repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+            let index = folder.path.join("index");
+            copy_index(&git_dir.join("index"), &index).map_err(super::io_failed("copy", &index))?;
+            let git = || {
+                Git::at(&root)
+                    .env("GIT_INDEX_FILE", &index)
+                    .setting("core.fsmonitor", "false")
+                    .setting("core.splitIndex", "false")
+                    .without_hooks()
+            };
+            // What only looks changed by its times is not.
+            let _ = git().args(["update-index", "-q", "--refresh"]).try_run();
+            let (code, _, said) = git()
+                .args(["read-tree", "-n", "-m", "-u", "HEAD", new])
+                .try_run()
+                .map_err(failed)?;
+            if code != Some(0) {
+                return Err(dirty(branch, &root, &said, code));
+            }
+            // A trial overwrites what is ignored; the real step does not.
+            let added = git()
+                .args([
+                    "diff-tree",
+                    "-r",
+                    "-z",
+                    "--name-only",
+                    "--diff-filter=A",
+                    "HEAD",
+                    new,
+                ])
+                .run()
+                .map_err(failed)?;
+            let there: Vec<u8> = added
+                .split_inclusive(|b| *b == 0)
+                .filter(|path| {
+                    let name = OsStr::from_bytes(path.strip_suffix(b"\0").unwrap_or(path));
+                    root.join(name).symlink_metadata().is_ok()
+                })
+                .flatten()
+                .copied()
+                .collect();
+            if there.is_empty() {
+                return Ok(());
+            }
+            let (code, ignored, _) = git()
+                .args(["check-ignore", "-z", "--stdin"])
+                .stdin(there)
+                .try_run()
+                .map_err(failed)?;
+            match code {
+                Some(0) => {
+                    let first = ignored.split(|b| *b == 0).next().unwrap_or_default();
+                    let said = format!(
+                        "the ignored file {:?} is in the way",
+                        String::from_utf8_lossy(first)
+                    );
+                    Err(dirty(branch, &root, &said, code))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
+    let refname = format!("refs/heads/{branch}");
+    let all = worktrees::list(&repo.common).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+    let mut found: Option<Use> = None;
+    for entry in all {
+        let place = || match &entry.root {
+            Some(root) => root.display().to_string(),
+            None => entry.git_dir.display().to_string(),
+        };
+        // Forgotten by its owner, and by git at its next look.
+        if entry.prunable.is_some() {
+            continue;
+        }
+        let says = |file: &str| fs::read_to_string(entry.git_dir.join(file)).unwrap_or_default();
+        let rebased = ["rebase-merge/head-name", "rebase-apply/head-name"]
+            .iter()
+            .any(|file| says(file).trim() == refname)
+            || says("rebase-merge/update-refs")
+                .lines()
+                .any(|line| line == refname);
+        if rebased {
+            return Ok(Some(Use::Busy(format!("being rebased in {}", place()))));
+        }
+        let bisected = says("BISECT_START");
+        if bisected.trim() == branch || bisected.trim() == refname {
+            return Ok(Some(Use::Busy(format!("being bisected in {}", place()))));
+        }
+        if entry.branch.as_deref() != Some(branch) || entry.is_bare {
+            continue;
+        }
+        let root = entry.root.clone().filter(|root| root.is_dir());
+        found = Some(match (found, root) {
+            (None, Some(root)) => Use::CheckedOut(root),
+            (None, None) => Use::Busy(format!("checked out in {}, which cannot be reached", place())),
+            (Some(_), _) => return Ok(Some(Use::Busy("checked out in two worktrees".to_owned()))),
+        });
+    }
+    Ok(found)
+}
+
+/// The commit by which a unit came to its target, if it did.
+///
+/// `begun` tells that a landing was begun: then a tip that the target contains is that landing. Otherwise it counts only
+/// if work was done on the branch, because a branch that merely followed the target is contained in it too.
+pub fn landed_as(
+    repo: &Repo,
+    (branch, tip, base): (&str, &str, &str),
+    target: &str,
+    begun: bool,
+) -> Outcome<Option<String>> {
+    let since = format!("{base}..{target}");
+    let format = format!("--format=%H %P%x00%(trailers:key={SQUASHED},valueonly,separator=%x20)");
+    let log = repo
+        .git()
+        .args(["log", &format, "--first-parent", &since, "--"])
+        .run()
+        .map_err(failed)?;
+    for line in String::from_utf8_lossy(&log).lines() {
+        let Some((commits, squashed)) = line.split_once('\0') else {
+            continue;
+        };
+        let mut commits = commits.split(' ');
+        let commit = commits.next().unwrap_or_default();
+        let merged = commits.skip(1).any(|parent| parent == tip);
+        if merged || squashed.split(' ').any(|one| one.trim() == tip) {
+            return Ok(Some(commit.to_owned()));
+        }
+    }
+    if tip == base || !repo.is_ancestor(tip, target)? {
+        return Ok(None);
+    }
+    let worked = || -> Outcome<bool> {
+        let refname = format!("refs/heads/{branch}");
+        let git = repo
+            .git()
+            .args(["reflog", "show", "--format=%gs", &refname, "--"]);
+        let (_, out, _) = git.try_run().map_err(failed)?;
+        let text = String::from_utf8_lossy(&out).into_owned();
+        Ok(text.lines().any(|line| {
+            ["commit", "cherry-pick", "rebase", "am"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        }))
+    };
+    Ok((begun || worked()?).then(|| tip.to_owned()))
+}

@@ -1,0 +1,137 @@
+//! From a finished unit to its target: would it merge, what would come of it, does that work, and then, in one step,
+//! the target moves (H1, H3, H6, H8).
+//!
+//! What must hold:
+//!
+//! - nothing here changes a file that somebody has checked out, but for a fast-forward that git itself allows there:
+//!   merges are made of objects (`detect`, `candidate`), tried in a folder of their own (`tested`), and the target moves
+//!   by comparing it with what was tested (`landed`);
+//! - the target only ever points to what was tested, and never loses a commit that somebody else put there;
+//! - types keep the order: [`candidate::Candidate`] becomes [`tested::Tested`] becomes [`landed::Landed`], each step
+//!   consumes the one before, and there is no other way to the last;
+//! - a step that was cut off is done again from what git has: whether a unit has landed is read from the target's
+//!   history, never from memory.
+//!
+//! Git runs in `<control>/scratch`, because merge drivers put their files into the current folder.
+
+pub mod candidate;
+pub mod detect;
+pub mod landed;
+pub mod live;
+pub mod report;
+pub mod tested;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jit_core::refusal::{Code, Refusal};
+
+use crate::git::{Git, GitError};
+use crate::os::file;
+use crate::store::Outcome;
+
+/// A repository as landings see it.
+#[derive(Debug, Clone)]
+pub struct Repo {
+    pub common: PathBuf,
+    pub control: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Repo {
+    pub fn new(common: &Path, control: &Path) -> io::Result<Self> {
+        let scratch = control.join("scratch");
+        file::make_dir_like_parent(&scratch)?;
+        Ok(Self {
+            common: common.to_owned(),
+            control: control.to_owned(),
+            scratch,
+        })
+    }
+
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Git on this repository, away from every checkout.
+    pub fn git(&self) -> Git {
+        let mut option = OsString::from("--git-dir=");
+        option.push(&self.common);
+        let git = Git::at(&self.scratch).arg(option).without_hooks();
+        match path_with_jit() {
+            // For the merge driver of issues: git finds `jit` by its name.
+            Some(path) => git.env("PATH", path),
+            None => git,
+        }
+    }
+
+    /// Git in a worktree, as its owner would run it there, but without hooks.
+    pub fn in_worktree(&self, root: &Path) -> Git {
+        let git = Git::at(root).without_hooks();
+        match path_with_jit() {
+            Some(path) => git.env("PATH", path),
+            None => git,
+        }
+    }
+
+    /// The commit a branch is at.
+    pub fn tip(&self, branch: &str) -> Outcome<Option<String>> {
+        let revision = format!("refs/heads/{branch}^{{commit}}");
+        self.git().verify(&revision).map_err(failed)
+    }
+
+    pub fn require_tip(&self, branch: &str) -> Outcome<String> {
+        self.tip(branch)?.ok_or_else(|| {
+            Box::new(
+                Refusal::new(Code::NotFound, format!("there is no branch {branch:?} here"))
+                    .help("git branch --list"),
+            )
+        })
+    }
+
+    pub fn is_ancestor(&self, older: &str, newer: &str) -> Outcome<bool> {
+        self.git()
+            .args(["merge-base", "--is-ancestor", older, newer])
+            .test()
+            .map_err(failed)
+    }
+
+    /// The best common ancestor, `None` for histories that have nothing in common.
+    pub fn merge_base(&self, a: &str, b: &str) -> Outcome<Option<String>> {
+        let (code, out, said) = self.git().args(["merge-base", a, b]).try_run().map_err(failed)?;
+        match code {
+            Some(0) => Ok(Some(String::from_utf8_lossy(out.trim_ascii_end()).into_owned())),
+            Some(1) => Ok(None),
+            _ => Err(Box::new(Refusal::new(
+                Code::Io,
+                format!("git merge-base failed: {said}"),
+            ))),
+        }
+    }
+}
+
+/// What git could not do is not the caller's mistake.
+pub(crate) fn failed(error: GitError) -> Box<Refusal> {
+    Box::new(Refusal::new(Code::Io, error.to_string()))
+}
+
+pub(crate) fn io_failed(what: &str, path: &Path) -> impl Fn(io::Error) -> Box<Refusal> {
+    let (what, path) = (what.to_owned(), path.to_owned());
+    move |error| crate::store::file::io_refusal(&what, &path, &error)
+}
+
+/// The search path with this program's own folder at its end.
+fn path_with_jit() -> Option<OsString> {
+    let own = std::env::current_exe().ok()?.parent()?.to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(std::env::split_paths(&path).chain([own])).ok()
+}
+
+/// Ends this process here, as a power cut would, when a test asks for it. Not in what is shipped.
+pub(crate) fn step(_name: &str) {
+    #[cfg(debug_assertions)]
+    if std::env::var_os("JIT_TEST_DIE_AT").is_some_and(|at| at == _name) {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}

@@ -1,0 +1,19 @@
+use jit_engine::request::Request;
+use jit_engine::store::Outcome;
+
+use super::worktree::merge;
+use super::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Runs the gates on what is merged, moves the target, and marks the issue as done. Work that is not \
+    committed is refused.\n\nExamples:\n  jit finish\n  jit finish wi-001"
+)]
+pub struct Flags {
+    /// Unit, issue, branch or folder; that of this worktree if left out
+    unit: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    merge::show(Request::Finish { unit: flags.unit }, cx)
+}

@@ -1,0 +1,171 @@
+//! What is said about a merge is what git does (H1).
+
+mod landing;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use jit_engine::landing::{Repo, detect};
+use jit_testkit::rng::Rng;
+use jit_testkit::world::World;
+use jit_testkit::world::tools::long;
+use landing::JIT;
+
+/// Changes a few things at random.
+fn mangle(world: &World, dir: &Path, rng: &mut Rng) {
+    for _ in 0..rng.range(1, 4) {
+        let file = format!("dir{}/f{}", rng.range(0, 2), rng.range(0, 3));
+        let path = dir.join(&file);
+        let there = path.is_file();
+        match rng.range(0, 12) {
+            0 if there => fs::remove_file(&path).expect("gone"),
+            1 if there => {
+                let to = format!("dir{}/g{}", rng.range(0, 3), rng.range(0, 3));
+                let goal = dir.join(&to);
+                if !goal.exists() && goal.parent().is_some_and(|parent| !parent.is_file()) {
+                    fs::create_dir_all(goal.parent().expect("a folder")).expect("a folder");
+                    fs::rename(&path, goal).expect("renamed");
+                }
+            }
+            2 if there => {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+            }
+            3 => {
+                let new = dir.join(format!("new{}", rng.range(0, 2)));
+                if !new.is_dir() {
+                    fs::write(new, format!("{}\n", rng.range(0, 3))).expect("a file");
+                }
+            }
+            4 => {
+                let (from, to) = (dir.join("dir0"), dir.join("moved"));
+                if from.is_dir() && !to.exists() {
+                    fs::rename(from, to).expect("renamed");
+                }
+            }
+            5 => {
+                let folder = dir.join("new0");
+                if !folder.exists() {
+                    fs::create_dir(&folder).expect("a folder");
+                    fs::write(folder.join("inside"), "x\n").expect("a file");
+                }
+            }
+            6 => fs::write(dir.join("bin"), [0, rng.range(0, 3) as u8]).expect("a file"),
+            _ if there => {
+                let text = fs::read_to_string(&path).expect("text");
+                let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+                let at = rng.index(3);
+                lines[at] = format!("changed {}", rng.range(0, 3));
+                fs::write(&path, lines.join("\n") + "\n").expect("a file");
+            }
+            _ => {}
+        }
+    }
+    world.git(dir, ["add", "-A"]);
+    world.git(dir, ["commit", "-q", "--allow-empty", "-m", "change"]);
+}
+
+#[test]
+fn h1_verdicts_trees_and_paths_are_gits_own() {
+    // Every pair of so many sides: 276 merges, or 2,016.
+    let sides = if long() { 64 } else { 24 };
+    let world = World::with_jit(JIT);
+    let dir = world.repo();
+    for d in 0..2 {
+        fs::create_dir(dir.join(format!("dir{d}"))).expect("a folder");
+        for f in 0..3 {
+            let text: String = (0..12).map(|n| format!("{d}{f} line {n}\n")).collect();
+            fs::write(dir.join(format!("dir{d}/f{f}")), text).expect("a file");
+        }
+    }
+    fs::write(dir.join("bin"), [0, 9, 9]).expect("a file");
+    world.git(&dir, ["add", "-A"]);
+    world.git(&dir, ["commit", "-q", "-m", "base"]);
+    let base = world.git(&dir, ["rev-parse", "HEAD"]).trim().to_owned();
+    let mut rng = Rng::new(jit_testkit::rng::seed_from_env(jit_testkit::rng::SEED_VAR));
+    let (mut pairs, mut expected) = (Vec::new(), Vec::new());
+    let made: Vec<String> = (0..sides)
+        .map(|_| {
+            world.git(&dir, ["checkout", "-q", "--detach", "-f", &base]);
+            mangle(&world, &dir, &mut rng);
+            world.git(&dir, ["rev-parse", "HEAD"]).trim().to_owned()
+        })
+        .collect();
+    let all = made.iter().enumerate();
+    for (ours, theirs) in all.flat_map(|(n, ours)| made.iter().skip(n + 1).map(move |theirs| (ours, theirs)))
+    {
+        world.git(&dir, ["reset", "-q", "--hard", ours]);
+        let mut merge = world.command("git", &dir);
+        merge.args(["merge", "-q", "--no-ff", "--no-commit", theirs]);
+        let code = world.run(merge).code;
+        assert!(matches!(code, 0 | 1), "git merge said {code}");
+        let answer = if code == 0 {
+            Ok(world.git(&dir, ["write-tree"]).trim().to_owned())
+        } else {
+            let listed = world.git(&dir, ["ls-files", "-u", "-z"]);
+            let mut paths: Vec<String> = listed
+                .split('\0')
+                .filter_map(|entry| entry.split_once('\t'))
+                .map(|(_, path)| path.to_owned())
+                .collect();
+            paths.dedup();
+            Err(paths)
+        };
+        pairs.push((ours.clone(), theirs.clone()));
+        expected.push(answer);
+    }
+    let repo = Repo::new(&dir.join(".git"), &world.control()).expect("a repository");
+    let found = detect::merges(repo.git(), &base, &pairs).expect("merges");
+    let (mut clean, mut kinds) = (0, std::collections::BTreeSet::new());
+    for ((pair, found), expected) in pairs.iter().zip(&found).zip(&expected) {
+        match expected {
+            Ok(tree) => {
+                clean += 1;
+                assert!(found.clean, "{pair:?}: {found:?}");
+                assert_eq!(&found.tree, tree, "{pair:?}");
+            }
+            Err(paths) => {
+                assert!(!found.clean, "{pair:?}");
+                assert!(!found.conflicts.is_empty(), "{pair:?}");
+                let mut stages: Vec<String> = found
+                    .stages
+                    .iter()
+                    .map(|stage| String::from_utf8_lossy(&stage.path).into_owned())
+                    .collect();
+                stages.dedup();
+                // git names the sides of a moved path after what it was called with.
+                let plain = |paths: &[String]| -> Vec<String> {
+                    paths
+                        .iter()
+                        .map(|path| path.split('~').next().unwrap_or_default().to_owned())
+                        .collect()
+                };
+                assert_eq!(plain(&stages), plain(paths), "{pair:?}");
+                kinds.extend(found.conflicts.iter().map(|one| one.kind.clone()));
+            }
+        }
+    }
+    assert!(clean > 0 && clean < expected.len(), "{clean} clean ones");
+    for kind in ["content", "add/add", "modify/delete", "binary"] {
+        assert!(kinds.contains(kind), "{kind} never happened: {kinds:?}");
+    }
+}
+
+#[test]
+fn h1_two_that_cannot_meet_merge_cleanly() {
+    let one = |paths: &[&str], moved: bool| detect::Changed {
+        paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+        moved,
+    };
+    for (a, b, meet) in [
+        (one(&["a"], false), one(&["b"], false), false),
+        (one(&["a"], false), one(&["a"], false), true),
+        (one(&["a"], false), one(&["a/b"], false), true),
+        (one(&["a/b/c"], false), one(&["a"], false), true),
+        (one(&["a.x"], false), one(&["a/b"], false), false),
+        (one(&["a"], true), one(&["b"], false), true),
+    ] {
+        assert_eq!(a.may_meet(&b), meet, "{a:?} {b:?}");
+        assert_eq!(b.may_meet(&a), meet, "{a:?} {b:?}");
+    }
+}
