@@ -16,6 +16,7 @@ pub mod issues;
 pub mod locks;
 pub mod os;
 pub mod request;
+pub mod rescue;
 pub mod sessions;
 pub mod setup;
 pub mod store;

@@ -2,6 +2,7 @@
 //! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
 
 mod gates;
+mod rescue;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -21,6 +22,8 @@ use jit_core::wire::LeaseView;
 use crate::app::{LockPaths, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
 use crate::trust::Need;
+
+pub use rescue::{Cleaned, Force, RescueReply, RescueRequest, RescueView};
 
 pub use gates::{GateReport, GateStanding, GateStatus, GateView, Judgement};
 
@@ -183,6 +186,8 @@ pub enum Request {
     },
     LockList,
     LockCleanup,
+    /// Removing worktrees, and getting back what was in them.
+    Rescue(RescueRequest),
 }
 
 impl Request {
@@ -227,6 +232,7 @@ impl Request {
             | Self::LockRelease { .. }
             | Self::LockCleanup => true,
             Self::Import(import) => !import.dry_run,
+            Self::Rescue(asked) => asked.writes(),
             Self::Claims { .. }
             | Self::History { .. }
             | Self::ShowIssue { .. }
@@ -352,6 +358,7 @@ pub enum Reply {
     LockChecks {
         paths: Vec<LockCheck>,
     },
+    Rescue(RescueReply),
     /// One line of JSON for each issue.
     Exported {
         issues: usize,

@@ -81,7 +81,8 @@ fn look(request: &Request) -> Look {
         | Request::LockExtend { .. }
         | Request::LockRelease { .. }
         | Request::LockList
-        | Request::LockCleanup => Look::Nothing,
+        | Request::LockCleanup
+        | Request::Rescue(_) => Look::Nothing,
         Request::CreateIssue(create) => {
             let ids = create.id.iter().filter_map(|id| id.as_str().parse().ok());
             Look::Named(ids.collect())

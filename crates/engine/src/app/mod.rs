@@ -12,6 +12,7 @@ mod gates;
 mod graph;
 mod join;
 mod locks;
+mod rescue;
 mod sessions;
 mod tracker;
 mod trust;
@@ -418,6 +419,7 @@ impl App {
             Request::LockRelease { which } => self.release_locks(&which),
             Request::LockList => self.list_locks(),
             Request::LockCleanup => self.clean_locks(),
+            Request::Rescue(asked) => self.rescue(asked),
         }
     }
 

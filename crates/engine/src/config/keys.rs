@@ -33,6 +33,8 @@ pub enum Kind {
     ScopeRules,
     /// A list of agent types, each perhaps with the scope of its locks: `release-manager = global`.
     AgentTypes,
+    /// A list of patterns of paths: `*.env`.
+    Patterns,
     /// A list of branch names.
     Branches,
     /// A list of agent kinds.
@@ -200,6 +202,18 @@ pub const KEYS: &[Key] = &[
         help: "how long a file lock in a worktree lasts at first",
     },
     Key {
+        name: "rescue.ignored",
+        kind: Kind::Patterns,
+        default: Default::List(&[".env", ".env.*"]),
+        help: "ignored files that count as work when a worktree is removed; without a slash, in any folder",
+    },
+    Key {
+        name: "rescue.keep_days",
+        kind: Kind::Count { min: 1, max: 3650 },
+        default: Default::Int(14),
+        help: "how long removed worktrees stay in the trash at least, unless all of it is in refs",
+    },
+    Key {
         name: "sessions.missed_beats",
         kind: Kind::Count { min: 1, max: 1000 },
         default: Default::Int(3),
@@ -299,7 +313,12 @@ impl Kind {
     fn is_list(self) -> bool {
         matches!(
             self,
-            Self::Branches | Self::AgentKinds | Self::Chains | Self::ScopeRules | Self::AgentTypes
+            Self::Patterns
+                | Self::Branches
+                | Self::AgentKinds
+                | Self::Chains
+                | Self::ScopeRules
+                | Self::AgentTypes
         )
     }
 }
@@ -388,6 +407,7 @@ impl Key {
             Kind::AgentTypes => "a list of types such as \"release-manager = global\"".to_owned(),
             Kind::Flag => "true or false".to_owned(),
             Kind::Branches => "a list of branch names".to_owned(),
+            Kind::Patterns => "a list of patterns such as \"*.env\"".to_owned(),
             Kind::AgentKinds => "a list of words".to_owned(),
             Kind::Chains => "a list of chains of types such as \"epic > story > task\"".to_owned(),
         }
@@ -487,6 +507,7 @@ impl Key {
         for item in &items {
             let fits = match self.kind {
                 Kind::AgentKinds => is_word(item),
+                Kind::Patterns => Pattern::parse(item).is_ok(),
                 Kind::ScopeRules => scope_rule(item).is_ok(),
                 Kind::AgentTypes => agent_type(item).is_some(),
                 Kind::Chains => {
@@ -499,6 +520,7 @@ impl Key {
                 let shown: String = item.chars().take(40).collect();
                 let what = match self.kind {
                     Kind::AgentKinds => "a lower-case word such as bot",
+                    Kind::Patterns => "a pattern such as *.env",
                     Kind::ScopeRules => "a rule such as docs/** = global",
                     Kind::AgentTypes => "a type such as release-manager = global",
                     Kind::Chains => "a chain of types such as epic > story > task",

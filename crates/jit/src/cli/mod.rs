@@ -25,6 +25,7 @@ mod pivot;
 mod progress;
 mod ready;
 mod recover;
+mod rescue;
 mod session;
 mod status;
 mod trust;
@@ -156,6 +157,12 @@ const TABLE: &[Entry] = &[
     Entry::Noun("lock", "Locks on files", Shown::Everyday, lock::VERBS),
     Entry::Noun("session", "Agents at work", Shown::WithAll, session::VERBS),
     Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
+    Entry::Noun(
+        "rescue",
+        "Work of worktrees that are gone",
+        Shown::WithAll,
+        rescue::VERBS,
+    ),
     Entry::Verb(verb!("whoami", "Which agent jit takes you for, and why", whoami)),
     Entry::Verb(verb!("events", "Everything that happened, in order", events)),
     Entry::Verb(verb!("doctor", "Check everything and say how to mend it", doctor)),
@@ -460,6 +467,7 @@ fn ids(reply: &Reply) -> String {
         Reply::Locks { locks } | Reply::Unlocked { released: locks } => {
             locks.iter().map(|lock| lock.lease_id.as_str()).collect()
         }
+        Reply::Rescue(reply) => rescue::ids(reply),
         Reply::Claims(_)
         | Reply::History { .. }
         | Reply::Judged(_)
@@ -557,6 +565,7 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
             .map(|lock| format!("Released {}\n", style.bold(&render::clean_line(&lock.file_path))))
             .collect(),
         Reply::LockChecks { paths } => lock::checks_text(paths, style),
+        Reply::Rescue(reply) => rescue::text(reply, style),
         Reply::Exported { lines, .. } => lines.clone(),
     }
 }

@@ -1,5 +1,7 @@
 //! `jit worktree`: where work happens.
 
+mod abandon;
+mod cleanup;
 mod info;
 mod init;
 mod list;
@@ -10,4 +12,10 @@ pub const VERBS: &[Verb] = &[
     verb!("info", "This worktree", info),
     verb!("list", "All worktrees, with who works there", list),
     verb!("init", "Give this worktree its identity", init),
+    verb!(
+        "cleanup",
+        "Remove the worktree of a unit that has landed",
+        cleanup
+    ),
+    verb!("abandon", "Give a unit up; its work is kept", abandon),
 ];
