@@ -303,3 +303,101 @@ fn heavy_h7_no_byte_is_lost_in_random_sequences_of_work_kills_and_removals() {
         play(seed);
     }
 }
+
+/// Work of several kinds in one worktree; gives its contents.
+fn busy_unit(world: &World) -> (PathBuf, BTreeSet<Vec<u8>>) {
+    let dir = unit(world, "u1", TO_MERGED);
+    let mut written = BTreeSet::new();
+    let mut put = |name: &str, content: &str| {
+        write(&dir.join(name), content);
+        written.insert(content.as_bytes().to_vec());
+    };
+    put("committed", "committed\n");
+    world.git(&dir, ["add", "committed"]);
+    world.git(&dir, ["commit", "-q", "-m", "work"]);
+    put("amended", "amended\n");
+    world.git(&dir, ["add", "amended"]);
+    world.git(&dir, ["commit", "-q", "-m", "gone"]);
+    world.git(&dir, ["reset", "-q", "--hard", "HEAD~1"]);
+    put("staged", "staged\n");
+    world.git(&dir, ["add", "staged"]);
+    put("staged", "unstaged\n");
+    put("untracked", "untracked\n");
+    put("conf/.env", "configured\n");
+    (dir, written)
+}
+
+/// The calls of `jit` itself (not of the gits it starts) that change something or start something, in order: name, which
+/// one of that name.
+fn calls(world: &World, words: &[&str]) -> Vec<(String, usize)> {
+    let out = world.root().join("calls");
+    let log = format!("-o{}", out.display());
+    let names =
+        "rename,renameat2,unlinkat,unlink,mkdir,rmdir,fsync,fdatasync,vfork,clone3,clone,ftruncate,pwrite64";
+    let trace = format!("-etrace={names}");
+    let way = ["strace", "-qq", &log, &trace];
+    let _ = world.run(world.jit_by_way_of(&way, "human:tester", words)).ok();
+    let text = String::from_utf8_lossy(&std::fs::read(&out).expect("a trace")).into_owned();
+    let mut seen: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    let mut all = Vec::new();
+    for line in text.lines() {
+        let Some((name, _)) = line.split_once('(') else {
+            continue;
+        };
+        if name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            let nth = seen.entry(name.to_owned()).or_default();
+            *nth += 1;
+            all.push((name.to_owned(), *nth));
+        }
+    }
+    all
+}
+
+/// H7, T11: whichever call a removal dies at, nothing is lost, git's own cleaning up does no harm, and the same command
+/// brings it to its end.
+#[test]
+fn heavy_h7_a_removal_killed_at_any_call_goes_on_and_loses_nothing() {
+    if without("strace") {
+        return;
+    }
+    let words = ["worktree", "cleanup", "u1", "--force"];
+    let points = {
+        let world = world();
+        let _ = busy_unit(&world);
+        calls(&world, &words)
+    };
+    assert!(points.len() > 40, "{points:?}");
+    let step = if long() { 1 } else { points.len().div_ceil(16) };
+    let mut killed = 0;
+    for (name, nth) in points.iter().rev().step_by(step) {
+        let world = world();
+        let (dir, written) = busy_unit(&world);
+        let (trace, inject) = (
+            format!("-etrace={name}"),
+            format!("-einject={name}:signal=SIGKILL:when={nth}"),
+        );
+        let way = ["strace", "-qq", "-o/dev/null", &trace, &inject];
+        let ran = world.run(world.jit_by_way_of(&way, "human:tester", words));
+        killed += usize::from(ran.code == 137);
+        world.git(&world.repo(), ["worktree", "prune"]);
+        let lost: Vec<_> = written.difference(&recoverable(&world)).cloned().collect();
+        assert!(lost.is_empty(), "after {name} {nth}: {lost:?}");
+        let done = world
+            .jit(["worktree", "cleanup", "u1", "--force", "--json"])
+            .ok()
+            .json();
+        assert_eq!(done["state"], "IDLE", "after {name} {nth}");
+        assert!(!dir.exists(), "after {name} {nth}");
+        let lost: Vec<_> = written.difference(&recoverable(&world)).cloned().collect();
+        assert!(lost.is_empty(), "at the end after {name} {nth}: {lost:?}");
+        let id = done["rescue"].as_str().expect("a rescue").to_owned();
+        let _ = world.jit(["rescue", "restore", &id]).ok();
+        assert_eq!(
+            world.git(&dir, ["status", "--porcelain", "--ignored"]),
+            "AM staged\n?? untracked\n!! conf/\n",
+            "after {name} {nth}"
+        );
+        world.validates();
+    }
+    assert!(killed * 2 > points.len() / step, "only {killed} were killed");
+}
