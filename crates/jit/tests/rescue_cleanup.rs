@@ -606,3 +606,40 @@ fn h7_a_restore_overwrites_neither_a_path_nor_a_branch() {
     let _ = world.jit(["rescue", "restore", "../../etc", "--json"]).exits(2);
     let _ = world.jit(["rescue", "restore", "nothing", "--json"]).exits(3);
 }
+
+#[test]
+fn h7_people_see_what_was_kept_and_nothing_that_moves_their_terminal() {
+    let world = world();
+    let dir = unit(&world, "u1", TO_MERGED);
+    write(&dir.join("evil\u{1b}[2J\nname"), "x\n");
+    let refused = world.jit(["worktree", "cleanup", "u1"]).exits(5);
+    assert!(
+        refused.stderr.contains("untracked: evil%1B[2J%0Aname"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("try: jit worktree cleanup u1 --force\n"),
+        "{}",
+        refused.stderr
+    );
+    let done = world.jit(["worktree", "cleanup", "u1", "--force"]).ok().stdout;
+    let id = only_rescue(&world);
+    assert!(done.contains(&format!("jit rescue restore {id}")), "{done}");
+    for words in [&["rescue", "list"][..], &["rescue", "show", &id]] {
+        let text = world.jit(words).ok().stdout;
+        assert!(
+            text.contains(&id) && text.contains("untracked evil%1B[2J%0Aname"),
+            "{text}"
+        );
+    }
+    let quiet = world
+        .jit(["rescue", "prune", "--older-than", "0", "--quiet"])
+        .ok()
+        .stdout;
+    assert_eq!(quiet, format!("{id}\n"));
+    assert_eq!(
+        world.jit(["rescue", "list"]).ok().stdout.matches("refs").count(),
+        1
+    );
+}
