@@ -353,6 +353,41 @@ fn calls(world: &World, words: &[&str]) -> Vec<(String, usize)> {
     all
 }
 
+/// What a removal had saved when it was killed stays saved, though the file is overwritten before the next attempt.
+#[test]
+fn h7_a_second_attempt_keeps_what_the_first_one_saved() {
+    if without("strace") {
+        return;
+    }
+    let world = world();
+    let dir = unit(&world, "u1", TO_MERGED);
+    write(&dir.join("note"), "first\n");
+    // Dies when it writes down that all is saved: the second time a manifest is put in place.
+    let way = [
+        "strace",
+        "-qq",
+        "-o/dev/null",
+        "-etrace=rename",
+        "-einject=rename:signal=SIGKILL:when=2",
+    ];
+    let words = ["worktree", "cleanup", "u1", "--force"];
+    let _ = world
+        .run(world.jit_by_way_of(&way, "human:tester", words))
+        .exits(137);
+    assert_eq!(
+        world
+            .git(&world.repo(), ["for-each-ref", "refs/jit"])
+            .matches("/worktree\n")
+            .count(),
+        1
+    );
+    write(&dir.join("note"), "second\n");
+    let _ = world.jit(words).ok();
+    let _ = world.jit(["rescue", "prune", "--older-than", "0"]).ok();
+    let found = recoverable(&world);
+    assert!(found.contains(&b"first\n"[..]) && found.contains(&b"second\n"[..]));
+}
+
 /// H7, T11: whichever call a removal dies at, nothing is lost, git's own cleaning up does no harm, and the same command
 /// brings it to its end.
 #[test]

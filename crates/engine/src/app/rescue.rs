@@ -249,10 +249,11 @@ impl App {
                 if unit.state == Phase::Merged {
                     unit = self.advance_unit(&unit.id, Input::BeginCleanup, Facts::default())?;
                 }
-                let manifest = match begun {
-                    Some(begun) => begun,
-                    None => trash.begin(&unit, &site.root)?,
-                };
+                // What an earlier attempt saved stays as it is: since then it may have been overwritten where it was.
+                if let Some(begun) = begun {
+                    trash.settle(begun)?;
+                }
+                let manifest = trash.begin(&unit, &site.root)?;
                 let manifest = self.keep(&site, &trash, &evidence, &walk, &admin, manifest)?;
                 seen = Some(walk);
                 manifest

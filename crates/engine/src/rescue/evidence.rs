@@ -314,7 +314,7 @@ impl Look<'_> {
         }
         let mut ask: String = commits.iter().map(|name| format!("{name}\n")).collect();
         ask.push_str(&format!(
-            "--not\n--exclude=refs/heads/{}\n--branches\n--tags\n--remotes\n",
+            "--not\n--exclude={}\n--branches\n--tags\n--remotes\n",
             site.branch
         ));
         let alive = self.repository().args(["rev-list", "--stdin"]).stdin(ask).run();

@@ -1,7 +1,7 @@
 //! Keeping what a worktree holds as objects under `refs/jit/rescue/<id>/`.
 //!
-//! Invariants: all refs of an entry appear together, after everything they name is written and synced; saving twice under
-//! one id gives the refs of the second time, which name all that there was then.
+//! Invariants: all refs of an entry appear together, after everything they name is written and synced; each attempt has an
+//! id of its own, so that no ref is ever moved.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

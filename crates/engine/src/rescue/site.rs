@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use jit_core::refusal::{Code, Refusal};
 use jit_core::unit::Unit;
@@ -19,6 +20,9 @@ use crate::os::{file, process};
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
 use crate::worktree::identity;
+
+/// How long a git that runs there may take to end.
+const FOR_GIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
 pub struct Site {
@@ -166,7 +170,18 @@ impl Site {
 
     /// Refuses while a process has its current folder inside.
     pub fn require_unused(&self) -> Outcome<()> {
-        let inside = working_in(&self.root);
+        let mut inside = working_in(&self.root);
+        // Git tidies up behind a command that has ended; that is soon over.
+        let end = Instant::now() + FOR_GIT;
+        for pid in inside.clone() {
+            let left = end.saturating_duration_since(Instant::now());
+            if process::name(pid).as_deref() == Some("git")
+                && let Ok(Some(git)) = process::ProcessRef::of(pid)
+                && process::wait_for_end(git, left).unwrap_or(false)
+            {
+                inside = working_in(&self.root);
+            }
+        }
         if inside.is_empty() {
             return Ok(());
         }

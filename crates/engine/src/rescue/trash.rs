@@ -226,11 +226,7 @@ impl Trash {
             if found.contains_key(&id) {
                 continue;
             }
-            let content = raw::git(&self.common, &self.common)
-                .args(["cat-file", "blob", &format!("{line}:{MANIFEST}")])
-                .run()
-                .map_err(|e| refuse(Code::Io, e))?;
-            if let Ok(mut manifest) = serde_json::from_slice::<Manifest>(&content) {
+            if let Some(mut manifest) = self.in_refs(&id)? {
                 // The refs outlived the folder.
                 manifest.stage = Stage::Kept;
                 found.insert(id, manifest);
@@ -256,6 +252,31 @@ impl Trash {
         let mut all = self.all()?;
         all.retain(|one| one.unit == *unit && matches!(one.stage, Stage::Saving | Stage::Moving));
         Ok(all.pop())
+    }
+
+    /// An attempt that was cut short while it saved: its refs, if it came that far, become an entry of their own.
+    pub fn settle(&self, mut manifest: Manifest) -> Outcome<()> {
+        match self.in_refs(&manifest.id)? {
+            Some(mut saved) => {
+                saved.stage = Stage::Kept;
+                self.write(&saved)
+            }
+            None => self.empty(&mut manifest, true),
+        }
+    }
+
+    /// The manifest that the refs of an entry hold.
+    fn in_refs(&self, id: &RescueId) -> Outcome<Option<Manifest>> {
+        let name = id.reference("entry");
+        let git = || raw::git(&self.common, &self.common);
+        if git().verify(&name).map_err(|e| refuse(Code::Io, e))?.is_none() {
+            return Ok(None);
+        }
+        let content = git()
+            .args(["cat-file", "blob", &format!("{name}:{MANIFEST}")])
+            .run()
+            .map_err(|e| refuse(Code::Io, e))?;
+        Ok(serde_json::from_slice(&content).ok())
     }
 
     /// Finishes deletions that were cut short.
