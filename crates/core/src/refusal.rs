@@ -19,6 +19,8 @@ pub enum Code {
     LeaseRequired,
     /// The user has not approved that command line on this machine.
     NotTrusted,
+    /// Work would be removed that is not on its target.
+    WorkLeft,
     /// No such thing.
     NotFound,
     /// There is no work to take now.
@@ -69,6 +71,7 @@ impl Code {
         Self::NotAllowed,
         Self::LeaseRequired,
         Self::NotTrusted,
+        Self::WorkLeft,
         Self::NotFound,
         Self::NothingReady,
         Self::Cycle,
@@ -99,6 +102,7 @@ impl Code {
             Self::NotAllowed => "not_allowed",
             Self::LeaseRequired => "lease_required",
             Self::NotTrusted => "not_trusted",
+            Self::WorkLeft => "work_left",
             Self::NotFound => "not_found",
             Self::NothingReady => "nothing_ready",
             Self::Cycle => "cycle",
@@ -141,6 +145,7 @@ impl Code {
             | Self::NotTrusted
             | Self::TargetDirty
             | Self::Uncommitted
+            | Self::WorkLeft
             | Self::Closed => 5,
             Self::CheckFailed | Self::GateNotPassed => 6,
             Self::Unknown => 7,

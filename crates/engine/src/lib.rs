@@ -19,6 +19,7 @@ pub mod locks;
 pub mod os;
 pub mod registry;
 pub mod request;
+pub mod rescue;
 pub mod sessions;
 pub mod setup;
 pub mod store;

@@ -2,6 +2,7 @@
 //! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
 
 mod gates;
+mod rescue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ use crate::gates::{Gate, GateName};
 use crate::hooks::Verified;
 use crate::landing::report::{MergeReport, Picture};
 use crate::trust::Need;
+
+pub use rescue::{Cleaned, Force, RescueReply, RescueRequest, RescueView};
 
 pub use gates::{GateReport, GateStanding, GateStatus, GateView, Judgement};
 
@@ -223,6 +226,8 @@ pub enum Request {
     Conflicts {
         into: Option<String>,
     },
+    /// Removing worktrees, and getting back what was in them.
+    Rescue(RescueRequest),
 }
 
 impl Request {
@@ -272,6 +277,7 @@ impl Request {
             | Self::Merge(_)
             | Self::Finish { .. } => true,
             Self::Import(import) => !import.dry_run,
+            Self::Rescue(asked) => asked.writes(),
             Self::Claims { .. }
             | Self::History { .. }
             | Self::ShowIssue { .. }
@@ -418,6 +424,7 @@ pub enum Reply {
     Verified(Verified),
     Merge(Box<MergeReport>),
     Conflicts(Box<Picture>),
+    Rescue(RescueReply),
     /// One line of JSON for each issue.
     Exported {
         issues: usize,

@@ -153,7 +153,15 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
 pub(crate) fn is_ours(name: &str) -> bool {
     matches!(
         name,
-        "events" | "state" | "locks" | "heartbeat" | "issues" | "gates" | "activities" | "changelog.log"
+        "events"
+            | "state"
+            | "locks"
+            | "heartbeat"
+            | "issues"
+            | "gates"
+            | "activities"
+            | "changelog.log"
+            | "trash"
     ) || name.starts_with("claims.")
         || name.starts_with("backup-")
 }

@@ -89,6 +89,7 @@ fn look(request: &Request) -> Look {
         | Request::LockRelease { .. }
         | Request::LockList
         | Request::LockCleanup
+        | Request::Rescue(_)
         | Request::Conflicts { .. } => Look::Nothing,
         Request::Merge(_) | Request::Finish { .. } => Look::IfMoved,
         Request::CreateIssue(create) => {

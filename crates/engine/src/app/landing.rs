@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use jit_core::command::{Change, Command, Reply as Decided};
+use jit_core::command::{Change, Command};
 use jit_core::ids::UnitId;
 use jit_core::issue::{Issue, State};
 use jit_core::lease::{Actor, Lease, Resource};
@@ -41,7 +41,7 @@ use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitRepor
 use crate::landing::tested::{Check, Validation, Verdict as Tried, digest};
 use crate::landing::{Repo, failed, live, step};
 use crate::os::clock;
-use crate::request::{Answer, Reply};
+use crate::request::{Answer, Force, Reply};
 use crate::store::disk::{Disk as _, RealDisk};
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
@@ -385,26 +385,32 @@ impl App {
         if let Reply::Merge(report) = &mut answer.reply
             && report.units.iter().all(|one| one.verdict.is_good())
         {
-            let next = self.clean_up_after_landing(&unit);
-            report.next.extend(next);
+            if let Err((why, next)) = self.clean_up_after_landing(&unit) {
+                answer.warnings.push(why);
+                report.next.push(next);
+            }
         }
         Ok(answer)
     }
 
-    /// The place where the removal of a landed unit is called. Until then the caller is told how.
-    fn clean_up_after_landing(&self, unit: &Unit) -> Option<String> {
-        Some(format!("jit worktree cleanup {}", unit.id))
-    }
-
-    fn advance_unit(&self, unit: &UnitId, input: Input, facts: Facts) -> Outcome<Unit> {
-        let command = Command::AdvanceUnit {
-            unit: unit.clone(),
-            input,
-            facts: Box::new(facts),
-        };
-        match self.transact_as(None, &command, Kept::default())?.reply {
-            Decided::Unit(unit) => Ok(*unit),
-            _ => Err(refuse(Code::Io, "the log has no answer to that")),
+    /// Removes the worktree of a unit that has landed. What stands in the way, such as the shell this was called from, is
+    /// told: the landing stands in any case.
+    fn clean_up_after_landing(&self, unit: &Unit) -> Result<(), (String, String)> {
+        let later = format!("jit worktree cleanup {}", unit.id);
+        // Whoever stands in the folder would stand nowhere.
+        let inside = self.place.start.starts_with(&unit.worktree_path);
+        if inside {
+            let main = self
+                .main_root()
+                .map_or(String::new(), |root| root.display().to_string());
+            return Err((
+                "the worktree stays as long as you are in it".to_owned(),
+                format!("cd {} && {later}", shell_word(&main)),
+            ));
+        }
+        match self.cleanup_unit(&unit.id, Force::No) {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err((refusal.message, later)),
         }
     }
 }

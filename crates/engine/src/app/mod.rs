@@ -13,6 +13,7 @@ mod graph;
 mod join;
 mod landing;
 mod locks;
+mod rescue;
 mod sessions;
 mod tracker;
 mod trust;
@@ -442,6 +443,7 @@ impl App {
             Request::Merge(ask) => self.merge_units(&ask),
             Request::Finish { unit } => self.finish_unit(unit.as_deref()),
             Request::Conflicts { into } => self.conflicts(into.as_deref()),
+            Request::Rescue(asked) => self.rescue(asked),
         }
     }
 

@@ -98,8 +98,21 @@ impl App {
         self.refuse_while_used(&self.view()?)
     }
 
-    /// Leases. Units of work that are not finished, and refs that rescue lost work, belong here as soon as there are such.
+    /// Leases, units of work that are not finished, and work that was rescued.
     fn refuse_while_used(&self, view: &View) -> Outcome<()> {
+        self.refuse_while_rescued()?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let open: Vec<String> = units
+            .iter()
+            .filter(|unit| !unit.is_over())
+            .map(|unit| format!("{} ({})", unit.id, unit.state))
+            .collect();
+        if !open.is_empty() {
+            let message = format!("jit is in use: units are not finished: {}", open.join(", "));
+            return Err(Box::new(
+                Refusal::new(Code::NotAllowed, message).help("jit worktree status"),
+            ));
+        }
         let mut leases = state::leases(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         leases.retain(|lease| !lease.expired(&view.now));
         if leases.is_empty() {

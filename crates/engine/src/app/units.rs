@@ -45,7 +45,7 @@ fn git(e: GitError) -> Box<Refusal> {
 }
 
 impl App {
-    fn common(&self) -> Outcome<&Path> {
+    pub(super) fn common(&self) -> Outcome<&Path> {
         self.place.common_dir.as_deref().ok_or_else(|| {
             Box::new(Refusal::new(
                 Code::NotFound,
@@ -55,7 +55,7 @@ impl App {
     }
 
     /// The checkout that linked worktrees stand beside; the git folder itself where there is none.
-    fn main_root(&self) -> Outcome<PathBuf> {
+    pub(super) fn main_root(&self) -> Outcome<PathBuf> {
         let common = self.common()?;
         let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
         let main = all.into_iter().next().and_then(|entry| entry.root);

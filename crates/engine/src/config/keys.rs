@@ -41,6 +41,8 @@ pub enum Kind {
     Commands,
     /// A list of files, each perhaps with how it is brought: `node_modules = symlink`.
     FileRules,
+    /// A list of patterns of paths: `*.env`.
+    Patterns,
     /// A list of branch names.
     Branches,
     /// A list of rules about paths that do not merge, the first that matches counts: `docs/** = union`.
@@ -296,6 +298,18 @@ pub const KEYS: &[Key] = &[
         help: "how long to wait while others land on the same target",
     },
     Key {
+        name: "rescue.ignored",
+        kind: Kind::Patterns,
+        default: Default::List(&[".env", ".env.*"]),
+        help: "ignored files that count as work when a worktree is removed; without a slash, in any folder",
+    },
+    Key {
+        name: "rescue.keep_days",
+        kind: Kind::Count { min: 1, max: 3650 },
+        default: Default::Int(14),
+        help: "how long removed worktrees stay in the trash at least, unless all of it is in refs",
+    },
+    Key {
         name: "sessions.missed_beats",
         kind: Kind::Count { min: 1, max: 1000 },
         default: Default::Int(3),
@@ -449,7 +463,8 @@ impl Kind {
     fn is_list(self) -> bool {
         matches!(
             self,
-            Self::Branches
+            Self::Patterns
+                | Self::Branches
                 | Self::AgentKinds
                 | Self::Chains
                 | Self::ScopeRules
@@ -550,6 +565,7 @@ impl Key {
             Kind::Flag => "true or false".to_owned(),
             Kind::Branches => "a list of branch names".to_owned(),
             Kind::MergeRules => "a list of rules such as \"docs/** = union\"".to_owned(),
+            Kind::Patterns => "a list of patterns such as \"*.env\"".to_owned(),
             Kind::AgentKinds => "a list of words".to_owned(),
             Kind::Chains => "a list of chains of types such as \"epic > story > task\"".to_owned(),
         }
@@ -661,6 +677,7 @@ impl Key {
         for item in &items {
             let fits = match self.kind {
                 Kind::AgentKinds => is_word(item),
+                Kind::Patterns => Pattern::parse(item).is_ok(),
                 Kind::ScopeRules => scope_rule(item).is_ok(),
                 Kind::FileRules => crate::units::files::rule(item).is_ok(),
                 Kind::Commands => !item.trim().is_empty() && item.len() <= 10_000 && !item.contains('\0'),
@@ -676,6 +693,7 @@ impl Key {
                 let shown: String = item.chars().take(40).collect();
                 let what = match self.kind {
                     Kind::AgentKinds => "a lower-case word such as bot",
+                    Kind::Patterns => "a pattern such as *.env",
                     Kind::ScopeRules => "a rule such as docs/** = global",
                     Kind::MergeRules => "a rule such as docs/** = union",
                     Kind::FileRules => "a file such as node_modules = symlink",

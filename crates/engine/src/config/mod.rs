@@ -462,6 +462,16 @@ impl Config {
         self.list("global_operations.allowed_branches")
     }
 
+    /// Ignored files that count as work.
+    pub fn rescue_ignored(&self) -> &[String] {
+        self.list("rescue.ignored")
+    }
+
+    /// How long the trash is kept at least.
+    pub fn rescue_keep_days(&self) -> u64 {
+        self.int("rescue.keep_days")
+    }
+
     /// Kinds of agent ids besides the built-in ones.
     pub fn agent_kinds(&self) -> &[String] {
         self.list("agents.kinds")

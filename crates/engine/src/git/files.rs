@@ -88,7 +88,7 @@ pub(super) fn physical_from(base: &Path, path: &Path) -> io::Result<PathBuf> {
 }
 
 /// The path without `.` and `..`, by text alone: for what need not exist.
-pub(super) fn plain(path: &Path) -> PathBuf {
+pub(crate) fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

@@ -31,6 +31,7 @@ mod pivot;
 mod progress;
 mod ready;
 mod recover;
+mod rescue;
 mod schema;
 mod session;
 mod start;
@@ -177,6 +178,12 @@ const TABLE: &[Entry] = &[
     Entry::Noun("lock", "Locks on files", Shown::Everyday, lock::VERBS),
     Entry::Noun("session", "Agents at work", Shown::WithAll, session::VERBS),
     Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
+    Entry::Noun(
+        "rescue",
+        "Work of worktrees that are gone",
+        Shown::WithAll,
+        rescue::VERBS,
+    ),
     Entry::Verb(verb!(
         "finish",
         "Land the work of a unit, and mark its issue as done",
@@ -535,6 +542,7 @@ fn ids(reply: &Reply) -> String {
             locks.iter().map(|lock| lock.lease_id.as_str()).collect()
         }
         Reply::Merge(report) => report.units.iter().map(|one| one.unit.as_str()).collect(),
+        Reply::Rescue(reply) => rescue::ids(reply),
         Reply::Claims(_)
         | Reply::Conflicts(_)
         | Reply::History { .. }
@@ -653,6 +661,7 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
             .collect(),
         Reply::LockChecks { paths } => lock::checks_text(paths, style),
         Reply::Verified(verified) => verify::text(verified, style),
+        Reply::Rescue(reply) => rescue::text(reply, style),
         Reply::Exported { lines, .. } => lines.clone(),
         Reply::Merge(report) => worktree::merge::report_text(report, style),
         Reply::Conflicts(picture) => conflicts::picture_text(picture, style),

@@ -219,7 +219,7 @@ impl Run<'_> {
                 agent,
                 ..Facts::default()
             };
-            unit = self.app.advance_unit(&unit.id, input, facts)?;
+            unit = self.app.advance(&unit.id, input, facts)?;
         }
     }
 
@@ -238,7 +238,7 @@ impl Run<'_> {
             merge_commit: Some(commit.to_owned()),
             ..Facts::default()
         };
-        self.app.advance_unit(&work.unit.id, Input::MergeSuccess, facts)?;
+        self.app.advance(&work.unit.id, Input::MergeSuccess, facts)?;
         step("recorded");
         let view = self.app.view()?;
         let done = self.close_as(&view, &work.unit, &work.actor);
@@ -338,7 +338,7 @@ impl Run<'_> {
         let why = failed.and_then(|one| one.reason.clone()).unwrap_or_default();
         let name = failed.map_or("", |one| one.name.as_str());
         let message = format!("merged into {}, it does not pass {name}: {why}", self.target);
-        self.app.advance_unit(
+        self.app.advance(
             &work.unit.id,
             Input::InstanceFailed,
             Facts {

@@ -31,7 +31,7 @@ impl Run<'_> {
             path: one.path.clone(),
             kind: one.kind.clone(),
         });
-        self.app.advance_unit(
+        self.app.advance(
             &work.unit.id,
             Input::MergeConflictEscalate,
             Facts {

@@ -1,5 +1,7 @@
 //! `jit worktree`: where work happens.
 
+mod abandon;
+mod cleanup;
 mod create;
 mod env;
 mod info;
@@ -28,6 +30,12 @@ pub const VERBS: &[Verb] = &[
     verb!("list", "All worktrees, with who works there", list),
     verb!("merge", "Bring finished units to their target", merge),
     verb!("init", "Give this worktree its identity", init),
+    verb!(
+        "cleanup",
+        "Remove the worktree of a unit that has landed",
+        cleanup
+    ),
+    verb!("abandon", "Give a unit up; its work is kept", abandon),
 ];
 
 fn phase(phase: Phase, style: Style) -> String {

@@ -1,0 +1,475 @@
+//! `jit worktree cleanup` and `abandon` (T11, T13), and `jit rescue` (H7).
+//!
+//! A removal: look (refuses), save, write down, move the git folder, move the worktree, delete the branch, end the unit. The
+//! git folder goes first: without it no `git worktree prune` can delete what a half-removed worktree still needs.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use jit_core::ids::UnitId;
+use jit_core::lease::Resource;
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::state;
+use jit_core::time::Wall;
+use jit_core::unit::{self, Facts, Input, Phase, Unit};
+
+use super::{App, refuse};
+use crate::request::{Answer, Cleaned, Force, Reply, RescueReply, RescueRequest, RescueView};
+use crate::rescue::evidence::{self, Evidence};
+use crate::rescue::raw::{self, shown, unshown};
+use crate::rescue::restore::restore;
+use crate::rescue::site::Site;
+use crate::rescue::trash::{ADMIN, Manifest, Stage, TREE, Trash};
+use crate::rescue::walk::Walk;
+use crate::rescue::{RescueId, save};
+use crate::sessions as bound;
+use crate::store::Outcome;
+use crate::store::file::io_refusal;
+
+/// So many pieces of work are named in a list or a refusal.
+const FEW: usize = 10;
+const DAY: u64 = 86_400;
+
+impl App {
+    pub(super) fn rescue(&self, asked: RescueRequest) -> Outcome<Answer> {
+        let reply = match asked {
+            RescueRequest::Cleanup { unit, force } => {
+                RescueReply::Cleaned(Box::new(self.cleanup_unit(&unit, force)?))
+            }
+            RescueRequest::Abandon { unit, reason, force } => {
+                RescueReply::Cleaned(Box::new(self.abandon_unit(&unit, &reason, force)?))
+            }
+            RescueRequest::List => {
+                let mut rescues = Vec::new();
+                let trash = self.trash()?;
+                for one in trash.all()? {
+                    let mut view = rescue_view(&trash, one, false);
+                    view.work.truncate(FEW);
+                    view.aside.truncate(FEW);
+                    rescues.push(view);
+                }
+                RescueReply::List { rescues }
+            }
+            RescueRequest::Show { id } => {
+                let trash = self.trash()?;
+                RescueReply::One(Box::new(rescue_view(&trash, trash.require(&id)?, true)))
+            }
+            RescueRequest::Restore { id, to, branch } => {
+                let trash = self.trash()?;
+                let manifest = trash.require(&id)?;
+                let _turn = self.cleanup_turn(&manifest.unit)?;
+                let to = to.map(|to| crate::git::files::plain(&self.place.start.join(to)));
+                RescueReply::Restored(restore(&trash, self.common()?, trash.require(&id)?, to, branch)?)
+            }
+            RescueRequest::Prune { older_than_secs } => self.prune_rescues(older_than_secs)?,
+            RescueRequest::Drop { id } => self.drop_rescue(&id)?,
+        };
+        Ok(Answer {
+            reply: Reply::Rescue(reply),
+            warnings: self.warnings.clone(),
+        })
+    }
+
+    fn trash(&self) -> Outcome<Trash> {
+        Ok(Trash::at(&self.place.control_dir, self.common()?))
+    }
+
+    fn unit(&self, id: &UnitId) -> Outcome<Unit> {
+        let view = self.view()?;
+        unit::require(&*view.table, id).map_err(|stop| match stop {
+            jit_core::refusal::Stop::Refused(refusal) => refusal,
+            jit_core::refusal::Stop::Unreadable(e) => refuse(Code::Io, e),
+        })
+    }
+
+    /// One process at a time removes or restores the worktree of a unit.
+    fn cleanup_turn(&self, unit: &UnitId) -> Outcome<File> {
+        let path = self
+            .place
+            .control_dir
+            .join("locks")
+            .join(format!("cleanup-{unit}.lock"));
+        let failed = |e: std::io::Error| io_refusal("lock", &path, &e);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(lock),
+            Err(TryLockError::WouldBlock) => Err(Box::new(
+                Refusal::new(
+                    Code::Busy,
+                    format!("another process is removing or restoring {unit}"),
+                )
+                .help("run the command again when it is done"),
+            )),
+            Err(TryLockError::Error(e)) => Err(failed(e)),
+        }
+    }
+
+    /// T11: removes the worktree of a unit that has landed. What is not on the target is kept, and needs `force`. Goes on
+    /// where an earlier call was cut short; of a unit that is over it does nothing.
+    pub fn cleanup_unit(&self, id: &UnitId, force: Force) -> Outcome<Cleaned> {
+        let _turn = self.cleanup_turn(id)?;
+        let unit = self.unit(id)?;
+        match unit.state {
+            Phase::Merged | Phase::Cleanup => self.remove_unit(unit, force),
+            Phase::Idle => self.cleaned(&unit, None, false),
+            Phase::Failed | Phase::Ready | Phase::Completed => Err(Box::new(
+                Refusal::new(
+                    Code::BadTransition,
+                    format!("{id} is {}: it has not landed", unit.state),
+                )
+                .help(format!("jit worktree merge {id}"))
+                .help(format!("jit worktree abandon {id} --reason <why>")),
+            )),
+            _ => Err(Box::new(
+                Refusal::new(
+                    Code::BadTransition,
+                    format!("{id} is {}: it cannot be removed now", unit.state),
+                )
+                .help(format!("jit worktree status {id}")),
+            )),
+        }
+    }
+
+    /// T13: gives a unit up. All that it holds is kept.
+    pub fn abandon_unit(&self, id: &UnitId, reason: &str, force: Force) -> Outcome<Cleaned> {
+        if reason.trim().is_empty() {
+            return Err(refuse(Code::Invalid, "giving a unit up needs a reason"));
+        }
+        let _turn = self.cleanup_turn(id)?;
+        let mut unit = self.unit(id)?;
+        if unit.state != Phase::Cleanup || unit.abandoned.is_none() {
+            if unit::step(unit.state, Input::Abandon).is_some() {
+                self.may_remove(&unit, force)?;
+            }
+            let facts = Facts {
+                abandoned: Some(reason.to_owned()),
+                ..Facts::default()
+            };
+            unit = self.advance(id, Input::Abandon, facts)?;
+        }
+        self.remove_unit(unit, force)
+    }
+
+    /// Refuses what must not be removed, and what somebody works in.
+    fn may_remove(&self, unit: &Unit, force: Force) -> Outcome<Site> {
+        let site = Site::find(&self.place, unit)?;
+        if force < Force::Locked {
+            site.require_unlocked(unit)?;
+        }
+        site.require_unused()?;
+        self.require_nobody_there(unit)?;
+        Ok(site)
+    }
+
+    /// Leases and sessions of others in the unit's worktree.
+    fn require_nobody_there(&self, unit: &Unit) -> Outcome<()> {
+        let Some(worktree) = &unit.worktree_id else {
+            return Ok(());
+        };
+        let view = self.view()?;
+        let unreadable = |e| refuse(Code::Io, e);
+        for lease in state::leases(&*view.table).map_err(unreadable)? {
+            let own =
+                unit.issue_id.as_ref().map(|id| Resource::Issue(id.clone())) == Some(lease.resource.clone());
+            let there = lease.worktree_id.as_ref() == Some(worktree) && !lease.expired(&view.now);
+            if there && !own && lease.agent_id != self.actor.agent_id {
+                return Err(Box::new(Refusal::held(&lease, &view.now)));
+            }
+        }
+        let alive: Vec<_> = bound::all(&self.place.control_dir)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|one| one.process().is_alive().unwrap_or(false))
+            .collect();
+        let ours = crate::os::process::ancestors(std::process::id()).unwrap_or_default();
+        for session in state::sessions(&*view.table).map_err(unreadable)? {
+            let here = session.is_active() && session.worktree_id.as_ref() == Some(worktree);
+            let process = alive.iter().find(|one| one.session_id == session.session_id);
+            if let Some(process) = process.filter(|one| here && !ours.contains(&one.process())) {
+                let message = format!(
+                    "{} works there: session {}, process {}",
+                    session.agent_id, session.session_id, process.pid
+                );
+                let help = format!("jit session end {}", session.session_id);
+                return Err(Box::new(Refusal::new(Code::Held, message).help(help)));
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_unit(&self, mut unit: Unit, force: Force) -> Outcome<Cleaned> {
+        let site = self.may_remove(&unit, force)?;
+        let trash = self.trash()?;
+        let begun = trash.unfinished(&unit.id)?;
+        let mut seen = None;
+        let mut manifest = match begun {
+            Some(mut manifest) if manifest.stage == Stage::Moving => {
+                // Whatever happened there since is in the trash only.
+                manifest.refs_complete &= !site.root_is_there;
+                manifest.disposable &= !site.root_is_there;
+                manifest
+            }
+            begun => {
+                let walk = Walk::of(&site.root)?;
+                let admin = site.admin.as_deref().map_or(Ok(Walk::default()), Walk::of)?;
+                let evidence = evidence::gather(&site, &walk, &admin, self.config.rescue_ignored())?;
+                let forced = force > Force::No || unit.abandoned.is_some();
+                if !evidence.work.is_empty() && !forced {
+                    return Err(work_left(&unit, &evidence));
+                }
+                if unit.state == Phase::Merged {
+                    unit = self.advance(&unit.id, Input::BeginCleanup, Facts::default())?;
+                }
+                // What an earlier attempt saved stays as it is: since then it may have been overwritten where it was.
+                if let Some(begun) = begun {
+                    trash.settle(begun)?;
+                }
+                let manifest = trash.begin(&unit, &site.root)?;
+                let manifest = self.keep(&site, &trash, &evidence, &walk, &admin, manifest)?;
+                seen = Some(walk);
+                manifest
+            }
+        };
+        self.move_away(&site, &trash, &manifest)?;
+        let branch_deleted = self.drop_branch(&site, &trash, &mut manifest)?;
+        let tree = trash.folder(&manifest.id).join(TREE);
+        // Deleted only if it is still what was looked at.
+        if manifest.disposable && (seen.as_ref() == Some(&Walk::of(&tree)?) || !trash.has_tree(&manifest.id))
+        {
+            let whole = manifest.refs.is_empty();
+            trash.empty(&mut manifest, whole)?;
+        } else {
+            manifest.stage = Stage::Kept;
+            trash.write(&manifest)?;
+        }
+        // The folder of all of them goes with the last one, as git has it.
+        let _ = std::fs::remove_dir(site.common.join("worktrees"));
+        // Somebody else may be at it; the next one finishes what is left.
+        let _ = trash.sweep();
+        let unit = self.advance(&unit.id, Input::CleanedUp, Facts::default())?;
+        self.cleaned(&unit, Some(manifest), branch_deleted)
+    }
+
+    /// Saves all that there is, and writes down that the folders may go.
+    fn keep(
+        &self,
+        site: &Site,
+        trash: &Trash,
+        evidence: &Evidence,
+        walk: &Walk,
+        admin: &Walk,
+        mut manifest: Manifest,
+    ) -> Outcome<Manifest> {
+        manifest.worktree_path = shown(&site.root);
+        manifest.admin = site
+            .admin
+            .as_deref()
+            .and_then(Path::file_name)
+            .map(|name| shown(Path::new(name)));
+        manifest.head.clone_from(&evidence.head);
+        manifest.branch_tip.clone_from(&evidence.branch_tip);
+        manifest.name_work(&evidence.work, &evidence.aside);
+        manifest.disposable = evidence.files_are_safe();
+        let scratch = trash.folder(&manifest.id);
+        save::save(site, evidence, walk, admin, &scratch, &mut manifest)?;
+        manifest.stage = Stage::Moving;
+        trash.write(&manifest)?;
+        Ok(manifest)
+    }
+
+    fn move_away(&self, site: &Site, trash: &Trash, manifest: &Manifest) -> Outcome<()> {
+        let root = unshown(&manifest.worktree_path);
+        if let Some(name) = &manifest.admin {
+            let admin = site.common.join("worktrees").join(unshown(name));
+            // Its name may have been given to another worktree since.
+            let ours = match std::fs::read(admin.join("gitdir")) {
+                Ok(link) => {
+                    use std::os::unix::ffi::OsStrExt as _;
+                    let link = admin.join(OsStr::from_bytes(link.trim_ascii_end()));
+                    crate::git::files::plain(&link) == root.join(".git")
+                        || std::fs::canonicalize(&link).ok() == std::fs::canonicalize(root.join(".git")).ok()
+                }
+                // Already gone, or on its way.
+                Err(_) => admin.symlink_metadata().is_err(),
+            };
+            if ours {
+                trash.take(&manifest.id, &admin, ADMIN)?;
+            }
+        }
+        trash.take(&manifest.id, &root, TREE)?;
+        Ok(())
+    }
+
+    /// Deletes the unit's branch, which has landed or is among the rescued refs by now. Says whether it is gone.
+    fn drop_branch(&self, site: &Site, trash: &Trash, manifest: &mut Manifest) -> Outcome<bool> {
+        let branch = &site.branch;
+        if *branch == site.target || site.used_branches.contains(branch) {
+            return Ok(false);
+        }
+        let name = format!("refs/heads/{branch}");
+        let git = || raw::git(&site.common, &site.common);
+        let failed = |e| refuse(Code::Io, e);
+        let Some(tip) = git().verify(&name).map_err(failed)? else {
+            return Ok(true);
+        };
+        if manifest.branch_tip.as_ref() != Some(&tip) {
+            // Somebody moved it after it was looked at.
+            save::add(&site.common, manifest, "late", &tip)?;
+            trash.write(manifest)?;
+        }
+        git()
+            .args(["update-ref", "-d", &name, &tip])
+            .run()
+            .map_err(failed)?;
+        // What git had noted about it; there is nothing to say when there was nothing.
+        let section = format!("branch.{branch}");
+        let _ = git()
+            .args(["config", "--local", "--remove-section", &section])
+            .run();
+        Ok(true)
+    }
+
+    fn cleaned(&self, unit: &Unit, manifest: Option<Manifest>, branch_deleted: bool) -> Outcome<Cleaned> {
+        let trash = self.trash()?;
+        let mut entries = trash.all()?;
+        // Also one that was finished before a crash.
+        entries.retain(|one| one.unit == unit.id && one.created_ms >= unit.created_at.ms());
+        let known = entries.pop();
+        let manifest = manifest
+            .filter(|one| known.as_ref().is_some_and(|known| known.id == one.id))
+            .or(known);
+        Ok(Cleaned {
+            unit: unit.id.clone(),
+            state: unit.state,
+            worktree_path: unit.worktree_path.clone(),
+            branch: unit.branch.clone(),
+            branch_deleted,
+            rescue: manifest.as_ref().map(|one| one.id.clone()),
+            work: manifest.as_ref().map(|one| one.work.clone()).unwrap_or_default(),
+            work_count: manifest.as_ref().map_or(0, |one| one.work_count),
+        })
+    }
+
+    /// Empties the trash of what is old enough. Refs stay.
+    fn prune_rescues(&self, older_than_secs: Option<u64>) -> Outcome<RescueReply> {
+        let keep = self.config.rescue_keep_days().saturating_mul(DAY);
+        let least = older_than_secs.unwrap_or(keep);
+        let trash = self.trash()?;
+        trash.sweep()?;
+        let (mut pruned, mut freed_bytes) = (Vec::new(), 0);
+        for mut one in trash.all()? {
+            let over = matches!(one.stage, Stage::Kept | Stage::Restored);
+            let old = one.age_secs() >= least && (one.refs_complete || one.age_secs() >= keep);
+            // Restored ones have nothing in the trash but their manifest.
+            if !over || !old || !trash.has_tree(&one.id) {
+                continue;
+            }
+            freed_bytes += trash.size(&one.id);
+            let whole = one.refs.is_empty();
+            trash.empty(&mut one, whole)?;
+            pruned.push(one.id);
+        }
+        Ok(RescueReply::Pruned { pruned, freed_bytes })
+    }
+
+    /// Forgets an entry for good. Not for agents: it is the one command here that can lose work.
+    fn drop_rescue(&self, id: &RescueId) -> Outcome<RescueReply> {
+        let agent = &self.actor.agent_id;
+        if agent.kind() == "agent" {
+            let message = format!("{agent} is an agent, and deleting rescued work is not for agents");
+            let help = format!("ask a person to run: jit rescue drop {id} --yes");
+            return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
+        }
+        let trash = self.trash()?;
+        let mut manifest = trash.require(id)?;
+        let _turn = self.cleanup_turn(&manifest.unit)?;
+        if matches!(manifest.stage, Stage::Saving | Stage::Moving) && !self.unit(&manifest.unit)?.is_over() {
+            let message = format!("the removal of {} is not finished", manifest.unit);
+            let help = format!("jit worktree cleanup {}", manifest.unit);
+            return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
+        }
+        trash.drop_refs(id)?;
+        manifest.refs.clear();
+        trash.empty(&mut manifest, true)?;
+        Ok(RescueReply::Dropped { dropped: id.clone() })
+    }
+
+    /// Removing jit would leave nobody who knows what these are.
+    pub(super) fn refuse_while_rescued(&self) -> Outcome<()> {
+        if self.place.common_dir.is_none() {
+            return Ok(());
+        }
+        let all = self.trash()?.all()?;
+        if all.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
+        let message = format!("there is rescued work: {}", names.join(", "));
+        let mut refusal = Refusal::new(Code::NotAllowed, message).help("jit rescue list");
+        for name in names.iter().take(5) {
+            refusal = refusal.help(format!("jit rescue drop {name} --yes"));
+        }
+        Err(Box::new(refusal))
+    }
+}
+
+fn work_left(unit: &Unit, evidence: &Evidence) -> Box<Refusal> {
+    let mut lines: Vec<String> = evidence
+        .work
+        .iter()
+        .take(FEW)
+        .map(|one| format!("  {}: {}", one.kind.as_str(), one.what))
+        .collect();
+    if evidence.work.len() > FEW {
+        lines.push(format!("  and {} more", evidence.work.len() - FEW));
+    }
+    let message = format!(
+        "the worktree of {} holds work that is not on {} (--force keeps it elsewhere: jit rescue list):\n{}",
+        unit.id,
+        unit.target,
+        lines.join("\n")
+    );
+    let names = evidence
+        .work
+        .iter()
+        .map(|one| format!("{}: {}", one.kind.as_str(), one.what));
+    Box::new(
+        Refusal::new(Code::WorkLeft, message)
+            .help(format!("jit worktree cleanup {} --force", unit.id))
+            .details(Details::Candidates(names.collect())),
+    )
+}
+
+fn rescue_view(trash: &Trash, manifest: Manifest, whole: bool) -> RescueView {
+    let in_trash = trash.has_tree(&manifest.id);
+    let path = |path: PathBuf| path.to_string_lossy().into_owned();
+    RescueView {
+        created_at: Wall::from_ms(manifest.created_ms),
+        stage: manifest.stage,
+        reason: manifest.reason,
+        worktree_path: manifest.worktree_path,
+        branch: manifest.branch,
+        head: manifest.head,
+        target: manifest.target,
+        work: manifest.work,
+        aside: manifest.aside,
+        work_count: manifest.work_count,
+        refs: manifest
+            .refs
+            .iter()
+            .map(|(name, oid)| (manifest.id.reference(name), oid.clone()))
+            .collect(),
+        in_trash,
+        trash_path: in_trash.then(|| path(trash.folder(&manifest.id).join(TREE))),
+        trash_bytes: whole.then(|| trash.size(&manifest.id)),
+        restored_to: manifest.restored_to,
+        unit: manifest.unit,
+        id: manifest.id,
+    }
+}

@@ -1,0 +1,652 @@
+//! What a worktree holds that is not on its target. Read from git and from the files; nobody is asked.
+//!
+//! Invariants: reading changes nothing in the worktree (no index refresh, no hook); whatever cannot be read or understood
+//! counts as work. A commit is on the target if the target contains it, or its patch, or if merging it into the target
+//! (or into the commit that landed the unit) would change nothing.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use jit_core::pattern::Pattern;
+use jit_core::refusal::Code;
+use serde::{Deserialize, Serialize};
+
+use super::raw::{self, shown, text};
+use super::site::Site;
+use super::walk::{Walk, What};
+use crate::app::refuse;
+use crate::git::{Git, GitError};
+use crate::os::file;
+use crate::store::Outcome;
+
+/// More files than this that differ only by their filters are kept without a closer look.
+const MOST_FILTERED: usize = 200;
+/// Longest file that is compared with its copy elsewhere.
+const MOST_COMPARED: u64 = 64 << 20;
+
+/// A kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A commit that is not on the target.
+    Commit,
+    Staged,
+    Unstaged,
+    Untracked,
+    /// Ignored by git.
+    Ignored,
+    /// Changed, but git was told not to look (skip-worktree, assume-unchanged).
+    Hidden,
+    /// Committed, but git's filters would not give these bytes back.
+    Raw,
+    /// A repository inside, with something that is nowhere else.
+    Repository,
+    /// An unfinished rebase, merge, cherry-pick, revert or bisect.
+    InProgress,
+    /// Commits that only a reflog or a file of git's knows.
+    History,
+}
+
+impl Kind {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Commit => "commit",
+            Self::Staged => "staged",
+            Self::Unstaged => "unstaged",
+            Self::Untracked => "untracked",
+            Self::Ignored => "ignored",
+            Self::Hidden => "hidden",
+            Self::Raw => "raw bytes",
+            Self::Repository => "repository",
+            Self::InProgress => "in progress",
+            Self::History => "history",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Work {
+    pub kind: Kind,
+    /// A path below the worktree, a commit, or a word.
+    pub what: String,
+}
+
+/// One line of the index.
+#[derive(Debug, Clone)]
+pub struct Indexed {
+    pub mode: String,
+    pub oid: String,
+    pub stage: u8,
+    pub path: PathBuf,
+    /// Git does not look whether it changed.
+    pub hidden: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// Not on the target: only `--force` removes it from where it is.
+    pub work: Vec<Work>,
+    /// Kept without a question.
+    pub aside: Vec<Work>,
+    pub head: Option<String>,
+    pub branch_tip: Option<String>,
+    /// Commits and other objects that nothing else would keep alive.
+    pub loose: Vec<String>,
+    pub index: Vec<Indexed>,
+    /// Resolved conflicts in the index: `mode oid stage\tpath`.
+    pub undo: Vec<Vec<u8>>,
+    /// Ignored as a whole.
+    pub ignored_folders: Vec<PathBuf>,
+    /// Work in such folders: files, and repositories.
+    pub work_inside: Vec<PathBuf>,
+}
+
+impl Evidence {
+    /// The folder holds nothing that is not elsewhere.
+    pub fn files_are_safe(&self) -> bool {
+        let only_commits = |work: &Work| matches!(work.kind, Kind::Commit | Kind::History);
+        self.work.iter().chain(&self.aside).all(only_commits)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.work.is_empty() && self.aside.is_empty() && self.loose.is_empty()
+    }
+}
+
+struct Look<'a> {
+    site: &'a Site,
+    walk: &'a Walk,
+    admin: &'a Walk,
+    out: Evidence,
+}
+
+fn failed(e: GitError) -> Box<jit_core::refusal::Refusal> {
+    refuse(Code::Io, e)
+}
+
+/// Looks at everything.
+pub fn gather(site: &Site, walk: &Walk, admin: &Walk, ignored: &[String]) -> Outcome<Evidence> {
+    let mut look = Look {
+        site,
+        walk,
+        admin,
+        out: Evidence::default(),
+    };
+    look.commits()?;
+    if site.admin.is_some() {
+        look.in_progress();
+        look.index()?;
+        if site.root_is_there {
+            let unstaged = look.status(ignored)?;
+            look.tracked(&unstaged)?;
+        }
+    } else if site.root_is_there {
+        // Git has forgotten it: nothing can be compared.
+        let files = walk.found.iter().filter(|one| one.what != What::Folder);
+        look.out.work.extend(files.map(|one| Work {
+            kind: Kind::Untracked,
+            what: shown(&one.path),
+        }));
+    }
+    look.repositories()?;
+    let mut out = look.out;
+    for list in [&mut out.work, &mut out.aside] {
+        list.sort();
+        list.dedup();
+    }
+    Ok(out)
+}
+
+impl Look<'_> {
+    fn work(&mut self, kind: Kind, what: impl Into<String>) {
+        self.out.work.push(Work {
+            kind,
+            what: what.into(),
+        });
+    }
+
+    fn aside(&mut self, kind: Kind, what: impl Into<String>) {
+        self.out.aside.push(Work {
+            kind,
+            what: what.into(),
+        });
+    }
+
+    fn repository(&self) -> Git {
+        raw::git(&self.site.common, &self.site.common)
+    }
+
+    fn commits(&mut self) -> Outcome<()> {
+        let site = self.site;
+        let tip = format!("refs/heads/{}^{{commit}}", site.branch);
+        self.out.branch_tip = self.repository().verify(&tip).map_err(failed)?;
+        if site.admin.is_some() {
+            self.out.head = site.git().verify("HEAD^{commit}").map_err(failed)?;
+        }
+        let target = format!("refs/heads/{}^{{commit}}", site.target);
+        let target = self.repository().verify(&target).map_err(failed)?;
+        let tips: BTreeSet<String> = [&self.out.branch_tip, &self.out.head]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
+        let mut not = Vec::new();
+        if let Some(target) = &target {
+            not.push(format!("^{target}"));
+        }
+        for tip in &tips {
+            let git = self.repository().args(["rev-list", "--max-count=1000", tip]);
+            let missing = git.args(&not).run().map_err(failed)?;
+            let missing: Vec<String> = lines(&missing).collect();
+            if missing.is_empty() {
+                continue;
+            }
+            let landed = match &target {
+                Some(target) => self.has_landed(target, tip)?,
+                None => false,
+            };
+            for commit in missing {
+                match landed {
+                    true => self.aside(Kind::History, commit),
+                    false => self.work(Kind::Commit, commit),
+                }
+            }
+        }
+        self.loose(&tips)
+    }
+
+    /// Whether what a commit changes is on the target, though the commit itself is not.
+    fn has_landed(&self, target: &str, tip: &str) -> Outcome<bool> {
+        let range = format!("{target}..{tip}");
+        let merges = self
+            .repository()
+            .args(["rev-list", "--max-count=1", "--min-parents=2", &range])
+            .run()
+            .map_err(failed)?;
+        if merges.is_empty() {
+            let marks = self.repository().args(["cherry", target, tip]).run();
+            let marks = marks.map_err(failed)?;
+            if !marks.is_empty() && lines(&marks).all(|line| line.starts_with('-')) {
+                return Ok(true);
+            }
+        }
+        let mut onto = vec![target.to_owned()];
+        if let Some(merged) = &self.site.merge_commit
+            && let Some(merged) = self
+                .repository()
+                .verify(&format!("{merged}^{{commit}}"))
+                .map_err(failed)?
+            && self
+                .repository()
+                .args(["merge-base", "--is-ancestor", &merged, target])
+                .test()
+                .map_err(failed)?
+        {
+            onto.push(merged);
+        }
+        for onto in onto {
+            let tree = self
+                .repository()
+                .verify(&format!("{onto}^{{tree}}"))
+                .map_err(failed)?;
+            // A conflict is an answer too: no.
+            let merged = self
+                .repository()
+                .args(["merge-tree", "--write-tree", &onto, tip])
+                .line();
+            if tree.is_some() && merged.ok() == tree {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Objects that are named in git's files about this worktree, and that no branch, tag or remote keeps alive.
+    fn loose(&mut self, tips: &BTreeSet<String>) -> Outcome<()> {
+        let site = self.site;
+        let mut named: BTreeSet<String> = tips.clone();
+        if let Some(admin) = &site.admin {
+            for one in self.admin.found.iter().filter(|one| one.what == What::File) {
+                let skipped = one.path.starts_with("modules") || one.path == Path::new("index");
+                if !skipped && let Ok(Some(content)) = file::read_real(&admin.join(&one.path), 256 << 20) {
+                    names_in(&content, &mut named);
+                }
+            }
+            if self.admin.at(Path::new("reftable")).is_some() {
+                for args in [
+                    &["reflog", "show", "--format=%H", "HEAD"][..],
+                    &["for-each-ref", "--format=%(objectname)"],
+                ] {
+                    names_in(&site.git().args(args).run().unwrap_or_default(), &mut named);
+                }
+            }
+        }
+        let log = self.repository().args(["reflog", "show", "--format=%H"]);
+        let log = log.arg(format!("refs/heads/{}", site.branch)).arg("--").run();
+        names_in(&log.unwrap_or_default(), &mut named);
+        let log = site.common.join("logs/refs/heads").join(&site.branch);
+        if let Ok(Some(content)) = file::read_real(&log, 256 << 20) {
+            names_in(&content, &mut named);
+        }
+        if named.is_empty() {
+            return Ok(());
+        }
+        let ask: String = named.iter().map(|name| format!("{name}\n")).collect();
+        let kinds = self
+            .repository()
+            .args(["cat-file", "--batch-check=%(objectname) %(objecttype)"])
+            .stdin(ask)
+            .run()
+            .map_err(failed)?;
+        let mut commits = BTreeSet::new();
+        for line in lines(&kinds) {
+            match line.split_once(' ') {
+                Some((name, "commit")) => {
+                    commits.insert(name.to_owned());
+                }
+                Some((name, "tree" | "blob")) => self.out.loose.push(name.to_owned()),
+                _ => {}
+            }
+        }
+        let mut ask: String = commits.iter().map(|name| format!("{name}\n")).collect();
+        ask.push_str(&format!(
+            "--not\n--exclude={}\n--branches\n--tags\n--remotes\n",
+            site.branch
+        ));
+        let alive = self.repository().args(["rev-list", "--stdin"]).stdin(ask).run();
+        let dying: HashSet<String> = match alive {
+            Ok(out) => lines(&out).collect(),
+            // Some history is broken: all that is there is kept.
+            Err(_) => commits.iter().cloned().collect(),
+        };
+        for commit in commits.into_iter().filter(|name| dying.contains(name)) {
+            if !tips.contains(&commit) {
+                self.aside(Kind::History, &commit);
+            }
+            self.out.loose.push(commit);
+        }
+        Ok(())
+    }
+
+    fn in_progress(&mut self) {
+        for (name, what) in [
+            ("rebase-merge", "rebase"),
+            ("rebase-apply", "rebase"),
+            ("MERGE_HEAD", "merge"),
+            ("CHERRY_PICK_HEAD", "cherry-pick"),
+            ("REVERT_HEAD", "revert"),
+            ("sequencer", "cherry-pick"),
+            ("BISECT_LOG", "bisect"),
+        ] {
+            if self.admin.at(Path::new(name)).is_some() {
+                self.work(Kind::InProgress, what);
+            }
+        }
+    }
+
+    fn index(&mut self) -> Outcome<()> {
+        // Sides of conflicts that were resolved are kept by the index too.
+        let undo = self.site.git().args(["ls-files", "-z", "--resolve-undo"]).run();
+        for record in records(&undo.map_err(failed)?) {
+            self.out.undo.push(record.to_vec());
+        }
+        let listing = self.site.git().args(["ls-files", "-z", "-s", "-v"]).run();
+        for record in records(&listing.map_err(failed)?) {
+            let Some(tab) = record.iter().position(|b| *b == b'\t') else {
+                continue;
+            };
+            let head = text(record.get(..tab).unwrap_or_default());
+            let words: Vec<&str> = head.split_ascii_whitespace().collect();
+            if let [tag, mode, oid, stage] = words.as_slice() {
+                self.out.index.push(Indexed {
+                    hidden: *tag == "S" || tag.bytes().all(|b| b.is_ascii_lowercase()),
+                    mode: (*mode).to_owned(),
+                    oid: (*oid).to_owned(),
+                    stage: stage.parse().unwrap_or(0),
+                    path: PathBuf::from(OsStr::from_bytes(record.get(tab + 1..).unwrap_or_default())),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What git itself says; gives the paths it says are changed.
+    fn status(&mut self, ignored: &[String]) -> Outcome<HashSet<PathBuf>> {
+        let status = self
+            .site
+            .git()
+            .args([
+                "status",
+                "--porcelain=v1",
+                "-z",
+                "--no-renames",
+                "--untracked-files=all",
+            ])
+            .args(["--ignored=matching", "--ignore-submodules=none"])
+            .run()
+            .map_err(failed)?;
+        let patterns: Vec<Pattern> = ignored
+            .iter()
+            .filter_map(|text| Pattern::parse(text).ok())
+            .collect();
+        let inner = self.walk.repositories();
+        let mut changed = HashSet::new();
+        for record in records(&status) {
+            let (Some(marks), Some(name)) = (record.get(..2), record.get(3..)) else {
+                continue;
+            };
+            let path = PathBuf::from(OsStr::from_bytes(name));
+            match marks {
+                b"!!" => self.ignored(&path, name.ends_with(b"/"), &patterns)?,
+                // A repository inside is looked at as such.
+                b"??" if name.ends_with(b"/") && inner.iter().any(|inner| inner.starts_with(&path)) => {}
+                b"??" if self.is_derived(&path) => {}
+                b"??" => self.work(Kind::Untracked, shown(&path)),
+                [staged, unstaged] => {
+                    if *staged != b' ' {
+                        self.work(Kind::Staged, shown(&path));
+                    }
+                    if *unstaged != b' ' {
+                        if !self.is_derived(&path) {
+                            self.work(Kind::Unstaged, shown(&path));
+                        }
+                        changed.insert(path);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(changed)
+    }
+
+    fn ignored(&mut self, path: &Path, is_folder: bool, patterns: &[Pattern]) -> Outcome<()> {
+        let wanted = |path: &Path| {
+            let whole = path.to_string_lossy();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            patterns.iter().any(|pattern| {
+                pattern.matches(if pattern.as_str().contains('/') {
+                    &whole
+                } else {
+                    &name
+                })
+            })
+        };
+        if is_folder {
+            for one in self.walk.below(path).filter(|one| one.what == What::File) {
+                if wanted(&one.path) && !self.is_in_main(&one.path) {
+                    self.out.work.push(Work {
+                        kind: Kind::Ignored,
+                        what: shown(&one.path),
+                    });
+                    self.out.work_inside.push(one.path.clone());
+                }
+            }
+            self.out.ignored_folders.push(path.to_owned());
+            return Ok(());
+        }
+        let is_link = self.walk.at(path).is_some_and(|one| one.what == What::Link);
+        if self.is_derived(path) || self.is_in_main(path) {
+            return Ok(());
+        }
+        if wanted(path) {
+            self.work(Kind::Ignored, shown(path));
+        } else if !is_link {
+            self.aside(Kind::Ignored, shown(path));
+        }
+        Ok(())
+    }
+
+    /// The main worktree has the same file: it was copied from there.
+    fn is_in_main(&self, path: &Path) -> bool {
+        let Some(main) = &self.site.main else { return false };
+        same_content(&self.site.root.join(path), &main.join(path))
+    }
+
+    /// Written by jit, and as jit would write it again.
+    fn is_derived(&self, path: &Path) -> bool {
+        let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
+        match parts.as_slice() {
+            [".jit", "worktree.json"] => true,
+            [".jit", "gates", "results", _] => true,
+            [".jit", "issues", id, name] => {
+                let replica = self.site.control.join("issues").join(id).join(name);
+                name.ends_with(".tmp") || same_content(&self.site.root.join(path), &replica)
+            }
+            _ => false,
+        }
+    }
+
+    /// Tracked files whose bytes are not what the index says, though git's status does not tell.
+    fn tracked(&mut self, unstaged: &HashSet<PathBuf>) -> Outcome<()> {
+        let entries: Vec<Indexed> = self
+            .out
+            .index
+            .iter()
+            .filter(|one| one.stage == 0 && one.mode.starts_with("100"))
+            .filter(|one| {
+                self.walk
+                    .at(&one.path)
+                    .is_some_and(|found| found.what == What::File)
+            })
+            .cloned()
+            .collect();
+        let paths: Vec<&Path> = entries.iter().map(|one| one.path.as_path()).collect();
+        let hashes = raw::hashes(&self.site.common, &self.site.root, &paths, false)?;
+        let differ: Vec<&Indexed> = entries
+            .iter()
+            .zip(&hashes)
+            .filter(|(one, hash)| {
+                one.oid != **hash && !unstaged.contains(&one.path) && !self.is_derived(&one.path)
+            })
+            .map(|(one, _)| one)
+            .collect();
+        let few = differ.len() <= MOST_FILTERED;
+        for one in &differ {
+            let path = shown(&one.path);
+            if one.hidden {
+                self.work(Kind::Hidden, path);
+            } else if !few || !self.gives_back(one) {
+                self.aside(Kind::Raw, path);
+            }
+        }
+        // What should be a file and is something else, where git was told not to look.
+        let hidden: Vec<PathBuf> = self
+            .out
+            .index
+            .iter()
+            .filter(|one| one.hidden && !one.mode.starts_with("100"))
+            .map(|one| one.path.clone())
+            .collect();
+        for path in hidden {
+            if self.walk.at(&path).is_some() {
+                self.work(Kind::Hidden, shown(&path));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a checkout would write exactly the bytes that are there.
+    fn gives_back(&self, one: &Indexed) -> bool {
+        let mut option = std::ffi::OsString::from("--path=");
+        option.push(&one.path);
+        let smudged = self
+            .site
+            .git()
+            .args(["cat-file", "--filters"])
+            .arg(option)
+            .arg(&one.oid)
+            .run();
+        match (smudged, fs::read(self.site.root.join(&one.path))) {
+            (Ok(smudged), Ok(there)) => smudged == there,
+            _ => false,
+        }
+    }
+
+    /// Repositories inside: what they have must be on a remote of theirs.
+    fn repositories(&mut self) -> Outcome<()> {
+        for inner in self.walk.repositories() {
+            let root = self.site.root.join(&inner);
+            if holds_something(&|| quiet(Git::at(&root)), true) {
+                self.work(Kind::Repository, shown(&inner));
+                self.out.work_inside.push(inner);
+            }
+        }
+        // Submodules keep theirs in the worktree's folder of git, also those that are not checked out now.
+        if let Some(admin) = &self.site.admin {
+            let modules = Path::new("modules");
+            let heads = self
+                .admin
+                .below(modules)
+                .filter(|one| one.path.file_name() == Some(OsStr::new("HEAD")));
+            let folders: Vec<PathBuf> = heads
+                .filter_map(|one| one.path.parent().map(Path::to_owned))
+                .filter(|folder| self.admin.at(&folder.join("objects")).is_some())
+                .collect();
+            for folder in folders {
+                let git_dir = admin.join(&folder);
+                let bare = || quiet(Git::in_git_dir(&git_dir)).setting("core.worktree", &git_dir);
+                if holds_something(&bare, false) {
+                    self.work(
+                        Kind::Repository,
+                        shown(folder.strip_prefix(modules).unwrap_or(&folder)),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn quiet(git: Git) -> Git {
+    git.arg("--no-optional-locks")
+        .setting("core.fsmonitor", "false")
+        .without_hooks()
+}
+
+/// Whether a repository has commits that are on no remote, or files that are in no commit. One that cannot be read has.
+fn holds_something(git: &dyn Fn() -> Git, files: bool) -> bool {
+    let nothing = |out: Result<Vec<u8>, GitError>| out.is_ok_and(|out| out.is_empty());
+    let commits = git().args([
+        "rev-list",
+        "--max-count=1",
+        "--all",
+        "--reflog",
+        "--not",
+        "--remotes",
+    ]);
+    // HEAD is not among all refs when it is detached.
+    let head_is_safe = match git().verify("HEAD") {
+        Ok(Some(head)) => nothing(
+            git()
+                .args(["rev-list", "--max-count=1", &head, "--not", "--remotes"])
+                .run(),
+        ),
+        Ok(None) => true,
+        Err(_) => false,
+    };
+    let status = git().args([
+        "status",
+        "--porcelain",
+        "--untracked-files=all",
+        "--ignore-submodules=none",
+    ]);
+    !(head_is_safe && nothing(commits.run()) && (!files || nothing(status.run())))
+}
+
+fn lines(out: &[u8]) -> impl Iterator<Item = String> {
+    out.split(|b| *b == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(text)
+}
+
+fn records(out: &[u8]) -> impl Iterator<Item = &[u8]> {
+    out.split(|b| *b == 0).filter(|record| !record.is_empty())
+}
+
+/// Every whole object name in a text.
+fn names_in(content: &[u8], names: &mut BTreeSet<String>) {
+    for word in content.split(|b| !b.is_ascii_alphanumeric()) {
+        let is_name = matches!(word.len(), 40 | 64)
+            && word
+                .iter()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b))
+            && word.iter().any(|b| *b != b'0');
+        if is_name {
+            names.insert(text(word));
+        }
+    }
+}
+
+fn same_content(a: &Path, b: &Path) -> bool {
+    match (
+        file::read_real(a, MOST_COMPARED),
+        file::read_real(b, MOST_COMPARED),
+    ) {
+        (Ok(Some(a)), Ok(Some(b))) => a == b,
+        _ => false,
+    }
+}

@@ -1,0 +1,127 @@
+//! Everything below a folder, with what the system says about it.
+//!
+//! Invariants: links are never followed; another file system that is mounted inside is an error, because a rename would
+//! not take it along; what cannot be read is an error too. The order is that of the bytes of the paths.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::store::Outcome;
+use crate::store::file::io_refusal;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    Folder,
+    File,
+    Link,
+    /// A pipe, a socket or a device: written down, never read.
+    Special(&'static str),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Below the folder that was walked.
+    pub path: PathBuf,
+    pub what: What,
+    pub mode: u32,
+    pub size: u64,
+    pub inode: u64,
+    pub links: u64,
+    /// When its content or its permissions last changed; no program can set that.
+    changed: (i64, i64),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Walk {
+    pub found: Vec<Found>,
+}
+
+impl Walk {
+    /// All that is below `root`, without `root` itself. Nothing when there is no such folder.
+    pub fn of(root: &Path) -> Outcome<Self> {
+        let mut walk = Self::default();
+        let device = match root.symlink_metadata() {
+            Ok(meta) => meta.dev(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(walk),
+            Err(e) => return Err(io_refusal("read", root, &e)),
+        };
+        let mut folders = vec![PathBuf::new()];
+        while let Some(folder) = folders.pop() {
+            let full = root.join(&folder);
+            let failed = |e: io::Error| io_refusal("read", &full, &e);
+            for entry in fs::read_dir(&full).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let path = folder.join(entry.file_name());
+                let found = look(root, path, device)?;
+                if found.what == What::Folder {
+                    folders.push(found.path.clone());
+                }
+                walk.found.push(found);
+            }
+        }
+        walk.found
+            .sort_by(|a, b| a.path.as_os_str().as_bytes().cmp(b.path.as_os_str().as_bytes()));
+        Ok(walk)
+    }
+
+    pub fn at(&self, path: &Path) -> Option<&Found> {
+        let wanted = path.as_os_str().as_bytes();
+        let place = self
+            .found
+            .binary_search_by(|one| one.path.as_os_str().as_bytes().cmp(wanted));
+        place.ok().and_then(|n| self.found.get(n))
+    }
+
+    /// What is below a folder of it.
+    pub fn below<'a>(&'a self, folder: &'a Path) -> impl Iterator<Item = &'a Found> {
+        self.found.iter().filter(move |one| one.path.starts_with(folder))
+    }
+
+    /// Folders below that have something called `.git` in them.
+    pub fn repositories(&self) -> Vec<PathBuf> {
+        let inner = self.found.iter().filter(|one| {
+            one.path.file_name() == Some(OsStr::new(".git")) && one.path.components().count() > 1
+        });
+        inner
+            .filter_map(|one| one.path.parent().map(Path::to_owned))
+            .collect()
+    }
+}
+
+fn look(root: &Path, path: PathBuf, device: u64) -> Outcome<Found> {
+    let full = root.join(&path);
+    let meta = full
+        .symlink_metadata()
+        .map_err(|e| io_refusal("read", &full, &e))?;
+    let kind = meta.file_type();
+    let what = if kind.is_dir() {
+        What::Folder
+    } else if kind.is_file() {
+        What::File
+    } else if kind.is_symlink() {
+        What::Link
+    } else if kind.is_fifo() {
+        What::Special("pipe")
+    } else if kind.is_socket() {
+        What::Special("socket")
+    } else {
+        What::Special("device")
+    };
+    if meta.dev() != device {
+        let e = io::Error::other("another file system is mounted there");
+        return Err(io_refusal("move", &full, &e));
+    }
+    Ok(Found {
+        path,
+        what,
+        mode: meta.mode() & 0o7777,
+        size: meta.len(),
+        inode: meta.ino(),
+        links: meta.nlink(),
+        changed: (meta.ctime(), meta.ctime_nsec()),
+    })
+}
