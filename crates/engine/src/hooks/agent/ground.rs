@@ -67,6 +67,8 @@ pub struct Ground {
     /// Branches that somebody else holds a lease in, and who.
     pub held: Vec<(String, String)>,
     pub home: Option<PathBuf>,
+    /// Who the session acts as, where that is known: nobody else's name is to be used.
+    pub agent: Option<String>,
     marks: Vec<(Inode, Mark)>,
 }
 
@@ -78,6 +80,7 @@ impl Ground {
             others: Vec::new(),
             held: Vec::new(),
             home,
+            agent: None,
             marks: Vec::new(),
             own,
         };

@@ -4,16 +4,26 @@
 //! What must hold:
 //! - reading is never refused, wherever it happens;
 //! - a command line is judged by everything that stands in it: behind `&&`, `|`, `env`, `sh -c`, in brackets, after `cd`;
-//! - what cannot be read, or only while it runs, counts as what it might do if it names git or another checkout, and as
-//!   nothing otherwise.
+//! - what cannot be read, or only while it runs, counts as what it might do if it names git or another checkout;
+//! - a write whose target only shows while it runs, and a command that changes files it does not name, count as a write
+//!   of the whole worktree: [`Seen::whole_tree`].
 //!
-//! Each rule has a mode of its own. The files that a command line is seen to write are returned, for locks.
+//! Each rule has a mode of its own. The files that a command line is seen to write are returned, for locks. A write of
+//! the whole worktree takes no lock: it is for the caller to refuse it while somebody else holds one there.
+//!
+//! [`git`] knows git's commands, [`writes`] the other programs, [`variables`] what was assigned in the line itself.
 //!
 //! Limitations: see [`super`]. Places that belong to no checkout of this repository (`/tmp`, other projects) are not
-//! guarded here.
+//! guarded here; an unknown name below such a place is taken to stay there. Which branch of an `if` is taken is not
+//! known: every assignment counts, wherever it stands.
+
+mod git;
+mod variables;
+mod writes;
 
 use std::path::{Path, PathBuf};
 
+use self::variables::Variables;
 use super::ground::{Ground, Whose};
 use super::shell::{self, Item, Simple, Word};
 use super::verdict::{Mode, Objection, Verdict};
@@ -72,6 +82,14 @@ fn foreign(ground: &Ground, path: &Path) -> Option<Objection> {
     }
 }
 
+/// What a command line is seen to write.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub writes: Vec<PathBuf>,
+    /// What may write any file of the worktree, in the words of the command line.
+    pub whole_tree: Option<String>,
+}
+
 /// Judges a command line; returns the files it is seen to write.
 pub fn command(
     ground: &Ground,
@@ -80,29 +98,52 @@ pub fn command(
     cwd: &Path,
     verdict: &mut Verdict,
 ) -> Vec<PathBuf> {
+    judge(ground, rules, text, cwd, verdict).writes
+}
+
+/// Judges a command line; returns all that it is seen to write.
+pub fn judge(ground: &Ground, rules: &Rules, text: &str, cwd: &Path, verdict: &mut Verdict) -> Seen {
     let mut judge = Judge {
         ground,
         rules,
         verdict,
-        writes: Vec::new(),
+        seen: Seen::default(),
     };
-    judge.line(text, Some(cwd.to_owned()), 0);
-    let mut writes = judge.writes;
-    writes.sort();
-    writes.dedup();
-    writes
+    judge.line(text, &Scope::at(cwd), 0);
+    let mut seen = judge.seen;
+    seen.writes.sort();
+    seen.writes.dedup();
+    seen
 }
 
 struct Judge<'a> {
     ground: &'a Ground,
     rules: &'a Rules,
     verdict: &'a mut Verdict,
-    writes: Vec<PathBuf>,
+    seen: Seen,
+}
+
+/// What a command finds around it.
+#[derive(Debug, Clone)]
+struct Scope {
+    cwd: Cwd,
+    variables: Variables,
+}
+
+impl Scope {
+    fn at(cwd: &Path) -> Self {
+        Self {
+            cwd: Some(cwd.to_owned()),
+            variables: Variables::default(),
+        }
+    }
 }
 
 /// Where a command runs; `None` where the text does not tell.
 type Cwd = Option<PathBuf>;
 
+/// The variable that tells jit who calls.
+const AGENT: &str = "JIT_AGENT_ID";
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh"];
 /// Programs that run the program named behind their options.
 const WRAPPERS: &[&str] = &[
@@ -123,142 +164,15 @@ const WRAPPERS: &[&str] = &[
     "watch",
     "caffeinate",
 ];
+/// Give names to values.
+const DECLARERS: &[&str] = &["export", "declare", "local", "readonly", "typeset"];
 const KEYWORDS: &[&str] = &[
     "if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "coproc", "function",
 ];
 /// Begin something that runs nothing by itself, or end something.
-const IDLE: &[&str] = &["for", "case", "select", "fi", "done", "esac", "in", "[[", "["];
-const READERS: &[&str] = &[
-    "cat",
-    "less",
-    "more",
-    "head",
-    "tail",
-    "grep",
-    "egrep",
-    "fgrep",
-    "rg",
-    "ag",
-    "ls",
-    "ll",
-    "tree",
-    "stat",
-    "wc",
-    "diff",
-    "cmp",
-    "comm",
-    "file",
-    "du",
-    "df",
-    "md5sum",
-    "sha1sum",
-    "sha256sum",
-    "cksum",
-    "uniq",
-    "cut",
-    "tr",
-    "nl",
-    "od",
-    "xxd",
-    "hexdump",
-    "strings",
-    "jq",
-    "yq",
-    "column",
-    "paste",
-    "fold",
-    "echo",
-    "printf",
-    "test",
-    "true",
-    "false",
-    ":",
-    "pwd",
-    "which",
-    "whereis",
-    "type",
-    "realpath",
-    "readlink",
-    "dirname",
-    "basename",
-    "date",
-    "id",
-    "whoami",
-    "hostname",
-    "uname",
-    "printenv",
-    "export",
-    "set",
-    "unset",
-    "local",
-    "declare",
-    "read",
-    "return",
-    "exit",
-    "sleep",
-    "wait",
-    "seq",
-    "ps",
-    "pgrep",
-    "jit",
-    "cd",
-    "pushd",
-    "popd",
-    "break",
-    "continue",
-    "shift",
-    "trap",
-    "bat",
-    "fd",
-];
-/// Write every file they are given.
-const WRITERS: &[&str] = &[
-    "touch", "rm", "rmdir", "mkdir", "tee", "truncate", "chmod", "chown", "chgrp", "unlink", "shred",
-    "mkfifo", "mv",
-];
-/// Write the last file they are given.
-const COPIERS: &[&str] = &["cp", "ln", "install", "rsync", "scp"];
-const GIT_READS: &[&str] = &[
-    "status",
-    "log",
-    "diff",
-    "show",
-    "blame",
-    "annotate",
-    "grep",
-    "ls-files",
-    "ls-tree",
-    "ls-remote",
-    "rev-parse",
-    "rev-list",
-    "cat-file",
-    "describe",
-    "shortlog",
-    "for-each-ref",
-    "show-ref",
-    "name-rev",
-    "merge-base",
-    "merge-tree",
-    "version",
-    "help",
-    "whatchanged",
-    "count-objects",
-    "var",
-    "check-ignore",
-    "check-attr",
-    "diff-tree",
-    "diff-index",
-    "diff-files",
-    "range-diff",
-    "cherry",
-    "show-branch",
-    "fetch",
-    "archive",
-    "fsck",
-];
-
+const IDLE: &[&str] = &["case", "fi", "done", "esac", "in", "[[", "["];
 impl Judge<'_> {
-    fn line(&mut self, text: &str, cwd: Cwd, depth: usize) {
+    fn line(&mut self, text: &str, scope: &Scope, depth: usize) {
         let items = match shell::read(text) {
             Ok(items) if depth < 8 => items,
             Ok(_) => return self.opaque(text),
@@ -270,80 +184,232 @@ impl Judge<'_> {
                     .add(self.rules.strongest(), Objection::new(what, instead));
             }
         };
-        let mut cwds = vec![cwd];
+        let mut scopes = vec![scope.clone()];
+        let mut before: Option<Simple> = None;
         for item in items {
             match item {
-                Item::Enter => cwds.push(cwds.last().cloned().flatten()),
+                Item::Enter => scopes.extend(scopes.last().cloned()),
                 Item::Leave => {
-                    if cwds.len() > 1 {
-                        cwds.pop();
+                    if scopes.len() > 1 {
+                        scopes.pop();
                     }
                 }
                 Item::Run(simple) => {
-                    if let Some(cwd) = cwds.last_mut() {
-                        self.simple(&simple, cwd, depth);
+                    if let Some(scope) = scopes.last_mut() {
+                        self.each(&simple, before.as_ref(), scope, depth);
                     }
+                    before = Some(simple);
                 }
             }
         }
     }
 
-    fn simple(&mut self, simple: &Simple, cwd: &mut Cwd, depth: usize) {
-        for target in &simple.writes {
-            self.operand(target, cwd);
+    /// Runs a command once for each value that a variable in it may have.
+    fn each(&mut self, simple: &Simple, before: Option<&Simple>, scope: &mut Scope, depth: usize) {
+        for one in scope.variables.choices(simple) {
+            let variables = std::mem::replace(&mut scope.variables, one);
+            let cwd = scope.cwd.clone();
+            let known = |word: &Word| {
+                scope
+                    .variables
+                    .value(word, cwd.as_deref(), self.ground.home.as_deref())
+            };
+            let mut plain = Simple::of(simple.words.iter().flat_map(known).collect());
+            plain.writes = simple.writes.iter().flat_map(known).collect();
+            plain.input = simple
+                .input
+                .as_ref()
+                .and_then(|word| known(word).into_iter().next());
+            plain.fed = simple.fed;
+            let fed_by = before.filter(|_| simple.fed).map(|before| {
+                let mut fed_by = before.clone();
+                fed_by.words = before.words.iter().flat_map(known).collect();
+                fed_by
+            });
+            scope.variables = variables;
+            self.simple(&plain, fed_by.as_ref(), scope, depth);
         }
-        let mut words = simple.words.as_slice();
-        // Where git is told to look by its variables.
-        let mut git_at = cwd.clone();
+    }
+
+    fn simple(&mut self, simple: &Simple, before: Option<&Simple>, scope: &mut Scope, depth: usize) {
+        for target in &simple.writes {
+            self.operand(target, &scope.cwd);
+        }
+        let mut words = simple.words.clone();
+        let whole = joined(&words);
+        // What holds for this command only.
+        let mut inner = scope.clone();
+        let mut git_at = scope.cwd.clone();
+        let mut acts_as = None;
+        let mut assigned = Vec::new();
+        let mut more = false;
         while let Some((first, rest)) = words.split_first() {
             let text = first.text.as_str();
             if let Some((name, value)) = assignment(text) {
                 match name {
-                    "GIT_DIR" | "GIT_WORK_TREE" if first.known => git_at = self.below(cwd, value),
+                    "GIT_DIR" | "GIT_WORK_TREE" if first.known => git_at = self.below(&inner.cwd, value),
                     "GIT_DIR" | "GIT_WORK_TREE" => git_at = None,
+                    AGENT => acts_as = Some(first.part(value)),
                     _ => {}
                 }
+                assigned.push((name.to_owned(), first.known.then(|| value.to_owned())));
             } else if !first.known {
-                return self.opaque(&joined(words));
+                return self.opaque(&whole);
+            } else if matches!(text, "for" | "select") {
+                let name = rest.first().map_or("", |word| word.text.as_str());
+                let values = rest.get(2..).unwrap_or_default();
+                return scope.variables.range(name, values);
             } else if IDLE.contains(&text) {
                 return;
+            } else if base(text) == "env" {
+                match self.env(rest, &mut inner) {
+                    Env::Behind(behind) => words = behind,
+                    Env::Line(line) => return self.line(&line, &inner, depth + 1),
+                    Env::Unknown => return self.opaque(&whole),
+                }
+                git_at.clone_from(&inner.cwd);
+                continue;
             } else if WRAPPERS.contains(&base(text)) {
-                words = behind_options(rest);
+                more |= base(text) == "xargs";
+                words = behind_options(rest).to_vec();
                 continue;
             } else if !KEYWORDS.contains(&text) {
                 break;
             }
-            words = rest;
+            words = rest.to_vec();
+        }
+        // What xargs reads comes behind what it is given.
+        if more {
+            words.push(Word::unknown(format!("what {whole} reads")));
         }
         let Some((program, args)) = words.split_first() else {
+            for (name, value) in assigned {
+                scope.variables.assign(&name, value);
+            }
             return;
         };
+        if !program.known {
+            return self.opaque(&whole);
+        }
         match base(&program.text) {
-            "cd" | "pushd" => *cwd = self.moved(args, cwd),
-            "git" => self.git(args, git_at, &joined(words), depth),
-            "eval" => match args.iter().all(|word| word.known) {
-                true => self.line(&joined(args), cwd.clone(), depth + 1),
-                false => self.opaque(&joined(words)),
+            "cd" | "pushd" => scope.cwd = self.moved(args, &scope.cwd),
+            "popd" => scope.cwd = None,
+            name if DECLARERS.contains(&name) => scope.variables.declare(args),
+            "read" | "mapfile" | "readarray" | "getopts" | "unset" => scope.variables.forget(args),
+            "git" => self.git(args, git_at, &inner, &whole, depth),
+            "jit" => self.acts_as(args, acts_as, &inner),
+            "trap" => match args.iter().find(|word| word.text != "--") {
+                Some(action) if action.known => self.line(&action.text, &inner, depth + 1),
+                Some(_) => self.opaque(&whole),
+                None => {}
             },
-            shell if SHELLS.contains(&shell) => self.shell(args, simple.fed, cwd, &joined(words), depth),
+            "find" => self.find(args, &inner, depth),
+            "eval" => match args.iter().all(|word| word.known) {
+                true => self.line(&joined(args), &inner, depth + 1),
+                false => self.opaque(&whole),
+            },
+            shell if SHELLS.contains(&shell) => self.shell(args, simple, before, &inner, &whole, depth),
             "apply_patch" => {}
-            name => self.program(name, args, cwd),
+            name => self.program(name, args, &inner.cwd),
         }
     }
 
-    fn shell(&mut self, args: &[Word], fed: bool, cwd: &Cwd, whole: &str, depth: usize) {
+    /// What `env` runs, and where.
+    fn env(&self, words: &[Word], scope: &mut Scope) -> Env {
+        let mut rest = words;
+        while let Some((first, behind)) = rest.split_first() {
+            let text = first.text.as_str();
+            let (option, value, behind) = match (text.split_once('='), text.get(..2), behind.split_first()) {
+                (Some((option, value)), ..) if option.starts_with("--") => {
+                    (option, first.part(value), behind)
+                }
+                (_, Some(short @ ("-C" | "-S" | "-u")), _) if text.len() > 2 && first.known => {
+                    (short, first.part(text.get(2..).unwrap_or_default()), behind)
+                }
+                (.., Some((next, behind)))
+                    if matches!(
+                        text,
+                        "-C" | "--chdir" | "-S" | "--split-string" | "-u" | "--unset"
+                    ) =>
+                {
+                    (text, next.clone(), behind)
+                }
+                _ if text.starts_with('-') => (text, Word::plain(""), behind),
+                _ => break,
+            };
+            match option {
+                "-C" | "--chdir" if value.known => scope.cwd = self.below(&scope.cwd, &value.text),
+                "-C" | "--chdir" => scope.cwd = None,
+                "-S" | "--split-string" if value.known && behind.iter().all(|word| word.known) => {
+                    return Env::Line(format!("{} {}", value.text, quoted(behind)));
+                }
+                "-S" | "--split-string" => return Env::Unknown,
+                _ => {}
+            }
+            rest = behind;
+        }
+        Env::Behind(rest.to_vec())
+    }
+
+    fn shell(
+        &mut self,
+        args: &[Word],
+        simple: &Simple,
+        before: Option<&Simple>,
+        scope: &Scope,
+        whole: &str,
+        depth: usize,
+    ) {
         let short = |text: &str| text.starts_with('-') && !text.starts_with("--");
         let script = args
             .iter()
             .position(|word| short(&word.text) && word.text.contains('c'))
             .and_then(|at| args.get(at + 1..))
             .and_then(|rest| rest.iter().find(|word| !word.text.starts_with('-')));
-        match script {
-            Some(script) if script.known => self.line(&script.text, cwd.clone(), depth + 1),
-            Some(_) => self.opaque(whole),
-            // It reads commands from a pipe or a here-document.
-            None if fed => self.opaque(whole),
-            None => self.program("a script", args, cwd),
+        // `sh file` does not run what it is fed.
+        let file =
+            args.iter().any(|word| !word.text.starts_with('-')) && !args.iter().any(|word| word.text == "-s");
+        match (script, &simple.input) {
+            (Some(script), _) if script.known => self.line(&script.text, scope, depth + 1),
+            (Some(_), _) => self.opaque(whole),
+            (None, _) if file => self.program("a script", args, &scope.cwd),
+            (None, Some(input)) if input.known => self.line(&input.text, scope, depth + 1),
+            (None, Some(input)) => self.opaque(&format!("{whole} {}", input.text)),
+            (None, None) if simple.fed => match before.map(said) {
+                Some(Some(text)) => self.line(&text, scope, depth + 1),
+                _ => {
+                    let text = before.map(|before| joined(&before.words)).unwrap_or_default();
+                    self.opaque(&format!("{text} | {whole}"));
+                }
+            },
+            (None, None) => self.program("a script", args, &scope.cwd),
+        }
+    }
+
+    /// An agent that calls jit in another one's name.
+    fn acts_as(&mut self, args: &[Word], variable: Option<Word>, scope: &Scope) {
+        let Some(own) = self.ground.agent.as_deref() else {
+            return;
+        };
+        let option =
+            args.iter()
+                .enumerate()
+                .find_map(|(at, word)| match word.text.strip_prefix("--agent-id") {
+                    Some("") => args.get(at + 1).cloned(),
+                    Some(value) => value.strip_prefix('=').map(|value| word.part(value)),
+                    None => None,
+                });
+        let exported = || scope.variables.one(AGENT).map(Word::plain);
+        let Some(other) = option.or(variable).or_else(exported) else {
+            return;
+        };
+        // Its own variable handed on is no other name.
+        let same = [own, "$JIT_AGENT_ID", "${JIT_AGENT_ID}"].contains(&other.text.as_str());
+        if !same {
+            let what = format!("You are {own}, and this calls jit as {}.", other.text);
+            let instead = "Leave the agent id out: jit knows you.";
+            self.verdict
+                .add(self.rules.strongest(), Objection::new(what, instead));
         }
     }
 
@@ -370,7 +436,8 @@ impl Judge<'_> {
     /// A file that is written.
     fn operand(&mut self, word: &Word, cwd: &Cwd) {
         if !word.known {
-            return self.named(word, cwd);
+            self.named(word, cwd);
+            return self.unclear(word, cwd);
         }
         // What a pattern matches lies below the folder in front of it.
         let text = match word.text.find(['*', '?', '[']) {
@@ -386,12 +453,35 @@ impl Judge<'_> {
             return;
         }
         let Some(path) = self.below(cwd, text) else {
-            return;
+            return self.whole_tree(&word.text);
         };
         if let Some(objection) = foreign(self.ground, &path) {
             self.verdict.add(self.rules.outside_worktree, objection);
         }
-        self.writes.push(path);
+        // A lock on all of it would keep everybody else out for what may be one file.
+        match self.ground.own.starts_with(&path) {
+            true => self.whole_tree(&word.text),
+            false => self.seen.writes.push(path),
+        }
+    }
+
+    /// A target that only shows while the command runs.
+    fn unclear(&mut self, word: &Word, cwd: &Cwd) {
+        let end = word.text.find(['$', '`']).unwrap_or(0);
+        let folder = word.text.get(..end).and_then(|text| text.rsplit_once('/'));
+        let outside = folder.is_some_and(|(folder, _)| {
+            folder.starts_with('/')
+                && self.below(cwd, folder).is_some_and(|path| {
+                    self.ground.whose(&path) == Whose::Elsewhere && !self.ground.own.starts_with(&path)
+                })
+        });
+        if !outside {
+            self.whole_tree(&word.text);
+        }
+    }
+
+    fn whole_tree(&mut self, by: &str) {
+        self.seen.whole_tree.get_or_insert_with(|| by.to_owned());
     }
 
     /// A word that a program may take for a file, and may write.
@@ -427,71 +517,9 @@ impl Judge<'_> {
         Some(Objection::new(what, instead))
     }
 
-    fn program(&mut self, name: &str, args: &[Word], cwd: &Cwd) {
-        let is = |list: &[&str]| list.contains(&name);
-        let files = |word: &&Word| !word.text.starts_with('-');
-        let in_place = matches!(name, "sed" | "perl" | "ruby")
-            && args.iter().any(|word| {
-                word.text.starts_with("-i") || word.text.starts_with("--in-place") || word.text == "-pi"
-            });
-        let finds = name == "find"
-            && !args.iter().any(|word| {
-                matches!(
-                    word.text.as_str(),
-                    "-delete" | "-exec" | "-execdir" | "-ok" | "-fprint"
-                )
-            });
-        let reads = is(READERS) || finds || (matches!(name, "sed" | "awk" | "gawk" | "sort") && !in_place);
-        if reads {
-            return;
-        }
-        if let Some(path) = cwd
-            && let Some(objection) = foreign(self.ground, path)
-        {
-            let what = format!("{name} would run there: {}", objection.what);
-            self.verdict.add(
-                self.rules.outside_worktree,
-                Objection::new(what, objection.instead),
-            );
-        }
-        if is(WRITERS) {
-            let mode = matches!(name, "chmod" | "chown" | "chgrp");
-            for word in args.iter().filter(files).skip(usize::from(mode)) {
-                self.operand(word, cwd);
-            }
-        } else if is(COPIERS) {
-            if let Some(word) = args.iter().rfind(|word| files(word)) {
-                self.operand(word, cwd);
-            }
-        } else if name == "dd" {
-            for word in args {
-                if let Some(to) = word.text.strip_prefix("of=") {
-                    let (text, known) = (to.to_owned(), word.known);
-                    self.operand(&Word { text, known }, cwd);
-                }
-            }
-        } else if in_place {
-            // The script comes first, unless it was given by an option.
-            let scripted = args
-                .iter()
-                .any(|word| matches!(word.text.as_str(), "-e" | "-f" | "-pe" | "-ne"));
-            for word in args
-                .iter()
-                .filter(files)
-                .skip(1)
-                .chain(args.iter().filter(files).take(usize::from(scripted)))
-            {
-                self.operand(word, cwd);
-            }
-        } else {
-            for word in args {
-                self.named(word, cwd);
-            }
-        }
-    }
-
     /// Commands that only show when they run.
     fn opaque(&mut self, text: &str) {
+        self.whole_tree(text);
         let has = |word: &str| {
             let plain = |c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_';
             text.split(plain).any(|part| part == word)
@@ -527,307 +555,34 @@ impl Judge<'_> {
     }
 }
 
-/// What git is asked to do.
-struct GitCall<'a> {
-    name: &'a str,
-    args: &'a [Word],
+enum Env {
+    Behind(Vec<Word>),
+    Line(String),
+    Unknown,
 }
 
-impl GitCall<'_> {
-    fn has(&self, flags: &[&str]) -> bool {
-        let bundled = |text: &str, letter: &str| {
-            text.starts_with('-')
-                && !text.starts_with("--")
-                && letter.len() == 2
-                && text.contains(&letter[1..])
-        };
-        self.args.iter().any(|word| {
-            let name = word.text.split('=').next().unwrap_or_default();
-            flags
-                .iter()
-                .any(|flag| *flag == name || bundled(&word.text, flag))
-        })
-    }
-
-    fn operands(&self) -> Vec<&Word> {
-        self.args
-            .iter()
-            .filter(|word| !word.text.starts_with('-'))
-            .collect()
-    }
-
-    /// The word behind an option.
-    fn value_of(&self, flags: &[&str]) -> Option<&Word> {
-        let at = self
-            .args
-            .iter()
-            .position(|word| flags.contains(&word.text.as_str()))?;
-        self.args.get(at + 1)
+/// What a command that only prints prints, where the text says it.
+fn said(simple: &Simple) -> Option<String> {
+    let (program, args) = simple.words.split_first()?;
+    match base(&program.text) {
+        "echo" | "printf" if args.iter().all(|word| word.known) => {
+            let options = args.iter().take_while(|word| word.text.starts_with('-')).count();
+            let text = joined(args.get(options..).unwrap_or_default());
+            Some(text.replace("\\n", "\n"))
+        }
+        "cat" if args.is_empty() => simple
+            .input
+            .as_ref()
+            .filter(|word| word.known)
+            .map(|word| word.text.clone()),
+        _ => None,
     }
 }
 
-impl Judge<'_> {
-    fn git(&mut self, args: &[Word], mut at: Cwd, whole: &str, _depth: usize) {
-        let mut rest = args;
-        // Options of git itself, before the name of the command.
-        let call = loop {
-            let Some((first, behind)) = rest.split_first() else {
-                return;
-            };
-            let (option, value) = match first.text.split_once('=') {
-                Some((option, value)) if option.starts_with("--") => (option, Some(value)),
-                _ => (first.text.as_str(), None),
-            };
-            if !first.known && !first.text.starts_with('-') {
-                return self.opaque(whole);
-            }
-            match option {
-                "-C" | "--git-dir" | "--work-tree" => {
-                    let (value, known, next) = match (value, behind.split_first()) {
-                        (Some(value), _) => (value, first.known, behind),
-                        (None, Some((word, behind))) => (word.text.as_str(), word.known, behind),
-                        (None, None) => return,
-                    };
-                    at = match known {
-                        true => self.below(&at, value),
-                        false => match self.mentioned(value) {
-                            Some(_) => return self.opaque(whole),
-                            None => None,
-                        },
-                    };
-                    rest = next;
-                }
-                "-c" | "--config-env" => {
-                    let setting = behind.first().map_or("", |word| word.text.as_str());
-                    if setting.starts_with("alias.")
-                        || behind
-                            .first()
-                            .is_some_and(|word| !word.known && setting.starts_with('$'))
-                    {
-                        return self.opaque(whole);
-                    }
-                    rest = behind.get(1..).unwrap_or_default();
-                }
-                "--namespace" | "--attr-source" | "--super-prefix" if value.is_none() => {
-                    rest = behind.get(1..).unwrap_or_default();
-                }
-                _ if option.starts_with('-') => rest = behind,
-                _ => {
-                    break GitCall {
-                        name: &first.text,
-                        args: behind,
-                    };
-                }
-            }
-        };
-        self.stash(&call);
-        self.destructive(&call, &at);
-        if !reads_only(&call)
-            && let Some(path) = &at
-            && let Some(objection) = foreign(self.ground, path)
-        {
-            let what = format!("git {} would run there: {}", call.name, objection.what);
-            self.verdict.add(
-                self.rules.outside_worktree,
-                Objection::new(what, objection.instead),
-            );
-        }
-        if matches!(call.name, "rm" | "mv") {
-            for word in call.operands() {
-                self.operand(word, &at);
-            }
-        }
-    }
-
-    fn stash(&mut self, call: &GitCall<'_>) {
-        let sub = call.args.first().map_or("push", |word| word.text.as_str());
-        if call.name != "stash" || matches!(sub, "list" | "show" | "create") {
-            return;
-        }
-        self.verdict.add(
-            self.rules.stash,
-            Objection::new(
-                format!("git stash {sub} works on a stash that all worktrees share: somebody else's entry may be on top."),
-                "Commit the work on your own branch instead (git commit -m wip); git reset --soft HEAD~1 brings it back.",
-            ),
-        );
-    }
-
-    fn destructive(&mut self, call: &GitCall<'_>, at: &Cwd) {
-        let operands = call.operands();
-        let mut against = |what: String, instead: &str| {
-            self.verdict
-                .add(self.rules.destructive_git, Objection::new(what, instead));
-        };
-        let ground = self.ground;
-        let taken = |word: &Word| {
-            let name = word
-                .text
-                .strip_prefix("refs/heads/")
-                .unwrap_or(&word.text)
-                .to_owned();
-            match word.known {
-                true => ground.user_of(&name).map(|why| (name, why)),
-                false => Some((name, "its name only shows when the command runs".to_owned())),
-            }
-        };
-        const LEAVE: &str = "Leave that branch to whoever works on it.";
-        match call.name {
-            "branch"
-                if call.has(&[
-                    "-d", "-D", "--delete", "-m", "-M", "--move", "-C", "-f", "--force",
-                ]) =>
-            {
-                // A copy or a forced branch writes its last or first name only.
-                let written: Vec<&&Word> = match () {
-                    () if call.has(&["-C"]) => operands.last().into_iter().collect(),
-                    () if call.has(&["-f", "--force"])
-                        && !call.has(&["-d", "-D", "--delete", "-m", "-M", "--move"]) =>
-                    {
-                        operands.first().into_iter().collect()
-                    }
-                    () => operands.iter().collect(),
-                };
-                for (name, why) in written.into_iter().filter_map(|word| taken(word)) {
-                    against(
-                        format!("git branch would delete, move or rename {name}: {why}."),
-                        LEAVE,
-                    );
-                }
-            }
-            "checkout" | "switch" | "worktree" => {
-                let name = call.value_of(&["-B", "-C", "--force-create"]);
-                if let Some((name, why)) = name.and_then(taken) {
-                    against(format!("git {} would move {name}: {why}.", call.name), LEAVE);
-                }
-                let sub = operands.first().map_or("", |word| word.text.as_str());
-                if call.name == "worktree" && matches!(sub, "remove" | "move" | "unlock" | "repair") {
-                    for word in operands.iter().skip(1) {
-                        let path = self.below(at, &word.text);
-                        let Some(Whose::Other(tree)) = path.as_ref().map(|path| ground.whose(path)) else {
-                            continue;
-                        };
-                        self.verdict.add(
-                            self.rules.destructive_git,
-                            Objection::new(
-                                format!("git worktree {sub} would take away {}.", tree.title()),
-                                "Leave it to whoever works there; jit worktree list shows who.",
-                            ),
-                        );
-                    }
-                }
-            }
-            "push" => {
-                if call.has(&["--mirror", "--prune"]) {
-                    against(
-                        "git push --mirror and --prune delete everybody's branches there.".to_owned(),
-                        "Push your own branch by its name.",
-                    );
-                }
-                let forced = call.has(&["-f", "--force", "--force-with-lease", "--force-if-includes"]);
-                let deletes = call.has(&["-d", "--delete"]);
-                for word in operands.iter().skip(1) {
-                    let (plus, spec) = match word.text.strip_prefix('+') {
-                        Some(spec) => (true, spec),
-                        None => (false, word.text.as_str()),
-                    };
-                    let (from, to) = spec.split_once(':').unwrap_or((spec, spec));
-                    if !(forced || deletes || plus || from.is_empty()) {
-                        continue;
-                    }
-                    let (text, known) = (to.to_owned(), word.known);
-                    if let Some((name, why)) = taken(&Word { text, known }) {
-                        against(
-                            format!("git push would overwrite or delete {name}: {why}."),
-                            LEAVE,
-                        );
-                    }
-                }
-                if (forced || deletes) && call.has(&["--all", "--branches"]) {
-                    against(
-                        "git push --all by force overwrites everybody's branches.".to_owned(),
-                        LEAVE,
-                    );
-                }
-            }
-            "update-ref" => {
-                if call.has(&["--stdin"]) {
-                    against(
-                        "jit cannot see which refs git update-ref --stdin changes.".to_owned(),
-                        "Name the ref on the command line.",
-                    );
-                }
-                if let Some(word) = operands.first() {
-                    if word.text.starts_with("refs/jit/") || word.text == "refs/stash" {
-                        against(
-                            format!("{} is not yours to change.", word.text),
-                            "Leave it alone.",
-                        );
-                    } else if let Some((name, why)) = taken(word) {
-                        against(format!("git update-ref would change {name}: {why}."), LEAVE);
-                    }
-                }
-            }
-            "fetch" => {
-                for word in operands.iter().skip(1) {
-                    let spec = word.text.trim_start_matches('+');
-                    let forced = spec.len() < word.text.len()
-                        || call.has(&["-f", "--force", "-u", "--update-head-ok"]);
-                    let Some((_, to)) = spec.split_once(':').filter(|_| forced) else {
-                        continue;
-                    };
-                    let (text, known) = (to.to_owned(), word.known);
-                    if let Some((name, why)) = taken(&Word { text, known }) {
-                        against(format!("git fetch would overwrite {name}: {why}."), LEAVE);
-                    }
-                }
-            }
-            "filter-branch" | "filter-repo" => against(
-                format!("git {} rewrites branches that others work on.", call.name),
-                "Rebase your own branch instead.",
-            ),
-            "reflog"
-                if operands
-                    .first()
-                    .is_some_and(|word| matches!(word.text.as_str(), "expire" | "delete")) =>
-            {
-                against(
-                    "git reflog expire and delete take away what others could recover.".to_owned(),
-                    "Leave the reflog alone.",
-                );
-            }
-            "prune" => against(
-                "git prune deletes objects that others may need.".to_owned(),
-                "Leave it to git gc.",
-            ),
-            "gc" if call.has(&["--prune"]) => against(
-                "git gc --prune deletes objects that others may need.".to_owned(),
-                "Run git gc without --prune.",
-            ),
-            _ => {}
-        }
-    }
-}
-
-fn reads_only(call: &GitCall<'_>) -> bool {
-    let first = call.args.first().map_or("", |word| word.text.as_str());
-    match call.name {
-        "stash" => matches!(first, "list" | "show"),
-        "worktree" => first == "list",
-        "remote" => matches!(first, "" | "-v" | "show" | "get-url"),
-        "reflog" => matches!(first, "" | "show" | "exists"),
-        "config" => {
-            call.has(&["--get", "--get-all", "--list", "-l", "--get-regexp"])
-                || matches!(first, "get" | "list")
-        }
-        "branch" | "tag" => call.args.iter().all(|word| {
-            matches!(
-                word.text.as_str(),
-                "-a" | "-r" | "-v" | "-vv" | "-l" | "--list" | "--show-current" | "--all"
-            )
-        }),
-        name => GIT_READS.contains(&name),
-    }
+/// The words as a shell reads them again.
+fn quoted(words: &[Word]) -> String {
+    let quote = |word: &Word| format!("'{}'", word.text.replace('\'', "'\\''"));
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 fn base(program: &str) -> &str {
@@ -871,241 +626,4 @@ fn behind_options(words: &[Word]) -> &[Word] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::ground::tests::land;
-    use super::*;
-
-    const STRICT: Rules = Rules {
-        outside_worktree: Mode::Deny,
-        stash: Mode::Deny,
-        destructive_git: Mode::Deny,
-    };
-
-    fn judged(ground: &Ground, rules: &Rules, text: &str) -> (Verdict, Vec<PathBuf>) {
-        let root = ground
-            .own
-            .ancestors()
-            .nth(3)
-            .expect("a folder")
-            .to_string_lossy()
-            .into_owned();
-        let mut verdict = Verdict::default();
-        let text = text.replace('@', &root);
-        let writes = command(ground, rules, &text, &ground.own, &mut verdict);
-        (verdict, writes)
-    }
-
-    #[test]
-    fn f9_the_shared_stash_is_refused_wherever_it_stands() {
-        let (_folder, ground) = land();
-        for text in [
-            "git stash",
-            "git stash push -m x",
-            "git  stash\tpop",
-            "true && git stash",
-            "true; git stash -u",
-            "ls | git stash",
-            "(git stash)",
-            "echo $(git stash)",
-            "echo \"`git stash`\"",
-            "env X=1 git stash",
-            "X=1 Y=2 git stash",
-            "git -C . stash",
-            "git -c a.b=c --no-pager stash drop",
-            "sh -c 'git stash'",
-            "bash -lc \"cd . && git stash\"",
-            "eval git stash",
-            "/usr/bin/git stash",
-            "sudo -u me git stash",
-            "timeout 5 git stash",
-            "nohup nice -n 5 git stash &",
-            "if true; then git stash; fi",
-            "for f in a b; do git stash; done",
-            "f() { git stash; }; f",
-            "xargs git stash < x",
-            "git \\\n stash",
-            "g'i't st\"as\"h",
-            "eval \"$X git stash\"",
-            "cat <<E | sh\ngit stash\nE\necho git stash | sh -s $X stash",
-            "cat <<E\n$(git stash)\nE",
-            "git -c alias.s=stash s",
-        ] {
-            let (verdict, _) = judged(&ground, &STRICT, text);
-            assert!(verdict.is_denied(), "{text}: {verdict:?}");
-            let said = verdict.text().expect("a reason");
-            assert!(said.contains("stash"), "{text}: {said}");
-        }
-    }
-
-    #[test]
-    fn f9_ordinary_work_passes() {
-        let (_folder, ground) = land();
-        for text in [
-            "git stash list",
-            "git stash show -p",
-            "echo git stash",
-            "echo 'a; git stash'",
-            "git commit -m 'drop the git stash'",
-            "git commit -m \"$(cat <<'EOF'\nDon't git stash; it's shared\nEOF\n)\"",
-            "# git stash",
-            "git log --grep stash",
-            "cat stash.txt && grep -rn 'git stash' .",
-            "cargo test && git add -A && git commit -q -m x",
-            "git push origin own",
-            "git push --force origin own",
-            "git push --force-with-lease",
-            "git branch -D mine",
-            "git branch -m better",
-            "git checkout -B mine",
-            "git reset --hard HEAD~1",
-            "git rebase -i main",
-            "git merge main",
-            "git fetch origin main:refs/remotes/origin/main",
-            "cat @/main/README.md",
-            "git -C @/main log --oneline | head",
-            "git -C @/main status && git diff main",
-            "cd @/main && ls && git log",
-            "(cd @/main && ls); touch a",
-            "cp @/main/.env .env",
-            "diff -r @/main/src src",
-            "echo x > /dev/null 2>&1",
-            "echo x > /tmp/notes.txt",
-            "for f in *.rs; do echo \"$f\"; done",
-            "python3 -c 'print(1)'",
-            "make -j$(nproc)",
-            "",
-        ] {
-            let (verdict, _) = judged(&ground, &STRICT, text);
-            assert_eq!(verdict.text(), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn f9_writes_into_other_checkouts_are_refused_with_the_place_to_write_instead() {
-        let (_folder, ground) = land();
-        for text in [
-            "echo x > @/main/a.txt",
-            "echo x >> ../../a.txt",
-            "cat <<'E' > @/other/a.txt\nx\nE",
-            "tee @/main/a.txt",
-            "rm -rf @/other/src",
-            "cp a.txt @/main/",
-            "mv @/main/a.txt .",
-            "sed -i s/a/b/ @/main/a.txt",
-            "touch @/main/trees/x",
-            "cd @/main && touch a.txt",
-            "cd @/main; make",
-            "pushd @/other && echo x > a",
-            "git -C @/main commit -m x",
-            "git --git-dir=@/main/.git --work-tree=@/main add a",
-            "GIT_WORK_TREE=@/main git checkout .",
-            "cd @/main && git checkout -b x",
-            "python3 fix.py @/main/a.txt",
-            "cargo build --manifest-path=@/main/Cargo.toml",
-            "sh -c 'echo x > @/main/a'",
-            "dd if=/dev/zero of=@/main/a",
-            "echo x > @/main/$NAME",
-            "$TOOL @/main/a",
-            "rm @/main/*.txt",
-            "echo x > @/main/.git/config",
-            "find @/main -name x -delete",
-        ] {
-            let (verdict, _) = judged(&ground, &STRICT, text);
-            assert!(verdict.is_denied(), "{text}");
-        }
-        let (verdict, _) = judged(&ground, &STRICT, "echo x > @/main/sub/a.txt");
-        let said = verdict.text().expect("a reason");
-        let instead = ground.own.join("sub/a.txt");
-        assert!(
-            said.contains("the main checkout") && said.contains(&*instead.to_string_lossy()),
-            "{said}"
-        );
-    }
-
-    #[test]
-    fn f9_branches_that_others_work_on_are_left_alone() {
-        let (_folder, mut ground) = land();
-        ground.held.push(("held".to_owned(), "agent:bob".to_owned()));
-        for text in [
-            "git branch -D other",
-            "git branch -d mine other",
-            "git branch -M other mine",
-            "git branch -f main HEAD",
-            "git branch --delete --force held",
-            "git checkout -B main origin/main",
-            "git switch -C held",
-            "git worktree add -B other ../x",
-            "git worktree remove --force @/other",
-            "git push --force origin main",
-            "git push -f origin HEAD:held",
-            "git push origin +HEAD:main",
-            "git push origin --delete other",
-            "git push origin :refs/heads/other",
-            "git push --mirror origin",
-            "git push --force origin $BRANCH",
-            "git update-ref refs/heads/main HEAD",
-            "git update-ref -d refs/heads/other",
-            "git update-ref --stdin",
-            "git update-ref refs/jit/rescue/x HEAD",
-            "git filter-branch --all",
-            "git reflog expire --expire=now --all",
-            "git gc --prune=now",
-            "git fetch . +own:main",
-            "eval \"git branch -D $X\"",
-        ] {
-            let (verdict, _) = judged(&ground, &STRICT, text);
-            assert!(verdict.is_denied(), "{text}");
-        }
-        let (verdict, _) = judged(&ground, &STRICT, "git branch -D held");
-        assert!(
-            verdict
-                .text()
-                .expect("a reason")
-                .contains("agent:bob works on it")
-        );
-    }
-
-    #[test]
-    fn f9_each_rule_has_a_mode_of_its_own() {
-        let (_folder, ground) = land();
-        let rules = Rules {
-            outside_worktree: Mode::Off,
-            stash: Mode::Warn,
-            destructive_git: Mode::Deny,
-        };
-        let (verdict, _) = judged(&ground, &rules, "git stash; echo x > @/main/a");
-        assert!(!verdict.is_denied());
-        assert!(verdict.text().is_some_and(|text| !text.contains("checkout")));
-        let (verdict, _) = judged(&ground, &rules, "git stash; git branch -D main");
-        assert!(verdict.is_denied());
-        let off = Rules {
-            stash: Mode::Off,
-            destructive_git: Mode::Off,
-            ..rules
-        };
-        let (verdict, _) = judged(&ground, &off, "git stash; git branch -D main; echo 'open");
-        assert_eq!(verdict, Verdict::default());
-        let (verdict, _) = judged(&ground, &STRICT, "echo 'open");
-        assert!(verdict.is_denied());
-    }
-
-    #[test]
-    fn f9_the_files_a_command_line_writes_are_seen() {
-        let (_folder, ground) = land();
-        let text = "echo x > a.txt; cd sub && tee b.txt c.txt; sed -i s/x/y/ d.txt; (rm e.txt); cat f.txt; cp g.txt h.txt";
-        let (_, writes) = judged(&ground, &STRICT, text);
-        let below: Vec<_> = writes
-            .iter()
-            .filter_map(|path| path.strip_prefix(&ground.own).ok())
-            .collect();
-        let expected = [
-            "a.txt",
-            "sub/b.txt",
-            "sub/c.txt",
-            "sub/d.txt",
-            "sub/e.txt",
-            "sub/h.txt",
-        ];
-        assert_eq!(below, expected.map(Path::new));
-    }
-}
+mod tests;

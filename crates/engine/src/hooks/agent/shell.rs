@@ -3,14 +3,18 @@
 //! What must hold:
 //! - quotes, escapes, comments, here-documents, redirections, pipes, lists, subshells and substitutions are told apart as
 //!   a POSIX shell (and bash, where agents use it) does; every command inside a substitution is found too;
-//! - a word that depends on anything but the text (variables, substitutions) is marked: [`Word::known`] is false;
+//! - a word that depends on anything but the text (variables, substitutions) is marked: [`Word::known`] is false, and
+//!   plain variables in it are listed, for whoever knows their values;
+//! - lists in braces (`a{b,c}`) come out as the words they stand for;
 //! - what cannot be read is an error, never a guess; every input ends, however deep or long.
 //!
 //! Limitations: keywords (`if`, `do`, `{`) come out as words of commands, for whoever reads them to skip; aliases,
-//! functions and variables are not followed; `case` patterns look like commands that run nothing.
+//! functions are not followed; `case` patterns look like commands that run nothing.
 
 /// Deeper nesting than anybody writes.
 const DEEPEST: usize = 40;
+/// More words than anybody means by one in braces.
+const MOST_WORDS: usize = 256;
 /// Longer than a command line that a person or a model means.
 const LONGEST: usize = 1 << 20;
 
@@ -20,6 +24,46 @@ pub struct Word {
     pub text: String,
     /// Whether the text says all of it.
     pub known: bool,
+    /// The variables in it.
+    pub variables: Vec<Variable>,
+    /// Something in it is neither text nor a plain variable.
+    pub hidden: bool,
+}
+
+impl Word {
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            known: true,
+            ..Self::default()
+        }
+    }
+
+    /// A word of which nothing is known but what it was written as.
+    pub fn unknown(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            hidden: true,
+            ..Self::default()
+        }
+    }
+
+    /// A part of this word, as little known as the whole.
+    pub fn part(&self, text: &str) -> Self {
+        match self.known {
+            true => Self::plain(text),
+            false => Self::unknown(text),
+        }
+    }
+}
+
+/// `$NAME` or `${NAME}` in the text of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    pub name: String,
+    pub begin: usize,
+    pub end: usize,
+    pub quoted: bool,
 }
 
 /// One program with its words.
@@ -30,6 +74,19 @@ pub struct Simple {
     pub writes: Vec<Word>,
     /// Its standard input is a text that may itself be commands: a pipe, or a here-document.
     pub fed: bool,
+    /// That text, where it stands in the command line.
+    pub input: Option<Word>,
+    /// The here-document that it comes from.
+    document: Option<usize>,
+}
+
+impl Simple {
+    pub fn of(words: Vec<Word>) -> Self {
+        Self {
+            words,
+            ..Self::default()
+        }
+    }
 }
 
 /// A command line in the order it is written.
@@ -60,9 +117,22 @@ pub fn read(text: &str) -> Result<Vec<Item>, Unreadable> {
         at: 0,
         items: Vec::new(),
         heredocs: Vec::new(),
+        announced: 0,
+        bodies: Vec::new(),
     };
     reader.commands(End::Text, 0)?;
-    Ok(reader.items)
+    let Reader {
+        mut items, bodies, ..
+    } = reader;
+    for item in &mut items {
+        if let Item::Run(simple) = item
+            && let Some(number) = simple.document.take()
+        {
+            let body = bodies.iter().find(|(of, _)| *of == number);
+            simple.input = body.map(|(_, body)| body.clone());
+        }
+    }
+    Ok(items)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,6 +143,7 @@ enum End {
 }
 
 struct Heredoc {
+    number: usize,
     delimiter: Vec<u8>,
     tabs: bool,
     expands: bool,
@@ -83,13 +154,27 @@ struct Reader<'a> {
     at: usize,
     items: Vec<Item>,
     heredocs: Vec<Heredoc>,
+    /// How many here-documents there were so far.
+    announced: usize,
+    /// The text of each here-document, by its number.
+    bodies: Vec<(usize, Word)>,
+}
+
+/// The word that is being read.
+#[derive(Default)]
+struct Letters {
+    bytes: Vec<u8>,
+    variables: Vec<Variable>,
+    hidden: bool,
+    /// Where braces and commas stand that no quotes are around.
+    braces: Vec<usize>,
 }
 
 /// The command that is being read.
 #[derive(Default)]
 struct Current {
     simple: Simple,
-    word: Option<(Vec<u8>, bool)>,
+    word: Option<Letters>,
     /// What the next word is for, if it is no argument.
     redirect: Redirect,
 }
@@ -100,6 +185,8 @@ enum Redirect {
     None,
     Write,
     Read,
+    /// `<<<`
+    Text,
     /// `>&`: a number or a file.
     Duplicate,
     Here {
@@ -110,22 +197,97 @@ enum Redirect {
 }
 
 impl Current {
+    fn letters(&mut self) -> &mut Letters {
+        self.word.get_or_insert_default()
+    }
+
     fn push(&mut self, byte: u8) {
-        self.word.get_or_insert((Vec::new(), true)).0.push(byte);
+        self.letters().bytes.push(byte);
+    }
+
+    fn unquoted(&mut self, byte: u8) {
+        let letters = self.letters();
+        if matches!(byte, b'{' | b',' | b'}') {
+            letters.braces.push(letters.bytes.len());
+        }
+        letters.bytes.push(byte);
     }
 
     fn unknown(&mut self, bytes: &[u8]) {
-        let word = self.word.get_or_insert((Vec::new(), true));
-        word.0.extend_from_slice(bytes);
-        word.1 = false;
+        let letters = self.letters();
+        letters.bytes.extend_from_slice(bytes);
+        letters.hidden = true;
+    }
+
+    fn variable(&mut self, raw: &[u8], name: &[u8], quoted: bool) {
+        let letters = self.letters();
+        let begin = letters.bytes.len();
+        letters.bytes.extend_from_slice(raw);
+        letters.variables.push(Variable {
+            name: String::from_utf8_lossy(name).into_owned(),
+            begin,
+            end: letters.bytes.len(),
+            quoted,
+        });
     }
 
     fn quoted(&mut self) {
-        self.word.get_or_insert((Vec::new(), true));
+        self.letters();
         if let Redirect::Here { quoted, .. } = &mut self.redirect {
             *quoted = true;
         }
     }
+}
+
+/// The words that a word with lists in braces stands for; `None` where they are too many, or not lists.
+fn spread(bytes: &[u8], braces: &[usize]) -> Option<Vec<Vec<u8>>> {
+    let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    // The outermost of the groups that have a comma of their own.
+    let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
+    let mut group = None;
+    for &at in braces {
+        match (byte(at), open.last_mut()) {
+            (b'{', _) => open.push((at, Vec::new())),
+            (b',', Some((_, commas))) => commas.push(at),
+            (b'}', Some(_)) => {
+                let Some((begin, commas)) = open.pop() else {
+                    continue;
+                };
+                let inside = bytes.get(begin + 1..at).unwrap_or_default();
+                if commas.is_empty() && inside.windows(2).any(|two| two == b"..") {
+                    return None;
+                }
+                let outer = |(first, ..): &(usize, _, _)| begin < *first;
+                if !commas.is_empty() && group.as_ref().is_none_or(outer) {
+                    group = Some((begin, commas, at));
+                }
+            }
+            _ => {}
+        }
+    }
+    let Some((begin, commas, end)) = group else {
+        return Some(vec![bytes.to_vec()]);
+    };
+    let mut out = Vec::new();
+    let mut from = begin + 1;
+    for to in commas.into_iter().chain([end]) {
+        let mut one = bytes.get(..begin).unwrap_or_default().to_vec();
+        one.extend_from_slice(bytes.get(from..to).unwrap_or_default());
+        // What is left of the braces moves with the text around them.
+        let middle = one.len();
+        let mut left: Vec<usize> = braces.iter().copied().filter(|at| *at < begin).collect();
+        let inner = braces.iter().copied().filter(|at| (from..to).contains(at));
+        left.extend(inner.map(|at| at - from + begin));
+        let outer = braces.iter().copied().filter(|at| *at > end);
+        left.extend(outer.map(|at| at - end - 1 + middle));
+        one.extend_from_slice(bytes.get(end + 1..).unwrap_or_default());
+        out.extend(spread(&one, &left)?);
+        if out.len() > MOST_WORDS {
+            return None;
+        }
+        from = to + 1;
+    }
+    Some(out)
 }
 
 impl Reader<'_> {
@@ -134,28 +296,47 @@ impl Reader<'_> {
     }
 
     fn end_word(&mut self, current: &mut Current) {
-        let Some((bytes, known)) = current.word.take() else {
+        let Some(letters) = current.word.take() else {
             return;
         };
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let braces = text.contains('{') && text.contains(',') && text.contains('}');
-        let word = Word {
-            known: known && !braces,
-            text,
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let known = letters.variables.is_empty() && !letters.hidden;
+        let spread = match (known, letters.braces.is_empty()) {
+            (_, true) => None,
+            (true, false) => Some(spread(&letters.bytes, &letters.braces)),
+            // The text may not tell where the words of a list end.
+            (false, false) => match spread(&letters.bytes, &letters.braces) {
+                Some(words) if words.len() == 1 => None,
+                _ => Some(None),
+            },
+        };
+        let words = match spread {
+            Some(Some(words)) => words.iter().map(|bytes| Word::plain(text(bytes))).collect(),
+            Some(None) => vec![Word::unknown(text(&letters.bytes))],
+            None => vec![Word {
+                text: text(&letters.bytes),
+                known,
+                variables: letters.variables,
+                hidden: letters.hidden,
+            }],
         };
         match std::mem::take(&mut current.redirect) {
-            Redirect::None => current.simple.words.push(word),
-            Redirect::Write => current.simple.writes.push(word),
+            Redirect::None => current.simple.words.extend(words),
+            Redirect::Write => current.simple.writes.extend(words),
             Redirect::Read => {}
-            Redirect::Duplicate => {
-                if word.text != "-" && !word.text.bytes().all(|b| b.is_ascii_digit()) {
-                    current.simple.writes.push(word);
-                }
-            }
+            Redirect::Text => current.simple.input = words.into_iter().next(),
+            Redirect::Duplicate => current.simple.writes.extend(
+                words
+                    .into_iter()
+                    .filter(|word| word.text != "-" && !word.text.bytes().all(|b| b.is_ascii_digit())),
+            ),
             Redirect::Here { tabs, quoted } => {
                 current.simple.fed = true;
+                self.announced += 1;
+                current.simple.document = Some(self.announced);
                 self.heredocs.push(Heredoc {
-                    delimiter: bytes,
+                    number: self.announced,
+                    delimiter: letters.bytes,
                     tabs,
                     expands: !quoted,
                 });
@@ -255,9 +436,9 @@ impl Reader<'_> {
 
     fn redirection(&mut self, current: &mut Current, depth: usize) -> Result<(), Unreadable> {
         // A number right before belongs to the redirection.
-        if let Some((bytes, true)) = &current.word
-            && !bytes.is_empty()
-            && bytes.iter().all(u8::is_ascii_digit)
+        if let Some(letters) = &current.word
+            && !letters.bytes.is_empty()
+            && letters.bytes.iter().all(u8::is_ascii_digit)
         {
             current.word = None;
         }
@@ -271,7 +452,7 @@ impl Reader<'_> {
         }
         let here = |tabs| Redirect::Here { tabs, quoted: false };
         let (length, redirect) = match rest {
-            [b'<', b'<', b'<', ..] => (3, Redirect::Read),
+            [b'<', b'<', b'<', ..] => (3, Redirect::Text),
             [b'<', b'<', b'-', ..] => (3, here(true)),
             [b'<', b'<', ..] => (2, here(false)),
             [b'<', b'>', ..] => (2, Redirect::Write),
@@ -340,7 +521,7 @@ impl Reader<'_> {
                                 }
                             }
                         }
-                        b'$' | b'`' => self.expansion(current, depth)?,
+                        b'$' | b'`' => self.expansion(current, true, depth)?,
                         other => {
                             self.at += 1;
                             current.push(other);
@@ -366,15 +547,15 @@ impl Reader<'_> {
             b'$' if self.peek(0) == b'"' => {}
             b'$' | b'`' => {
                 self.at -= 1;
-                self.expansion(current, depth)?;
+                self.expansion(current, false, depth)?;
             }
-            other => current.push(other),
+            other => current.unquoted(other),
         }
         Ok(())
     }
 
     /// `$…` or a backtick.
-    fn expansion(&mut self, current: &mut Current, depth: usize) -> Result<(), Unreadable> {
+    fn expansion(&mut self, current: &mut Current, quoted: bool, depth: usize) -> Result<(), Unreadable> {
         let begin = self.at;
         match (self.peek(0), self.peek(1), self.peek(2)) {
             (b'`', ..) => {
@@ -406,11 +587,11 @@ impl Reader<'_> {
                         b'{' => open += 1,
                         b'}' => open -= 1,
                         b'`' => {
-                            self.expansion(current, depth + 1)?;
+                            self.expansion(current, quoted, depth + 1)?;
                             continue;
                         }
                         b'$' if self.peek(1) == b'(' => {
-                            self.expansion(current, depth + 1)?;
+                            self.expansion(current, quoted, depth + 1)?;
                             continue;
                         }
                         _ => {}
@@ -432,13 +613,23 @@ impl Reader<'_> {
             }
         }
         let raw = self.text.get(begin..self.at).unwrap_or_default();
-        current.unknown(raw);
+        let braced = raw.strip_prefix(b"${").and_then(|rest| rest.strip_suffix(b"}"));
+        let name = braced.or(raw.strip_prefix(b"$")).unwrap_or_default();
+        let begins = name
+            .first()
+            .is_some_and(|b| *b == b'_' || b.is_ascii_alphabetic());
+        match begins && name.iter().all(|b| *b == b'_' || b.is_ascii_alphanumeric()) {
+            true => current.variable(raw, name, quoted),
+            false => current.unknown(raw),
+        }
         Ok(())
     }
 
     /// The bodies of the here-documents that were announced on the line before.
     fn here_documents(&mut self, depth: usize) -> Result<(), Unreadable> {
         for document in std::mem::take(&mut self.heredocs) {
+            let begin = self.at;
+            let mut last = self.text.len();
             loop {
                 let rest = self.text.get(self.at..).unwrap_or_default();
                 if rest.is_empty() {
@@ -453,6 +644,7 @@ impl Reader<'_> {
                     false => line,
                 };
                 if bare == document.delimiter {
+                    last = self.at;
                     self.at = (end + 1).min(self.text.len());
                     break;
                 }
@@ -461,7 +653,7 @@ impl Reader<'_> {
                     match (self.peek(0), self.peek(1)) {
                         (b'\\', _) => self.at += 2,
                         (b'`', _) | (b'$', b'(') => {
-                            self.expansion(&mut Current::default(), depth + 1)?;
+                            self.expansion(&mut Current::default(), true, depth + 1)?;
                         }
                         _ => self.at += 1,
                     }
@@ -471,6 +663,13 @@ impl Reader<'_> {
                     self.at = (end + 1).min(self.text.len());
                 }
             }
+            let body = self.text.get(begin..last).unwrap_or_default();
+            let text = String::from_utf8_lossy(body).into_owned();
+            let word = match document.expands && body.iter().any(|b| matches!(b, b'$' | b'`' | b'\\')) {
+                true => Word::unknown(text),
+                false => Word::plain(text),
+            };
+            self.bodies.push((document.number, word));
         }
         Ok(())
     }
@@ -533,7 +732,9 @@ mod tests {
             ("f() { git stash; }", "f ; { git stash ; }"),
             ("case x in a) b;; esac", "case x in a ; b ; esac"),
             ("x=$((1+(2))) y", "<x=$((1+(2)))> y"),
-            ("a {b,c}", "a <{b,c}>"),
+            ("a x{b,c}y", "a xby xcy"),
+            ("a {b,c{d,e}}{1,2}", "a b1 b2 cd1 cd2 ce1 ce2"),
+            ("a '{b,c}' {} {1..3} {$X,y}", "a {b,c} {} <{1..3}> <{$X,y}>"),
             ("g$'\\x69't stash", "<g69t> stash"),
             ("cat <<< 'x' > y", "cat >y"),
             ("", ""),

@@ -1,0 +1,488 @@
+//! Command lines and what is said about them.
+
+use super::super::ground::tests::land;
+use super::*;
+
+const STRICT: Rules = Rules {
+    outside_worktree: Mode::Deny,
+    stash: Mode::Deny,
+    destructive_git: Mode::Deny,
+};
+
+fn seen(ground: &Ground, rules: &Rules, text: &str) -> (Verdict, Seen) {
+    let root = ground
+        .own
+        .ancestors()
+        .nth(3)
+        .expect("a folder")
+        .to_string_lossy()
+        .into_owned();
+    let mut verdict = Verdict::default();
+    let text = text.replace('@', &root);
+    let seen = judge(ground, rules, &text, &ground.own, &mut verdict);
+    (verdict, seen)
+}
+
+fn judged(ground: &Ground, rules: &Rules, text: &str) -> (Verdict, Vec<PathBuf>) {
+    let (verdict, seen) = seen(ground, rules, text);
+    (verdict, seen.writes)
+}
+
+#[test]
+fn f9_the_shared_stash_is_refused_wherever_it_stands() {
+    let (_folder, ground) = land();
+    for text in [
+        "git stash",
+        "git stash push -m x",
+        "git  stash\tpop",
+        "true && git stash",
+        "true; git stash -u",
+        "ls | git stash",
+        "(git stash)",
+        "echo $(git stash)",
+        "echo \"`git stash`\"",
+        "env X=1 git stash",
+        "X=1 Y=2 git stash",
+        "git -C . stash",
+        "git -c a.b=c --no-pager stash drop",
+        "sh -c 'git stash'",
+        "bash -lc \"cd . && git stash\"",
+        "eval git stash",
+        "/usr/bin/git stash",
+        "sudo -u me git stash",
+        "timeout 5 git stash",
+        "nohup nice -n 5 git stash &",
+        "if true; then git stash; fi",
+        "for f in a b; do git stash; done",
+        "f() { git stash; }; f",
+        "xargs git stash < x",
+        "git \\\n stash",
+        "g'i't st\"as\"h",
+        "eval \"$X git stash\"",
+        "cat <<E | sh\ngit stash\nE\necho git stash | sh -s $X stash",
+        "cat <<E\n$(git stash)\nE",
+        "git -c alias.s=stash s",
+    ] {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert!(verdict.is_denied(), "{text}: {verdict:?}");
+        let said = verdict.text().expect("a reason");
+        assert!(said.contains("stash"), "{text}: {said}");
+    }
+}
+
+#[test]
+fn f9_ordinary_work_passes() {
+    let (_folder, ground) = land();
+    for text in [
+        "git stash list",
+        "git stash show -p",
+        "echo git stash",
+        "echo 'a; git stash'",
+        "git commit -m 'drop the git stash'",
+        "git commit -m \"$(cat <<'EOF'\nDon't git stash; it's shared\nEOF\n)\"",
+        "# git stash",
+        "git log --grep stash",
+        "cat stash.txt && grep -rn 'git stash' .",
+        "cargo test && git add -A && git commit -q -m x",
+        "git push origin own",
+        "git push --force origin own",
+        "git push --force-with-lease",
+        "git branch -D mine",
+        "git branch -m better",
+        "git checkout -B mine",
+        "git reset --hard HEAD~1",
+        "git rebase -i main",
+        "git merge main",
+        "git fetch origin main:refs/remotes/origin/main",
+        "cat @/main/README.md",
+        "git -C @/main log --oneline | head",
+        "git -C @/main status && git diff main",
+        "cd @/main && ls && git log",
+        "(cd @/main && ls); touch a",
+        "cp @/main/.env .env",
+        "diff -r @/main/src src",
+        "echo x > /dev/null 2>&1",
+        "echo x > /tmp/notes.txt",
+        "for f in *.rs; do echo \"$f\"; done",
+        "python3 -c 'print(1)'",
+        "make -j$(nproc)",
+        "",
+    ] {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert_eq!(verdict.text(), None, "{text}");
+    }
+}
+
+#[test]
+fn f9_writes_into_other_checkouts_are_refused_with_the_place_to_write_instead() {
+    let (_folder, ground) = land();
+    for text in [
+        "echo x > @/main/a.txt",
+        "echo x >> ../../a.txt",
+        "cat <<'E' > @/other/a.txt\nx\nE",
+        "tee @/main/a.txt",
+        "rm -rf @/other/src",
+        "cp a.txt @/main/",
+        "mv @/main/a.txt .",
+        "sed -i s/a/b/ @/main/a.txt",
+        "touch @/main/trees/x",
+        "cd @/main && touch a.txt",
+        "cd @/main; make",
+        "pushd @/other && echo x > a",
+        "git -C @/main commit -m x",
+        "git --git-dir=@/main/.git --work-tree=@/main add a",
+        "GIT_WORK_TREE=@/main git checkout .",
+        "cd @/main && git checkout -b x",
+        "python3 fix.py @/main/a.txt",
+        "cargo build --manifest-path=@/main/Cargo.toml",
+        "sh -c 'echo x > @/main/a'",
+        "dd if=/dev/zero of=@/main/a",
+        "echo x > @/main/$NAME",
+        "$TOOL @/main/a",
+        "rm @/main/*.txt",
+        "echo x > @/main/.git/config",
+        "find @/main -name x -delete",
+    ] {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert!(verdict.is_denied(), "{text}");
+    }
+    let (verdict, _) = judged(&ground, &STRICT, "echo x > @/main/sub/a.txt");
+    let said = verdict.text().expect("a reason");
+    let instead = ground.own.join("sub/a.txt");
+    assert!(
+        said.contains("the main checkout") && said.contains(&*instead.to_string_lossy()),
+        "{said}"
+    );
+}
+
+#[test]
+fn f9_branches_that_others_work_on_are_left_alone() {
+    let (_folder, mut ground) = land();
+    ground.held.push(("held".to_owned(), "agent:bob".to_owned()));
+    for text in [
+        "git branch -D other",
+        "git branch -d mine other",
+        "git branch -M other mine",
+        "git branch -f main HEAD",
+        "git branch --delete --force held",
+        "git checkout -B main origin/main",
+        "git switch -C held",
+        "git worktree add -B other ../x",
+        "git worktree remove --force @/other",
+        "git push --force origin main",
+        "git push -f origin HEAD:held",
+        "git push origin +HEAD:main",
+        "git push origin --delete other",
+        "git push origin :refs/heads/other",
+        "git push --mirror origin",
+        "git push --force origin $BRANCH",
+        "git update-ref refs/heads/main HEAD",
+        "git update-ref -d refs/heads/other",
+        "git update-ref --stdin",
+        "git update-ref refs/jit/rescue/x HEAD",
+        "git filter-branch --all",
+        "git reflog expire --expire=now --all",
+        "git gc --prune=now",
+        "git fetch . +own:main",
+        "eval \"git branch -D $X\"",
+    ] {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert!(verdict.is_denied(), "{text}");
+    }
+    let (verdict, _) = judged(&ground, &STRICT, "git branch -D held");
+    assert!(
+        verdict
+            .text()
+            .expect("a reason")
+            .contains("agent:bob works on it")
+    );
+}
+
+#[test]
+fn f9_each_rule_has_a_mode_of_its_own() {
+    let (_folder, ground) = land();
+    let rules = Rules {
+        outside_worktree: Mode::Off,
+        stash: Mode::Warn,
+        destructive_git: Mode::Deny,
+    };
+    let (verdict, _) = judged(&ground, &rules, "git stash; echo x > @/main/a");
+    assert!(!verdict.is_denied());
+    assert!(verdict.text().is_some_and(|text| !text.contains("checkout")));
+    let (verdict, _) = judged(&ground, &rules, "git stash; git branch -D main");
+    assert!(verdict.is_denied());
+    let off = Rules {
+        stash: Mode::Off,
+        destructive_git: Mode::Off,
+        ..rules
+    };
+    let (verdict, _) = judged(&ground, &off, "git stash; git branch -D main; echo 'open");
+    assert_eq!(verdict, Verdict::default());
+    let (verdict, _) = judged(&ground, &STRICT, "echo 'open");
+    assert!(verdict.is_denied());
+}
+
+#[test]
+fn f9_the_files_a_command_line_writes_are_seen() {
+    let (_folder, ground) = land();
+    let text = "echo x > a.txt; cd sub && tee b.txt c.txt; sed -i s/x/y/ d.txt; (rm e.txt); cat f.txt; cp g.txt h.txt";
+    let (_, writes) = judged(&ground, &STRICT, text);
+    let below: Vec<_> = writes
+        .iter()
+        .filter_map(|path| path.strip_prefix(&ground.own).ok())
+        .collect();
+    let expected = [
+        "a.txt",
+        "sub/b.txt",
+        "sub/c.txt",
+        "sub/d.txt",
+        "sub/e.txt",
+        "sub/h.txt",
+    ];
+    assert_eq!(below, expected.map(Path::new));
+}
+
+/// What is written below the own worktree, joined by blanks; `*` for all of it.
+fn shown(ground: &Ground, text: &str) -> String {
+    let (_, seen) = seen(ground, &STRICT, text);
+    let below = |path: &PathBuf| {
+        path.strip_prefix(&ground.own)
+            .map_or(path.clone(), Path::to_owned)
+    };
+    let mut out: Vec<String> = seen
+        .writes
+        .iter()
+        .map(|path| below(path).display().to_string())
+        .collect();
+    out.extend(seen.whole_tree.map(|_| "*".to_owned()));
+    out.join(" ")
+}
+
+#[test]
+fn f9_each_command_writes_what_it_is_known_to_write() {
+    let (_folder, ground) = land();
+    std::fs::create_dir_all(ground.own.join("src")).expect("a folder");
+    std::fs::write(ground.own.join("src/f1.rs"), "x").expect("a file");
+    let mut wrong = Vec::new();
+    for (text, expected) in [
+        // git: files that are named, and the whole worktree.
+        ("git checkout -- src/f1.rs", "src/f1.rs"),
+        ("git checkout HEAD~1 -- src/f1.rs", "src/f1.rs"),
+        ("git checkout HEAD~1 src/f1.rs", "src/f1.rs"),
+        ("git checkout src/f1.rs", "src/f1.rs"),
+        ("git checkout .", "*"),
+        ("git checkout HEAD~1", "*"),
+        ("git checkout -", "*"),
+        ("git checkout -b x", ""),
+        ("git checkout -b x main", "*"),
+        ("git checkout", ""),
+        ("git switch x", "*"),
+        ("git switch -c x", ""),
+        ("git switch -c x main", "*"),
+        ("git restore src", "src"),
+        ("git restore .", "*"),
+        ("git restore :/", "*"),
+        ("git restore -s HEAD~1 src/f1.rs", "src/f1.rs"),
+        ("git restore --staged src", ""),
+        ("git reset --hard", "*"),
+        ("git reset --soft HEAD~1", ""),
+        ("git apply p.diff", "*"),
+        ("git apply --check p.diff", ""),
+        ("git am x.mbox", "*"),
+        ("git am", "*"),
+        ("git merge main", "*"),
+        ("git rebase main", "*"),
+        ("git pull", "*"),
+        ("git cherry-pick x", "*"),
+        ("git revert x", "*"),
+        ("git clean -fd", "*"),
+        ("git clean -fd src", "src"),
+        ("git clean -nd", ""),
+        ("git -C /tmp reset --hard", ""),
+        ("git rm src/f1.rs", "src/f1.rs"),
+        ("git add -A && git commit -m x", ""),
+        // Targets in options.
+        ("sort -o src/f1.rs a", "src/f1.rs"),
+        ("sort -osrc/f1.rs a", "src/f1.rs"),
+        ("sort --output=src/f1.rs a", "src/f1.rs"),
+        ("sort a", ""),
+        ("cp -t src a/f1.rs", "src/f1.rs"),
+        ("cp --target-directory=src a/f1.rs b", "src/b src/f1.rs"),
+        ("cp a/f1.rs src", "src/f1.rs"),
+        ("cp -r a src", "src"),
+        ("mv -t src a", "a src/a"),
+        ("install -m 644 -t src a", "src/a"),
+        ("ln -st src ../a", "src/a"),
+        ("awk -i inplace '{print}' src/f1.rs", "src/f1.rs"),
+        ("awk '{print > \"src/f1.rs\"}' a", "src/f1.rs"),
+        ("awk '{print}' a", ""),
+        ("vi src/f1.rs", "src/f1.rs"),
+        ("vim +3 -c wq src/f1.rs", "src/f1.rs"),
+        ("nano src/f1.rs", "src/f1.rs"),
+        ("emacs --eval x src/f1.rs", "src/f1.rs"),
+        ("ed src/f1.rs <<< w", "src/f1.rs"),
+        ("find src -name '*.rs' -delete", "src"),
+        ("find . -delete", "*"),
+        ("find -delete", "*"),
+        ("find src -exec rm {} +", "src"),
+        ("find src -name x -exec rm -f {} \\;", "src"),
+        ("find src -exec cat {} +", ""),
+        ("find src -fprint a", "a"),
+        ("wget -O src/f1.rs http://x/y", "src/f1.rs"),
+        ("wget -Osrc/f1.rs http://x/y", "src/f1.rs"),
+        ("wget -qO- http://x/y", ""),
+        ("wget http://x/y", "y"),
+        ("curl -o src/f1.rs http://x/y", "src/f1.rs"),
+        ("curl -sSLo src/f1.rs http://x/y", "src/f1.rs"),
+        ("curl -O http://x/y", "y"),
+        ("curl http://x/y", ""),
+        ("git diff --output=src/f1.rs", "src/f1.rs"),
+        ("git archive -o src/f1.rs HEAD", "src/f1.rs"),
+        ("sed -n 'w src/f1.rs' a", "src/f1.rs"),
+        ("sed -n 's/a w b/c/gw src/f1.rs' a", "src/f1.rs"),
+        ("sed 's/how w/w x/; /w y/d' a", ""),
+        ("sed -i.bak -e s/a/b/ src/f1.rs", "src/f1.rs"),
+        ("sed -i 's/a/b/' src/f1.rs src/f2.rs", "src/f1.rs src/f2.rs"),
+        ("ls | tee -a src/f1.rs", "src/f1.rs"),
+        ("dd if=a of=src/f1.rs", "src/f1.rs"),
+        ("truncate -s 0 src/f1.rs", "src/f1.rs"),
+        ("touch -d now src/f1.rs", "src/f1.rs"),
+        ("perl -i -pe 1 src/f1.rs", "src/f1.rs"),
+        ("perl -pi -e 1 src/f1.rs", "src/f1.rs"),
+        ("perl -Mstrict -e 1 a", ""),
+        ("touch src/{f1,f2}.rs", "src/f1.rs src/f2.rs"),
+        ("echo x > '{a,b}'", "{a,b}"),
+        // What cannot be known.
+        ("echo x > $F", "*"),
+        ("echo x > \"$PWD/x\"", "x"),
+        ("cd src && echo x > ${PWD}/x", "src/x"),
+        ("F=src/f1.rs; echo x > $F", "src/f1.rs"),
+        ("D=src F=f1; touch \"$D/$F.rs\"", "src/f1.rs"),
+        ("export F=src/f1.rs && rm $F", "src/f1.rs"),
+        ("F=a; test x && F=b; rm $F", "a b"),
+        ("F='a b'; rm $F; rm \"$F\"", "a a b b"),
+        ("F=$(x); rm $F", "*"),
+        ("F=a rm $F", "*"),
+        ("(F=a); rm $F", "*"),
+        ("for f in src/*.rs; do sed -i s/a/b/ $f; done", "src"),
+        ("for f in a b; do rm \"$f\"; done", "a b"),
+        ("for f in $(ls); do rm $f; done", "*"),
+        ("for f in $(ls); do cat $f; done", ""),
+        ("ls | while read f; do rm $f; done", "*"),
+        ("ls | xargs rm", "*"),
+        ("ls | xargs -n 1 grep x", ""),
+        ("echo 'touch a' | sh", "a"),
+        ("cat x | sh", "*"),
+        ("bash <<< 'touch a'", "a"),
+        ("bash <<< \"$X\"", "*"),
+        ("bash <<'E'\ntouch a\nE", "a"),
+        ("bash <<E\ntouch $X\nE", "*"),
+        ("cd $X && touch a", "*"),
+        ("cd $X && cat a", ""),
+        ("echo x > /nowhere/$NAME.log", ""),
+        // Wrappers.
+        ("env -C src touch a", "src/a"),
+        ("env --chdir=src touch a", "src/a"),
+        ("env -S 'touch a' b", "a b"),
+        ("trap 'rm a' EXIT", "a"),
+        ("X=rm; $X a", "a"),
+        ("$X a", "*"),
+    ] {
+        let written = shown(&ground, text);
+        if written != expected {
+            wrong.push(format!("{text}: {written:?}, not {expected:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn f9_wrappers_hide_nothing_that_is_refused() {
+    let (_folder, ground) = land();
+    for text in [
+        "env -C . git stash",
+        "env -S 'git stash'",
+        "env -S\"git stash\"",
+        "env --split-string='git stash'",
+        "bash <<< 'git stash'",
+        "bash <<E\ngit stash\nE",
+        "echo git stash | sh",
+        "cat <<E | sh\ngit stash\nE",
+        "trap 'git stash' EXIT",
+        "X=stash; git $X",
+        "X='git stash'; $X",
+        "for x in list pop; do git stash $x; done",
+        "find . -exec git stash \\;",
+        "git submodule foreach git stash",
+        "git submodule foreach --recursive 'git stash'",
+        "git rebase -x 'git stash' main",
+        "git config core.hooksPath /dev/null",
+        "git config --global core.hookspath x",
+        "git config --unset core.hooksPath",
+        "git config set core.hooksPath x",
+        "git -c core.hooksPath=/dev/null commit -m x",
+        "git symbolic-ref HEAD refs/heads/other",
+        "env -C @/main touch a",
+        "cp -t @/main a",
+        "sort -o @/main/a a",
+        "sed -n 'w @/main/a' a",
+        "curl -o @/main/a http://x/y",
+        "D=@/main; touch $D/a",
+        "touch @/{main,other}/a",
+        "git diff --output=@/main/a",
+        "find @/main -exec rm {} +",
+    ] {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert!(verdict.is_denied(), "{text}");
+    }
+    for text in [
+        "git config core.hooksPath",
+        "git config --get core.hooksPath",
+        "git config user.name x",
+        "git symbolic-ref HEAD",
+        "git symbolic-ref --short HEAD",
+        "find @/main -exec cat {} +",
+        "trap - EXIT",
+    ] {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert_eq!(verdict.text(), None, "{text}");
+    }
+}
+
+#[test]
+fn f9_an_agent_calls_jit_in_no_other_name() {
+    let (_folder, mut ground) = land();
+    let others = [
+        "jit --agent-id agent:bob claim next",
+        "jit claim next --agent-id=agent:bob",
+        "JIT_AGENT_ID=agent:bob jit status",
+        "env JIT_AGENT_ID=agent:bob jit status",
+        "export JIT_AGENT_ID=agent:bob; jit status",
+        "X=agent:bob; jit --agent-id $X status",
+        "jit --agent-id $X status",
+    ];
+    let own = [
+        "jit status",
+        "jit --agent-id agent:ann status",
+        "JIT_AGENT_ID=agent:ann jit status",
+        "JIT_AGENT_ID=$JIT_AGENT_ID jit status",
+        "JIT_AGENT_ID=agent:bob ls",
+    ];
+    for text in others.iter().chain(&own) {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert_eq!(verdict.text(), None, "nobody is known: {text}");
+    }
+    ground.agent = Some("agent:ann".to_owned());
+    for text in others {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert!(verdict.is_denied(), "{text}");
+        assert!(
+            verdict.text().expect("a reason").contains("You are agent:ann"),
+            "{text}"
+        );
+    }
+    for text in own {
+        let (verdict, _) = judged(&ground, &STRICT, text);
+        assert_eq!(verdict.text(), None, "{text}");
+    }
+}
