@@ -88,6 +88,34 @@ fn f9_an_edit_takes_the_lock_and_a_second_one_writes_nothing() {
 }
 
 #[test]
+fn f9_a_write_of_the_whole_tree_waits_for_the_locks_of_others_and_takes_none() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let run = |text: &str| denial(&before(&world, &repo, "Bash", &json!({ "command": text })));
+    let lines = [
+        "git reset --hard",
+        "git checkout .",
+        "echo x > $F",
+        "ls | xargs rm",
+    ];
+    for text in lines {
+        assert_eq!(run(text), None, "{text}");
+    }
+    let locks = world.jit(["lock", "list", "--json"]).ok().json();
+    assert_eq!(locks["locks"], json!([]), "{locks}");
+    let _ = world
+        .jit(["lock", "acquire", "src/f1.rs", "--agent-id", "agent:bob"])
+        .ok();
+    for text in lines {
+        let said = run(text).expect(text);
+        assert!(said.contains("agent:bob has locked src/f1.rs"), "{text}: {said}");
+    }
+    assert_eq!(run("cat src/f1.rs; git status"), None);
+    let said = run("jit --agent-id agent:bob lock release --all").expect("a denial");
+    assert!(said.contains("You are agent:claude-22223333"), "{said}");
+}
+
+#[test]
 fn f9_what_is_not_understood_is_refused_in_strict_mode_and_passes_in_the_others() {
     let world = World::with_jit(JIT);
     let repo = world.repo();

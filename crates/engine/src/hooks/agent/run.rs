@@ -197,8 +197,10 @@ impl Hook {
                 return verdict.add(most, Objection::new(what, "See `jit doctor`."));
             }
         };
+        ground.agent = Some(found.whoami.agent_id.to_string());
         let cwd = call.cwd.clone().unwrap_or_else(|| self.start.clone());
         let mut app = None;
+        let mut whole_tree = None;
         let files = match &call.act {
             Act::Harmless => return,
             Act::Unknown => {
@@ -221,7 +223,9 @@ impl Hook {
                         Err(refusal) => return verdict.add(most, objection(&refusal)),
                     }
                 }
-                guard::command(&ground, &rules, text, &cwd, verdict)
+                let seen = guard::judge(&ground, &rules, text, &cwd, verdict);
+                whole_tree = seen.whole_tree;
+                seen.writes
             }
         };
         // What lies outside of every checkout is nobody's here.
@@ -231,14 +235,23 @@ impl Hook {
             .filter(ours)
             .map(PathBuf::into_os_string)
             .collect();
-        if verdict.is_denied() || files.is_empty() {
+        if verdict.is_denied() || (files.is_empty() && whole_tree.is_none()) {
             return;
         }
         let app = match app {
             Some(app) => Ok(app),
             None => self.app(Need::Write),
         };
-        if let Err(refusal) = app.and_then(|app| take(&app, files)) {
+        let decided = app.and_then(|app| {
+            if let Some(by) = whole_tree {
+                nobody_elses(&app, &ground.own, &by)?;
+            }
+            match files.is_empty() {
+                true => Ok(()),
+                false => take(&app, files),
+            }
+        });
+        if let Err(refusal) = decided {
             verdict.add(most, objection(&refusal));
         }
     }
@@ -383,6 +396,30 @@ fn held(app: &App) -> Outcome<Vec<(String, String)>> {
         .filter_map(|lease| Some((lease.branch.clone()?, lease.agent_id.to_string())))
         .filter(|(branch, _)| Some(branch.as_str()) != app.branch.as_deref())
         .collect())
+}
+
+/// Refuses a write of the whole worktree while somebody else holds a lock in it. Takes none itself.
+fn nobody_elses(app: &App, root: &Path, by: &str) -> Outcome<()> {
+    let paths = LockPaths {
+        paths: vec![root.as_os_str().to_owned()],
+        literal: true,
+        ..LockPaths::default()
+    };
+    let Reply::LockChecks { paths: checks } = app.handle(Request::LockCheck { paths })?.reply else {
+        return Ok(());
+    };
+    // What others have locked for all from elsewhere concerns those files, not whatever is in the tree here.
+    let mut others = checks.iter().flat_map(|check| &check.locks);
+    let Some(lock) = others.find(|lock| lock.worktree_id == app.actor.worktree_id) else {
+        return Ok(());
+    };
+    let message = format!(
+        "{:?} may write any file of this worktree, and {} has locked {} in it",
+        short(by),
+        lock.agent_id,
+        lock.file_path
+    );
+    Err(Box::new(Refusal::new(Code::Held, message).help("jit lock list")))
 }
 
 /// Locks these files, unless they are locked for this agent already: then nothing is written.
