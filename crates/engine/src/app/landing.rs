@@ -384,11 +384,10 @@ impl App {
         })?;
         if let Reply::Merge(report) = &mut answer.reply
             && report.units.iter().all(|one| one.verdict.is_good())
+            && let Err((why, next)) = self.clean_up_after_landing(&unit)
         {
-            if let Err((why, next)) = self.clean_up_after_landing(&unit) {
-                answer.warnings.push(why);
-                report.next.push(next);
-            }
+            answer.warnings.push(why);
+            report.next.push(next);
         }
         Ok(answer)
     }

@@ -265,10 +265,9 @@ fn edit(name: &str, args: &[Word]) -> Edit {
     }
     if !scripted && !out.files.is_empty() {
         let first = out.files.remove(0);
-        match name {
-            "sed" => out.scripts.push(first),
-            // The program is a file of its own, which is only read.
-            _ => {}
+        // The program of the others is a file of its own, which is only read.
+        if name == "sed" {
+            out.scripts.push(first);
         }
     }
     out
