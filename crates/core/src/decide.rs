@@ -13,7 +13,7 @@ use crate::activity;
 use crate::command::{Command, Context, Reply, Target};
 use crate::event::{Event, Request, Stamped};
 use crate::file_lock;
-use crate::ids::{AgentId, LeaseId};
+use crate::ids::{AgentId, LeaseId, WorktreeId};
 use crate::issue::{GateResult, Issue};
 use crate::lease::{Actor, End, Lease, Resource};
 use crate::refusal::{Code, Details, Refusal, Stop};
@@ -237,28 +237,12 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             if *to == lease.agent_id && worktree_id == lease.worktree_id {
                 return Err(Refusal::new(Code::Invalid, format!("{to} holds it already")).into());
             }
-            end_children(draft, &lease, cx)?;
             let branch = branch.clone().or_else(|| {
                 (worktree_id == lease.worktree_id)
                     .then(|| lease.branch.clone())
                     .flatten()
             });
-            let new = Lease {
-                lease_id: cx.fresh_lease.clone(),
-                agent_id: to.clone(),
-                worktree_id,
-                branch,
-                acquired_at: cx.now.wall,
-                expires_at: cx.now.wall.plus_secs(lease.ttl_secs),
-                deadline: deadline(cx, lease.ttl_secs),
-                token: draft.next_sequence(),
-                ..lease.clone()
-            };
-            draft.emit(Event::Transferred {
-                lease: new,
-                from_lease_id: lease.lease_id,
-                from_agent_id: lease.agent_id,
-            })?;
+            hand_on(draft, lease, to.clone(), worktree_id, branch, cx)?;
             clear_expired(draft, cx)?;
             Ok(Answer::Done)
         }
@@ -444,6 +428,35 @@ pub(crate) fn clear_expired(draft: &mut Draft<'_>, cx: &Context) -> Result<usize
         }
     }
     Ok(many)
+}
+
+/// The lease goes to another agent or worktree, for its whole time again, as a new grant. What lived inside it ends.
+pub(crate) fn hand_on(
+    draft: &mut Draft<'_>,
+    lease: Lease,
+    agent_id: AgentId,
+    worktree_id: Option<WorktreeId>,
+    branch: Option<String>,
+    cx: &Context,
+) -> Result<(), Stop> {
+    end_children(draft, &lease, cx)?;
+    let new = Lease {
+        lease_id: draft.name_lease(cx),
+        agent_id,
+        worktree_id,
+        branch,
+        acquired_at: cx.now.wall,
+        expires_at: cx.now.wall.plus_secs(lease.ttl_secs),
+        deadline: deadline(cx, lease.ttl_secs),
+        token: draft.next_sequence(),
+        ..lease.clone()
+    };
+    draft.emit(Event::Transferred {
+        lease: new,
+        from_lease_id: lease.lease_id,
+        from_agent_id: lease.agent_id,
+    })?;
+    Ok(())
 }
 
 fn end_children(draft: &mut Draft<'_>, lease: &Lease, cx: &Context) -> Result<(), Stop> {

@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Context, Reply};
-use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, deadline, finish};
+use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, hand_on};
 use crate::event::Event;
 use crate::ids::{AgentId, IssueId, IssuePrefix, UnitId, WorktreeId};
 use crate::issue::words;
@@ -508,22 +508,8 @@ fn follow(draft: &mut Draft<'_>, unit: &Unit, cx: &Context) -> Result<(), Stop> 
     else {
         return Ok(());
     };
-    let new = Lease {
-        lease_id: draft.name_lease(cx),
-        worktree_id: unit.worktree_id.clone(),
-        branch: Some(unit.branch.clone()),
-        acquired_at: cx.now.wall,
-        expires_at: cx.now.wall.plus_secs(lease.ttl_secs),
-        deadline: deadline(cx, lease.ttl_secs),
-        token: draft.next_sequence(),
-        ..lease.clone()
-    };
-    draft.emit(Event::Transferred {
-        lease: new,
-        from_lease_id: lease.lease_id,
-        from_agent_id: lease.agent_id,
-    })?;
-    Ok(())
+    let (agent, branch) = (lease.agent_id.clone(), Some(unit.branch.clone()));
+    hand_on(draft, lease, agent, unit.worktree_id.clone(), branch, cx)
 }
 
 /// A unit that ends, or is given up, holds nothing.

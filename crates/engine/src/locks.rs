@@ -8,7 +8,7 @@
 //! - inside this worktree names are relative to its root; a path in another worktree of the repository has the name it
 //!   has there, and a lock on it is global; everything else is outside, from the root of the file system, and global.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use jit_core::ignore::Ignore;
 use jit_core::pattern::{BadPattern, Pattern};
@@ -16,6 +16,7 @@ use jit_core::scope::{self, Scope, ScopeRules};
 
 use crate::config::Config;
 use crate::git::config::RepoConfig;
+use crate::git::files::plain;
 use crate::git::{Place, worktrees};
 
 /// A path by its one name.
@@ -52,7 +53,7 @@ impl<'a> Paths<'a> {
             return Err(BadPattern::empty());
         }
         let text = path.to_string_lossy();
-        let absolute = normal(&self.place.start.join(path));
+        let absolute = plain(&self.place.start.join(path));
         let exists = absolute.symlink_metadata();
         let folder = text.ends_with('/') || exists.as_ref().is_ok_and(|meta| meta.is_dir());
         let glob = !literal && exists.is_err() && text.contains(['*', '?', '[', '{']);
@@ -181,21 +182,6 @@ fn pattern(path: &Path, glob: bool, folder: bool) -> Result<Pattern, BadPattern>
     } else {
         Pattern::literal(&text)
     }
-}
-
-/// Without `.` and `..`, by the text alone.
-fn normal(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 /// The same path with every link on the way to it followed, as far as it exists.

@@ -7,7 +7,6 @@
 //! - the log knows a result first, and only what it knows counts; the file in the tree has the details;
 //! - all of a run's output is in `<control>/gates/<issue>/<gate>.log`, from the last time the gate began to run.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +22,7 @@ use super::{App, refuse, shell_word};
 use crate::gates::run::{GRACE, gate_vars};
 use crate::gates::{Gate, GateName, GateResult, Kind, Registry, Results, Run, Status, run};
 use crate::git::snapshot::content_tree;
-use crate::os::{clock, file};
+use crate::os::clock;
 use crate::request::{Answer, GateReport, GateStanding, GateStatus, GateView, Judgement, Reply};
 use crate::store::{Outcome, View};
 use crate::trust::{self, How, Trust};
@@ -294,7 +293,7 @@ impl App {
         let below = PathBuf::from("gates")
             .join(issue.as_str())
             .join(format!("{name}.log"));
-        let mut log = self.output_file(&below).map_err(|error| {
+        let mut log = self.log_file(&below).map_err(|error| {
             notes.add(format!(
                 "the output of {name} is not kept in {}: {error}",
                 below.display()
@@ -332,21 +331,6 @@ impl App {
         result.output_file = log.is_ok().then(|| below.to_string_lossy().into_owned());
         self.keep_result(issue, name, &result, notes);
         Ok(result)
-    }
-
-    /// A new file in the control plane, private or shared as that is. One of that name is taken away, not written over:
-    /// somebody may be reading it, or still writing it.
-    fn output_file(&self, below: &Path) -> io::Result<File> {
-        let path = self.place.control_dir.join(below);
-        let folders: Vec<&Path> = path.ancestors().skip(1).take(2).collect();
-        for folder in folders.into_iter().rev() {
-            file::make_dir_like_parent(folder)?;
-        }
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        file::create_like_parent(&path)
     }
 
     /// Tells the log. `request` is the caller's name for exactly this.

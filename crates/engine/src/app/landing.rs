@@ -178,54 +178,6 @@ impl App {
         Repo::new(common, &self.place.control_dir).map_err(|e| io_refusal("use", &self.place.control_dir, &e))
     }
 
-    /// The unit that is meant: by its name, its issue, its branch or its folder; without a word that of this worktree.
-    pub(super) fn unit_meant(&self, view: &View, text: Option<&str>) -> Outcome<Unit> {
-        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let mut living: Vec<Unit> = units.into_iter().filter(|unit| !unit.is_over()).collect();
-        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let at = |unit: &Unit, path: &Path| real(Path::new(&unit.worktree_path)) == real(path);
-        let found = match text {
-            None => {
-                let root = self.place.worktree_root.as_deref();
-                living
-                    .iter()
-                    .position(|unit| root.is_some_and(|root| at(unit, root)))
-            }
-            Some(text) => {
-                let by = |test: &dyn Fn(&Unit) -> bool| living.iter().position(test);
-                let issue = || {
-                    let id = text
-                        .parse()
-                        .ok()
-                        .and_then(|text| self.resolve(view, &text).ok())?
-                        .id;
-                    by(&|unit| unit.issue_id.as_ref() == Some(&id))
-                };
-                by(&|unit| unit.id.as_str() == text)
-                    .or_else(|| by(&|unit| unit.branch == text))
-                    .or_else(issue)
-                    .or_else(|| by(&|unit| at(unit, &self.place.start.join(text))))
-            }
-        };
-        match (found, text) {
-            (Some(n), _) => Ok(living.swap_remove(n)),
-            (None, Some(text)) => {
-                let shown: String = text.chars().take(80).collect();
-                let message = format!("no unit has the name, issue, branch or folder {shown:?}");
-                Err(Box::new(
-                    Refusal::new(Code::NotFound, message).help("jit worktree list"),
-                ))
-            }
-            (None, None) => Err(Box::new(
-                Refusal::new(
-                    Code::NotFound,
-                    "this worktree belongs to no unit: say which one is meant",
-                )
-                .help("jit worktree list"),
-            )),
-        }
-    }
-
     pub(super) fn merge_units(&self, ask: &MergeAsk) -> Outcome<Answer> {
         let repo = self.landing_repo()?;
         let view = self.view()?;
@@ -237,11 +189,11 @@ impl App {
                     .filter(waits_for_landing)
                     .collect()
             }
-            (false, []) => vec![self.unit_meant(&view, None)?],
+            (false, []) => vec![self.living_unit(&view, None)?],
             (false, named) => {
                 let mut units: Vec<Unit> = Vec::new();
                 for text in named {
-                    let unit = self.unit_meant(&view, Some(text))?;
+                    let unit = self.living_unit(&view, Some(text))?;
                     if !units.iter().any(|known| known.id == unit.id) {
                         units.push(unit);
                     }
@@ -375,7 +327,7 @@ impl App {
 
     /// Lands the unit; what is left of it is removed afterwards.
     pub(super) fn finish_unit(&self, text: Option<&str>) -> Outcome<Answer> {
-        let unit = self.unit_meant(&self.view()?, text)?;
+        let unit = self.living_unit(&self.view()?, text)?;
         let mut answer = self.merge_units(&MergeAsk {
             units: vec![unit.id.to_string()],
             all: false,

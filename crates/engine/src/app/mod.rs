@@ -53,7 +53,7 @@ use crate::worktree::identity::{self, Need};
 
 pub use landing::{MergeAsk, MergeMode};
 pub use locks::{LOCKS, LockPaths, OwnLocks};
-pub use sessions::{SESSIONS, StartSession, TYPES as AGENT_TYPES};
+pub use sessions::{SESSIONS, StartSession};
 pub use uninstall::{Left, Uninstall, Uninstalled};
 pub use units::CreateUnit;
 

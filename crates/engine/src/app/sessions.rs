@@ -6,6 +6,7 @@ use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
 use jit_core::ids::SessionId;
 use jit_core::refusal::{Code, Refusal};
+use jit_core::registry::AGENT_TYPES;
 use jit_core::roster::{self, SessionView};
 use jit_core::scope::Scope;
 use jit_core::session::{self, Session, Status};
@@ -24,16 +25,13 @@ use crate::store::{Outcome, View};
 /// The registry that other programs read.
 pub const SESSIONS: &str = "agent_sessions.json";
 
-/// Types of agents that need no configuration, and where their locks count.
-pub const TYPES: &[(&str, Scope)] = &[
-    ("developer", Scope::Worktree),
-    ("bug-hunter", Scope::Global),
-    ("security-auditor", Scope::Global),
-    ("code-quality", Scope::Global),
-    ("test-coverage", Scope::Global),
-    ("contracts-reviewer", Scope::Global),
-    ("accessibility-auditor", Scope::Global),
-];
+/// Where the locks of a built-in type of agents count: developers write, the others look at everything.
+fn default_scope(agent_type: &str) -> Scope {
+    match agent_type {
+        "developer" => Scope::Worktree,
+        _ => Scope::Global,
+    }
+}
 
 #[derive(Debug, Clone, Default)]
 pub struct StartSession {
@@ -53,7 +51,7 @@ impl App {
         let agent_type = asked.agent_type.as_deref().unwrap_or("developer");
         let extra = self.config.agent_types();
         let known = || {
-            let built_in = TYPES.iter().map(|(name, scope)| (*name, *scope));
+            let built_in = AGENT_TYPES.iter().map(|name| (*name, default_scope(name)));
             built_in.chain(extra.iter().map(|(name, scope)| (name.as_str(), *scope)))
         };
         let Some((_, by_type)) = known().find(|(name, _)| *name == agent_type) else {

@@ -74,48 +74,63 @@ impl App {
         })
     }
 
-    /// The unit that is meant: by its name, its issue, its branch or its path; without a name, the one whose worktree
-    /// this is.
+    /// The unit that is meant: by its name, its branch, its issue or its folder; without a word, the one whose worktree
+    /// this is. One that is over is meant only when no living one is.
     pub(super) fn find_unit(&self, view: &View, named: Option<&str>) -> Outcome<Unit> {
-        let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let live = || all.iter().filter(|unit| !unit.is_over());
+        let (living, over): (Vec<Unit>, Vec<Unit>) = state::units(&*view.table)
+            .map_err(|e| refuse(Code::Io, e))?
+            .into_iter()
+            .partition(|unit| !unit.is_over());
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let at = |unit: &Unit, path: &Path| real(Path::new(&unit.worktree_path)) == real(path);
         let Some(text) = named else {
             let root = self.place.worktree_root.as_deref();
-            let here = live().find(|unit| Some(Path::new(&unit.worktree_path)) == root);
-            return here.cloned().ok_or_else(|| {
+            let here = living
+                .into_iter()
+                .find(|unit| root.is_some_and(|root| at(unit, root)));
+            return here.ok_or_else(|| {
                 Box::new(
-                    Refusal::new(Code::NotFound, "this worktree belongs to no unit: name one")
-                        .help("jit worktree status"),
+                    Refusal::new(
+                        Code::NotFound,
+                        "this worktree belongs to no unit: say which one is meant",
+                    )
+                    .help("jit worktree status"),
                 )
             });
         };
-        let path = units::place(&self.place.start, text);
-        let is_meant = |unit: &&Unit| {
-            unit.id.as_str() == text
-                || unit.branch == text
-                || Path::new(&unit.worktree_path) == path
-                || unit
-                    .issue_id
-                    .as_ref()
-                    .is_some_and(|id| id.as_str().eq_ignore_ascii_case(text))
-        };
-        if let Some(unit) = live().find(is_meant).or_else(|| all.iter().find(is_meant)) {
-            return Ok(unit.clone());
-        }
         // An issue may be abbreviated.
-        if let Ok(prefix) = text.parse::<IssuePrefix>()
-            && let Ok(issue) = self.resolve(view, &prefix)
-            && let Some(unit) = live().find(|unit| unit.issue_id.as_ref() == Some(&issue.id))
-        {
-            return Ok(unit.clone());
+        let prefix = text.parse::<IssuePrefix>().ok();
+        let issue = prefix.and_then(|prefix| Some(self.resolve(view, &prefix).ok()?.id));
+        let path = units::place(&self.place.start, text);
+        let among = |units: &[Unit]| {
+            let by = |test: &dyn Fn(&Unit) -> bool| units.iter().find(|unit| test(unit)).cloned();
+            by(&|unit| unit.id.as_str() == text)
+                .or_else(|| by(&|unit| unit.branch == text))
+                .or_else(|| by(&|unit| issue.is_some() && unit.issue_id == issue))
+                .or_else(|| by(&|unit| at(unit, &path)))
+        };
+        among(&living).or_else(|| among(&over)).ok_or_else(|| {
+            let shown: String = text.chars().take(80).collect();
+            let message = format!("no unit has the name, issue, branch or folder {shown:?}");
+            let names = living.iter().map(|unit| unit.id.to_string()).collect();
+            Box::new(
+                Refusal::new(Code::NotFound, message)
+                    .help("jit worktree status")
+                    .details(Details::Candidates(names)),
+            )
+        })
+    }
+
+    /// The same, where one that is over is of no use.
+    pub(super) fn living_unit(&self, view: &View, named: Option<&str>) -> Outcome<Unit> {
+        let unit = self.find_unit(view, named)?;
+        if unit.is_over() {
+            return Err(Box::new(
+                Refusal::new(Code::NotFound, format!("the unit {} is over", unit.id))
+                    .help("jit worktree status"),
+            ));
         }
-        Err(Box::new(
-            Refusal::new(Code::NotFound, format!("no unit is called {text:?}"))
-                .help("jit worktree status")
-                .details(Details::Candidates(
-                    live().map(|unit| unit.id.to_string()).collect(),
-                )),
-        ))
+        Ok(unit)
     }
 
     pub(super) fn unit_status(&self, named: Option<&str>, all: bool) -> Outcome<Answer> {
@@ -521,7 +536,8 @@ impl App {
         Ok(())
     }
 
-    /// A new file in the control plane for what commands print.
+    /// A new file in the control plane, private or shared as that is. One of that name is taken away, not written over:
+    /// somebody may be reading it, or still writing it.
     pub(super) fn log_file(&self, below: &Path) -> std::io::Result<std::fs::File> {
         let path = self.place.control_dir.join(below);
         let folders: Vec<&Path> = path

@@ -9,9 +9,11 @@
 pub mod files;
 pub mod room;
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use jit_core::ids::UnitId;
+
+use crate::git::files::plain;
 
 /// The words of a template, and what stands for them.
 #[derive(Debug, Clone, Copy)]
@@ -48,17 +50,7 @@ pub fn fill(template: &str, words: Words<'_>) -> Result<String, String> {
 
 /// `path` seen from `base`, without `.` and `..`, by the text alone.
 pub fn place(base: &Path, path: &str) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in base.join(path).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            other => out.push(other),
-        }
-    }
-    out
+    plain(&base.join(path))
 }
 
 /// Where the first port of a unit's block is.
