@@ -415,19 +415,24 @@ impl App {
             std::fs::create_dir_all(parent)
                 .map_err(|e| crate::store::file::io_refusal("create", parent, &e))?;
         }
-        // Without tracking nothing is written to the shared configuration, whose lock parallel ones would fight for.
-        Git::in_git_dir(self.common()?)
-            .args([
-                "worktree",
-                "add",
-                "--quiet",
-                "--no-track",
-                "-b",
-                &unit.branch,
-                "--",
-            ])
+        // The branch first, by itself: `worktree add -b` that dies halfway could not be asked again. Nothing is tracked,
+        // so nothing is written to the shared configuration, whose lock parallel ones would fight for.
+        let common = self.common()?;
+        let branch = format!("refs/heads/{}", unit.branch);
+        let made = Git::in_git_dir(common)
+            .args(["update-ref", "-m", "branch: made by jit", &branch, &unit.base, ""])
+            .run();
+        if let Err(e) = made {
+            // It may be there: from an attempt that was killed, or with the work of a unit whose worktree is gone.
+            let there = Git::in_git_dir(common).verify(&branch).map_err(git)?;
+            if there.is_none_or(|commit| unit.worktree_id.is_none() && commit != unit.base) {
+                return Err(git(e));
+            }
+        }
+        Git::in_git_dir(common)
+            .args(["worktree", "add", "--quiet", "--"])
             .arg(path)
-            .arg(&unit.base)
+            .arg(&unit.branch)
             .run()
             .map_err(git)?;
         found()

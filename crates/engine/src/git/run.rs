@@ -5,7 +5,8 @@
 //!   like, which hooks inherit) reaches a git started here; only the ones in [`KEPT`] do, which hold a user's settings;
 //! - git never waits for a person: no prompt, no editor, no pager, no standard input;
 //! - no garbage collection is started on the side, and messages are in English, so that they can be shown and logged;
-//! - output is bytes; a failure keeps the command and the end of what git said.
+//! - output is bytes; a failure keeps the command and the end of what git said;
+//! - a worktree that somebody is just making breaks no command: git dies of its half-written files, and is asked again.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -30,6 +31,9 @@ const KEPT: &[&str] = &[
     "GIT_SSL_NO_VERIFY",
     "GIT_PROXY_COMMAND",
 ];
+
+/// How often git is asked again when it met a worktree in the making, 10 milliseconds apart.
+const MAKING_TRIES: usize = 200;
 
 /// How much of git's complaint is kept.
 const TAIL: usize = 2000;
@@ -242,6 +246,18 @@ impl Git {
     }
 
     fn output(&self) -> Result<Output, GitError> {
+        let mut output = self.once()?;
+        for _ in 0..MAKING_TRIES {
+            if output.status.code() != Some(128) || !met_a_worktree_in_the_making(&output.stderr) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            output = self.once()?;
+        }
+        Ok(output)
+    }
+
+    fn once(&self) -> Result<Output, GitError> {
         let start = |source| GitError::Start {
             dir: self.dir.clone(),
             source,
@@ -317,6 +333,12 @@ impl Git {
             stderr: String::from_utf8_lossy(tail).into_owned(),
         }
     }
+}
+
+/// Git lists all worktrees before it does anything, and dies when one has its `commondir` but not yet a word in it.
+fn met_a_worktree_in_the_making(stderr: &[u8]) -> bool {
+    let has = |what: &[u8]| stderr.windows(what.len()).any(|part| part == what);
+    has(b"failed to read ") && has(b"/commondir: Success")
 }
 
 /// Whether the worktree has changes that are not committed: staged, unstaged or untracked, but not ignored.

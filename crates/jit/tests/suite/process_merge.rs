@@ -1,17 +1,15 @@
 //! Generated histories (C7): random changes on several branches, merged in several orders. And many writers of one
 //! store, some of whom are killed (D1).
 
-mod merging;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use crate::merging::{Tree, world};
 use jit_testkit::rng::{DEFAULT_SEED, Rng, SEED_VAR, SeedOnPanic, seed_in_env};
 use jit_testkit::world::World;
 use jit_testkit::world::tools::{long, say};
-use merging::{Tree, world};
 use serde_json::{Value, json};
 
 /// What was said yes to on the branches.

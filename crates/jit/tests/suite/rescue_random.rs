@@ -2,15 +2,13 @@
 //! unrecoverable. Random work, random kills of a removal at a random system call, prunes, landings, restores.
 #![cfg(target_os = "linux")]
 
-mod rescuing;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::rescuing::{TO_MERGED, recoverable, unit, world, write};
 use jit_testkit::rng::{DEFAULT_SEED, Rng, SEED_VAR, SeedOnPanic, seed_in_env};
 use jit_testkit::world::World;
 use jit_testkit::world::tools::{long, without};
-use rescuing::{TO_MERGED, recoverable, unit, world, write};
 
 /// A unit's worktree and everything that was written there.
 struct Scene<'a> {

@@ -1,11 +1,9 @@
 //! The target is checked out somewhere: it moves only as git allows there (H3).
 
-mod landing;
-
 use std::fs;
 use std::path::Path;
 
-use landing::Yard;
+use crate::landing::Yard;
 use serde_json::json;
 
 /// A unit that changes `file` and adds `new`.

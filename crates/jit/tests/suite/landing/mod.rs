@@ -1,11 +1,5 @@
 //! A repository with units of work in it, ready to be merged.
 
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each test file uses a part of it"
-)]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,10 @@
 //! How a unit comes to its target, and what keeps it from there (H1 to H6, H8).
 
-mod landing;
-
 use std::fs;
 
+use crate::landing::{WHO, Yard};
 use jit_core::command::Command;
 use jit_core::unit::{Facts, Input};
-use landing::{WHO, Yard};
 use serde_json::{Value, json};
 
 fn verdicts(report: &Value) -> Vec<(String, String)> {

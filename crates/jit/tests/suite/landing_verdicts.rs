@@ -1,16 +1,14 @@
 //! What is said about a merge is what git does (H1).
 
-mod landing;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use crate::landing::JIT;
 use jit_engine::landing::{Repo, detect};
 use jit_testkit::rng::Rng;
 use jit_testkit::world::World;
 use jit_testkit::world::tools::long;
-use landing::JIT;
 
 /// Changes a few things at random.
 fn mangle(world: &World, dir: &Path, rng: &mut Rng) {

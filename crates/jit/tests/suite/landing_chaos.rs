@@ -1,12 +1,10 @@
 //! Many at once, somebody in between, and processes that are killed (H3, G12).
 
-mod landing;
-
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::landing::{WHO, Yard};
 use jit_testkit::world::tools::long;
-use landing::{WHO, Yard};
 
 fn is_in(yard: &Yard, name: &str) -> bool {
     yard.on_main(name).is_some()

@@ -589,7 +589,7 @@ fn i1_completions_and_manual_pages_know_every_command() {
 #[test]
 fn i1_the_page_on_exit_codes_lists_every_code() {
     use jit_core::refusal::Code;
-    let page = include_str!("../../../docs/exit-codes-and-json.md");
+    let page = include_str!("../../../../docs/exit-codes-and-json.md");
     for code in Code::ALL {
         let again = if code.retryable() { "yes" } else { "no" };
         let row = format!("| `{}` | {} | {again} |", code.as_str(), code.exit());

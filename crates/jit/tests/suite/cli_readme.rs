@@ -5,7 +5,7 @@ use std::path::Path;
 use jit_testkit::world::{Ran, World};
 
 const JIT: &str = env!("CARGO_BIN_EXE_jit");
-const README: &str = include_str!("../../../README.md");
+const README: &str = include_str!("../../../../README.md");
 
 /// A line for a shell, with `jit` on its PATH.
 fn shell(world: &World, line: &str) -> Ran {

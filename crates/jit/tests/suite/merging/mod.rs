@@ -1,11 +1,5 @@
 //! Worktrees and clones of a repository with issues, and git with `jit` on its PATH.
 
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each test file uses a part of it"
-)]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

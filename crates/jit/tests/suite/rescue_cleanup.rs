@@ -1,16 +1,12 @@
 //! `jit worktree cleanup`, `abandon` and `jit rescue` (H7, T11, T13): no work is lost with a worktree.
 
-#[path = "rescuing/kinds.rs"]
-mod kinds;
-mod rescuing;
-
 use std::fs;
 use std::path::Path;
 
+use crate::rescuing::kinds::{KINDS, TO_READY, commit, land};
+use crate::rescuing::{JIT, TO_MERGED, filled, recoverable, register, unit, world, write};
 use jit_testkit::world::World;
 use jit_testkit::world::tools::{Folder, field, without};
-use kinds::{KINDS, TO_READY, commit, land};
-use rescuing::{JIT, TO_MERGED, filled, recoverable, register, unit, world, write};
 use serde_json::Value;
 
 /// A worktree in memory, without the file that says where its git folder is: that may change.

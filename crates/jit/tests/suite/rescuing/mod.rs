@@ -1,5 +1,7 @@
 //! Units of work in a real repository, and what can be found again of all that was ever there.
 
+pub mod kinds;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

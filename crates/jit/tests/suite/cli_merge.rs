@@ -1,12 +1,10 @@
 //! Merging of issues by git (C7), what worktrees and clones see of each other (E7), and files that are not sound (D).
 
-mod merging;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use crate::merging::{Tree, world};
 use jit_testkit::world::World;
-use merging::{Tree, world};
 use serde_json::{Value, json};
 
 #[test]
@@ -583,7 +581,7 @@ fn d7_a_replica_that_is_behind_is_written_anew_and_that_is_said() {
 fn a1_doctor_tells_of_a_clone_without_the_driver_and_of_missing_attributes() {
     let world = world();
     let checks = |tree: &std::path::Path, name: &str| -> Vec<Value> {
-        let mut command = merging::with_jit_on_path(&world, world.jit_command(tree));
+        let mut command = crate::merging::with_jit_on_path(&world, world.jit_command(tree));
         command.args(["doctor", "--json"]);
         let found = world.run(command).json()["checks"].clone();
         let all = found.as_array().expect("a list").clone();
@@ -619,7 +617,7 @@ fn a1_doctor_tells_of_a_clone_without_the_driver_and_of_missing_attributes() {
 
 #[test]
 fn g_no_text_of_an_issue_reaches_a_terminal_as_a_command() {
-    let world = World::with_jit(merging::JIT);
+    let world = World::with_jit(crate::merging::JIT);
     let nasty = "x\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\r\u{8}\u{202e}y";
     let title = format!("t {nasty}");
     let _ = world
