@@ -240,20 +240,24 @@ fn files() -> impl Strategy<Value = Files> {
     })
 }
 
-#[test]
-fn heavy_f3_what_is_ignored_is_what_git_ignores() {
-    let tree = Tree::new();
-    let cases = if jit_testkit::world::tools::long() {
-        2000
-    } else {
-        150
-    };
+/// So many cases, or as many as the environment asks for.
+fn config(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").is_ok();
     let config = ProptestConfig {
-        cases,
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    proptest!(config, |(files in files())| {
+    ProptestConfig {
+        cases: if asked { config.cases } else { usual },
+        ..config
+    }
+}
+
+#[test]
+fn heavy_f3_what_is_ignored_is_what_git_ignores() {
+    let tree = Tree::new();
+    let long = jit_testkit::world::tools::long();
+    proptest!(config(if long { 2000 } else { 150 }), |(files in files())| {
         compare(&tree, &files, &[], false)?;
     });
 }
@@ -261,12 +265,8 @@ fn heavy_f3_what_is_ignored_is_what_git_ignores() {
 #[test]
 fn heavy_f3_case_counts_as_in_git() {
     let tree = Tree::new();
-    let config = ProptestConfig {
-        cases: 40,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    proptest!(config, |(files in files())| {
+    let long = jit_testkit::world::tools::long();
+    proptest!(config(if long { 2000 } else { 40 }), |(files in files())| {
         compare(&tree, &files, &["-c", "core.ignoreCase=true"], true)?;
     });
 }
