@@ -104,6 +104,9 @@ pub enum Command {
         which: Which,
         ttl_secs: Option<u64>,
     },
+    /// For hearts: more time for the caller's locks that have less than half of theirs left, as far as their limits
+    /// let them. One that cannot be extended is no reason to leave the others alone.
+    KeepLocks,
     ReleaseLocks {
         which: Which,
     },
@@ -241,7 +244,7 @@ impl Command {
             Self::Release { .. } | Self::HonourLocks { .. } | Self::ReleaseLocks { .. } => {
                 Some(Reply::Released(ended()))
             }
-            Self::LockFiles { .. } | Self::ExtendLocks { .. } | Self::LeaveQueue { .. } => {
+            Self::LockFiles { .. } | Self::ExtendLocks { .. } | Self::KeepLocks | Self::LeaveQueue { .. } => {
                 let queued = events.iter().find_map(|event| match event {
                     Event::Queued { ticket } => Some(ticket.ticket_id.clone()),
                     _ => None,

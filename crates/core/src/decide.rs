@@ -302,6 +302,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
         }
         Command::JoinIssues(found) => tracker::join(draft, found, cx),
         Command::LockFiles { wants, queueing } => file_lock::take(draft, wants, queueing, cx),
+        Command::KeepLocks => file_lock::keep(draft, cx),
         Command::ExtendLocks { which, ttl_secs } => file_lock::extend(draft, which, *ttl_secs, cx),
         Command::ReleaseLocks { which } => file_lock::release(draft, which, cx),
         Command::LeaveQueue { ticket } => file_lock::leave(draft, ticket),

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired, finish, fresh_lease};
 use crate::event::Event;
-use crate::ids::{TicketId, WorktreeId};
+use crate::ids::{LeaseId, TicketId, WorktreeId};
 use crate::lease::{Actor, Lease, Resource};
 use crate::pattern::Pattern;
 use crate::refusal::{Code, Details, Refusal, Stop, left};
@@ -176,15 +176,19 @@ pub enum Which {
     All,
     /// By pattern, exactly as it was locked, and whether it is outside.
     These(Vec<(Pattern, bool)>),
+    /// By the lease itself, for those who keep only what they took.
+    Leases(Vec<LeaseId>),
 }
 
 impl Which {
-    fn means(&self, target: &FileTarget) -> bool {
-        match self {
-            Self::All => true,
-            Self::These(list) => list
+    fn means(&self, lease: &Lease) -> bool {
+        match (self, lease.resource.file()) {
+            (_, None) => false,
+            (Self::All, _) => true,
+            (Self::These(list), Some(target)) => list
                 .iter()
                 .any(|(pattern, outside)| target.pattern == *pattern && target.outside == *outside),
+            (Self::Leases(list), _) => list.contains(&lease.lease_id),
         }
     }
 }
@@ -331,13 +335,8 @@ pub fn take(
         own.push((target, *ttl, lease));
     }
     let fresh = |lease: &Lease, shared: bool| {
-        let half_left = lease.remaining_ms(&cx.now) > lease.ttl_secs.saturating_mul(1000) / 2;
-        let spent = lease
-            .resource
-            .file()
-            .is_some_and(|file| file.latest <= lease.deadline);
         let same = lease.resource.file().is_some_and(|file| file.shared == shared);
-        same && (half_left || spent)
+        same && !can_be_kept(lease, &cx.now)
     };
     let all_fresh = own
         .iter()
@@ -451,7 +450,7 @@ pub fn release(draft: &mut Draft<'_>, which: &Which, cx: &Context) -> Result<Ans
     if held.is_empty() {
         return match which {
             Which::All => Ok(Answer::Already(Reply::Released(Vec::new()))),
-            Which::These(_) => Err(Refusal::new(Code::NotFound, "you hold no such lock")
+            Which::These(_) | Which::Leases(_) => Err(Refusal::new(Code::NotFound, "you hold no such lock")
                 .help("jit lock list")
                 .into()),
         };
@@ -470,9 +469,7 @@ pub fn release(draft: &mut Draft<'_>, which: &Which, cx: &Context) -> Result<Ans
 
 fn meant(table: &dyn Table, which: &Which, cx: &Context) -> Read<Vec<Lease>> {
     let mut held = held_by(table, &cx.actor)?;
-    held.retain(|lease| {
-        !lease.expired(&cx.now) && lease.resource.file().is_some_and(|file| which.means(file))
-    });
+    held.retain(|lease| !lease.expired(&cx.now) && which.means(lease));
     held.sort_by_key(|lease| lease.token);
     Ok(held)
 }
@@ -513,6 +510,32 @@ pub fn extend(
         }
         let ttl = cx.policy.locks.resolve(ttl_secs, file.scope)?;
         let lease = prolonged(&lease, file.shared, ttl, cx);
+        draft.emit(Event::Renewed { lease })?;
+    }
+    clear_expired(draft, cx)?;
+    Ok(Answer::Done)
+}
+
+/// Whether a lock has less than half of its time left, and may have more.
+pub fn can_be_kept(lease: &Lease, now: &Now) -> bool {
+    let half_left = lease.remaining_ms(now) > lease.ttl_secs.saturating_mul(1000) / 2;
+    let spent = lease
+        .resource
+        .file()
+        .is_none_or(|file| file.latest <= lease.deadline);
+    !half_left && !spent && !lease.expired(now)
+}
+
+/// The caller's heart has beaten. Each lock lasts as long again as it was granted for.
+pub fn keep(draft: &mut Draft<'_>, cx: &Context) -> Result<Answer, Stop> {
+    let mut held = meant(draft.state(), &Which::All, cx)?;
+    held.retain(|lease| can_be_kept(lease, &cx.now));
+    if held.is_empty() {
+        return Ok(Answer::Already(Reply::Locks(Vec::new())));
+    }
+    for lease in held {
+        let shared = lease.resource.file().is_some_and(|file| file.shared);
+        let lease = prolonged(&lease, shared, lease.ttl_secs, cx);
         draft.emit(Event::Renewed { lease })?;
     }
     clear_expired(draft, cx)?;

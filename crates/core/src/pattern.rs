@@ -68,6 +68,14 @@ impl BadPattern {
         Self::new("", "it is empty; for everything say '.'")
     }
 
+    /// A name that is not text: two of them could look the same. `shown` is what can be shown of it.
+    pub fn not_text(shown: &str) -> Self {
+        Self::new(
+            shown,
+            "it is not UTF-8, so a lock could not tell it from others; lock its folder",
+        )
+    }
+
     /// The reason alone, without the text.
     pub fn why(&self) -> &str {
         &self.why

@@ -6,7 +6,6 @@ use std::path::Path;
 use serde::Serialize;
 
 use jit_core::issue_file::{COMMENTS, ISSUE, LABELS};
-use jit_core::refusal::Code;
 use jit_core::state;
 
 use crate::app::{App, Options, Surroundings, control_mode};
@@ -71,23 +70,25 @@ pub fn examine(options: &Options) -> Vec<Check> {
     let mut found = Findings::default();
     git_version(&mut found);
     clocks(&mut found);
-    let surroundings = match Surroundings::find(options) {
-        Ok(surroundings) => surroundings,
+    let (surroundings, broken) = match Surroundings::despite(options) {
+        Ok(found) => found,
         Err(refusal) => {
             let help = refusal
                 .help
                 .first()
                 .map_or("mend what the message names", String::as_str);
-            let name = if refusal.code == Code::Config {
-                "config"
-            } else {
-                "repository"
-            };
-            found.fail(name, &refusal.message, help);
+            found.fail("repository", &refusal.message, help);
             return found.0;
         }
     };
-    found.ok("config", "every file and variable can be read");
+    match broken {
+        None => found.ok("config", "every file and variable can be read"),
+        Some(error) => found.fail(
+            "config",
+            error,
+            "mend what the message names; the rest is looked at without it",
+        ),
+    }
     let place = surroundings.place.clone();
     match (&place.common_dir, &place.worktree_root) {
         (Some(common), _) => found.ok("repository", format!("common directory {}", common.display())),

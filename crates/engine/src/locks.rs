@@ -52,7 +52,9 @@ impl<'a> Paths<'a> {
             // An empty variable in a script, not a wish for everything.
             return Err(BadPattern::empty());
         }
-        let text = path.to_string_lossy();
+        let text = path
+            .to_str()
+            .ok_or_else(|| BadPattern::not_text(&path.to_string_lossy()))?;
         let absolute = plain(&self.place.start.join(path));
         let exists = absolute.symlink_metadata();
         let folder = text.ends_with('/') || exists.as_ref().is_ok_and(|meta| meta.is_dir());
@@ -170,7 +172,9 @@ fn git_settings(place: &Place) -> RepoConfig {
 }
 
 fn pattern(path: &Path, glob: bool, folder: bool) -> Result<Pattern, BadPattern> {
-    let mut text = path.to_string_lossy().into_owned();
+    // A link may lead to such a name, too.
+    let text = path.to_str().map(str::to_owned);
+    let mut text = text.ok_or_else(|| BadPattern::not_text(&path.to_string_lossy()))?;
     if text.is_empty() {
         return Ok(Pattern::everything());
     }

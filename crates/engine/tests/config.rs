@@ -50,6 +50,7 @@ fn from(file: PathBuf, line: usize) -> Origin {
     Origin::File {
         file: file.into(),
         line,
+        column: 1,
     }
 }
 
@@ -251,7 +252,7 @@ fn a6_mistakes_name_file_line_and_key() {
         ("x = 1\n[worktree]\nmode = 3", 1, "no key `x`"),
     ] {
         let error = repository(text).expect_err(text).to_string();
-        let place = format!("repo.toml, line {line}: ");
+        let place = format!("repo.toml, line {line}, column ");
         assert!(error.contains(&place), "{text:?}: {error}");
         assert!(error.contains(says), "{text:?}: {error}");
     }

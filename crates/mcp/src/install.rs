@@ -2,7 +2,8 @@
 //!
 //! What must hold:
 //! - what else the file says is kept to the byte; installing twice is installing once; uninstalling takes away what was
-//!   installed and nothing else, and the file itself only if nothing is left in it;
+//!   installed and nothing else, and the file itself only if it was made for the entry. How that is known: see `json` and
+//!   `toml`; a file that was laid out anew in between is given back laid out anew;
 //! - a file that its own program could not read is refused with line and column, and left alone;
 //! - an entry of our name that is not ours is refused, not replaced; one that is ours is left as it is, whatever the user
 //!   added to it;
@@ -46,6 +47,25 @@ pub enum Scope {
 }
 
 impl Agent {
+    pub const ALL: [Self; 5] = [
+        Self::Claude,
+        Self::Codex,
+        Self::Gemini,
+        Self::Cursor,
+        Self::VsCode,
+    ];
+
+    /// As it is called on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Cursor => "cursor",
+            Self::VsCode => "vscode",
+        }
+    }
+
     /// Where people usually keep such entries.
     pub fn usual_scope(self) -> Scope {
         match self {
@@ -193,13 +213,13 @@ pub fn plan(
     let shown = file.display();
     let before = read(&file, follow).map_err(|e| refuse(Code::Io, format!("cannot read {shown}: {e}")))?;
     let text = match &before {
-        Some(bytes) => std::str::from_utf8(bytes).map_err(|e| {
+        Some(bytes) => Some(std::str::from_utf8(bytes).map_err(|e| {
             refuse(
                 Code::Invalid,
                 format!("{shown} is not UTF-8 (byte {})", e.valid_up_to()),
             )
-        })?,
-        None => "",
+        })?),
+        None => None,
     };
     let form = agent.form();
     let edit = match form {
@@ -220,11 +240,6 @@ pub fn plan(
             Box::new(Refusal::new(Code::Exists, message).help("rename or remove that entry by hand"))
         }
     })?;
-    // A file that was not there is not deleted; one that was empty is left alone.
-    let edit = match edit {
-        Edit::Delete if before.is_none() => Edit::Nothing,
-        edit => edit,
-    };
     let entry = match form {
         Form::Json { section, typed, .. } => json::fresh(section, typed),
         Form::Toml => toml::fresh(),
@@ -264,7 +279,14 @@ impl Plan {
         }
         match &self.edit {
             Edit::Nothing => Ok(()),
-            Edit::Delete => std::fs::remove_file(&self.file).map_err(failed),
+            Edit::Delete => {
+                std::fs::remove_file(&self.file).map_err(failed)?;
+                if let Some(folder) = self.file.parent() {
+                    // Only if nothing else is in it.
+                    let _ = std::fs::remove_dir(folder);
+                }
+                Ok(())
+            }
             Edit::Write(text) => {
                 if let Some(folder) = self.file.parent() {
                     self.make(folder).map_err(failed)?;

@@ -1,8 +1,8 @@
 //! Claims and file locks that were taken here are renewed at half of their time, while the agent is connected (B5).
 //!
 //! What must hold:
-//! - of claims only those that were made through this connection are renewed: what the same agent took elsewhere is not
-//!   ours to keep. File locks of one agent in one worktree are extended together, once one that was taken here is due;
+//! - only what was taken through this connection is renewed: what the same agent took elsewhere is not ours to keep;
+//! - file locks that are due together are extended together; one that cannot be is no reason to lose the others;
 //! - one timer, to the next lease that is due; without leases there is none;
 //! - a lease that cannot be kept is let go of, and the agent is told so at its next call;
 //! - a renewal that did not move the end (it lives inside another lease) is not tried again and again.
@@ -135,8 +135,27 @@ impl Keep {
             };
             self.settle(&id, &kept, ask(options, request));
         }
-        if !locks.is_empty() {
-            self.settle_locks(&locks, ask(options, EXTEND));
+        if locks.is_empty() {
+            return;
+        }
+        let extend = |locks: &[(LeaseId, Kept)]| {
+            let leases = locks.iter().map(|(id, _)| id.clone()).collect();
+            let which = OwnLocks::Leases(leases);
+            ask(
+                options,
+                Request::LockExtend {
+                    which,
+                    ttl_secs: None,
+                },
+            )
+        };
+        match extend(&locks) {
+            Err(refusal) if refusal.code == Code::NotAllowed => {
+                for lock in locks.chunks(1) {
+                    self.settle_locks(lock, extend(lock));
+                }
+            }
+            other => self.settle_locks(&locks, other),
         }
     }
 
@@ -223,12 +242,6 @@ impl Keep {
         }
     }
 }
-
-/// Locks are named by path, as it was typed, so all of the agent's in this worktree are extended together.
-const EXTEND: Request = Request::LockExtend {
-    which: OwnLocks::All,
-    ttl_secs: None,
-};
 
 fn ask(options: &Options, request: Request) -> Outcome<Reply> {
     let app = App::open(options, Need::Write)?;

@@ -118,6 +118,18 @@ fn understand(line: Line) -> Result<Option<ClientJsonRpcMessage>, Box<ServerJson
     error(ErrorData::invalid_request(message, None), id)
 }
 
+/// A message as it is sent. The SDK leaves out the id of an error that has none; JSON-RPC wants it said: null.
+fn as_json(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
+    let ServerJsonRpcMessage::Error(error) = message else {
+        return serde_json::to_vec(message);
+    };
+    let mut value = serde_json::to_value(error)?;
+    if let Value::Object(fields) = &mut value {
+        fields.entry("id").or_insert(Value::Null);
+    }
+    serde_json::to_vec(&value)
+}
+
 fn introduces(message: &ClientJsonRpcMessage) -> bool {
     match message {
         ClientJsonRpcMessage::Request(asked) => {
@@ -137,14 +149,12 @@ impl Transport<RoleServer> for Stdio {
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let deaf = self.deaf.clone();
         async move {
-            let written = serde_json::to_vec(&message)
-                .map_err(io::Error::from)
-                .and_then(|mut line| {
-                    line.push(b'\n');
-                    let mut out = io::stdout().lock();
-                    out.write_all(&line)?;
-                    out.flush()
-                });
+            let written = as_json(&message).map_err(io::Error::from).and_then(|mut line| {
+                line.push(b'\n');
+                let mut out = io::stdout().lock();
+                out.write_all(&line)?;
+                out.flush()
+            });
             if written.is_err() {
                 deaf.notify_one();
             }
@@ -208,7 +218,10 @@ mod tests {
                 assert!(message.is_none(), "{line} was understood");
                 None
             }
-            Err(answer) => Some(serde_json::to_value(&answer).expect("JSON")),
+            Err(answer) => {
+                let sent = as_json(&answer).expect("JSON");
+                Some(serde_json::from_slice(&sent).expect("JSON"))
+            }
         }
     }
 
@@ -233,7 +246,7 @@ mod tests {
         ] {
             let answer = answered(line).expect(line);
             assert_eq!(answer["error"]["code"], code, "{line}: {answer}");
-            assert_eq!(answer["id"], id, "{line}: {answer}");
+            assert_eq!(answer.get("id"), Some(&id), "{line}: {answer}");
         }
         let deep = "[".repeat(100_000);
         assert_eq!(answered(&deep).expect("an answer")["error"]["code"], -32700);

@@ -143,6 +143,23 @@ fn path(world: &World) -> std::ffi::OsString {
 }
 
 /// In `tools/bin` of the target folder this test was built in, else on the PATH.
+/// A program from `build/agents` that needs no network. `None` (and says so) where `JIT_TEST_WITHOUT` names it; fails when
+/// it is simply not installed.
+#[track_caller]
+pub fn tool(name: &str) -> Option<PathBuf> {
+    let left_out = std::env::var("JIT_TEST_WITHOUT").unwrap_or_default();
+    if left_out.split_whitespace().any(|left| left == name) {
+        say(&format!("left out: JIT_TEST_WITHOUT names {name}"));
+        return None;
+    }
+    let found = find(name);
+    assert!(
+        found.is_some(),
+        "this test needs {name}: run build/agents target/tools; to go without it: JIT_TEST_WITHOUT={name}"
+    );
+    found
+}
+
 fn find(name: &str) -> Option<PathBuf> {
     let exe = std::env::current_exe().ok()?;
     let near = exe.ancestors().map(|folder| folder.join("tools/bin"));

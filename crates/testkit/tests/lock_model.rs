@@ -50,6 +50,8 @@ enum Op {
         who: usize,
         ttl: Option<u64>,
     },
+    /// Somebody's heart beats.
+    Beat(usize),
     /// The owner of the n-th ticket dies.
     Die(usize),
     CleanUp,
@@ -65,6 +67,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (0..4usize).prop_map(Op::Again),
         5 => (0..5usize, proptest::option::of(0..PATTERNS.len())).prop_map(|(who, what)| Op::Release { who, what }),
         3 => (0..5usize, proptest::option::of(1..2_000u64)).prop_map(|(who, ttl)| Op::Extend { who, ttl }),
+        4 => (0..5usize).prop_map(Op::Beat),
         2 => (0..4usize).prop_map(Op::Die),
         1 => Just(Op::CleanUp),
         4 => prop_oneof![0..60_000u64, Just(120_000), Just(900_000)].prop_map(Op::Advance),
@@ -321,6 +324,27 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
                     ttl_secs: *ttl,
                 };
                 let _ = bench.ask(&actor(*who), &command);
+            }
+            Op::Beat(who) => {
+                let due = |bench: &Bench| {
+                    let mut own = bench.live();
+                    own.retain(|lease| {
+                        lease.held_by(&actor(*who)) && file_lock::can_be_kept(lease, &bench.now)
+                    });
+                    own.len()
+                };
+                let (before, lines, others) = (due(&bench), bench.lines.len(), bench.live().len());
+                let kept = bench.ask(&actor(*who), &Command::KeepLocks);
+                let Ok(Reply::Locks(kept)) = kept else {
+                    panic!("a beat is never refused: {kept:?}")
+                };
+                prop_assert_eq!(kept.len(), before, "all that are due, and no others");
+                prop_assert!(
+                    before > 0 || bench.lines.len() == lines,
+                    "a beat that keeps nothing writes nothing"
+                );
+                prop_assert_eq!(bench.live().len(), others);
+                prop_assert_eq!(due(&bench), 0, "what was kept is not due at once");
             }
             Op::Die(n) => {
                 let ticket = bench.tickets().get(*n).map(|ticket| ticket.ticket_id.clone());

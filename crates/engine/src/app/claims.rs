@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use jit_core::command::{Command, Target};
+use jit_core::command::{Command, Reply as Decided, Target};
 use jit_core::event::Stamped;
+use jit_core::file_lock;
 use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
 use jit_core::lease::{Lease, Resource};
 use jit_core::refusal::{Code, Details, Refusal, left};
@@ -183,14 +184,21 @@ impl App {
         )
     }
 
-    /// Renews what the agent holds here, where more than half of it is gone. For heartbeats. Returns how many were.
+    /// Renews what the agent holds here, issues and files, where more than half of it is gone. For heartbeats. Returns
+    /// how many were.
     pub fn renew_own(&self) -> Outcome<usize> {
         let view = self.view()?;
         let own = state::leases_of(&*view.table, &self.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
         let mut renewed = 0;
-        // Locks on files are kept by what is done to the files, not by being alive.
-        let claims = own.iter().filter(|lease| lease.resource.issue().is_some());
-        for lease in claims.filter(|lease| lease.held_by(&self.actor)) {
+        let here = || own.iter().filter(|lease| lease.held_by(&self.actor));
+        // Looked at first: most beats have nothing to write.
+        if here().any(|lease| file_lock::can_be_kept(lease, &view.now)) {
+            let done = self.transact_as(None, &Command::KeepLocks, Kept::default())?;
+            if let Decided::Locks(kept) = &done.reply {
+                renewed += kept.len();
+            }
+        }
+        for lease in here().filter(|lease| lease.resource.issue().is_some()) {
             if lease.remaining_ms(&view.now) * 2 > lease.ttl_secs.saturating_mul(1000) {
                 continue;
             }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
 use jit_core::file_lock::{self, FileTarget, Labels, Queueing, Want, Which};
-use jit_core::ids::TicketId;
+use jit_core::ids::{LeaseId, TicketId};
 use jit_core::lease::Lease;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::roster::{self, LockView};
@@ -49,6 +49,7 @@ pub struct LockPaths {
 pub enum OwnLocks {
     All,
     Paths(Vec<OsString>),
+    Leases(Vec<LeaseId>),
 }
 
 /// A place in the queue that lives as long as this does.
@@ -298,6 +299,7 @@ impl App {
     fn which(&self, own: &OwnLocks) -> Outcome<Which> {
         Ok(match own {
             OwnLocks::All => Which::All,
+            OwnLocks::Leases(leases) => Which::Leases(leases.clone()),
             OwnLocks::Paths(paths) => Which::These(
                 self.named(paths, false)?
                     .into_iter()

@@ -38,7 +38,7 @@ use jit_core::state;
 use jit_core::wire::LeaseView;
 
 use crate::agent::{self, AgentEnv, Whoami};
-use crate::config::{Config, Sources};
+use crate::config::{Config, ConfigError, Sources};
 use crate::git::config::Shared;
 use crate::git::{GitEnv, Place};
 use crate::issues::replica::Replica;
@@ -54,7 +54,7 @@ use crate::worktree::identity::{self, Need};
 pub use landing::{MergeAsk, MergeMode};
 pub use locks::{LOCKS, LockPaths, OwnLocks};
 pub use sessions::{SESSIONS, StartSession};
-pub use uninstall::{Left, Uninstall, Uninstalled};
+pub use uninstall::{Left, Tree, Uninstall, Uninstalled};
 pub use units::CreateUnit;
 
 /// How the program was called.
@@ -143,7 +143,21 @@ impl Surroundings {
     pub fn find(options: &Options) -> Outcome<Self> {
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
         let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
-        let config = Config::load(&Sources::from_process(&place)).map_err(|e| refuse(Code::Config, e))?;
+        let config = Config::load(&Sources::from_process(&place)).map_err(|e| {
+            Box::new(Refusal::new(Code::Config, e.to_string()).help("mend it, then: jit doctor"))
+        })?;
+        Self::around(place, config, options)
+    }
+
+    /// Also where the configuration cannot be used: with what of it can, and what is wrong.
+    pub fn despite(options: &Options) -> Outcome<(Self, Option<ConfigError>)> {
+        let dir = options.dir.as_deref().unwrap_or(Path::new("."));
+        let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
+        let (config, error) = Config::load_despite(&Sources::from_process(&place));
+        Ok((Self::around(place, config, options)?, error))
+    }
+
+    fn around(place: Place, config: Config, options: &Options) -> Outcome<Self> {
         let mut env = AgentEnv::from_process();
         if options.agent.is_none() && env.agent_id.is_none() {
             env.session = bound::find(&place.control_dir);

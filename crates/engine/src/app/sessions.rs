@@ -170,7 +170,8 @@ impl App {
         }
     }
 
-    /// A sign of life, and more time for what the session holds of files.
+    /// A sign of life, and more time for what the session's agent holds. Others may pass on that it lives; what it holds
+    /// is for itself to keep.
     pub(super) fn beat_session(&self, named: Option<&SessionId>) -> Outcome<Answer> {
         let view = self.view()?;
         let session = self.meant(&view, named)?;
@@ -184,6 +185,9 @@ impl App {
             ));
         }
         self.beat_for(&session, None).map_err(|e| refuse(Code::Io, e))?;
+        if session.actor() == self.actor {
+            self.renew_own()?;
+        }
         let shown = Reply::Session(Box::new(self.session_view(&session)));
         self.refresh_sessions(&view).map_err(|e| refuse(Code::Io, e))?;
         self.read_answer(&view, shown)

@@ -4,6 +4,8 @@
 //! - nothing is removed while somebody holds something, nor before every issue is in an exported file, synced;
 //! - in a tree only files go that git has never seen and whose content is in the export or is what `jit init` wrote;
 //!   with `purge_tree` also those that git has as they are. Everything else stays and is named;
+//! - what agents' programs were told of jit in the trees is taken back by the caller, who knows their files; what is
+//!   committed in other worktrees than this one, and what is the user's own, is named with the command to remove it;
 //! - the log goes last: whatever is cut short can be run again;
 //! - right after `jit init`, git's status and configuration are as they were before it.
 
@@ -63,12 +65,30 @@ pub struct Uninstalled {
     last: Option<(IssueId, Files)>,
 }
 
+/// A folder in which agents' programs may have been told of jit.
+#[derive(Debug)]
+pub struct Tree<'a> {
+    pub root: &'a Path,
+    /// The one that jit was called in.
+    pub here: bool,
+    git: bool,
+}
+
+impl Tree<'_> {
+    /// Whether git has the file.
+    pub fn tracks(&self, file: &Path) -> bool {
+        let listed = || Git::at(self.root).args(["ls-files", "-z", "--"]).arg(file).run();
+        // Where git cannot say, the file is better left alone.
+        self.git && listed().map_or(true, |names| !names.is_empty())
+    }
+}
+
 impl Uninstalled {
-    fn removed(&mut self, path: &Path) {
+    pub fn removed(&mut self, path: &Path) {
         self.removed.push(path.display().to_string());
     }
 
-    fn keep(&mut self, path: &Path, why: impl ToString) {
+    pub fn keep(&mut self, path: &Path, why: impl ToString) {
         self.kept.push(Left {
             path: path.display().to_string(),
             why: why.to_string(),
@@ -136,7 +156,12 @@ impl App {
         Err(Box::new(refusal))
     }
 
-    pub fn uninstall(&self, options: &Uninstall) -> Outcome<Uninstalled> {
+    /// `untell` is called for each folder once everything is exported.
+    pub fn uninstall(
+        &self,
+        options: &Uninstall,
+        untell: &mut dyn FnMut(&Tree<'_>, &mut Uninstalled),
+    ) -> Outcome<Uninstalled> {
         self.may_uninstall()?;
         // What was edited here and not yet taken notice of is to be in the export.
         let mut done = Uninstalled {
@@ -148,8 +173,19 @@ impl App {
         self.refuse_while_used(&view)?;
         self.export_all(&view, options, &mut done)?;
         match &self.place.common_dir {
-            Some(common) => self.leave_git(&view, common, options, &mut done)?,
-            None => self.leave_folder(&mut done),
+            Some(common) => self.leave_git(&view, common, options, untell, &mut done)?,
+            None => {
+                let root = self.place.local_jit.as_deref().and_then(Path::parent);
+                if let Some(root) = root {
+                    let tree = Tree {
+                        root,
+                        here: true,
+                        git: false,
+                    };
+                    untell(&tree, &mut done);
+                }
+                self.leave_folder(&mut done);
+            }
         }
         self.remove_control_plane(&mut done)?;
         if let Some(local) = &self.place.local_jit {
@@ -195,6 +231,7 @@ impl App {
         view: &View,
         common: &Path,
         options: &Uninstall,
+        untell: &mut dyn FnMut(&Tree<'_>, &mut Uninstalled),
         done: &mut Uninstalled,
     ) -> Outcome<()> {
         let here = self.place.worktree_root.as_deref();
@@ -205,6 +242,12 @@ impl App {
         }
         for root in roots.iter().filter(|root| root.is_dir()) {
             let purge = options.purge_tree && here == Some(root);
+            let tree = Tree {
+                root,
+                here: here == Some(root),
+                git: true,
+            };
+            untell(&tree, done);
             self.leave_tree(&*view.table, root, purge, done)?;
         }
         let hooks = crate::hooks::uninstall(&self.place, false)?;

@@ -18,6 +18,7 @@ pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {
     let at = || Origin::File {
         file: path.into(),
         line: 1,
+        column: 1,
     };
     let checked = known
         .from_text(text)

@@ -46,15 +46,21 @@ const PREFIX: &str = "JIT_CONFIG_";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Default,
-    File { file: Arc<Path>, line: usize },
-    Env { variable: String },
+    File {
+        file: Arc<Path>,
+        line: usize,
+        column: usize,
+    },
+    Env {
+        variable: String,
+    },
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File { file, line } => write!(f, "{}, line {line}", file.display()),
+            Self::File { file, line, .. } => write!(f, "{}, line {line}", file.display()),
             Self::Env { variable } => write!(f, "variable {variable}"),
         }
     }
@@ -66,25 +72,50 @@ pub enum ConfigError {
     Read { file: PathBuf, source: io::Error },
     #[error("cannot write {}: {source}", file.display())]
     Write { file: PathBuf, source: io::Error },
-    #[error("{at}: {why}")]
+    #[error("{}: {why}", spot(at))]
     Syntax { at: Origin, why: String },
-    #[error("{at}: there is no key `{key}`{}", suggestion(nearest.as_deref()))]
+    #[error("{}: there is no key `{key}`{}", spot(at), suggestion(nearest.as_deref()))]
     UnknownKey {
         at: Origin,
         key: String,
         nearest: Option<String>,
     },
-    #[error("{at}: `{key}` takes {expected}, not {found}")]
+    #[error("{}: `{key}` takes {expected}, not {found}", spot(at))]
     WrongType {
         at: Origin,
         key: String,
         expected: String,
         found: String,
     },
-    #[error("{at}: `{key}`: {why}")]
+    #[error("{}: `{key}`: {why}", spot(at))]
     BadValue { at: Origin, key: String, why: String },
     #[error("there is no key `{key}`{}", suggestion(nearest.as_deref()))]
     NoSuchKey { key: String, nearest: Option<String> },
+}
+
+impl ConfigError {
+    /// The file that has to be mended, with line and column where they are known.
+    pub fn file(&self) -> Option<(&Path, Option<(usize, usize)>)> {
+        match self {
+            Self::Read { file, .. } | Self::Write { file, .. } => Some((file, None)),
+            Self::Syntax { at, .. }
+            | Self::UnknownKey { at, .. }
+            | Self::WrongType { at, .. }
+            | Self::BadValue { at, .. } => match at {
+                Origin::File { file, line, column } => Some((file, Some((*line, *column)))),
+                Origin::Default | Origin::Env { .. } => None,
+            },
+            Self::NoSuchKey { .. } => None,
+        }
+    }
+}
+
+/// Where a mistake is.
+fn spot(at: &Origin) -> String {
+    match at {
+        Origin::File { column, .. } => format!("{at}, column {column}"),
+        Origin::Default | Origin::Env { .. } => at.to_string(),
+    }
 }
 
 fn suggestion(nearest: Option<&str>) -> String {
@@ -210,6 +241,19 @@ impl Config {
         Ok(config)
     }
 
+    /// As much of it as can be read: for those who are there to say what is wrong, and for those who mend it.
+    pub fn load_despite(sources: &Sources) -> (Self, Option<ConfigError>) {
+        let error = match Self::load(sources) {
+            Ok(config) => return (config, None),
+            Err(error) => error,
+        };
+        let without = Sources {
+            repository: None,
+            ..sources.clone()
+        };
+        (Self::load(&without).unwrap_or_default(), Some(error))
+    }
+
     /// What this file alone means, over the defaults.
     fn check(file: &Path, text: &str) -> Result<(), ConfigError> {
         let mut config = Self::default();
@@ -224,11 +268,12 @@ impl Config {
                 text,
             },
             Err(error) => {
-                let line = line_at(bytes, error.valid_up_to());
+                let (line, column) = position(bytes, error.valid_up_to());
                 return Err(ConfigError::Syntax {
                     at: Origin::File {
                         file: file.into(),
                         line,
+                        column,
                     },
                     why: "this is not UTF-8".to_owned(),
                 });
@@ -669,16 +714,27 @@ struct Document<'a> {
 
 impl Document<'_> {
     fn origin(&self, offset: usize) -> Origin {
+        let (line, column) = position(self.text.as_bytes(), offset);
         Origin::File {
             file: self.file.clone(),
-            line: line_at(self.text.as_bytes(), offset),
+            line,
+            column,
         }
     }
 }
 
-fn line_at(text: &[u8], offset: usize) -> usize {
+/// Line and column of a byte, from one.
+fn position(text: &[u8], offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
-    1 + before.iter().filter(|b| **b == b'\n').count()
+    let start = before
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .map_or(0, |newline| newline + 1);
+    let line = 1 + before.iter().filter(|b| **b == b'\n').count();
+    let column = 1 + String::from_utf8_lossy(before.get(start..).unwrap_or_default())
+        .chars()
+        .count();
+    (line, column)
 }
 
 fn does_not_fit(misfit: Misfit, key: String, at: Origin) -> ConfigError {

@@ -1,6 +1,11 @@
 //! Files that somebody else has locked, globally or in this worktree, are not committed (C2).
 
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
 use jit_core::file_lock::{self, FileTarget};
+use jit_core::pattern::Pattern;
 use jit_core::policy::Enforce;
 use jit_core::refusal::{Code, Details, Refusal, left};
 use jit_core::scope::Scope;
@@ -36,14 +41,14 @@ pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>>
         return Ok(Vec::new());
     }
     for one in staged {
-        let path = one.path.to_string_lossy();
         let holder = locks.iter().find(|lease| {
-            let covers = |file: &FileTarget| file.pattern.matches(&path);
+            let covers = |file: &FileTarget| file.pattern.matches(&as_text(&one.path, &file.pattern));
             lease.resource.file().is_some_and(covers)
         });
         let Some(lease) = holder else { continue };
         let message = format!(
-            "{path} is locked by {} for another {}: it is not to be committed now",
+            "{} is locked by {} for another {}: it is not to be committed now",
+            one.path.display(),
             lease.agent_id,
             left(lease.remaining_ms(&view.now)),
         );
@@ -55,10 +60,25 @@ pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>>
                 .help("jit lock list")
                 .help(format!(
                     "git restore --staged -- {}",
-                    crate::app::shell_word(&path)
+                    crate::app::shell_word(&one.path.to_string_lossy())
                 ))
                 .details(Details::Locks(vec![lease.clone()])),
         ));
     }
     Ok(Vec::new())
+}
+
+/// A path for a pattern to look at. Each byte that is not text becomes a character that the pattern does not name: folders
+/// and stars still cover it, and the name of no other file does.
+fn as_text<'a>(path: &'a Path, pattern: &Pattern) -> Cow<'a, str> {
+    if let Some(text) = path.to_str() {
+        return Cow::Borrowed(text);
+    }
+    let unnamed = ('\u{f0000}'..='\u{ffffd}').find(|c| !pattern.as_str().contains(*c));
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().filter_map(|_| unnamed));
+    }
+    Cow::Owned(text)
 }

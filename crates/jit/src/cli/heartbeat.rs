@@ -17,8 +17,8 @@ use crate::render;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Beats for the process that called it, and stops when that process ends. Leases of the agent in \
-    this worktree are renewed when less than half of them is left.\n\nExamples:\n  jit heartbeat --daemon\n  \
+    after_help = "Beats for the process that called it, and stops when that process ends. Leases and \
+    file locks of the agent in this worktree are renewed when less than half of them is left.\n\nExamples:\n  jit heartbeat --daemon\n  \
     jit heartbeat --once"
 )]
 pub struct Flags {
@@ -61,7 +61,14 @@ fn interval(app: &App, asked: Option<u64>) -> Outcome<u64> {
     let own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(invalid)?;
     let shortest = own
         .iter()
-        .filter(|lease| lease.held_by(&app.actor) && lease.resource.issue().is_some())
+        .filter(|lease| lease.held_by(&app.actor))
+        // A lock that cannot be extended needs no beats.
+        .filter(|lease| {
+            lease
+                .resource
+                .file()
+                .is_none_or(|file| file.latest > lease.deadline)
+        })
         .map(|lease| lease.ttl_secs)
         .min();
     let wanted = asked.unwrap_or(app.config.heartbeat_interval_secs());
@@ -92,7 +99,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if flags.once {
         // A single beat vouches for the process itself: nothing else stays behind that could.
         let beat = beat(&app, vouched, interval(&app, flags.interval)?)?;
-        return Ok(cx.show(&beat, |_| {
+        return Ok(cx.done(&beat, &[], |_| {
             format!("{} is alive\n", render::clean_line(beat.agent_id.as_str()))
         }));
     }
@@ -106,7 +113,9 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             Ok(secs) => secs,
             // Somebody kept the store busy: a heart that stops for that would lose what it is there to keep.
             Err(refusal) if refusal.code.retryable() => {
-                render::say(&format!("warning: {}", render::clean_line(&refusal.message)));
+                if !cx.quiet() {
+                    render::say(&format!("warning: {}", render::clean_line(&refusal.message)));
+                }
                 1
             }
             Err(refusal) => return Err(refusal),
@@ -149,7 +158,7 @@ fn start_daemon(flags: &Flags, app: &App, vouched: ProcessRef, cx: &Cx) -> Outco
         "beats_for": vouched.pid,
         "file": heartbeat::path(&app.place.control_dir, &app.actor.agent_id).to_string_lossy(),
     });
-    Ok(cx.show(&value, |_| {
+    Ok(cx.done(&value, &[], |_| {
         format!("heartbeat {} beats for process {}\n", child.id(), vouched.pid)
     }))
 }

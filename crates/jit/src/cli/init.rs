@@ -47,7 +47,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         "changed": !done.steps.is_empty(),
         "steps": done.steps,
     });
-    let shown = cx.show(&value, |style| {
+    let shown = cx.done(&value, &[], |style| {
         let mut text: String = done
             .steps
             .iter()

@@ -38,7 +38,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     for (name, command) in pages {
         files.push(write_file(&folder.join(format!("{name}.1")), &page(command)?)?);
     }
-    Ok(cx.show(&json!({ "files": files }), |_| {
+    Ok(cx.done(&json!({ "files": files }), &[], |_| {
         let many = files.len();
         format!(
             "Wrote {many} pages into {}\n",

@@ -5,7 +5,7 @@ use jit_engine::store::Outcome;
 use jit_mcp::install::{self, Agent, Scope};
 use serde_json::json;
 
-use super::{Cx, Output};
+use super::{Cx, Output, consent};
 use crate::render::{self, clean, clean_line};
 
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What else the file says stays as it is.\n\nExamples:\n  jit mcp install --agent claude\n  \
+    after_help = "The entry is shown, and written after a yes. What else the file says stays as it is.\n\nExamples:\n  jit mcp install --agent claude\n  \
     jit mcp install --agent codex --user --dry-run\n  jit mcp install --agent cursor --uninstall"
 )]
 struct Install {
@@ -46,6 +46,9 @@ struct Install {
     /// Take it out again
     #[arg(long)]
     uninstall: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -107,14 +110,15 @@ fn install(flags: &Install, cx: &Cx) -> Outcome<Output> {
     )?;
     let file = plan.file.display().to_string();
     let changed = plan.changes_something();
-    if changed && !cx.quiet() && !cx.json() {
+    if changed {
         // Before anything is written, so that it can be seen even if that fails.
         let does = if plan.install { "gets" } else { "loses" };
-        render::say(&format!(
-            "{} {does}:\n\n{}",
-            clean_line(&file),
-            clean(plan.entry.trim_end())
-        ));
+        let change = format!("{} {does}:\n\n{}", clean_line(&file), plan.entry.trim_end());
+        if !flags.dry_run && !flags.yes {
+            consent::ask(&change, cx)?;
+        } else if !cx.quiet() && !cx.json() {
+            render::say(&clean(&change));
+        }
     }
     let written = changed && !flags.dry_run;
     if written {

@@ -39,7 +39,12 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         "notes": about(&out.notes, "note"),
         "problems": about(&out.problems, "problem"),
     });
+    // What was only looked at, and what went wrong, is the answer.
+    let quiet = cx.quiet() && !flags.dry_run && out.problems.is_empty();
     let shown = cx.show(&value, |style| {
+        if quiet {
+            return String::new();
+        }
         let would = if flags.dry_run { "would be " } else { "" };
         let mut text = format!(
             "{} entries {would}migrated, {} of version 3.0.0 already\n",

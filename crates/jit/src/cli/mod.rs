@@ -10,6 +10,7 @@ mod claim;
 mod completions;
 mod config;
 mod conflicts;
+mod consent;
 mod demo;
 mod dep;
 mod doctor;
@@ -458,12 +459,22 @@ impl Cx {
         }
     }
 
+    /// The answer to a write: with --quiet nothing but the ids, where there are any.
+    pub fn done(
+        &self,
+        value: &impl serde::Serialize,
+        ids: &[&str],
+        text: impl FnOnce(Style) -> String,
+    ) -> Output {
+        self.show(value, |style| match self.quiet() {
+            true => ids.iter().map(|id| format!("{id}\n")).collect(),
+            false => text(style),
+        })
+    }
+
     /// Says that something was written to a file.
     pub fn wrote(&self, value: &impl serde::Serialize, file: &str) -> Output {
-        self.show(value, |_| match self.quiet() {
-            true => String::new(),
-            false => format!("Wrote {}\n", render::clean_line(file)),
-        })
+        self.done(value, &[], |_| format!("Wrote {}\n", render::clean_line(file)))
     }
 
     /// One JSON document on one line.

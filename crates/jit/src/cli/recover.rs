@@ -26,7 +26,7 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
             json!({ "salvaged": true, "backup": backup, "lost": lost, "leases": leases, "issues": issues })
         }
     };
-    Ok(cx.show(&value, |_| {
+    Ok(cx.done(&value, &[], |_| {
         if value["salvaged"] == false {
             let mended: String = value["mended"]
                 .as_array()

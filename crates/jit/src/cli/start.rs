@@ -98,7 +98,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             .status();
         status.map_err(|e| invalid(format!("cannot start {}: {e}", shell.to_string_lossy())))?;
     }
-    let shown = cx.show(&answer.reply, |style| {
+    let shown = cx.done(&answer.reply, &[view.unit.id.as_str()], |style| {
         format!(
             "{}\nNext:\n  cd {}\n  (work, and commit)\n  jit finish\n",
             worktree::unit_text(&view.unit, style),

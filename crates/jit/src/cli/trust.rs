@@ -52,7 +52,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         return Err(Box::new(none_trusted(&open).help(help)));
     };
     let reply = Reply::Commands { commands: shown };
-    Ok(cx.show(&reply, |style| super::text(&reply, "", style)))
+    Ok(match flags.list {
+        true => cx.show(&reply, |style| super::text(&reply, "", style)),
+        false => cx.done(&reply, &[], |style| super::text(&reply, "", style)),
+    })
 }
 
 fn commands(app: &App) -> Outcome<Vec<Command>> {

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use jit_core::registry::check::check;
-use jit_engine::app::{Audit, Surroundings, shell_word};
+use jit_engine::app::{App, Audit, Surroundings, shell_word};
 use jit_engine::hooks::divergence;
 use jit_engine::registry;
 use jit_engine::store::Outcome;
@@ -55,7 +55,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if let (Some(name), Some(file)) = (&flags.schema, &flags.file) {
         return by_schema(name, file, cx);
     }
-    let app = cx.app(Need::Read)?;
+    // What is wrong with the settings is part of the report; nothing that is compared here depends on them.
+    let options = cx.options()?;
+    let (found, broken) = Surroundings::despite(&options)?;
+    let app = App::within(found, &options, Need::Read)?;
     app.view().map(drop).or_else(|refusal| match refusal.code {
         // That is what this command is there to describe.
         jit_core::refusal::Code::Damaged => Ok(()),
@@ -65,12 +68,22 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     // Where the log is damaged, nothing can be compared with it.
     let sound = !report.problems.iter().any(|p| p.check == "log" && !p.heals);
     let audit = if sound { app.audit()? } else { Audit::default() };
-    let ok = report.problems.is_empty() && audit.findings.is_empty();
-    let mut problems: Vec<_> = report
+    let ok = report.problems.is_empty() && audit.findings.is_empty() && broken.is_none();
+    const MEND: &str = "mend what the message names, then: jit validate";
+    let mut problems: Vec<_> = Vec::new();
+    problems.extend(broken.as_ref().map(|error| {
+        let (file, at) = error.file().unzip();
+        let (line, column) = at.flatten().unzip();
+        json!({
+            "check": "config", "message": error.to_string(), "heals": false, "help": MEND,
+            "file": file, "line": line, "column": column,
+        })
+    }));
+    let of_log = report
         .problems
         .iter()
-        .map(|p| json!({ "check": p.check, "message": p.message, "heals": p.heals, "help": p.help }))
-        .collect();
+        .map(|p| json!({ "check": p.check, "message": p.message, "heals": p.heals, "help": p.help }));
+    problems.extend(of_log);
     problems.extend(audit.findings.iter().map(|f| {
         json!({
             "check": f.check, "message": f.message, "heals": false, "help": f.help,
@@ -96,6 +109,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
                 "the files of {} issues were behind the log and have been written anew\n",
                 audit.mended.len()
             ));
+        }
+        if let Some(error) = &broken {
+            let message = clean_line(&error.to_string());
+            text.push_str(&format!("{} config: {message}\n    {MEND}\n", style.bad("✗")));
         }
         let findings = audit.findings.iter().map(|f| {
             let place = f.file.as_ref().filter(|_| f.check != "issue files");

@@ -228,7 +228,72 @@ fn f9_settings_that_cannot_be_read_are_not_taken_for_lenient() {
         "Bash",
         &json!({ "command": "ls" }),
     ));
-    assert!(said.is_some_and(|said| said.contains("config.toml")));
+    assert!(said.is_some_and(|said| said.contains("line 1, column")
+        && said.contains("Mend ")
+        && said.contains(".jit/config.toml first")));
+}
+
+#[test]
+fn f9_broken_settings_can_be_mended_by_an_edit_of_that_very_file() {
+    let world = World::with_jit(JIT);
+    let (repo, other) = (world.repo(), world.worktree("other"));
+    let config = repo.join(".jit/config.toml");
+    fs::create_dir_all(other.join(".jit")).expect("a folder");
+    fs::write(other.join(".jit/config.toml"), "").expect("a file");
+    fs::write(&config, "[worktree\n").expect("a file");
+    std::os::unix::fs::symlink("/etc/hostname", repo.join("link")).expect("a link");
+    let edit = |path: &Path| {
+        let input = json!({ "file_path": path, "old_string": "a", "new_string": "b" });
+        before(&world, &repo, "Edit", &input)
+    };
+    for path in [
+        config.clone(),
+        "./.jit/config.toml".into(),
+        repo.join("src/../.jit/config.toml"),
+    ] {
+        fs::create_dir_all(repo.join("src")).expect("a folder");
+        let ran = edit(&path);
+        assert_eq!(denial(&ran), None, "{path:?}: {}", ran.stdout);
+        assert!(ran.stdout.contains("may mend it"), "{}", ran.stdout);
+    }
+    for path in [
+        repo.join("a.txt"),
+        repo.join(".jit/config.toml.bak"),
+        repo.join(".jit/gates/registry.json"),
+        other.join(".jit/config.toml"),
+        repo.join("link"),
+    ] {
+        let said = denial(&edit(&path)).unwrap_or_default();
+        assert!(said.contains("nobody knows what is allowed"), "{path:?}: {said}");
+    }
+    // A file that leads elsewhere is not the one to mend.
+    fs::rename(&config, repo.join("real.toml")).expect("moved");
+    std::os::unix::fs::symlink("../real.toml", &config).expect("a link");
+    assert!(denial(&edit(&config)).is_some());
+    assert!(denial(&edit(&repo.join("real.toml"))).is_some());
+    // What a variable says counts whatever the files say.
+    let document = json!({
+        "session_id": "s", "cwd": repo, "hook_event_name": "PreToolUse", "tool_name": "Write",
+        "tool_input": { "file_path": repo.join("a.txt"), "content": "" },
+    });
+    let mut command = world.jit_command(&repo);
+    command
+        .env("JIT_CONFIG_WORKTREE__ENFORCE_LEASES", "warn")
+        .args(["hooks", "agent", "claude", "PreToolUse"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().expect("jit starts");
+    let _ = child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(document.to_string().as_bytes());
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        !said.contains("\"deny\"") && said.contains("real.toml") | said.contains("config.toml"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -502,6 +502,56 @@ fn i1_quiet_writes_print_only_ids() {
 }
 
 #[test]
+fn i1_quiet_writes_without_ids_print_nothing_at_all() {
+    let world = World::new(JIT);
+    let man = world.root().join("man").display().to_string();
+    let old = world.root().join("agent_lock.json");
+    std::fs::write(&old, r#"{"schema_version":"2.0.0","locks":{}}"#).expect("written");
+    let old = old.display().to_string();
+    for args in [
+        &["init"][..],
+        &["init"],
+        &["--quiet", "init", "--hooks"],
+        &["config", "set", "worktree.enforce_leases", "warn"],
+        &["heartbeat", "--once"],
+        &["hooks", "install"],
+        &["hooks", "install", "--agent", "claude", "--yes"],
+        &["mcp", "install", "--agent", "claude", "--yes"],
+        &["mcp", "install", "--agent", "claude", "--yes", "--uninstall"],
+        &["hooks", "uninstall", "--agent", "claude", "--yes"],
+        &["hooks", "uninstall"],
+        &["trust", "--yes"],
+        &["man", "--output", &man],
+        &["migrate", &old],
+        &["lock", "cleanup"],
+        &["session", "prune"],
+        &["recover"],
+        &["uninstall", "--yes"],
+    ] {
+        let ran = world.jit(args.iter().chain(&["-q"])).ok();
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""), "{args:?}");
+    }
+}
+
+#[test]
+fn i1_quiet_writes_of_worktrees_and_sessions_print_their_ids() {
+    let world = world();
+    let line = |args: &[&str]| world.jit(args.iter().chain(&["-q"])).ok().stdout;
+    let id = world.jit(["worktree", "info", "--json"]).ok().json()["worktree_id"].take();
+    assert_eq!(json!(line(&["worktree", "init"]).trim_end()), id);
+    let session = line(&["session", "start"]);
+    assert!(
+        session.starts_with("sess-") && session.lines().count() == 1,
+        "{session}"
+    );
+    assert_eq!(line(&["session", "beat"]), session);
+    assert_eq!(line(&["session", "end"]), session);
+    assert_eq!(line(&["lock", "acquire", "a", "b"]).lines().count(), 2);
+    let unit = line(&["start", "WI-001"]);
+    assert_eq!(unit.lines().count(), 1, "{unit}");
+}
+
+#[test]
 fn i1_a_field_that_is_not_there_is_warned_about() {
     let world = world();
     let ran = world

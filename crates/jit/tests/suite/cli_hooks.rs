@@ -482,6 +482,29 @@ fn c2_names_of_any_kind_are_no_hindrance() {
 }
 
 #[test]
+fn c2_a_name_that_is_not_text_is_covered_by_folders_and_stars_and_by_no_other_name() {
+    let world = guarded();
+    let repo = world.repo();
+    fs::create_dir_all(repo.join("src")).expect("a folder");
+    let lock = |args: &[&str]| world.jit_as("agent:b", ["lock"].iter().chain(args));
+    let commit = |name: &[u8]| {
+        fs::write(repo.join("src").join(OsStr::from_bytes(name)), "x").expect("write");
+        world.git(&repo, ["add", "-A"]);
+        let ran = git_as(&world, "agent:a", &repo, ["commit", "-qm", "bytes"]);
+        world.git(&repo, ["reset", "-q", "--hard"]);
+        ran.code
+    };
+    let _ = lock(&["acquire", "src/\u{fffd}.rs"]).ok();
+    assert_eq!(commit(b"\xff.rs"), 0, "it only looks the same");
+    assert_eq!(commit("\u{fffd}.rs".as_bytes()), 1);
+    for pattern in ["src/", "src/*.rs", "src/?.rs"] {
+        let _ = lock(&["release", "--all"]).ok();
+        let _ = lock(&["acquire", pattern]).ok();
+        assert_eq!(commit(b"\xfe.rs"), 1, "{pattern}");
+    }
+}
+
+#[test]
 fn c2_enforcement_follows_the_configuration() {
     let world = guarded();
     let repo = world.repo();

@@ -455,3 +455,88 @@ fn f3_what_git_keeps_apart_is_the_worktrees_own_and_all_else_is_global() {
         .jit(["config", "set", "locks.rules", "[\"src/** = everywhere\"]"])
         .exits(2);
 }
+
+/// The paths whose locks were renewed, in order.
+fn renewed(world: &World) -> Vec<String> {
+    let events = world.events();
+    let renewed = events.iter().filter(|event| event["type"] == "lock.renewed");
+    renewed
+        .map(|event| {
+            event["payload"]["file"]["pattern"]
+                .as_str()
+                .expect("a pattern")
+                .to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn f1_a_beat_extends_what_is_half_over_and_leaves_the_log_alone_otherwise() {
+    let beat_extends = |beat: &[&str]| {
+        let world = World::with_jit(JIT);
+        let other = world.worktree("other");
+        let _ = world.jit_as("agent:a", ["session", "start"]).ok();
+        let _ = lock(&world, "agent:a", &["acquire", "short", "--ttl", "12s"]).ok();
+        let _ = lock(&world, "agent:a", &["acquire", "long", "--ttl", "10m"]).ok();
+        let _ = lock(&world, "agent:b", &["acquire", "anothers", "--ttl", "11s"]).ok();
+        let _ = lock_in(
+            &world,
+            "agent:a",
+            &other,
+            &["acquire", "elsewhere", "--ttl", "11s"],
+        )
+        .ok();
+        let before = world.events().len();
+        wait_until("the short one is half over", PATIENCE, || {
+            let _ = world.jit_as("agent:a", beat).ok();
+            world.events().len() > before
+        });
+        let _ = world.jit_as("agent:a", beat).ok();
+        assert_eq!(renewed(&world), ["short"], "once, and nothing else");
+        assert_eq!(world.events().len(), before + 1);
+        world.validates();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| beat_extends(&["session", "beat"]));
+        scope.spawn(|| beat_extends(&["heartbeat", "--once"]));
+    });
+}
+
+#[test]
+fn f5_no_beat_extends_a_lock_beyond_its_limit() {
+    let world = World::with_jit(JIT);
+    for (key, value) in [("locks.worktree_ttl_secs", "2"), ("locks.worktree_max_secs", "3")] {
+        let _ = world.jit(["config", "set", key, value]).ok();
+    }
+    let _ = world.jit_as("agent:a", ["session", "start"]).ok();
+    let _ = lock(&world, "agent:a", &["acquire", "x"]).ok();
+    wait_until("it ends, however the heart beats", PATIENCE, || {
+        let _ = world.jit_as("agent:a", ["session", "beat"]).ok();
+        lock(&world, "agent:b", &["check", "x"]).ok().json()["paths"][0]["available"] == true
+    });
+    assert!(renewed(&world).len() <= 2, "{:?}", renewed(&world));
+    let _ = lock(&world, "agent:b", &["acquire", "x"]).ok();
+}
+
+#[test]
+fn f2_a_name_that_is_not_text_is_refused_and_never_taken_for_another() {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt as _;
+    let world = World::with_jit(JIT);
+    let name = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    std::fs::write(world.repo().join(name(b"\xff")), "x").expect("written");
+    std::os::unix::fs::symlink(name(b"\xff"), world.repo().join("link")).expect("a link");
+    for path in [name(b"\xff"), name(b"src/\xfe.rs"), name(b"\xff*"), "link".into()] {
+        for verb in ["acquire", "check", "release"] {
+            let args: [OsString; 4] = ["lock".into(), verb.into(), path.clone(), "--json".into()];
+            let refused = world.jit(args).exits(2).json();
+            assert_eq!(refused["error"]["code"], "invalid", "{path:?}");
+            let message = refused["error"]["message"].as_str().unwrap_or_default();
+            assert!(message.contains("not UTF-8"), "{message}");
+        }
+    }
+    assert_eq!(
+        lock(&world, "agent:a", &["list"]).ok().json()["locks"],
+        Value::Array(Vec::new())
+    );
+}

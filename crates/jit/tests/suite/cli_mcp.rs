@@ -291,6 +291,9 @@ async fn f2_files_are_locked_refused_renewed_and_let_go_of() {
         Agent::named(&world, "agent:one").await,
         Agent::named(&world, "agent:two").await,
     );
+    let _ = world
+        .jit_as("agent:one", ["lock", "acquire", "by-hand", "--ttl", "60s"])
+        .ok();
     let locked = one
         .ok("lock", json!({ "paths": ["src/a.rs", "docs/"], "ttl": "6s" }))
         .await;
@@ -315,6 +318,15 @@ async fn f2_files_are_locked_refused_renewed_and_let_go_of() {
             .any(|lock| lock["expires_at"].as_str().is_some_and(|at| at > first.as_str()))
     };
     wait_until("it was renewed", Duration::from_secs(50), later);
+    let by_hand = world
+        .events()
+        .iter()
+        .filter(|event| event["type"] == "lock.renewed" && event["payload"]["file"]["pattern"] == "by-hand")
+        .count();
+    assert_eq!(
+        by_hand, 0,
+        "what the same agent took elsewhere is not the server's"
+    );
     for given in [json!({ "paths": [] }), json!({ "paths": "src" }), json!({})] {
         assert_eq!(one.refused("lock", given).await["code"], "invalid");
     }
@@ -326,7 +338,7 @@ async fn f2_files_are_locked_refused_renewed_and_let_go_of() {
         one.ok("unlock", json!({})).await["unlocked"]
             .as_array()
             .map(Vec::len),
-        Some(1)
+        Some(2)
     );
     one.bye().await;
     two.bye().await;
@@ -514,6 +526,10 @@ fn i4_lines_that_make_no_sense_are_answered_and_the_conversation_goes_on() {
             (&json!(code), &id),
             "{line}: {answer}"
         );
+        assert!(
+            answer.get("id").is_some() && answer["jsonrpc"] == "2.0",
+            "null is said, not left out: {answer}"
+        );
     }
     assert_eq!(
         raw.ask(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#)["id"],
@@ -663,7 +679,7 @@ fn i4_install_writes_each_agents_own_configuration_and_takes_it_back() {
         ("codex", "--project", repo.join(".codex/config.toml"), ""),
     ] {
         let install = |more: &[&str]| {
-            let args = ["mcp", "install", "--json", "--agent", agent, scope];
+            let args = ["mcp", "install", "--json", "--yes", "--agent", agent, scope];
             world.jit(args.iter().chain(more)).ok().json()
         };
         assert_eq!(install(&["--dry-run"])["changed"], true);
@@ -700,7 +716,15 @@ fn i4_install_shows_its_entry_and_nothing_else_of_the_file() {
     let file = world.home().join(".claude.json");
     let text = "{\n  \"token\": \"secret\",\n  \"mcpServers\": {\n    \"x\": {\"env\": {\"KEY\": \"secret\"}}\n  }\n}\n";
     std::fs::write(&file, text).expect("written");
-    let ran = world.jit(["mcp", "install", "--agent", "claude", "--user"]).ok();
+    // Nobody can be asked here.
+    let asked = world
+        .jit(["mcp", "install", "--agent", "claude", "--user"])
+        .exits(2);
+    assert!(asked.stderr.contains("--yes"), "{}", asked.stderr);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), text);
+    let ran = world
+        .jit(["mcp", "install", "--agent", "claude", "--user", "--yes"])
+        .ok();
     let said = format!("{}{}", ran.stdout, ran.stderr);
     assert!(
         said.contains("\"command\": \"jit\"") && !said.contains("secret"),
@@ -709,7 +733,15 @@ fn i4_install_shows_its_entry_and_nothing_else_of_the_file() {
     assert!(ran.stderr.contains("no jit on your PATH"), "{said}");
     assert!(std::fs::read_to_string(&file).expect("a file").contains("secret"));
     let _ = world
-        .jit(["mcp", "install", "--agent", "claude", "--user", "--uninstall"])
+        .jit([
+            "mcp",
+            "install",
+            "--agent",
+            "claude",
+            "--user",
+            "--uninstall",
+            "--yes",
+        ])
         .ok();
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), text);
 }

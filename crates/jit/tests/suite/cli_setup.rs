@@ -276,6 +276,46 @@ fn a6_mistakes_name_file_line_and_key() {
 }
 
 #[test]
+fn a6_validate_and_doctor_run_without_settings_and_name_line_and_column() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    let file = world.repo().join(".jit/config.toml");
+    for (text, line, column) in [
+        ("[worktree]\nmode = 3\n", 2, 1),
+        ("[worktree]\n  moode = \"on\"\n", 2, 3),
+        ("a = \n", 1, 5),
+    ] {
+        std::fs::write(&file, text).expect("write");
+        let report = world.jit(["validate", "--json"]).exits(6).json();
+        let problem = &report["problems"][0];
+        assert_eq!(
+            (&problem["check"], &problem["line"], &problem["column"]),
+            (&json!("config"), &json!(line), &json!(column)),
+            "{report}"
+        );
+        assert_eq!(report["issues"], 1, "the rest is looked at all the same");
+        assert_eq!(report["problems"].as_array().map(Vec::len), Some(1));
+        let shown = world.jit(["validate"]).exits(6).stdout;
+        let place = format!("config.toml, line {line}, column {column}");
+        assert!(shown.contains(&place), "{shown}");
+        let checks = world.jit(["doctor", "--json"]).exits(6).json();
+        let named = |name: &str| {
+            let checks = checks["checks"].as_array().expect("a list");
+            checks.iter().find(|check| check["name"] == name).cloned()
+        };
+        let config = named("config").expect("a check");
+        assert_eq!(config["status"], "fail");
+        assert!(
+            config["message"]
+                .as_str()
+                .is_some_and(|said| said.contains(&place)),
+            "{config}"
+        );
+        assert!(named("disk").is_some() && named("permissions").is_some());
+    }
+}
+
+#[test]
 fn a4_whoami_tells_who_and_why() {
     let world = World::with_jit(JIT);
     let ask = |env: &[(&str, &str)], args: &[&str]| {

@@ -240,3 +240,76 @@ fn a1_without_git_the_folder_goes() {
     assert_eq!(left, [PathBuf::from(done["export"].as_str().expect("a file"))]);
     assert!(!plain.join(".jit").exists());
 }
+
+#[test]
+fn a1_what_agents_were_told_in_the_project_goes_and_what_is_the_users_is_named() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    std::fs::create_dir_all(repo.join(".gemini")).expect("a folder");
+    std::fs::write(repo.join(".gemini/settings.json"), "{}").expect("written");
+    std::fs::write(repo.join(".mcp.json"), "{\"a\": 1}").expect("written");
+    world.git(&repo, ["add", ".mcp.json"]);
+    world.git(&repo, ["commit", "-qm", "mine"]);
+    let before = files(&repo);
+    let linked = world.worktree("linked");
+    for program in ["claude", "codex", "gemini"] {
+        let _ = world.jit(["hooks", "install", "--yes", "--agent", program]).ok();
+        let _ = world.jit(["mcp", "install", "--yes", "--agent", program]).ok();
+    }
+    let _ = world
+        .jit_in(
+            &linked,
+            ["mcp", "install", "--yes", "--project", "--agent", "cursor"],
+        )
+        .ok();
+    let _ = world
+        .jit_in(&linked, ["mcp", "install", "--yes", "--agent", "claude"])
+        .ok();
+    let _ = world
+        .jit(["hooks", "install", "--yes", "--user", "--agent", "claude"])
+        .ok();
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    let whys: Vec<&str> = done["kept"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|left| left["why"].as_str())
+        .collect();
+    assert_eq!(whys.len(), 3, "{done}");
+    assert!(
+        whys[0].contains("committed in that worktree") && kept(&done)[0].ends_with("linked/.mcp.json"),
+        "{done}"
+    );
+    assert!(
+        whys[1].ends_with("jit hooks uninstall --agent claude --user"),
+        "{done}"
+    );
+    // Codex keeps such entries with its user.
+    assert!(
+        whys[2].ends_with("jit mcp install --agent codex --user --uninstall"),
+        "{done}"
+    );
+    assert!(!linked.join(".cursor").exists());
+    let of_agents = |files: BTreeMap<PathBuf, Vec<u8>>| -> BTreeMap<PathBuf, Vec<u8>> {
+        let below =
+            |path: &PathBuf| !path.starts_with(repo.join(".git")) && !path.starts_with(repo.join(".jit"));
+        files.into_iter().filter(|(path, _)| below(path)).collect()
+    };
+    assert_eq!(of_agents(files(&repo)), of_agents(before), "to the byte");
+    // The commands that were named work without jit's records.
+    let _ = world
+        .jit(["hooks", "uninstall", "--agent", "claude", "--user", "--yes"])
+        .ok();
+    let _ = world
+        .jit([
+            "mcp",
+            "install",
+            "--agent",
+            "codex",
+            "--user",
+            "--uninstall",
+            "--yes",
+        ])
+        .ok();
+    assert!(!world.home().join(".claude").exists() && !world.home().join(".codex").exists());
+}

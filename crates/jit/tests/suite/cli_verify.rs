@@ -225,6 +225,56 @@ fn c4_amending_rebasing_and_picking_keep_one_set_of_trailers_that_is_true() {
 }
 
 #[test]
+fn c4_commits_that_no_hook_was_asked_about_are_found_afterwards() {
+    for (how, args) in [
+        (
+            "amend",
+            &["commit", "-q", "--amend", "--no-edit", "--no-verify"][..],
+        ),
+        ("rebase", &["rebase", "-q", "--force-rebase", "HEAD~"]),
+        ("cherry-pick", &["cherry-pick", "work"]),
+        ("merge", &["merge", "-q", "--no-ff", "-m", "merge", "work"]),
+    ] {
+        let story = Story::new();
+        let git = |args: &[&str]| story.world.git(&story.repo, args);
+        let lease = story.claim("agent:a", "WI-1");
+        fs::write(story.repo.join("a"), "a").expect("write");
+        git(&["add", "a"]);
+        let _ = story.git("agent:a", ["commit", "-q", "-m", "work"]).ok();
+        git(&["branch", "work"]);
+        if matches!(how, "cherry-pick" | "merge") {
+            git(&["reset", "-q", "--hard", "HEAD~"]);
+        }
+        let _ = story.world.jit_as("agent:a", ["claim", "release", "WI-1"]).ok();
+        let now = git(&["log", "-1", "--format=%ct", "work"]);
+        let later = now.trim().parse::<i64>().expect("seconds") + 60;
+        let mut command = story.world.command("git", &story.repo);
+        command
+            .env("JIT_AGENT_ID", "agent:b")
+            .env("GIT_COMMITTER_DATE", format!("{later} +0000"))
+            .args(args);
+        let _ = story.world.run(command).ok();
+        if how == "merge" {
+            assert_eq!(
+                story.trailers("JIT-Lease"),
+                [""; 0],
+                "who holds nothing names nothing"
+            );
+            let ran = story.world.jit(["verify", "HEAD^1..HEAD", "--require"]);
+            let _ = ran.exits(6);
+            let _ = story.world.jit(["verify", "HEAD^1..HEAD"]).ok();
+            continue;
+        }
+        assert_eq!(story.trailers("JIT-Lease"), [lease.as_str()], "{how}");
+        let (verdict, reason) = story.verdicts("HEAD~..HEAD", 6).remove(0);
+        assert!(
+            verdict == "violated" && reason.contains("given back"),
+            "{how}: {verdict}: {reason}"
+        );
+    }
+}
+
+#[test]
 fn c4_a_squash_ends_with_one_set_of_trailers() {
     let story = Story::new();
     let lease = story.claim("agent:a", "WI-1");

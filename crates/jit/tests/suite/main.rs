@@ -26,6 +26,7 @@ mod cli_tracker;
 mod cli_uninstall;
 mod cli_units;
 mod cli_verify;
+mod hook_programs;
 mod landing;
 mod landing_chaos;
 mod landing_checkout;

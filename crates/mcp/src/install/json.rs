@@ -201,6 +201,13 @@ fn object(text: &[u8], start: usize) -> Option<Object> {
 }
 
 impl Object {
+    /// Whether what is alone in here was put into something empty that was not ours.
+    fn was_there(&self) -> bool {
+        self.members
+            .first()
+            .is_some_and(|first| first.name == self.open + 1)
+    }
+
     /// The last one of that name: it is the one that counts.
     fn named(&self, text: &[u8], name: &str) -> Option<usize> {
         let is = |member: &Member| {
@@ -219,23 +226,12 @@ fn indentation(text: &str, at: usize) -> Option<&str> {
 }
 
 /// Puts `member` behind everything that is in the object.
-fn put_in(text: &str, object: &Object, member: &str, depth: &str, outer: &str, style: &Style) -> String {
+fn put_in(text: &str, object: &Object, member: &str, depth: &str, style: &Style) -> String {
     let end = style.end;
     let Some(last) = object.members.last() else {
-        let inside = &text[object.open + 1..object.close];
-        return match (style.on_lines, inside.trim().is_empty()) {
-            (false, true) => format!(
-                "{}{{ {member} }}{}",
-                &text[..object.open],
-                &text[object.close + 1..]
-            ),
-            // A comment stays where it is.
-            (_, blank) => {
-                let kept = if blank { "" } else { inside.trim_end() };
-                let (before, after) = (&text[..=object.open], &text[object.close..]);
-                format!("{before}{kept}{end}{depth}{member}{end}{outer}{after}")
-            }
-        };
+        // Directly behind the bracket: so it is known later that the brackets were not ours.
+        let (before, after) = (&text[..=object.open], &text[object.open + 1..]);
+        return format!("{before}{member}{after}");
     };
     // There may be a comma already, where that is allowed: then ours has one too. Comments stay where they are.
     let tail = &text[last.end..object.close];
@@ -264,6 +260,10 @@ fn closing_comma(tail: &str) -> bool {
 /// Takes a member out, with its line and the comma that is no longer needed.
 fn take_out(text: &str, blank: &[u8], object: &Object, which: usize) -> String {
     let member = object.members[which];
+    if which == 0 && object.was_there() {
+        let end = object.members.get(1).map_or(member.end, |next| next.name);
+        return format!("{}{}", &text[..=object.open], &text[end..]);
+    }
     // From the end of the line before, so that the lines around it stay whole.
     let start = match indentation(text, member.name) {
         Some(spaces) => {
@@ -303,17 +303,33 @@ fn take_out(text: &str, blank: &[u8], object: &Object, which: usize) -> String {
     before + after
 }
 
-pub fn edit(text: &str, section: &str, typed: bool, comments: bool, install: bool) -> Result<Edit, Trouble> {
+/// `None` is no file.
+pub fn edit(
+    file: Option<&str>,
+    section: &str,
+    typed: bool,
+    comments: bool,
+    install: bool,
+) -> Result<Edit, Trouble> {
+    let text = file.unwrap_or_default();
     // A mark at the beginning is not JSON; it stays where it is.
     let (mark, text) = match text.strip_prefix('\u{feff}') {
         Some(rest) => ("\u{feff}", rest),
         None => ("", text),
     };
+    let whole = fresh(section, typed);
     if text.trim().is_empty() {
-        return Ok(match install {
-            true => Edit::Write(format!("{mark}{}", fresh(section, typed))),
-            false => Edit::Nothing,
+        return Ok(match (install, file) {
+            (true, None) => Edit::Write(whole),
+            // Without the end of its last line: so it is known later that there was a file.
+            (true, Some(_)) => Edit::Write(format!("{mark}{text}{}", whole.trim_end())),
+            (false, _) => Edit::Nothing,
         });
+    }
+    if let Some(blanks) = text.strip_suffix(whole.trim_end()).filter(|_| !install)
+        && blanks.trim().is_empty()
+    {
+        return Ok(Edit::Write(format!("{mark}{blanks}")));
     }
     let blank = if comments {
         blanked(text)
@@ -362,14 +378,7 @@ pub fn edit(text: &str, section: &str, typed: bool, comments: bool, install: boo
                 false => text[servers.open..servers.close].contains('\n'),
             };
             let style = Style { on_lines, ..style };
-            put_in(
-                text,
-                servers,
-                &member(typed, &style, &depth),
-                &depth,
-                outer,
-                &style,
-            )
+            put_in(text, servers, &member(typed, &style, &depth), &depth, &style)
         }
         (true, None, None) => {
             let (unit, end) = (&style.unit, style.end);
@@ -380,12 +389,12 @@ pub fn edit(text: &str, section: &str, typed: bool, comments: bool, install: boo
                 }
                 false => format!("\"{section}\": {{ {} }}", member(typed, &style, "")),
             };
-            put_in(text, &root, &whole, &style.unit, "", &style)
+            put_in(text, &root, &whole, &style.unit, &style)
         }
         (false, Some((which, servers)), Some((ours, true))) => {
-            if servers.members.len() > 1 {
+            if servers.members.len() > 1 || servers.was_there() {
                 take_out(text, &blank, servers, ours)
-            } else if root.members.len() > 1 || blank != text.as_bytes() {
+            } else if root.members.len() > 1 || root.was_there() || blank != text.as_bytes() {
                 // A comment may be left, if nothing else.
                 take_out(text, &blank, &root, *which)
             } else {
@@ -422,7 +431,7 @@ mod tests {
     use super::*;
 
     fn tried(text: &str, install: bool) -> Result<Edit, Trouble> {
-        edit(text, "mcpServers", false, true, install)
+        edit(Some(text), "mcpServers", false, true, install)
     }
 
     #[track_caller]
@@ -443,6 +452,16 @@ mod tests {
     fn i4_what_was_there_is_kept_to_the_byte_and_comes_back() {
         for text in [
             "{\"a\":1}",
+            "",
+            "\n",
+            "\u{feff}",
+            "{}",
+            "{}\n",
+            " { }",
+            "{\n}\n",
+            "{\n  // mine\n}\n",
+            "{\"mcpServers\":{}}",
+            "{\n  \"mcpServers\": {\n  },\n  \"a\": 1\n}",
             "{ \"a\": 1 }\n",
             "{\n  \"a\": 1\n}\n",
             "{\r\n\t\"a\": [1,\r\n\t2]\r\n}\r\n",
@@ -477,17 +496,13 @@ mod tests {
 
     #[test]
     fn i4_a_new_file_has_only_the_entry_and_goes_with_it() {
-        for text in ["", "\n", "{}", "{\n}\n"] {
-            let with = written(text, true);
-            assert_eq!(parsed(&with), json!({ "mcpServers": { "jit": entry(false) } }));
-            assert_eq!(tried(&with, false), Ok(Edit::Delete));
-        }
-        assert_eq!(written("", true), fresh("mcpServers", false));
+        let fresh = fresh("mcpServers", false);
+        let edited = |file: Option<&str>, install| edit(file, "mcpServers", false, true, install);
+        assert_eq!(parsed(&fresh), json!({ "mcpServers": { "jit": entry(false) } }));
+        assert_eq!(edited(None, true), Ok(Edit::Write(fresh.clone())));
+        assert_eq!(edited(Some(&fresh), false), Ok(Edit::Delete));
+        assert_eq!(edited(None, false), Ok(Edit::Nothing));
         assert_eq!(tried("", false), Ok(Edit::Nothing));
-        let with = written("{\n  \"mcpServers\": {}\n}\n", true);
-        assert_eq!(parsed(&with)["mcpServers"][NAME], entry(false));
-        let with = written("{\n  // mine\n}\n", true);
-        assert!(written(&with, false).contains("// mine"));
     }
 
     #[test]
@@ -505,7 +520,7 @@ mod tests {
                 other => panic!("{text}: {other:?}"),
             }
         }
-        let strict = |text: &str| edit(text, "mcpServers", true, false, true);
+        let strict = |text: &str| edit(Some(text), "mcpServers", true, false, true);
         for text in ["{ // no\n}", "{\"a\": 1,}"] {
             assert!(matches!(strict(text), Err(Trouble::Broken(..))), "{text}");
         }
@@ -546,7 +561,6 @@ mod tests {
     fn any_file() -> impl Strategy<Value = Value> {
         let fields = || prop::collection::btree_map("[a-z]{1,3}x", any_json(), 0..4);
         (fields(), prop::option::of(fields())).prop_map(|(mut file, servers)| {
-            let servers = servers.filter(|servers| !servers.is_empty());
             if let Some(servers) = servers {
                 file.insert("mcpServers".into(), servers.into_iter().collect());
             }
@@ -561,7 +575,7 @@ mod tests {
                 true => serde_json::to_string_pretty(&file).expect("JSON"),
                 false => file.to_string(),
             };
-            let with = match edit(&text, "mcpServers", true, comments, true) {
+            let with = match edit(Some(&text), "mcpServers", true, comments, true) {
                 Ok(Edit::Write(with)) => with,
                 other => panic!("{other:?}"),
             };
@@ -569,10 +583,8 @@ mod tests {
             expected["mcpServers"][NAME] = entry(true);
             let read: Value = serde_json::from_str(&with).expect(&with);
             prop_assert_eq!(read, expected);
-            let without = edit(&with, "mcpServers", true, comments, false);
-            let empty = file.as_object().is_some_and(serde_json::Map::is_empty);
-            let back = if empty { Edit::Delete } else { Edit::Write(text) };
-            prop_assert_eq!(without, Ok(back), "by way of\n{}", with);
+            let without = edit(Some(&with), "mcpServers", true, comments, false);
+            prop_assert_eq!(without, Ok(Edit::Write(text)), "by way of\n{}", with);
         }
 
         #[test]

@@ -28,7 +28,40 @@ fn ours(item: &Item) -> bool {
     is_ours(entry.get("command").and_then(Item::as_str), &words)
 }
 
-pub fn edit(text: &str, install: bool) -> Result<Edit, Trouble> {
+/// The file with the entry behind all that is in it. A file that lacks the end of its last line lacks it still: that is how
+/// it is known, later, that it did.
+fn appended(text: Option<&str>) -> String {
+    match text {
+        None => fresh(),
+        Some("") => fresh().trim_end().to_owned(),
+        Some(text) if text.ends_with('\n') => format!("{text}\n{}", fresh()),
+        Some(text) => format!("{text}\n\n{}", fresh().trim_end()),
+    }
+}
+
+/// What was there before [`appended`]; `None` where it is not as that left it.
+fn before(text: &str) -> Option<Edit> {
+    let (entry, open) = (fresh(), fresh().trim_end().to_owned());
+    if text == entry {
+        return Some(Edit::Delete);
+    }
+    if text == open {
+        return Some(Edit::Write(String::new()));
+    }
+    let rest = match text.strip_suffix(&entry) {
+        Some(rest) => rest.strip_suffix('\n').filter(|rest| rest.ends_with('\n')),
+        None => text.strip_suffix(&open)?.strip_suffix("\n\n"),
+    };
+    // Inside a text of several lines it may look the same.
+    let document: DocumentMut = rest?.parse().ok()?;
+    let section = document.get(SECTION).and_then(Item::as_table_like);
+    let gone = section.is_none_or(|section| !section.contains_key(NAME));
+    gone.then(|| Edit::Write(rest.unwrap_or_default().to_owned()))
+}
+
+/// `None` is no file.
+pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, Trouble> {
+    let text = file.unwrap_or_default();
     let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
         let at = e.span().map_or(0, |span| span.start);
         let (line, column) = super::json::position(text, at);
@@ -45,6 +78,9 @@ pub fn edit(text: &str, install: bool) -> Result<Edit, Trouble> {
     match (install, there) {
         (_, Some(false)) => return Err(Trouble::Foreign),
         (true, Some(true)) | (false, None) => return Ok(Edit::Nothing),
+        (true, None) if appended(file).parse::<DocumentMut>().is_ok() => {
+            return Ok(Edit::Write(appended(file)));
+        }
         (true, None) => {
             let section = document.entry(SECTION).or_insert_with(|| {
                 let mut section = Table::new();
@@ -67,6 +103,7 @@ pub fn edit(text: &str, install: bool) -> Result<Edit, Trouble> {
                 }
             }
         }
+        (false, Some(true)) if let Some(edit) = before(text) => return Ok(edit),
         (false, Some(true)) => {
             let Some(section) = document.get_mut(SECTION).and_then(Item::as_table_like_mut) else {
                 return Ok(Edit::Nothing);
@@ -83,7 +120,11 @@ pub fn edit(text: &str, install: bool) -> Result<Edit, Trouble> {
             }
         }
     }
-    let text = document.to_string();
+    let mut edited = document.to_string();
+    if !text.ends_with('\n') && edited.ends_with('\n') {
+        edited.pop();
+    }
+    let text = edited;
     Ok(match text.trim().is_empty() {
         true => Edit::Delete,
         false => Edit::Write(text),
@@ -95,7 +136,7 @@ mod tests {
     use super::*;
 
     fn written(text: &str, install: bool) -> String {
-        match edit(text, install).expect("an edit") {
+        match edit(Some(text), install).expect("an edit") {
             Edit::Write(text) => text,
             other => panic!("{other:?}"),
         }
@@ -106,6 +147,14 @@ mod tests {
         for text in [
             "# mine\nmodel = \"x\"  # why\n\n[mcp_servers.other]\ncommand = 'npx'\nargs = [ \"-y\" ]\n\n[tui]\ntheme=\"dark\"\n",
             "model = \"x\"\n",
+            "model = \"x\"",
+            "",
+            "\n",
+            "# nothing yet",
+            "[mcp_servers]",
+            "mcp_servers = {}",
+            "mcp_servers.other.command = \"x\"\n",
+            "[tui]\r\ntheme = 1\r\n",
             "[mcp_servers]\n# none yet\n",
             "mcp_servers = { other = { command = \"x\" } }\n",
         ] {
@@ -115,37 +164,38 @@ mod tests {
             }
             let parsed: DocumentMut = with.parse().expect("TOML");
             assert_eq!(parsed["mcp_servers"]["jit"]["command"].as_str(), Some("jit"));
-            assert_eq!(edit(&with, true), Ok(Edit::Nothing), "twice is once");
+            assert_eq!(edit(Some(&with), true), Ok(Edit::Nothing), "twice is once");
             assert_eq!(written(&with, false), text);
         }
     }
 
     #[test]
     fn i4_a_new_file_has_only_the_entry_and_goes_with_it() {
-        let with = written("", true);
-        assert_eq!(with, fresh());
-        assert_eq!(edit(&with, false), Ok(Edit::Delete));
-        assert_eq!(edit("", false), Ok(Edit::Nothing));
+        let with = edit(None, true);
+        assert_eq!(with, Ok(Edit::Write(fresh())));
+        assert_eq!(edit(Some(&fresh()), false), Ok(Edit::Delete));
+        assert_eq!(edit(None, false), Ok(Edit::Nothing));
+        assert_eq!(edit(Some(""), false), Ok(Edit::Nothing));
     }
 
     #[test]
     fn i4_broken_and_foreign_files_are_refused() {
-        match edit("a = 1\n[b\n", true) {
+        match edit(Some("a = 1\n[b\n"), true) {
             Err(Trouble::Broken(2, _, _)) => {}
             other => panic!("{other:?}"),
         }
         assert!(matches!(
-            edit("mcp_servers = 3\n", true),
+            edit(Some("mcp_servers = 3\n"), true),
             Err(Trouble::Broken(..))
         ));
         for text in [
             "[mcp_servers.jit]\ncommand = \"other\"\n",
             "[mcp_servers]\njit = 3\n",
         ] {
-            assert_eq!(edit(text, true), Err(Trouble::Foreign));
-            assert_eq!(edit(text, false), Err(Trouble::Foreign));
+            assert_eq!(edit(Some(text), true), Err(Trouble::Foreign));
+            assert_eq!(edit(Some(text), false), Err(Trouble::Foreign));
         }
         let own = "[mcp_servers.jit]\ncommand = \"/opt/jit\"\nargs = [\"mcp\"]\nenv = { JIT_AGENT_ID = \"agent:x\" }\n";
-        assert_eq!(edit(own, true), Ok(Edit::Nothing));
+        assert_eq!(edit(Some(own), true), Ok(Edit::Nothing));
     }
 }

@@ -26,8 +26,8 @@ use super::input::{self, Act, BadInput, ToolCall};
 use super::verdict::{Mode, Objection, Verdict};
 use super::{Event, Program, answer};
 use crate::agent::Source;
-use crate::app::{App, LockPaths, Options, OwnLocks, StartSession, Surroundings};
-use crate::config::Config;
+use crate::app::{App, LockPaths, Options, StartSession, Surroundings};
+use crate::config::{Config, Origin, Sources};
 use crate::git::{GitEnv, Place};
 use crate::heartbeat::Beats;
 use crate::os::clock;
@@ -171,7 +171,9 @@ impl Hook {
     fn before_tool(&self, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
         let found = match self.surroundings() {
             Ok(found) => found,
-            // Without settings nobody can say that they are lenient.
+            Err(refusal) if refusal.code == Code::Config => {
+                return self.without_settings(&refusal, call, verdict);
+            }
             Err(refusal) => return verdict.add(Mode::Deny, objection(&refusal)),
         };
         let most = ceiling(&found.config);
@@ -256,6 +258,52 @@ impl Hook {
         }
     }
 
+    /// The settings cannot be used. Whoever mends them must not be held up by that; all else waits, for nobody can say that
+    /// they are lenient, but a variable, which counts whatever the files say.
+    fn without_settings(&self, refusal: &Refusal, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
+        let Ok(place) = Place::discover(&self.start, &GitEnv::from_process()) else {
+            return verdict.add(Mode::Deny, objection(refusal));
+        };
+        let (config, _) = Config::load_despite(&Sources::from_process(&place));
+        let said_so = matches!(config.origin("worktree.enforce_leases"), Ok(Origin::Env { .. }));
+        let most = match said_so {
+            true => ceiling(&config),
+            false => Mode::Deny,
+        };
+        let what = format!("{}.", refusal.message);
+        let mending = place.local_jit.as_deref().map(|local| local.join("config.toml"));
+        let shown = mending
+            .as_deref()
+            .unwrap_or(Path::new("it"))
+            .display()
+            .to_string();
+        match call {
+            Ok(call) if call.act == Act::Harmless => {}
+            Ok(ToolCall {
+                act: Act::Write(paths),
+                cwd,
+                ..
+            }) if !paths.is_empty()
+                && mending.is_some_and(|file| {
+                    paths
+                        .iter()
+                        .all(|path| is_same(&cwd.as_deref().unwrap_or(&self.start).join(path), &file))
+                }) =>
+            {
+                let instead =
+                    "This edit may mend it, and passes without a lock; `jit doctor` tells whether it did.";
+                verdict.add(most.min(Mode::Warn), Objection::new(what, instead));
+            }
+            _ => {
+                let instead = format!(
+                    "Until that can be read nobody knows what is allowed here, so this step is refused. Mend {shown} first: \
+                     an edit of that file passes."
+                );
+                verdict.add(most, Objection::new(what, instead));
+            }
+        }
+    }
+
     fn after_tool(&self) -> Outcome<String> {
         let found = self.surroundings()?;
         let beat = Beats::new(&found.place.control_dir).of(&found.whoami.agent_id);
@@ -266,11 +314,6 @@ impl Hook {
         let app = App::within(found, &self.options, Need::Write)?;
         self.at_work(&app)?;
         app.renew_own()?;
-        // None to extend is no matter.
-        let _ = app.handle(Request::LockExtend {
-            which: OwnLocks::All,
-            ttl_secs: None,
-        });
         Ok(String::new())
     }
 
@@ -369,6 +412,12 @@ impl Hook {
         }
         Ok(String::new())
     }
+}
+
+/// Whether a path leads to this very file, which is a file and no link.
+fn is_same(path: &Path, file: &Path) -> bool {
+    let plain = file.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    plain && matches!((path.canonicalize(), file.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 fn unreadable(e: jit_core::table::Unreadable) -> Box<Refusal> {

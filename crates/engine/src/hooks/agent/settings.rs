@@ -2,9 +2,13 @@
 //!
 //! What must hold:
 //! - nothing else in the file changes: it is edited as text, and order, blanks and unknown keys stay;
-//! - registering twice is registering once; taking out what was registered gives the file back to the byte (but for
-//!   an empty `hooks` of the user's, which goes with ours); a file that has nothing left in it is removed;
+//! - registering twice is registering once; taking out what was registered gives the file back to the byte, and removes
+//!   it only if it was made for the hook;
 //! - a file that is not what it should be is not touched.
+//!
+//! How that is known without a note elsewhere: what is put into something empty that was there already begins directly
+//! behind its bracket, `{"hooks": …`; brackets of our own have a blank behind them. Whoever lays the file out anew in
+//! between gets it back laid out anew, without what is empty then.
 //!
 //! Format: all three programs have `{"hooks": {"<event>": [{"matcher": …, "hooks": [{"type": "command", …}]}]}}`.
 //!
@@ -63,18 +67,42 @@ pub fn file(
 
 /// The settings with the hook in them; `jit` is how the program is called.
 pub fn with_hook(text: Option<&str>, program: Program, jit: &str) -> Result<String, BadSettings> {
-    let mut text = without_ours(text.unwrap_or("{}\n"))?;
+    let others = match text {
+        Some(text) => without_hook(text)?,
+        None => None,
+    };
+    let mut text = others.unwrap_or_default();
     for event in Event::ALL {
-        text = add(&text, event.name(program), &group(program, event, jit))?;
+        let (name, group) = (event.name(program), group(program, event, jit));
+        text = match text.is_empty() {
+            true => format!(
+                "{{\n  {}\n}}\n",
+                member("hooks", &json!({ name: [group] }), "\n  ")
+            ),
+            false => add(&text, name, &group)?,
+        };
     }
     Ok(text)
 }
 
-/// The settings without the hook; `None` where nothing is left.
+/// The settings without the hook; `None` where they were made for it.
 pub fn without_hook(text: &str) -> Result<Option<String>, BadSettings> {
-    let text = without_ours(text)?;
-    let empty = Node::read(&text, 0..text.len(), "it")?.is_empty();
-    Ok((!empty).then_some(text))
+    let mut text = text.to_owned();
+    loop {
+        match without_one(&text)? {
+            Less::Same => return Ok(Some(text)),
+            Less::Text(less) => text = less,
+            Less::Nothing => return Ok(None),
+        }
+    }
+}
+
+/// What is left of settings after one of our commands was taken out.
+enum Less {
+    /// There was none.
+    Same,
+    Text(String),
+    Nothing,
 }
 
 /// Which tools it is called for.
@@ -181,12 +209,15 @@ impl Node {
         Ok(Self { open, close, parts })
     }
 
-    fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+    /// Whether there is no blank behind its bracket.
+    fn is_tight(&self, text: &str) -> bool {
+        let behind = text.get(self.open + 1..).and_then(|rest| rest.chars().next());
+        behind.is_some_and(|c| !c.is_whitespace())
     }
 
     fn child(&self, text: &str, name: &str) -> Result<Option<Self>, BadSettings> {
-        let span = self.parts.iter().find(|(known, _)| known == name);
+        // Of several the last one counts, in every program that reads JSON.
+        let span = self.parts.iter().rfind(|(known, _)| known == name);
         span.map(|(_, span)| Self::read(text, span.clone(), name))
             .transpose()
     }
@@ -202,7 +233,7 @@ impl Node {
                     .len()
         };
         let range = match (n, self.parts.len()) {
-            (_, 1) => self.open + 1..self.close,
+            (_, 1) => self.open + 1..end(0),
             (0, _) => after_blanks(self.open + 1, &[])..after_blanks(end(0), &[',']),
             (n, _) => end(n - 1)..end(n),
         };
@@ -213,7 +244,6 @@ impl Node {
 
     /// The text with one more part at the end of this object or list, which lies so deep in the document.
     fn append(&self, text: &str, name: Option<&str>, value: &Value, depth: usize) -> String {
-        let outer = "  ".repeat(depth);
         let before = |at: usize| text.get(self.open + 1..at).unwrap_or_default();
         let first = self.parts.first().map(|(_, span)| before(span.start));
         // The blanks that stand before the first part are used before ours too.
@@ -222,25 +252,49 @@ impl Node {
                 .split_once(|c: char| !c.is_whitespace())
                 .map_or(first, |(blanks, _)| blanks)
                 .to_owned(),
-            None => format!("\n{outer}  "),
-        };
-        let rendered = match blanks.rsplit_once('\n') {
-            Some((_, indent)) => {
-                let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
-                pretty.replace('\n', &format!("\n{indent}"))
-            }
-            None => value.to_string(),
+            None => format!("\n{}", "  ".repeat(depth + 1)),
         };
         let item = match name {
-            Some(name) => format!("{}: {rendered}", json!(name)),
-            None => rendered,
+            Some(name) => member(name, value, &blanks),
+            None => rendered(value, &blanks),
         };
         let mut text = text.to_owned();
         match self.parts.last() {
             Some((_, last)) => text.insert_str(last.end, &format!(",{blanks}{item}")),
-            None => text.replace_range(self.open + 1..self.close, &format!("{blanks}{item}\n{outer}")),
+            None => text.insert_str(self.open + 1, &item),
         }
         text
+    }
+}
+
+fn member(name: &str, value: &Value, blanks: &str) -> String {
+    format!("{}: {}", json!(name), rendered(value, blanks))
+}
+
+/// On lines that are indented like the one before which these blanks stand, or on one line; a blank behind each bracket.
+fn rendered(value: &Value, blanks: &str) -> String {
+    match blanks.rsplit_once('\n') {
+        Some((_, indent)) => {
+            let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
+            pretty.replace('\n', &format!("\n{indent}"))
+        }
+        None => on_one_line(value),
+    }
+}
+
+fn on_one_line(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let members = members
+                .iter()
+                .map(|(name, value)| format!("{}: {}", json!(name), on_one_line(value)));
+            format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(on_one_line).collect();
+            format!("[ {} ]", items.join(", "))
+        }
+        other => other.to_string(),
     }
 }
 
@@ -272,23 +326,15 @@ fn add(text: &str, event: &str, group: &Value) -> Result<String, BadSettings> {
     Ok(groups.append(text, None, group, 2))
 }
 
-fn without_ours(text: &str) -> Result<String, BadSettings> {
-    let mut text = text.to_owned();
-    while let Some(less) = without_one(&text)? {
-        text = less;
-    }
-    Ok(text)
-}
-
-/// Takes one of our commands out, and whatever is empty without it.
-fn without_one(text: &str) -> Result<Option<String>, BadSettings> {
+/// Takes one of our commands out, and whatever of our own is empty without it.
+fn without_one(text: &str) -> Result<Less, BadSettings> {
     let top = Node::read(text, 0..text.len(), "it")?;
     object(&top, text, "all")?;
-    let Some(hooks_at) = top.parts.iter().position(|(name, _)| name == "hooks") else {
-        return Ok(None);
+    let Some(hooks_at) = top.parts.iter().rposition(|(name, _)| name == "hooks") else {
+        return Ok(Less::Same);
     };
     let Some(hooks) = top.child(text, "hooks")? else {
-        return Ok(None);
+        return Ok(Less::Same);
     };
     object(&hooks, text, "hooks")?;
     for (event_at, (event, span)) in hooks.parts.iter().enumerate() {
@@ -304,18 +350,21 @@ fn without_one(text: &str) -> Result<Option<String>, BadSettings> {
                 if !handler["command"].as_str().is_some_and(is_ours) {
                     continue;
                 }
-                // The outermost thing that would be left empty goes as a whole.
-                let alone = |node: &Node| node.parts.len() == 1;
-                return Ok(Some(match () {
-                    () if !alone(&handlers) => handlers.cut(text, handler_at),
-                    () if !alone(&groups) => groups.cut(text, group_at),
-                    () if !alone(&hooks) => hooks.cut(text, event_at),
-                    () => top.cut(text, hooks_at),
-                }));
+                // The outermost thing of ours that would be left empty goes as a whole.
+                // Laid out anew, nothing can be said about what was there.
+                let as_written = !group.is_tight(text);
+                let stays = |node: &Node| node.parts.len() > 1 || (as_written && node.is_tight(text));
+                return Ok(match () {
+                    () if handlers.parts.len() > 1 => Less::Text(handlers.cut(text, handler_at)),
+                    () if stays(&groups) => Less::Text(groups.cut(text, group_at)),
+                    () if stays(&hooks) => Less::Text(hooks.cut(text, event_at)),
+                    () if stays(&top) => Less::Text(top.cut(text, hooks_at)),
+                    () => Less::Nothing,
+                });
             }
         }
     }
-    Ok(None)
+    Ok(Less::Same)
 }
 
 #[cfg(test)]
@@ -349,6 +398,15 @@ mod tests {
         for before in [
             "{\n  \"model\": \"x\",\n  \"z\": {\"b\":1, \"a\": [1,2 ]}\n}\n",
             "{\"a\":1}",
+            "{}",
+            "{}\n",
+            " { }",
+            "{\n}\n",
+            "{\"hooks\":{}}",
+            "{\n  \"hooks\": {\n  }\n}",
+            "{\"hooks\": {\"PreToolUse\": [ ], \"BeforeTool\": []}, \"a\": 1}",
+            "{\r\n\t\"a\": 1\r\n}",
+            "{\"hooks\":{},\"hooks\":{\"a\":[]}}",
             "{\n\t\"hooks\": {\n\t\t\"Stop\": [\n\t\t\t{ \"hooks\": [{\"type\":\"command\",\"command\":\"x\"}] }\n\t\t]\n\t},\n\t\"b\": 2\n}",
             "{\n  \"hooks\": {\n    \"PreToolUse\": [\n      {\n        \"matcher\": \"Bash\",\n        \"hooks\": [{\"command\": \"jit hooks run pre-commit\"}]\n      }\n    ]\n  }\n}\n",
         ] {

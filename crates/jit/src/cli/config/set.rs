@@ -49,7 +49,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let value = jit_engine::config::set(&file, &flags.key, &flags.value).map_err(|e| super::refusal(&e))?;
     let shown =
         json!({ "key": flags.key, "value": super::value(&value), "file": file.display().to_string() });
-    Ok(cx.show(&shown, |_| {
+    Ok(cx.done(&shown, &[], |_| {
         format!(
             "{} = {value} in {}\n",
             flags.key,

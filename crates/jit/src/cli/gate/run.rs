@@ -39,6 +39,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         _ => false,
     };
     let shown = cx.show(&reply, |style| match &reply {
+        _ if cx.quiet() && !failed => String::new(),
         Reply::GateReport(report) => report_text(report, Some(&app.place.control_dir), style),
         other => text(other, "", style),
     });

@@ -1,17 +1,17 @@
 //! `jit hooks install --agent` and `uninstall --agent`: the settings of agents' programs.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use jit_core::refusal::{Code, Refusal};
 use jit_engine::app::{Surroundings, shell_word};
 use jit_engine::hooks::agent::Program;
-use jit_engine::hooks::agent::settings::{self, Reach};
+use jit_engine::hooks::agent::settings::{self, BadSettings, Reach};
 use jit_engine::store::Outcome;
 use serde_json::json;
 
-use crate::cli::{Cx, Output, invalid};
-use crate::render::{self, clean, clean_line};
+use crate::cli::{Cx, Output, consent, invalid};
+use crate::render::clean_line;
 
 #[derive(Debug, clap::Args)]
 pub struct AgentFlags {
@@ -52,35 +52,18 @@ pub fn change(
         return Err(Box::new(refusal.help(again)));
     }
     let reach = if flags.user { Reach::User } else { Reach::Project };
-    let file = settings::file(program, reach, &root, |name| std::env::var_os(name))
-        .ok_or_else(|| invalid("no home folder is known"))?;
-    let file = real(&file, reach)?;
-    let before = match std::fs::read_to_string(&file) {
-        Ok(text) => Some(text),
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
-        Err(e) => return Err(failed("read", &file, &e)),
-    };
+    let (file, before) = read(program, reach, &root)?;
     let edited = match (&before, register) {
         (before, true) => settings::with_hook(before.as_deref(), program, &how_called()?).map(Some),
         (Some(before), false) => settings::without_hook(before),
         (None, false) => Ok(None),
     };
-    let after = edited.map_err(|why| {
-        let message = format!("{} is left alone: {why}", file.display());
-        Box::new(
-            Refusal::new(Code::Invalid, message).help("edit it by hand: docs/agents.md shows what it takes"),
-        )
-    })?;
-    // A file without the hook stays, whatever else is or is not in it.
-    let changed = before != after
-        && (register
-            || before
-                .as_deref()
-                .is_some_and(|text| text.contains(" hooks agent ")));
+    let after = edited.map_err(|why| left_alone(&file, &why))?;
+    let changed = before != after;
     let shown = file.display().to_string();
     if changed && !dry_run {
         if !flags.yes {
-            ask(&shown, before.as_deref(), after.as_deref(), cx)?;
+            consent::ask(&difference(&shown, before.as_deref(), after.as_deref()), cx)?;
         }
         store(&file, after.as_deref())?;
     }
@@ -106,6 +89,47 @@ pub fn change(
             (true, false, false) => format!("{} the hook is out of {shown}\n", style.good("✓")),
         }
     }))
+}
+
+fn left_alone(file: &Path, why: &BadSettings) -> Box<Refusal> {
+    let message = format!("{} is left alone: {why}", file.display());
+    Box::new(Refusal::new(Code::Invalid, message).help("edit it by hand: docs/agents.md shows what it takes"))
+}
+
+/// The file with a program's settings, and what it says.
+fn read(program: Program, reach: Reach, root: &Path) -> Outcome<(PathBuf, Option<String>)> {
+    let file = settings::file(program, reach, root, |name| std::env::var_os(name))
+        .ok_or_else(|| invalid("no home folder is known"))?;
+    let file = real(&file, reach)?;
+    match std::fs::read_to_string(&file) {
+        Ok(text) => Ok((file, Some(text))),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok((file, None))
+        }
+        Err(e) => Err(failed("read", &file, &e)),
+    }
+}
+
+/// A program's settings with our hook in them, ready to lose it.
+pub struct Hooked {
+    pub file: PathBuf,
+    after: Option<String>,
+}
+
+impl Hooked {
+    /// `None` where the hook is not in them.
+    pub fn find(program: Program, reach: Reach, root: &Path) -> Outcome<Option<Self>> {
+        let (file, before) = read(program, reach, root)?;
+        let Some(before) = before.filter(|text| text.contains(" hooks agent ")) else {
+            return Ok(None);
+        };
+        let after = settings::without_hook(&before).map_err(|why| left_alone(&file, &why))?;
+        Ok((after.as_ref() != Some(&before)).then_some(Self { file, after }))
+    }
+
+    pub fn take_out(&self) -> Outcome<()> {
+        store(&self.file, self.after.as_deref())
+    }
 }
 
 /// What is left to do by hand.
@@ -165,24 +189,6 @@ fn store(file: &Path, content: Option<&str>) -> Outcome<()> {
             let _ = std::fs::remove_dir(folder);
             Ok(())
         }
-    }
-}
-
-fn ask(file: &str, before: Option<&str>, after: Option<&str>, cx: &Cx) -> Outcome<()> {
-    if cx.json() || !io::stdin().is_terminal() {
-        let refusal = Refusal::new(
-            Code::Invalid,
-            "changing the settings of another program needs a yes",
-        );
-        return Err(Box::new(refusal.help("add --yes; --dry-run shows the change")));
-    }
-    render::say(&clean(&difference(file, before, after)));
-    render::say("Write that? [y/N]");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(invalid)?;
-    match answer.trim() {
-        "y" | "Y" | "yes" => Ok(()),
-        _ => Err(invalid("nothing was written")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `jit hooks`: where git and agents ask jit before they act.
 
 mod agent;
-mod agent_settings;
+pub mod agent_settings;
 mod install;
 mod list;
 mod run;

@@ -19,7 +19,7 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
         "branch": found.branch,
         "created_at": found.created_at.to_string(),
     });
-    let shown = cx.show(&value, |style| {
+    let shown = cx.done(&value, &[found.worktree_id.as_str()], |style| {
         format!("This worktree is {}\n", style.bold(found.worktree_id.as_str()))
     });
     Ok(shown.warn(notices.iter().map(ToString::to_string).collect()))

@@ -67,7 +67,12 @@ pub fn show(request: Request, cx: &Cx) -> Outcome<Output> {
         return Err(invalid("the engine answered something else"));
     };
     let good = report.units.iter().all(|one| one.verdict.is_good());
-    let shown = cx.show(&reply, |style| text(&reply, "", style));
+    let units: Vec<&str> = report.units.iter().map(|one| one.unit.as_str()).collect();
+    let shown = match good && !report.dry_run {
+        true => cx.done(&reply, &units, |style| text(&reply, "", style)),
+        // What was only looked at, and what went wrong, is the answer.
+        false => cx.show(&reply, |style| text(&reply, "", style)),
+    };
     Ok(shown.warn(warnings).exit(if good { 0 } else { 6 }))
 }
 
