@@ -16,6 +16,7 @@ mod report;
 mod scratch;
 mod spawn;
 mod stats;
+mod units;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ use stats::Summary;
 
 const USAGE: &str = "usage: bench [filter] [--jit PATH] [--dir DIR] [--pairs N] [--seconds N] [--workers N]
 
-  filter     part of a section's name: start, claim, contend, scale, hooks, issues, size
+  filter     part of a section's name: start, claim, contend, scale, hooks, issues, units, size
   --jit      the program to measure (default: jit beside this one)
   --dir      where to make the scratch repositories (default: the folder this program's folder is in)
   --pairs    how often each program is started in turn (default 300)
@@ -154,13 +155,14 @@ fn find_tools(options: &Options, beside: &Path) -> io::Result<Tools> {
 /// One section of the table.
 type Section = (&'static str, fn(&mut Bench<'_>) -> io::Result<()>);
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("start", |b| b.start()),
     ("claim", |b| b.claim()),
     ("contend", |b| b.contend()),
     ("scale", |b| b.scale()),
     ("hooks", |b| b.hooks()),
     ("issues", |b| b.issues()),
+    ("units", |b| b.units()),
     ("size", |b| b.size()),
 ];
 
@@ -383,6 +385,51 @@ impl Bench<'_> {
                 Some(Limit::AtMost(2.0)),
             );
         }
+        Ok(())
+    }
+
+    /// Worktrees and branches of a large repository, against git doing the same.
+    fn units(&mut self) -> io::Result<()> {
+        let repo = Repo::create(self.scratch, self.tools, "units")?;
+        units::fill(&repo)?;
+        let rounds = (self.options.pairs / 30).max(3);
+        let summary =
+            |samples: &[Duration]| Summary::of(samples).ok_or_else(|| io::Error::other("no samples"));
+        let complaints = &self.scratch.complaints;
+        let [git_add, create] = units::create(&repo, rounds, complaints)?;
+        let [one_each, together] = units::pairs(&repo, rounds.min(3), complaints)?;
+        let saves = units::saves(&repo, rounds, complaints)?;
+        let (git_add, create) = (summary(&git_add)?, summary(&create)?);
+        let (one_each, together) = (summary(&one_each)?, summary(&together)?);
+        let r = &mut self.report;
+        r.section(&format!(
+            "units: {} files, {rounds} of each, in turn",
+            units::FILES
+        ));
+        r.header();
+        r.times("git worktree add", &git_add);
+        r.against(
+            "jit worktree create",
+            &create,
+            "git",
+            &git_add,
+            Some(Limit::AtMost(1.1)),
+        );
+        r.times("git merge-tree, a process a pair", &one_each);
+        let asked = format!("jit conflicts, {} branches", units::BRANCHES);
+        r.against(&asked, &together, "git", &one_each, None);
+        r.figure(
+            "all pairs, git / jit",
+            one_each.ratio(&together),
+            "x",
+            Some(Limit::AtLeast(8.0)),
+        );
+        r.figure(
+            &format!("after a save, {} worktrees", units::WORKTREES),
+            summary(&saves)?.median.as_secs_f64() * 1e3,
+            "ms",
+            Some(Limit::AtMost(100.0)),
+        );
         Ok(())
     }
 

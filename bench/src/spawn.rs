@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// One program with its arguments, ready to be started any number of times.
@@ -18,6 +18,8 @@ pub struct Program {
     dir: PathBuf,
     home: PathBuf,
     input: Option<PathBuf>,
+    /// An exit code that is an answer too.
+    also: Option<i32>,
 }
 
 impl Program {
@@ -28,6 +30,7 @@ impl Program {
             dir: dir.into(),
             home: home.into(),
             input: None,
+            also: None,
         }
     }
 
@@ -40,6 +43,21 @@ impl Program {
     pub fn input(mut self, file: &Path) -> Self {
         self.input = Some(file.into());
         self
+    }
+
+    /// Ending with this code is no failure.
+    pub fn may_exit(mut self, code: i32) -> Self {
+        self.also = Some(code);
+        self
+    }
+
+    /// Starts it, to be read from while it runs.
+    pub fn start(&self, complaints: &File) -> io::Result<Child> {
+        self.command()?
+            .stdout(Stdio::piped())
+            .stderr(complaints.try_clone()?)
+            .spawn()
+            .map_err(|e| self.failed(&e.to_string()))
     }
 
     fn command(&self) -> io::Result<Command> {
@@ -85,7 +103,7 @@ impl Program {
         let status = command.status();
         let took = start.elapsed();
         match status {
-            Ok(s) if s.success() => Ok(took),
+            Ok(s) if s.success() || (self.also.is_some() && s.code() == self.also) => Ok(took),
             Ok(s) => Err(self.failed(&format!(
                 "{s}; what it said is in the scratch folder's stderr.txt"
             ))),

@@ -151,7 +151,7 @@ words! {
 /// Why a unit failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// `provisioning`, `merge_conflict`, `validation`, `artifacts_missing`, `timeout`, …
+    /// `provisioning`, `merge_conflict`, `validation`, `dirty`, `artifacts_missing`, `timeout`, …
     pub reason: String,
     pub message: String,
     #[serde(default)]

@@ -218,13 +218,15 @@ pub enum Request {
     },
     /// Brings units to their target.
     Merge(Box<MergeAsk>),
-    /// Lands a unit and removes what is left of it.
+    /// Lands a unit and removes what is left of it; with `pr`, others are asked to merge it.
     Finish {
         unit: Option<String>,
+        pr: bool,
     },
-    /// Which worktrees would be in each other's way.
+    /// Which worktrees, or which of these branches, would be in each other's way.
     Conflicts {
         into: Option<String>,
+        branches: Vec<String>,
     },
     /// Removing worktrees, and getting back what was in them.
     Rescue(RescueRequest),

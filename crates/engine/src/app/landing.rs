@@ -11,7 +11,9 @@
 
 mod looking;
 mod moving;
+mod proposing;
 mod telling;
+mod watching;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,15 +39,19 @@ use crate::git::{Git, GitError};
 use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, rule_name};
 use crate::landing::detect::{self, Merge};
 use crate::landing::landed::{Move, landed_as, require_movable};
+use crate::landing::live::{Live, Touched};
 use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitReport, Verdict, hunks};
 use crate::landing::tested::{Check, Validation, Verdict as Tried, digest};
-use crate::landing::{Repo, failed, live, step};
+use crate::landing::{Repo, failed, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
 use crate::store::disk::{Disk as _, RealDisk};
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
 use crate::trust::Kind;
+
+pub use watching::ConflictWatch;
+use watching::real;
 
 /// The target may move so often under a landing before it gives up.
 const ROUNDS: usize = 50;
@@ -76,6 +82,8 @@ pub struct MergeAsk {
     pub all: bool,
     pub into: Option<String>,
     pub mode: MergeMode,
+    /// What others were asked to merge is left to them.
+    pub leave_proposed: bool,
 }
 
 /// What holds on the target.
@@ -145,6 +153,7 @@ fn report_of(unit: &Unit, verdict: Verdict) -> UnitReport {
         settled: Vec::new(),
         validation: Vec::new(),
         issue_done: None,
+        pull_request: None,
         code: None,
         message: None,
         help: Vec::new(),
@@ -166,6 +175,7 @@ struct Run<'a> {
     repo: Repo,
     target: String,
     mode: MergeMode,
+    leave_proposed: bool,
     reports: Vec<UnitReport>,
     warnings: Vec<String>,
 }
@@ -213,6 +223,7 @@ impl App {
             repo,
             target,
             mode: ask.mode,
+            leave_proposed: ask.leave_proposed,
             reports: Vec::new(),
             warnings: self.warnings.clone(),
         };
@@ -300,28 +311,25 @@ impl App {
         rules.chain(checks).collect()
     }
 
-    /// Who would be in whose way.
-    pub(super) fn conflicts(&self, into: Option<&str>) -> Outcome<Answer> {
+    /// Who would be in whose way: the worktrees as they are now, or these branches as they are committed.
+    pub(super) fn conflicts(&self, into: Option<&str>, branches: &[String]) -> Outcome<Answer> {
         let repo = self.landing_repo()?;
         let target = match into {
             Some(into) => into.to_owned(),
             None => self.usual_target(&repo)?,
         };
+        let mut live = Live::new(&repo)?;
+        let picture = match branches {
+            [] => {
+                let units = self.unit_roots()?;
+                live.look(&target, |root| units.get(&real(root)).cloned(), |_| Touched::All)?
+            }
+            names => {
+                let names: BTreeSet<String> = names.iter().cloned().collect();
+                live.branches(&target, &names.into_iter().collect::<Vec<_>>())?
+            }
+        };
         let view = self.view()?;
-        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let known: Vec<_> = units
-            .iter()
-            .filter(|unit| !unit.is_over())
-            .map(|unit| (real(Path::new(&unit.worktree_path)), unit.id.to_string()))
-            .collect();
-        let picture = live::picture(&repo, &target, |root| {
-            let root = real(root);
-            known
-                .iter()
-                .find(|(path, _)| *path == root)
-                .map(|(_, id)| id.clone())
-        })?;
         self.read_answer(&view, Reply::Conflicts(Box::new(picture)))
     }
 
@@ -333,6 +341,7 @@ impl App {
             all: false,
             into: None,
             mode: MergeMode::Land,
+            leave_proposed: true,
         })?;
         if let Reply::Merge(report) = &mut answer.reply
             && report.units.iter().all(|one| one.verdict.is_good())
@@ -389,7 +398,10 @@ impl Run<'_> {
                 jit_core::refusal::Stop::Unreadable(e) => refuse(Code::Io, e),
             })?;
             match self.sort(unit.clone()) {
-                Ok(Sorted::Work(work)) => left.push(*work),
+                Ok(Sorted::Work(work)) => match self.proposed(&work) {
+                    Some(report) => self.reports.push(report),
+                    None => left.push(*work),
+                },
                 Ok(Sorted::Told(report)) if every && report.verdict == Verdict::Nothing => {}
                 Ok(Sorted::Told(report)) => self.reports.push(*report),
                 Err(refusal) if asked.len() == 1 => return Err(refusal),

@@ -51,7 +51,7 @@ use crate::store::file::{FileStore, io_refusal};
 use crate::store::{Ask, Done, Outcome, Store, View};
 use crate::worktree::identity::{self, Need};
 
-pub use landing::{MergeAsk, MergeMode};
+pub use landing::{ConflictWatch, MergeAsk, MergeMode};
 pub use locks::{LOCKS, LockPaths, OwnLocks};
 pub use sessions::{SESSIONS, StartSession};
 pub use uninstall::{Left, Tree, Uninstall, Uninstalled};
@@ -455,8 +455,9 @@ impl App {
                 })
             }
             Request::Merge(ask) => self.merge_units(&ask),
-            Request::Finish { unit } => self.finish_unit(unit.as_deref()),
-            Request::Conflicts { into } => self.conflicts(into.as_deref()),
+            Request::Finish { unit, pr: false } => self.finish_unit(unit.as_deref()),
+            Request::Finish { unit, pr: true } => self.propose_unit(unit.as_deref()),
+            Request::Conflicts { into, branches } => self.conflicts(into.as_deref(), &branches),
             Request::Rescue(asked) => self.rescue(asked),
         }
     }

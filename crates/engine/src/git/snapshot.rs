@@ -16,7 +16,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::discover::Place;
@@ -120,8 +120,10 @@ pub(crate) fn quoted(path: &Path) -> OsString {
 }
 
 /// Removed with everything in it when dropped.
+#[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
+    _held: Option<File>,
 }
 
 impl Folder {
@@ -134,10 +136,52 @@ impl Folder {
         let number = random::u64().map_err(named(git_dir))?;
         let path = git_dir.join(OsStr::new(&format!("jit-tree-{number:016x}")));
         make(&path).map_err(named(&path))?;
-        let folder = Self { path };
+        let folder = Self { path, _held: None };
         make(&folder.path.join("objects")).map_err(named(&folder.path))?;
         Ok(folder)
     }
+}
+
+/// How much has to be free in memory for a folder there.
+const ROOM: u64 = 256 << 20;
+/// One that a killed process left there may be removed after this time.
+const STALE: std::time::Duration = std::time::Duration::from_secs(3600);
+
+impl Folder {
+    /// For many small files that nobody needs afterwards: in memory where the system has a place for that, with enough
+    /// room in it, else in `otherwise`. What processes of this user left there that are long gone is removed.
+    pub(crate) fn in_memory(otherwise: &Path) -> Result<Self, SnapshotError> {
+        let shared = Path::new("/dev/shm");
+        let room = rustix::fs::statvfs(shared).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        if !cfg!(target_os = "linux") || room.unwrap_or(0) < ROOM {
+            return Self::make(otherwise);
+        }
+        for entry in fs::read_dir(shared).into_iter().flatten().flatten() {
+            let left = entry.file_name().to_string_lossy().starts_with("jit-tree-")
+                && entry.metadata().is_ok_and(|meta| {
+                    let old = meta.modified().ok().and_then(|time| time.elapsed().ok());
+                    meta.is_dir()
+                        && meta.uid() == rustix::process::getuid().as_raw()
+                        && old.is_some_and(|old| old > STALE)
+                });
+            if left && !is_locked(&entry.path()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let Ok(mut folder) = Self::make(shared) else {
+            return Self::make(otherwise);
+        };
+        // As long as this process lives: so nobody takes it for one that was left.
+        folder._held = File::open(&folder.path).ok().filter(|held| {
+            rustix::fs::flock(held, rustix::fs::FlockOperation::NonBlockingLockShared).is_ok()
+        });
+        Ok(folder)
+    }
+}
+
+fn is_locked(folder: &Path) -> bool {
+    let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    File::open(folder).is_ok_and(|file| rustix::fs::flock(&file, exclusive).is_err())
 }
 
 impl Drop for Folder {

@@ -10,12 +10,12 @@
 //! Format read: for each pair a status (1 is clean), the tree, then entries `<mode> <object> <stage>\t<path>` up to an
 //! empty one, then messages `<count> <paths…> <type> <text>` up to an empty one, every field ended by a zero byte.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::git::{Git, GitError};
 use crate::store::Outcome;
 
-use super::{Repo, failed};
+use super::{Repo, failed, merge_base};
 
 /// One side of a path that did not merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -265,23 +265,81 @@ impl Repo {
         Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
     }
 
-    /// What each of these commits changed since it left the target, and where it left.
-    pub fn changes(&self, target: &str, tips: &[String]) -> Outcome<Vec<(Option<String>, Changed)>> {
+    /// Where each of these commits left the target: the best common ancestor, `None` where nothing is common.
+    ///
+    /// One process lists what the target has not, with parents. The commits at which that ends are the target's; where
+    /// there is exactly one below a tip, it is the ancestor. Only for the rest git is asked one by one.
+    pub fn bases(
+        &self,
+        git: impl Fn() -> Git,
+        target: &str,
+        tips: &[String],
+    ) -> Outcome<Vec<Option<String>>> {
+        if tips.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
+        let out = git()
+            .args(["rev-list", "--parents", "--stdin"])
+            .stdin(format!("{wanted}^{target}\n"))
+            .run()
+            .map_err(failed)?;
+        let out = String::from_utf8_lossy(&out);
+        let mut parents: HashMap<&str, Vec<&str>> = HashMap::new();
+        for line in out.lines() {
+            let mut words = line.split(' ');
+            if let Some(commit) = words.next() {
+                parents.insert(commit, words.collect());
+            }
+        }
         let mut bases = Vec::with_capacity(tips.len());
         for tip in tips {
-            bases.push(self.merge_base(target, tip)?);
+            let mut ends = BTreeSet::new();
+            let mut seen = BTreeSet::new();
+            let mut next = vec![tip.as_str()];
+            while let Some(commit) = next.pop() {
+                match parents.get(commit) {
+                    _ if !seen.insert(commit) => {}
+                    Some(above) => next.extend(above),
+                    None => {
+                        ends.insert(commit);
+                    }
+                }
+            }
+            let mut ends = ends.into_iter();
+            bases.push(match (ends.next(), ends.next()) {
+                (None, _) => None,
+                (Some(only), None) => Some(only.to_owned()),
+                (Some(_), Some(_)) => merge_base(git(), target, tip)?,
+            });
         }
+        Ok(bases)
+    }
+
+    /// What each of these commits changed since it left the target, and where it left.
+    pub fn changes(&self, target: &str, tips: &[String]) -> Outcome<Vec<(Option<String>, Changed)>> {
+        self.changes_in(|| self.git(), target, tips)
+    }
+
+    /// The same, for commits that only this git knows.
+    pub fn changes_in(
+        &self,
+        git: impl Fn() -> Git,
+        target: &str,
+        tips: &[String],
+    ) -> Outcome<Vec<(Option<String>, Changed)>> {
+        let bases = self.bases(&git, target, tips)?;
         let known: Vec<String> = bases
             .iter()
             .zip(tips)
             .flat_map(|(base, tip)| [base.clone().unwrap_or_else(|| tip.clone()), tip.clone()])
             .collect();
-        let trees = self.trees(|| self.git(), &known)?;
+        let trees = self.trees(&git, &known)?;
         let pairs: Vec<(String, String)> = trees
             .chunks_exact(2)
             .filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone())))
             .collect();
-        let changed = changed(self.git(), &pairs).map_err(failed)?;
+        let changed = changed(git(), &pairs).map_err(failed)?;
         Ok(bases.into_iter().zip(changed).collect())
     }
 }

@@ -18,6 +18,8 @@ pub mod candidate;
 pub mod detect;
 pub mod landed;
 pub mod live;
+pub mod notes;
+pub mod remote;
 pub mod report;
 pub mod tested;
 
@@ -99,15 +101,19 @@ impl Repo {
 
     /// The best common ancestor, `None` for histories that have nothing in common.
     pub fn merge_base(&self, a: &str, b: &str) -> Outcome<Option<String>> {
-        let (code, out, said) = self.git().args(["merge-base", a, b]).try_run().map_err(failed)?;
-        match code {
-            Some(0) => Ok(Some(String::from_utf8_lossy(out.trim_ascii_end()).into_owned())),
-            Some(1) => Ok(None),
-            _ => Err(Box::new(Refusal::new(
-                Code::Io,
-                format!("git merge-base failed: {said}"),
-            ))),
-        }
+        merge_base(self.git(), a, b)
+    }
+}
+
+fn merge_base(git: Git, a: &str, b: &str) -> Outcome<Option<String>> {
+    let (code, out, said) = git.args(["merge-base", a, b]).try_run().map_err(failed)?;
+    match code {
+        Some(0) => Ok(Some(String::from_utf8_lossy(out.trim_ascii_end()).into_owned())),
+        Some(1) => Ok(None),
+        _ => Err(Box::new(Refusal::new(
+            Code::Io,
+            format!("git merge-base failed: {said}"),
+        ))),
     }
 }
 

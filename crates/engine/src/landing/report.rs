@@ -17,6 +17,8 @@ pub enum Verdict {
     AlreadyLanded,
     /// It would merge (nothing was done).
     Clean,
+    /// It was pushed, and others are asked to merge it.
+    Proposed,
     Conflict,
     /// Merged, it does not pass.
     ValidationFailed,
@@ -34,6 +36,7 @@ impl Verdict {
             Self::Landed => "landed",
             Self::AlreadyLanded => "already landed",
             Self::Clean => "would merge",
+            Self::Proposed => "waits for review",
             Self::Conflict => "conflict",
             Self::ValidationFailed => "validation failed",
             Self::Nothing => "nothing to merge",
@@ -43,7 +46,10 @@ impl Verdict {
     }
 
     pub fn is_good(self) -> bool {
-        matches!(self, Self::Landed | Self::AlreadyLanded | Self::Clean)
+        matches!(
+            self,
+            Self::Landed | Self::AlreadyLanded | Self::Clean | Self::Proposed
+        )
     }
 }
 
@@ -76,6 +82,8 @@ pub struct UnitReport {
     pub validation: Vec<Validation>,
     /// Whether its issue is done.
     pub issue_done: Option<bool>,
+    /// Where others can look at it, if that is known.
+    pub pull_request: Option<String>,
     /// A stable code, where something stands in the way.
     pub code: Option<&'static str>,
     pub message: Option<String>,
@@ -167,7 +175,8 @@ pub struct Participant {
     pub name: String,
     pub unit: Option<String>,
     pub branch: Option<String>,
-    pub root: String,
+    /// `None` where a branch was looked at, and no folder.
+    pub root: Option<String>,
     /// Something in it is not committed.
     pub uncommitted: bool,
     pub changed_paths: usize,

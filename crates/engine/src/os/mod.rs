@@ -6,4 +6,5 @@ pub mod clock;
 pub mod file;
 pub mod process;
 pub mod random;
+pub mod trees;
 pub mod watch;

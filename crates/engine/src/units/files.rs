@@ -44,14 +44,21 @@ pub fn rule(text: &str) -> Result<(Pattern, How), String> {
 }
 
 /// Untracked and ignored files of a checkout; a folder in which nothing is tracked is one name, with a `/` at its end.
-fn untracked(root: &Path) -> Result<Vec<String>, GitError> {
+/// With `only`, nothing else is looked for.
+fn untracked(root: &Path, only: Option<&[&str]>) -> Result<Vec<String>, GitError> {
     let mut all = BTreeSet::new();
     for ignored in [true, false] {
-        let mut git = Git::at(root).args(["ls-files", "-z", "--others", "--exclude-standard", "--directory"]);
+        let mut git = Git::at(root).arg("--literal-pathspecs").args([
+            "ls-files",
+            "-z",
+            "--others",
+            "--exclude-standard",
+            "--directory",
+        ]);
         if ignored {
             git = git.arg("--ignored");
         }
-        let names = git.run()?;
+        let names = git.arg("--").args(only.unwrap_or_default()).run()?;
         all.extend(
             names
                 .split(|b| *b == 0)
@@ -68,11 +75,21 @@ fn untracked(root: &Path) -> Result<Vec<String>, GitError> {
 pub fn bring(from: &Path, to: &Path, rules: &[(Pattern, How)]) -> Result<Vec<String>, String> {
     let include = std::fs::read(from.join(".worktreeinclude")).ok();
     let include = include.map(|contents| Ignore::new().excludes_file(&contents));
+    let plain = |pattern: &Pattern| !pattern.is_glob() && !pattern.as_str().contains('\\');
+    let there = |pattern: &Pattern| from.join(pattern.as_str()).symlink_metadata().is_ok();
+    // Most checkouts have few of these files, and are large: a name that is not there is not searched for.
+    let rules: Vec<&(Pattern, How)> = rules
+        .iter()
+        .filter(|(pattern, _)| !plain(pattern) || there(pattern))
+        .collect();
     if rules.is_empty() && include.is_none() {
         return Ok(Vec::new());
     }
+    let names: Vec<&str> = rules.iter().map(|(pattern, _)| pattern.as_str()).collect();
+    let only = include.is_none() && rules.iter().all(|(pattern, _)| plain(pattern));
+    let only = only.then_some(names.as_slice());
     let mut brought = Vec::new();
-    for name in untracked(from).map_err(|e| e.to_string())? {
+    for name in untracked(from, only).map_err(|e| e.to_string())? {
         let plain = name.trim_end_matches('/');
         let matches =
             |pattern: &Pattern| pattern.matches(plain) || (name.ends_with('/') && pattern.matches(&name));

@@ -1,24 +1,29 @@
 use std::time::Duration;
 
 use jit_engine::landing::report::Picture;
-use jit_engine::request::{Answer, Reply, Request};
+use jit_engine::request::{Answer, Request};
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 
-use super::{Cx, Output, invalid, text};
+use super::{Cx, Output, text};
 use crate::exit::BROKEN_PIPE;
 use crate::render::{self, Style, clean_line};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Every worktree is taken as it is now, with what is not committed. Nothing is written anywhere. Exit \
-    code 0 whatever is found.\n\nExamples:\n  jit conflicts\n  jit conflicts --watch --json"
+    after_help = "Every worktree is taken as it is now, with what is not committed; nothing is written into it. Branches \
+    that are named are taken as they are committed. With --watch, agents whose hooks are installed are told once of each \
+    change that concerns their worktree. Exit code 0 whatever is found.\n\n\
+    Examples:\n  jit conflicts\n  jit conflicts --watch --json\n  jit conflicts jit/wi-001 jit/wi-002"
 )]
 pub struct Flags {
+    /// Branches to look at instead of the worktrees
+    #[arg(value_name = "BRANCH", conflicts_with = "watch")]
+    branches: Vec<String>,
     /// Go on, and say when the picture changes
     #[arg(long, short)]
     watch: bool,
-    /// Time between two looks
+    /// Time between two looks, where the system does not tell what changes
     #[arg(long, value_name = "D", value_parser = super::duration, default_value = "2s")]
     interval: u64,
     /// The branch that work goes to
@@ -28,38 +33,29 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
-    let look = || -> Outcome<(Box<Picture>, Vec<String>)> {
-        let request = Request::Conflicts {
-            into: flags.into.clone(),
-        };
-        let Answer { reply, warnings } = app.handle(request)?;
-        match reply {
-            Reply::Conflicts(picture) => Ok((picture, warnings)),
-            _ => Err(invalid("the engine answered something else")),
-        }
-    };
-    let (mut picture, warnings) = look()?;
     if !flags.watch {
-        let reply = Reply::Conflicts(picture);
+        let Answer { reply, warnings } = app.handle(Request::Conflicts {
+            into: flags.into,
+            branches: flags.branches,
+        })?;
         return Ok(cx.show(&reply, |style| text(&reply, "", style)).warn(warnings));
     }
+    let mut watch = app.watch_conflicts(flags.into.as_deref())?;
+    let mut shown: Option<Picture> = None;
     loop {
-        let text = if cx.json() {
-            cx.json_line(&picture)
-        } else {
-            picture_text(&picture, cx.style)
-        };
-        if !matches!(render::print(&text), Ok(true)) {
-            return Ok(cx.show(&(), |_| String::new()).exit(BROKEN_PIPE));
-        }
-        loop {
-            std::thread::sleep(Duration::from_secs(flags.interval.max(1)));
-            let (now, _) = look()?;
-            if now != picture {
-                picture = now;
-                break;
+        let picture = watch.look()?;
+        if shown.as_ref() != Some(&picture) {
+            let text = if cx.json() {
+                cx.json_line(&picture)
+            } else {
+                picture_text(&picture, cx.style)
+            };
+            if !matches!(render::print(&text), Ok(true)) {
+                return Ok(cx.show(&(), |_| String::new()).exit(BROKEN_PIPE));
             }
+            shown = Some(picture);
         }
+        watch.wait(Duration::from_secs(flags.interval.max(1)))?;
     }
 }
 

@@ -51,6 +51,10 @@ fn heavy_i5_demo_tells_the_story_and_every_check_holds() {
     assert_eq!(summary["validate"]["ok"], true);
     assert!(summary["takeover"]["token"].as_u64() > summary["killed"]["token"].as_u64());
     assert!(summary["kept"].is_null());
+    let landings = &summary["landings"];
+    assert_eq!(landings["landed"].as_array().map(Vec::len), Some(3), "{landings}");
+    assert_eq!(landings["escalated"].as_array().map(Vec::len), Some(1));
+    assert!(landings["rescued"].is_string());
     let finished: u64 = summary["finished"]
         .as_object()
         .expect("who finished")

@@ -109,7 +109,15 @@ impl Run<'_> {
         let work = self.work(&view, unit, tip)?;
         drop(view);
         let about = (work.unit.branch.as_str(), work.tip.as_str(), base.as_str());
-        if let Some(commit) = landed_as(&self.repo, about, &target, work.unit.state == Phase::Merging)? {
+        let mut landed = landed_as(&self.repo, about, &target, work.unit.state == Phase::Merging)?;
+        if landed.is_none()
+            && remote::open_for(&self.repo, work.unit.id.as_str()).is_some()
+            && self.repo.carries(&target, &work.tip)?
+        {
+            // Others merged it, in their way: up to here the target has it.
+            landed = Some(target.clone());
+        }
+        if let Some(commit) = landed {
             if self.mode == MergeMode::DryRun {
                 return Ok(Sorted::Told(Box::new(UnitReport {
                     merge_commit: Some(commit),
@@ -124,7 +132,13 @@ impl Run<'_> {
                 ..work.report(Verdict::AlreadyLanded)
             })));
         }
-        self.require_committed(&work)?;
+        if let Err(refusal) = self.require_committed(&work) {
+            // A landing that was cut off has begun: it must not stay so.
+            if work.unit.state == Phase::Merging && self.mode != MergeMode::DryRun {
+                return Err(self.set_back(&work, &refusal)?);
+            }
+            return Err(refusal);
+        }
         if self.repo.is_ancestor(&work.tip, &base)? || self.repo.is_ancestor(&work.tip, &target)? {
             let id = &work.unit.id;
             let refusal = Refusal::new(

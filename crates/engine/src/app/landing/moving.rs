@@ -154,6 +154,25 @@ impl Run<'_> {
             for work in &group {
                 self.judge(work, &tested.validations, content.as_deref());
             }
+            // Checks may take long, and somebody may have gone on working.
+            let mut still = Vec::with_capacity(group.len());
+            let many = group.len();
+            for work in group {
+                match self.require_committed(&work) {
+                    Ok(()) => still.push(work),
+                    Err(refusal) => {
+                        let refusal = self.set_back(&work, &refusal)?;
+                        self.reports.push(told(&work.unit, Verdict::Refused, &refusal));
+                    }
+                }
+            }
+            group = still;
+            if group.is_empty() {
+                return Ok(());
+            }
+            if group.len() < many {
+                continue;
+            }
             let names: Vec<String> = group.iter().map(Work::id).collect();
             let landed = match tested.land(&format!("jit: landed {}", names.join(", ")))? {
                 Move::Done(landed) => landed,
@@ -239,6 +258,7 @@ impl Run<'_> {
             ..Facts::default()
         };
         self.app.advance(&work.unit.id, Input::MergeSuccess, facts)?;
+        remote::forget(&self.repo, work.unit.id.as_str());
         step("recorded");
         let view = self.app.view()?;
         let done = self.close_as(&view, &work.unit, &work.actor);
@@ -330,6 +350,31 @@ impl Run<'_> {
             .stdin(without_jit(&listing))
             .line();
         tree.map(Some).map_err(failed)
+    }
+
+    /// T7: a landing had begun, and there is work in the unit's worktree that it would leave behind.
+    pub(super) fn set_back(&self, work: &Work, why: &Refusal) -> Outcome<Box<Refusal>> {
+        let id = &work.unit.id;
+        let message = format!(
+            "{id} changed while it was being merged, so it has not landed: {}",
+            why.message
+        );
+        let failure = Failure {
+            reason: "dirty".to_owned(),
+            message: message.clone(),
+            exit_code: None,
+            output: None,
+        };
+        let facts = Facts {
+            error: Some(failure),
+            ..Facts::default()
+        };
+        self.app.advance(id, Input::InstanceFailed, facts)?;
+        let mut refusal = Refusal::new(Code::Uncommitted, message);
+        refusal.help = why.help.clone();
+        Ok(Box::new(
+            refusal.help(format!("jit worktree retry {id}, then: jit finish {id}")),
+        ))
     }
 
     /// T7: it does not work on the target.

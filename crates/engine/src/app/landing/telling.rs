@@ -146,49 +146,4 @@ impl Run<'_> {
             .run()?;
         Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
     }
-
-    /// What is pushed, or left to be. The landing stands, whatever comes of it.
-    pub(super) fn push(&mut self, branches: &[String]) -> Outcome<Vec<String>> {
-        let out = self.repo.git().arg("remote").run().map_err(failed)?;
-        let remotes = String::from_utf8_lossy(&out).into_owned();
-        let mut remotes = remotes.lines();
-        let first = remotes.next().map(str::to_owned);
-        let Some(first) = first else {
-            return Ok(Vec::new());
-        };
-        let remote = match remotes.any(|name| name == "origin") {
-            true => "origin".to_owned(),
-            false => first,
-        };
-        let which: Vec<String> = match self.rules()?.merging.push {
-            "target" => vec![self.target.clone()],
-            "branch" => branches.to_vec(),
-            _ => return Ok(vec![format!("git push {remote} {}", shell_word(&self.target))]),
-        };
-        let mut next = Vec::new();
-        for branch in which {
-            let push = || {
-                let name = format!("refs/heads/{branch}:refs/heads/{branch}");
-                self.repo.git().args(["push", "-q", &remote, &name]).try_run()
-            };
-            let (mut code, _, mut said) = push().map_err(failed)?;
-            if code != Some(0) {
-                // Somebody pushed meanwhile: if what they pushed is here, once more.
-                let _ = self.repo.git().args(["fetch", "-q", &remote, &branch]).try_run();
-                (code, _, said) = push().map_err(failed)?;
-            }
-            if code == Some(0) {
-                continue;
-            }
-            self.warnings.push(format!(
-                "{branch} could not be pushed to {remote}: {}",
-                said.replace('\n', " ")
-            ));
-            next.push(format!(
-                "git fetch {remote} && git push {remote} {}",
-                shell_word(&branch)
-            ));
-        }
-        Ok(next)
-    }
 }

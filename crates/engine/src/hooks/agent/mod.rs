@@ -70,15 +70,18 @@ pub enum Event {
     BeforeTool,
     AfterTool,
     SessionStart,
+    /// The user has said something.
+    Prompt,
     Stop,
     SessionEnd,
 }
 
 impl Event {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::BeforeTool,
         Self::AfterTool,
         Self::SessionStart,
+        Self::Prompt,
         Self::Stop,
         Self::SessionEnd,
     ];
@@ -88,10 +91,12 @@ impl Event {
         match (self, program) {
             (Self::BeforeTool, Program::Gemini) => "BeforeTool",
             (Self::AfterTool, Program::Gemini) => "AfterTool",
+            (Self::Prompt, Program::Gemini) => "BeforeAgent",
             (Self::Stop, Program::Gemini) => "AfterAgent",
             (Self::BeforeTool, _) => "PreToolUse",
             (Self::AfterTool, _) => "PostToolUse",
             (Self::SessionStart, _) => "SessionStart",
+            (Self::Prompt, _) => "UserPromptSubmit",
             (Self::Stop, _) => "Stop",
             (Self::SessionEnd, _) => "SessionEnd",
         }

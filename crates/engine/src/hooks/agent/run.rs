@@ -30,6 +30,7 @@ use crate::app::{App, LockPaths, Options, StartSession, Surroundings};
 use crate::config::{Config, Origin, Sources};
 use crate::git::{GitEnv, Place};
 use crate::heartbeat::Beats;
+use crate::landing::notes;
 use crate::os::clock;
 use crate::request::{Reply, Request};
 use crate::sessions;
@@ -70,7 +71,8 @@ pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) 
             answer::before_tool(program, &verdict)
         }
         // The rest informs. An agent is not held up because that fails.
-        Event::AfterTool => hook.after_tool().unwrap_or_default(),
+        Event::AfterTool => answer::context(program, event, &hook.after_tool().unwrap_or_default()),
+        Event::Prompt => answer::context(program, event, &hook.prompt().unwrap_or_default()),
         Event::SessionStart => match hook.session_start() {
             Ok(text) => answer::context(program, event, &text),
             Err(refusal) => answer::context(program, event, &format!("jit: {}", refusal.message)),
@@ -304,17 +306,37 @@ impl Hook {
         }
     }
 
+    /// What there is to say about conflicts that came up while the agent worked (H8).
+    fn news(&self, place: &Place, agent: &AgentId) -> String {
+        let session = self.session.as_deref().unwrap_or(agent.as_str());
+        let root = place.worktree_root.as_deref();
+        root.and_then(|root| notes::news(&place.control_dir, root, session))
+            .unwrap_or_default()
+    }
+
+    fn prompt(&self) -> Outcome<String> {
+        let found = self.surroundings()?;
+        Ok(self.news(&found.place, &found.whoami.agent_id))
+    }
+
     fn after_tool(&self) -> Outcome<String> {
         let found = self.surroundings()?;
+        let news = self.news(&found.place, &found.whoami.agent_id);
+        // What is to be told is told, also by a heart that cannot beat.
+        let _ = self.beat(found);
+        Ok(news)
+    }
+
+    fn beat(&self, found: Surroundings) -> Outcome<()> {
         let beat = Beats::new(&found.place.control_dir).of(&found.whoami.agent_id);
         let age = beat.map(|beat| beat.age_secs(Wall::from_ms(clock::wall_ms())));
         if age.is_some_and(|age| age < found.config.heartbeat_interval_secs()) {
-            return Ok(String::new());
+            return Ok(());
         }
         let app = App::within(found, &self.options, Need::Write)?;
         self.at_work(&app)?;
         app.renew_own()?;
-        Ok(String::new())
+        Ok(())
     }
 
     /// A session for the agent's process, and a sign of life.
@@ -376,6 +398,8 @@ impl Hook {
         lines.push(
             "`jit claim next` takes the best ready issue; `jit status` shows who does what.".to_owned(),
         );
+        let news = self.news(&app.place, &app.actor.agent_id);
+        lines.extend((!news.is_empty()).then_some(news));
         Ok(lines.join("\n"))
     }
 

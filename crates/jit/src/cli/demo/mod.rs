@@ -2,11 +2,13 @@
 //!
 //! Four agents (this very program, started again) race for a dozen issues from four worktrees. Some issues wait for
 //! others, and each has to pass a gate. One agent is stopped by it; one is killed while it holds a short lease, and when
-//! that has run out another one takes the work over. Every step is an ordinary `jit` command in a process of its own, and
+//! that has run out another one takes the work over. Then four workers finish at the same moment: three land, one conflict is
+//! left to a person, and the work in its worktree is rescued. Every step is an ordinary `jit` command in a process of its own, and
 //! at the end git and the log are asked whether each issue was done exactly once, and in the right order.
 //!
 //! Whatever ends the demo, agents notice that their standard input is closed and end, and a janitor removes the folder.
 
+mod landing;
 mod player;
 mod stage;
 
@@ -118,6 +120,8 @@ struct Summary {
     /// What the killed agent's lease was answered when it came back and asked for more time.
     stale_renew: Option<Value>,
     validate: Option<Value>,
+    /// What became of those who finished at once.
+    landings: landing::Landings,
     checks: Vec<Check>,
     elapsed_ms: u64,
     /// Where the repository is, when it was kept.
@@ -274,6 +278,7 @@ fn tell(stage: &Stage, teller: &Teller, summary: &mut Summary) -> Result<(), Sto
     )?;
     race(stage, teller, &mut cast, &events, summary)?;
     drop(cast);
+    landing::show(stage, teller, summary)?;
     judge(stage, summary)
 }
 

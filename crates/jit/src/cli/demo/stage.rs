@@ -133,6 +133,14 @@ impl Stage {
         Ok(())
     }
 
+    /// A file with this text, committed there.
+    pub fn commit_file(&self, dir: &Path, name: &str, text: &str) -> Outcome<()> {
+        std::fs::write(dir.join(name), text).map_err(failed(name))?;
+        self.git(dir, &["add", "--", name])?;
+        self.git(dir, &["commit", "-q", "-m", name])?;
+        Ok(())
+    }
+
     /// First lines of all commits on all branches.
     pub fn subjects(&self) -> Outcome<Vec<String>> {
         let out = self.git(&self.repo(), &["log", "--branches", "--format=%s"])?;

@@ -12,7 +12,7 @@ use crate::cli::{Cx, Output};
 pub struct Flags {
     /// claude, codex or gemini
     program: String,
-    /// PreToolUse, PostToolUse, SessionStart, Stop, SessionEnd, or what the program calls them
+    /// PreToolUse, PostToolUse, SessionStart, UserPromptSubmit, Stop, SessionEnd, or what the program calls them
     event: String,
 }
 

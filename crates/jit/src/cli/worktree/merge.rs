@@ -48,6 +48,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             all: flags.all,
             into: flags.into,
             mode,
+            leave_proposed: flags.all,
         })),
         cx,
     )
@@ -119,6 +120,11 @@ fn unit_text(one: &UnitReport, report: &MergeReport, style: Style) -> String {
         Verdict::Landed | Verdict::AlreadyLanded | Verdict::Clean
     ) {
         out.push_str(&format!(" on {}", clean_line(&report.target)));
+    }
+    if let Some(address) = &one.pull_request
+        && one.message.is_none()
+    {
+        out.push_str(&format!(" at {}", clean_line(address)));
     }
     if let Some(commit) = &one.merge_commit {
         out.push_str(&format!(" as {}", short(commit)));

@@ -1,0 +1,301 @@
+//! What others get to see: the target after a landing, or a unit's branch to be reviewed.
+//!
+//! What must hold:
+//!
+//! - a landing stands, whatever comes of the push: it is told, with the command that is left to do;
+//! - where somebody else pushed meanwhile, their work is merged into the target here, tried out like a unit, and only what
+//!   passed is pushed. Nothing is forced, and nobody's commit is lost;
+//! - a unit that waits for review lands nowhere by itself: it is done when the target has its changes.
+
+use super::*;
+use crate::config::Strategy;
+use crate::landing::remote::{Proposal, Pushed, Remote};
+
+/// So often others may push between a merge and its push.
+const PUSHES: usize = 5;
+
+impl Run<'_> {
+    /// What is pushed, or left to be.
+    pub(super) fn push(&mut self, branches: &[String]) -> Outcome<Vec<String>> {
+        let Some(remote) = self.repo.remote_of(&self.target)? else {
+            return Ok(Vec::new());
+        };
+        let by_hand = |branch: &str| format!("git push {} {}", shell_word(&remote.name), shell_word(branch));
+        let rules = self.rules()?;
+        let mut next = Vec::new();
+        match rules.merging.push {
+            "target" => {
+                if let Err(why) = self.push_target(&remote, &rules)? {
+                    self.warnings.push(format!(
+                        "{} has landed here, and could not be pushed to {}: {why}",
+                        self.target, remote.name
+                    ));
+                    next.push(by_hand(&self.target));
+                }
+            }
+            "branch" => {
+                for branch in branches {
+                    if let Pushed::No(why) = self.repo.push_branch(&remote, branch)? {
+                        self.warnings
+                            .push(format!("{branch} could not be pushed to {}: {why}", remote.name));
+                        next.push(by_hand(branch));
+                    }
+                }
+            }
+            _ => next.push(by_hand(&self.target)),
+        }
+        Ok(next)
+    }
+
+    /// The target goes there, on top of what others pushed. Why not, if not.
+    fn push_target(&mut self, remote: &Remote, rules: &Rules) -> Outcome<Result<(), String>> {
+        let mut why = String::new();
+        for _ in 0..PUSHES {
+            match self.repo.push_branch(remote, &self.target)? {
+                Pushed::Yes => return Ok(Ok(())),
+                Pushed::No(said) => why = said,
+            }
+            step("not_pushed");
+            let Some(theirs) = self.repo.fetch_branch(remote, &self.target)? else {
+                return Ok(Err(why));
+            };
+            let tip = self.repo.require_tip(&self.target)?;
+            if self.repo.is_ancestor(&theirs, &tip)? {
+                // Not because of what is there: they do not want it.
+                return Ok(Err(why));
+            }
+            match self.take_in(remote, &theirs, rules) {
+                Ok(None) => {}
+                Ok(Some(why)) => return Ok(Err(why)),
+                Err(refusal) => return Ok(Err(refusal.message)),
+            }
+        }
+        Ok(Err(why))
+    }
+
+    /// Merges what others pushed into the target, if that passes. Why not, if not.
+    fn take_in(&mut self, remote: &Remote, theirs: &str, rules: &Rules) -> Outcome<Option<String>> {
+        let agent = self.app.actor.agent_id.to_string();
+        let app = self.app;
+        let may_run = |kind: Kind, name: &str, text: &str| {
+            app.approvals()?.require(&app.repository(), kind, name, text)
+        };
+        let means = Means {
+            // Their history is not ours to squash.
+            strategy: match rules.merging.strategy {
+                Strategy::FastForward => Strategy::FastForward,
+                _ => Strategy::Auto,
+            },
+            policy: &rules.merging.policy,
+            agent: &agent,
+            may_run: &may_run,
+        };
+        let there = format!("{}/{}", remote.name, self.target);
+        let coming = Coming {
+            unit: "remote".to_owned(),
+            tip: theirs.to_owned(),
+            title: format!("Merge {there} into {}", self.target),
+            trailers: vec![("JIT-Agent", agent.clone())],
+        };
+        let candidate = match Candidate::on(&self.repo, &self.target)?.add(&coming, &means)? {
+            Added::Yes(candidate) => candidate,
+            Added::Nothing(_) => return Ok(None),
+            Added::NotForward(_) => {
+                return Ok(Some(format!("{there} has moved on, and merge.strategy is ff")));
+            }
+            Added::Conflict(_, merge) => {
+                let paths: Vec<String> = merge.conflicts.iter().take(5).map(|one| one.shown()).collect();
+                return Ok(Some(format!(
+                    "{there} has moved on, and does not merge: {}",
+                    paths.join(", ")
+                )));
+            }
+        };
+        let checks = self.checks(&[], rules)?;
+        require_movable(&self.repo, &self.target, candidate.commit())?;
+        let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
+            Tried::Passed(tested) => tested,
+            Tried::Failed(_, validations) => {
+                let name = validations
+                    .iter()
+                    .find(|one| !one.passed)
+                    .map(|one| one.name.clone());
+                return Ok(Some(format!(
+                    "merged with {there}, it does not pass {}",
+                    name.unwrap_or_default()
+                )));
+            }
+        };
+        // Moved by somebody else is as good: the next push tells.
+        let (Move::Done(_) | Move::Elsewhere) = tested.land(&format!("jit: merged {there}"))?;
+        Ok(None)
+    }
+
+    /// A unit that others were asked to merge, where that is respected.
+    pub(super) fn proposed(&self, work: &Work) -> Option<UnitReport> {
+        let address = remote::open_for(&self.repo, work.unit.id.as_str()).filter(|_| self.leave_proposed)?;
+        let id = &work.unit.id;
+        let place = match address.as_str() {
+            "" => String::new(),
+            address => format!(" at {address}"),
+        };
+        let refusal = Refusal::new(
+            Code::CheckFailed,
+            format!(
+                "{id} waits for review{place}: {} has not got its changes yet",
+                self.target
+            ),
+        )
+        .help(format!(
+            "git pull, on {}, once it is merged there; then: jit finish {id}",
+            self.target
+        ))
+        .help(format!("jit worktree merge {id}"));
+        Some(UnitReport {
+            pull_request: Some(address).filter(|address| !address.is_empty()),
+            ..told(&work.unit, Verdict::Waiting, &refusal)
+        })
+    }
+
+    /// T6: nobody works on it any more.
+    fn complete(&self, work: &Work) -> Outcome<()> {
+        let mut unit = work.unit.clone();
+        loop {
+            let input = match unit.state {
+                Phase::Failed => Input::RetryDispatch,
+                Phase::Ready => Input::DispatchInstance,
+                Phase::Dispatched => Input::InstanceRunning,
+                Phase::Running => Input::InstanceCompleted,
+                _ => return Ok(()),
+            };
+            let facts = Facts {
+                agent: (input == Input::DispatchInstance).then(|| MANUAL.to_owned()),
+                ..Facts::default()
+            };
+            unit = self.app.advance(&unit.id, input, facts)?;
+        }
+    }
+
+    /// Pushes the branch of a unit and asks for a review.
+    fn propose(&mut self, work: &Work) -> Outcome<UnitReport> {
+        let id = work.unit.id.as_str();
+        let (branch, target) = (work.unit.branch.as_str(), self.target.as_str());
+        if work.unit.state == Phase::Merging {
+            let message = format!("a landing of {id} has begun, and comes to its end first");
+            return Err(Box::new(
+                Refusal::new(Code::BadTransition, message).help(format!("jit worktree merge {id}")),
+            ));
+        }
+        let remote = self
+            .repo
+            .remote_of(target)?
+            .ok_or_else(|| remote::nowhere(target))?;
+        if let Pushed::No(why) = self.repo.push_branch(&remote, branch)? {
+            let message = format!("{branch} could not be pushed to {}: {why}", remote.name);
+            return Err(Box::new(Refusal::new(Code::Io, message).help(format!(
+                "git push {} {}",
+                shell_word(&remote.name),
+                shell_word(branch)
+            ))));
+        }
+        step("pushed");
+        // From here on it is for others to merge, also if what follows is cut off.
+        let before = remote::open_for(&self.repo, id).unwrap_or_default();
+        remote::remember(&self.repo, id, &before)?;
+        self.complete(work)?;
+        let title = match &work.issue {
+            Some(issue) => format!("{}: {}", issue.id, issue.title),
+            None => id.to_owned(),
+        };
+        let title: String = title.chars().filter(|c| !c.is_control()).take(200).collect();
+        let mut body = String::new();
+        if let Some(issue) = &work.issue {
+            body.push_str(&format!("Issue: {}\n", issue.id));
+        }
+        body.push_str(&format!("JIT-Unit: {id}\nJIT-Agent: {}\n", work.actor.agent_id));
+        let proposal = Proposal {
+            head: branch,
+            base: target,
+            title: &title,
+            body: &body,
+        };
+        let mut report = work.report(Verdict::Proposed);
+        let dir = self.app.main_root()?;
+        match proposal.open(&dir) {
+            Ok(address) => {
+                remote::remember(&self.repo, id, &address)?;
+                report.message = Some(format!("{branch} is pushed; the request is open at {address}"));
+                report.pull_request = Some(address);
+            }
+            Err(why) => {
+                report.message = Some(format!("{branch} is pushed; no request was opened: {why}"));
+                report.help.push(match remote.compare_page(target, branch) {
+                    Some(page) => page,
+                    None => format!(
+                        "gh pr create --head={} --base={} --title={}",
+                        shell_word(branch),
+                        shell_word(target),
+                        shell_word(&title)
+                    ),
+                });
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl App {
+    /// Pushes a unit's branch for others to merge. Nothing lands here; what they have merged already is done.
+    pub(in crate::app) fn propose_unit(&self, text: Option<&str>) -> Outcome<Answer> {
+        let unit = self.living_unit(&self.view()?, text)?;
+        let repo = self.landing_repo()?;
+        let ask = MergeAsk {
+            units: Vec::new(),
+            all: false,
+            into: None,
+            mode: MergeMode::Land,
+            leave_proposed: false,
+        };
+        let target = self.landing_target(&repo, &ask, std::slice::from_ref(&unit))?;
+        let turn = self.landing_turn(&target)?;
+        let mut run = Run {
+            app: self,
+            repo,
+            target,
+            mode: MergeMode::Land,
+            leave_proposed: false,
+            reports: Vec::new(),
+            warnings: self.warnings.clone(),
+        };
+        let report = match run.sort(unit.clone())? {
+            Sorted::Told(report) => *report,
+            Sorted::Work(work) => run.propose(&work)?,
+        };
+        let landed = report.verdict == Verdict::AlreadyLanded;
+        let mut next = Vec::new();
+        if report.verdict == Verdict::Proposed {
+            next.push(format!(
+                "git pull, on {}, once it is merged there; then: jit finish {}",
+                run.target, unit.id
+            ));
+        }
+        drop(turn);
+        let mut warnings = std::mem::take(&mut run.warnings);
+        if landed && let Err((why, later)) = self.clean_up_after_landing(&unit) {
+            warnings.push(why);
+            next.push(later);
+        }
+        Ok(Answer {
+            reply: Reply::Merge(Box::new(MergeReport {
+                target_commit: run.repo.require_tip(&run.target)?,
+                target: run.target,
+                dry_run: false,
+                order: Vec::new(),
+                units: vec![report],
+                overlap: Vec::new(),
+                next,
+            })),
+            warnings,
+        })
+    }
+}

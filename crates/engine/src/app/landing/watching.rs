@@ -1,0 +1,253 @@
+//! Looking again and again at who is in whose way (H8).
+//!
+//! What must hold:
+//!
+//! - after a save, only the worktree it was made in is taken again;
+//! - a change that the kernel did not tell of is found at the next look at everything, a minute later, or more where that takes seconds;
+//! - where the kernel tells nothing, everything is looked at each time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::landing::live::{Live, Touched};
+use crate::landing::notes;
+use crate::landing::report::Picture;
+use crate::os::trees::Trees;
+
+/// After so long everything is looked at, whatever was told.
+const EVERYTHING: Duration = Duration::from_secs(60);
+/// A look is followed by a pause of its own length, but no longer than this.
+const MOST_REST: Duration = Duration::from_millis(200);
+/// A save is seldom one write: what follows within this time belongs to it.
+const SETTLES: Duration = Duration::from_millis(5);
+/// After so many looks the folder with their objects is made anew.
+const LOOKS: usize = 1000;
+/// The number of what belongs to the repository and to no worktree.
+const SHARED: usize = usize::MAX;
+
+/// Somebody who watches.
+#[derive(Debug)]
+pub struct ConflictWatch<'a> {
+    app: &'a App,
+    repo: Repo,
+    target: String,
+    live: Live,
+    looks: usize,
+    trees: Trees,
+    /// The worktrees that are watched, by their numbers.
+    roots: BTreeMap<usize, PathBuf>,
+    /// Folders in which something changed since the last look.
+    touched: BTreeMap<usize, BTreeSet<PathBuf>>,
+    everything: bool,
+    last_full: Instant,
+    everything_after: Duration,
+    /// Where files change all the time, looking is not all this machine does.
+    rest_until: Instant,
+    /// Who is concerned is told.
+    tells: bool,
+}
+
+impl App {
+    /// Begins to watch. Nothing has been looked at yet.
+    pub fn watch_conflicts(&self, into: Option<&str>) -> Outcome<ConflictWatch<'_>> {
+        let repo = self.landing_repo()?;
+        let target = self.usual_target(&repo);
+        // Two who watch for different targets would tell everybody in turn.
+        let usual = into.is_none_or(|into| target.as_ref().is_ok_and(|usual| usual == into));
+        let target = match into {
+            Some(into) => into.to_owned(),
+            None => target?,
+        };
+        let trees = Trees::new().map_err(|e| io_refusal("watch", &repo.common, &e))?;
+        let mut watch = ConflictWatch {
+            app: self,
+            live: Live::new(&repo)?,
+            target,
+            looks: 0,
+            trees,
+            roots: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            everything: true,
+            last_full: Instant::now(),
+            everything_after: EVERYTHING,
+            rest_until: Instant::now(),
+            tells: usual,
+            repo,
+        };
+        let common = watch.repo.common.clone();
+        for (folder, deep) in [
+            (common.clone(), false),
+            (common.join("refs/heads"), true),
+            (common.join("worktrees"), false),
+        ] {
+            watch.trees.add(SHARED, &folder, deep, &|_| false);
+        }
+        watch.watch_worktrees()?;
+        Ok(watch)
+    }
+
+    /// The unit of each worktree that has one, by its real folder.
+    pub(super) fn unit_roots(&self) -> Outcome<BTreeMap<PathBuf, String>> {
+        let view = self.view()?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        Ok(units
+            .iter()
+            .filter(|unit| !unit.is_over())
+            .map(|unit| (real(Path::new(&unit.worktree_path)), unit.id.to_string()))
+            .collect())
+    }
+}
+
+pub(super) fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+impl ConflictWatch<'_> {
+    /// How it is now. Who is concerned by what is new is told.
+    pub fn look(&mut self) -> Outcome<Picture> {
+        self.watch_worktrees()?;
+        let full = std::mem::take(&mut self.everything);
+        let touched: BTreeMap<PathBuf, BTreeSet<PathBuf>> = std::mem::take(&mut self.touched)
+            .into_iter()
+            .filter_map(|(number, folders)| Some((self.roots.get(&number)?.clone(), folders)))
+            .collect();
+        let begun = Instant::now();
+        self.looks += 1;
+        if self.looks.is_multiple_of(LOOKS) {
+            self.live = Live::new(&self.repo)?;
+        }
+        let units = self.app.unit_roots()?;
+        let picture = self.live.look(
+            &self.target,
+            |root| units.get(&real(root)).cloned(),
+            |root| match touched.get(root) {
+                _ if full => Touched::All,
+                None => Touched::No,
+                Some(folders) => Touched::In(folders.clone()),
+            },
+        )?;
+        if self.tells {
+            // The picture is what was asked for; a note that cannot be written does not end the watching.
+            let _ = notes::tell(&self.app.place.control_dir, &picture);
+        }
+        self.rest_until = Instant::now() + begun.elapsed().min(MOST_REST);
+        if full {
+            self.last_full = Instant::now();
+            self.everything_after = EVERYTHING.max(begun.elapsed() * 20);
+        }
+        Ok(picture)
+    }
+
+    /// Returns when something may have changed; `interval` where the kernel does not tell.
+    pub fn wait(&mut self, interval: Duration) -> Outcome<()> {
+        let common = self.repo.common.clone();
+        let failed = |e: std::io::Error| io_refusal("watch", &common, &e);
+        loop {
+            let longest = match self.trees.is_blind() {
+                true => interval,
+                false => self.everything_after.saturating_sub(self.last_full.elapsed()),
+            };
+            let mut changes = self.trees.wait(longest).map_err(failed)?;
+            if !changes.trees.is_empty() {
+                let rest = self.rest_until.saturating_duration_since(Instant::now());
+                std::thread::sleep(rest.max(SETTLES));
+                let more = self.trees.wait(Duration::ZERO).map_err(failed)?;
+                for (tree, folders) in more.trees {
+                    changes.trees.entry(tree).or_default().extend(folders);
+                }
+                changes.anything |= more.anything;
+                changes.folders.extend(more.folders);
+            }
+            self.everything |= changes.anything || self.last_full.elapsed() >= self.everything_after;
+            let folders = std::mem::take(&mut changes.folders);
+            for (tree, folder) in folders {
+                self.watch_folder(tree, &folder);
+            }
+            let some = !changes.trees.is_empty();
+            for (tree, folders) in changes.trees {
+                self.touched.entry(tree).or_default().extend(folders);
+            }
+            if self.everything || some {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A folder that is new in a tree.
+    fn watch_folder(&mut self, tree: usize, folder: &Path) {
+        if tree == SHARED {
+            let deep = folder.starts_with(self.repo.common.join("refs"));
+            self.trees.add(tree, folder, deep, &|_| false);
+            return;
+        }
+        let Some(root) = self.roots.get(&tree).cloned() else {
+            return;
+        };
+        let hidden = ignored(&root, folder);
+        if !hidden.contains(folder) {
+            self.trees
+                .add(tree, folder, true, &|path| is_git(path) || hidden.contains(path));
+        }
+    }
+
+    /// Watches worktrees that are new.
+    fn watch_worktrees(&mut self) -> Outcome<()> {
+        let all = Live::worktrees(&self.repo)?;
+        let gone: Vec<usize> = self
+            .roots
+            .iter()
+            .filter(|(_, root)| !all.iter().any(|(there, _)| there == *root))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in gone {
+            self.roots.remove(&number);
+        }
+        for (root, entry) in all {
+            if self.roots.values().any(|known| *known == root) {
+                continue;
+            }
+            let number = self.roots.keys().next_back().map_or(0, |last| last + 1);
+            let hidden = ignored(&root, &root);
+            self.trees
+                .add(number, &root, true, &|path| is_git(path) || hidden.contains(path));
+            // Its index and its HEAD.
+            if entry.git_dir != self.repo.common {
+                self.trees.add(number, &entry.git_dir, false, &|_| true);
+            }
+            self.roots.insert(number, root);
+        }
+        Ok(())
+    }
+}
+
+fn is_git(path: &Path) -> bool {
+    path.file_name() == Some(OsStr::new(".git"))
+}
+
+/// Folders at or below `folder` that git ignores: builds write there, and nothing of it counts.
+fn ignored(root: &Path, folder: &Path) -> BTreeSet<PathBuf> {
+    let listed = Git::at(root)
+        .args(["--no-optional-locks", "--literal-pathspecs"])
+        .args([
+            "ls-files",
+            "-z",
+            "--others",
+            "--ignored",
+            "--exclude-standard",
+            "--directory",
+            "--",
+        ])
+        .arg(folder)
+        .run();
+    // What is not known to be ignored is watched.
+    let names = listed.unwrap_or_default();
+    names
+        .split(|b| *b == 0)
+        .filter_map(|name| name.strip_suffix(b"/"))
+        .map(|name| root.join(OsStr::from_bytes(name)))
+        .collect()
+}

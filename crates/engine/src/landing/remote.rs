@@ -1,0 +1,372 @@
+//! The repository that others share: pushing to it, and asking for a review there.
+//!
+//! What must hold:
+//!
+//! - nothing is ever pushed with force, and a branch that moved there is fetched to a ref of jit's own
+//!   (`refs/jit/fetched/…`), never over anything of the user's;
+//! - titles, bodies and names of branches are arguments or parts of an address, escaped, never text for a shell;
+//! - what a remote's address has of names and passwords is never shown.
+//!
+//! Format: `<control>/landing/<unit>/pull-request` has the address of the request that is open for a unit, or an empty
+//! line where it is not known. While it is there, `jit finish` and `jit worktree merge --all` wait for the work to appear
+//! on the target. If it is lost, they land the unit as any other.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jit_core::refusal::{Code, Refusal};
+
+use super::tested::digest;
+use super::{Repo, failed, io_failed};
+use crate::git::snapshot::option;
+use crate::git::{Git, worktrees};
+use crate::os::file;
+use crate::store::Outcome;
+
+/// How long `gh` may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A remote repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    pub name: String,
+    pub address: String,
+}
+
+/// What came of a push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pushed {
+    Yes,
+    /// It was refused, or there was no way there; git's words.
+    No(String),
+}
+
+impl Repo {
+    /// Where a branch is shared: its own remote, else `origin`, else the first.
+    pub fn remote_of(&self, branch: &str) -> Outcome<Option<Remote>> {
+        let out = self.git().arg("remote").run().map_err(failed)?;
+        let text = String::from_utf8_lossy(&out).into_owned();
+        let names: Vec<&str> = text.lines().collect();
+        let key = format!("branch.{branch}.remote");
+        let (code, own, _) = self.git().args(["config", &key]).try_run().map_err(failed)?;
+        let own = String::from_utf8_lossy(own.trim_ascii_end()).into_owned();
+        let own = (code == Some(0)).then_some(own.as_str());
+        let name = [own, Some("origin"), names.first().copied()]
+            .into_iter()
+            .flatten()
+            .find(|name| names.contains(name));
+        let Some(name) = name else { return Ok(None) };
+        let address = self
+            .git()
+            .args(["remote", "get-url", "--push", "--", name])
+            .line();
+        Ok(Some(Remote {
+            name: name.to_owned(),
+            address: address.map_err(failed)?,
+        }))
+    }
+
+    /// Git where a remote's address counts from, if that is a path: the main checkout, or the git folder of a bare one.
+    fn at_home(&self) -> Git {
+        let all = worktrees::list(&self.common).unwrap_or_default();
+        let main = all.into_iter().next().and_then(|entry| entry.root);
+        let home = main.filter(|root| root.is_dir());
+        Git::at(home.unwrap_or_else(|| self.common.clone()))
+            .arg(option("--git-dir=", &self.common))
+            .without_hooks()
+    }
+
+    pub fn push_branch(&self, remote: &Remote, branch: &str) -> Outcome<Pushed> {
+        let spec = format!("refs/heads/{branch}:refs/heads/{branch}");
+        let (code, _, said) = self
+            .at_home()
+            .args(["push", "-q", "--no-follow-tags", "--", &remote.name, &spec])
+            .try_run()
+            .map_err(failed)?;
+        Ok(match code {
+            Some(0) => Pushed::Yes,
+            _ => Pushed::No(without_secrets(&said)),
+        })
+    }
+
+    /// Where a branch is over there now. `None` where it cannot be reached or has no such branch.
+    pub fn fetch_branch(&self, remote: &Remote, branch: &str) -> Outcome<Option<String>> {
+        let own = format!("refs/jit/fetched/{}", digest(branch));
+        let spec = format!("+refs/heads/{branch}:{own}");
+        let (code, _, _) = self
+            .at_home()
+            .args([
+                "fetch",
+                "-q",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--",
+                &remote.name,
+                &spec,
+            ])
+            .try_run()
+            .map_err(failed)?;
+        match code {
+            Some(0) => self.git().verify(&format!("{own}^{{commit}}")).map_err(failed),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the target has what a commit changes, though not the commit itself: commit by commit, as after a rebase, or
+    /// all at once, as after a squash.
+    pub fn carries(&self, target: &str, tip: &str) -> Outcome<bool> {
+        let range = format!("{target}..{tip}");
+        let merges = self
+            .git()
+            .args(["rev-list", "--max-count=1", "--min-parents=2", &range])
+            .run()
+            .map_err(failed)?;
+        if merges.is_empty() {
+            let marks = self.git().args(["cherry", target, tip]).run().map_err(failed)?;
+            let mut marks = marks
+                .split(|b| *b == b'\n')
+                .filter(|line| !line.is_empty())
+                .peekable();
+            if marks.peek().is_some() && marks.all(|line| line.starts_with(b"-")) {
+                return Ok(true);
+            }
+        }
+        let tree = self.git().verify(&format!("{target}^{{tree}}")).map_err(failed)?;
+        let merged = self.merge(target, tip, target)?;
+        Ok(merged.clean && Some(merged.tree) == tree)
+    }
+}
+
+/// Git repeats an address with whatever stands in it.
+fn without_secrets(said: &str) -> String {
+    let words = said.split_whitespace().map(|word| match word.split_once("://") {
+        Some((scheme, rest)) if rest.contains('@') => {
+            let end = rest.find('/').unwrap_or(rest.len());
+            let (host, path) = rest.split_at(end);
+            let host = host.rsplit('@').next().unwrap_or(host);
+            format!("{scheme}://{host}{path}")
+        }
+        _ => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A part of an address.
+fn escaped(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+        out
+    })
+}
+
+impl Remote {
+    /// Host and path of the project: `github.com`, `owner/name`.
+    fn project(&self) -> Option<(String, String)> {
+        let address = self.address.trim();
+        let (host, path) = match address.split_once("://") {
+            Some(("https" | "http" | "ssh" | "git", rest)) => rest.split_once('/')?,
+            Some(_) => return None,
+            None => address.split_once(':')?,
+        };
+        let host = host.rsplit('@').next()?.split(':').next()?.to_ascii_lowercase();
+        let path = path.trim_matches('/');
+        let path = path.strip_suffix(".git").unwrap_or(path);
+        path.contains('/').then(|| (host, path.to_owned()))
+    }
+
+    /// The page on which a request for review can be opened by hand, where the host is a well-known one.
+    pub fn compare_page(&self, base: &str, head: &str) -> Option<String> {
+        let (host, path) = self.project()?;
+        let (path, base, head) = (escaped(&path), escaped(base), escaped(head));
+        Some(match host.as_str() {
+            "github.com" => format!("https://github.com/{path}/compare/{base}...{head}?expand=1"),
+            "codeberg.org" => format!("https://codeberg.org/{path}/compare/{base}...{head}"),
+            "gitlab.com" => format!(
+                "https://gitlab.com/{path}/-/merge_requests/new?merge_request%5Bsource_branch%5D={head}\
+                 &merge_request%5Btarget_branch%5D={base}"
+            ),
+            "bitbucket.org" => {
+                format!("https://bitbucket.org/{path}/pull-requests/new?source={head}&dest={base}")
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A request for review.
+#[derive(Debug, Clone)]
+pub struct Proposal<'a> {
+    pub head: &'a str,
+    pub base: &'a str,
+    pub title: &'a str,
+    pub body: &'a str,
+}
+
+impl Proposal<'_> {
+    /// Opens it with `gh`, or finds the one that is open already. The address, or why not.
+    pub fn open(&self, dir: &Path) -> Result<String, String> {
+        // `--head=` and the like: a name that begins with a dash stays a name.
+        let head = format!("--head={}", self.head);
+        let base = format!("--base={}", self.base);
+        let title = format!("--title={}", self.title);
+        let body = format!("--body={}", self.body);
+        let made = gh(dir, &["pr", "create", &head, &base, &title, &body]);
+        let Err(why) = made else {
+            return made;
+        };
+        let query = ["pr", "list", &head, &base, "--json=url", "--jq=.[0].url // empty"];
+        match gh(dir, &query) {
+            Ok(address) => Ok(address),
+            Err(_) => Err(why),
+        }
+    }
+}
+
+/// The last line that begins like an address.
+fn gh(dir: &Path, args: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("gh");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("GIT_") {
+            command.env_remove(name);
+        }
+    }
+    let mut child = command
+        .args(args)
+        .current_dir(dir)
+        .env("GH_PROMPT_DISABLED", "1")
+        .env("GH_NO_UPDATE_NOTIFIER", "1")
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => "gh is not installed".to_owned(),
+            _ => format!("gh could not be started: {e}"),
+        })?;
+    // It says little: both pipes hold it until it has ended.
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(10)),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("gh took longer than {}s", PATIENCE.as_secs()));
+            }
+            Err(e) => return Err(e.to_string()),
+        }
+    };
+    let read = |pipe: Option<&mut dyn std::io::Read>| {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            let _ = pipe.take(64 << 10).read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let said = read(child.stdout.as_mut().map(|pipe| pipe as &mut dyn std::io::Read));
+    let complained = read(child.stderr.as_mut().map(|pipe| pipe as &mut dyn std::io::Read));
+    if !status.success() {
+        return Err(format!("gh said: {}", without_secrets(&complained)));
+    }
+    let address = said
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| line.starts_with("https://"));
+    address
+        .map(str::to_owned)
+        .ok_or_else(|| "gh named no address".to_owned())
+}
+
+fn note(repo: &Repo, unit: &str) -> PathBuf {
+    repo.control.join("landing").join(unit).join("pull-request")
+}
+
+/// Remembers that a review was asked for.
+pub fn remember(repo: &Repo, unit: &str, address: &str) -> Outcome<()> {
+    let path = note(repo, unit);
+    let folders: Vec<&Path> = path.ancestors().skip(1).take(2).collect();
+    for folder in folders.into_iter().rev() {
+        file::make_dir_like_parent(folder).map_err(io_failed("create", folder))?;
+    }
+    file::replace(&path, format!("{address}\n").as_bytes()).map_err(io_failed("write", &path))
+}
+
+/// The address of the request that is open for a unit; empty where it is not known.
+pub fn open_for(repo: &Repo, unit: &str) -> Option<String> {
+    let bytes = file::read_real(&note(repo, unit), 4096).ok().flatten()?;
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// The unit is on its target, or is given up.
+pub fn forget(repo: &Repo, unit: &str) {
+    let _ = fs::remove_file(note(repo, unit));
+}
+
+/// Without a remote there is nobody to ask.
+pub fn nowhere(branch: &str) -> Box<Refusal> {
+    Box::new(
+        Refusal::new(
+            Code::NotFound,
+            format!("{branch} has no remote repository to be pushed to"),
+        )
+        .help("git remote add origin <address>"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(address: &str) -> Option<String> {
+        let remote = Remote {
+            name: "origin".to_owned(),
+            address: address.to_owned(),
+        };
+        remote.compare_page("main", "jit/a b#1")
+    }
+
+    #[test]
+    fn i6_the_page_of_a_well_known_host_is_found_and_tells_no_secret() {
+        let github = "https://github.com/o/r/compare/main...jit/a%20b%231?expand=1";
+        for address in [
+            "https://github.com/o/r.git",
+            "https://user:secret@GitHub.com/o/r",
+            "git@github.com:o/r.git",
+            "ssh://git@github.com:22/o/r.git/",
+        ] {
+            assert_eq!(page(address).as_deref(), Some(github), "{address}");
+        }
+        let gitlab = page("git@gitlab.com:group/sub/r.git").expect("a page");
+        assert!(
+            gitlab.starts_with("https://gitlab.com/group/sub/r/-/merge_requests/new?"),
+            "{gitlab}"
+        );
+        for address in [
+            "/srv/git/r.git",
+            "https://example.com/o/r",
+            "file:///o/r",
+            "",
+            "C:\\x",
+        ] {
+            assert_eq!(page(address), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn i6_what_git_says_is_shown_without_passwords() {
+        let said = "fatal: unable to access 'https://u:p@example.com/o/r.git/':\n no";
+        assert!(!without_secrets(said).contains("u:p@"));
+        assert_eq!(without_secrets("to https://me@h/x"), "to https://h/x");
+    }
+}
