@@ -4,7 +4,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::Event;
 use crate::file_lock::{Queueing, Want, Which};
-use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, SessionId, TicketId, UnitId, WorktreeId};
+use crate::ids::{
+    AgentId, IssueId, IssuePrefix, LeaseId, SessionId, TicketId, UnitId, WorkflowId, WorktreeId,
+};
 use crate::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use crate::issue_file::Found;
 use crate::lease::{Actor, Lease};
@@ -12,6 +14,7 @@ use crate::policy::Policy;
 use crate::session::{Session, Status};
 use crate::time::{Now, Wall};
 use crate::unit::{self, Facts, Input, NewUnit, Unit};
+use crate::workflow::{self, NewWorkflow, Outcome, Workflow};
 
 /// A lease, named by its own id or by what it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +125,24 @@ pub enum Command {
         unit: UnitId,
         input: Input,
         facts: Box<Facts>,
+    },
+    StartWorkflow(Box<NewWorkflow>),
+    /// To be the one coordinator of a workflow, or to stay it.
+    LeadWorkflow {
+        workflow: WorkflowId,
+        /// Whoever led it before is known to be dead.
+        vacant: bool,
+    },
+    /// Leads it no longer; it can be resumed.
+    LeaveWorkflow {
+        workflow: WorkflowId,
+    },
+    CancelWorkflow {
+        workflow: WorkflowId,
+    },
+    EndWorkflow {
+        workflow: WorkflowId,
+        outcome: Outcome,
     },
     StartSession(Box<Session>),
     EndSession {
@@ -259,6 +280,11 @@ impl Command {
                 Some(Reply::Released(over.cloned().collect()))
             }
             Self::CreateUnit(_) | Self::AdvanceUnit { .. } => unit::reply(events),
+            Self::StartWorkflow(_)
+            | Self::LeadWorkflow { .. }
+            | Self::LeaveWorkflow { .. }
+            | Self::CancelWorkflow { .. }
+            | Self::EndWorkflow { .. } => workflow::reply(events),
             Self::StartSession(_) => events.iter().find_map(|event| match event {
                 Event::SessionStarted { session } => Some(Reply::Session(Box::new(session.clone()))),
                 _ => None,
@@ -317,6 +343,8 @@ pub enum Reply {
     /// A place in the queue was taken.
     Queued(TicketId),
     Unit(Box<Unit>),
+    Workflow(Box<Workflow>),
+    Led(Lease),
     Session(Box<Session>),
     SessionEnded(SessionId),
     Pruned(Vec<SessionId>),

@@ -23,6 +23,7 @@ use crate::table::{Changes, Overlay, Read, Table};
 use crate::time::Wall;
 use crate::tracker;
 use crate::unit;
+use crate::workflow;
 
 /// How many expired leases one command clears away at most, so that its cost stays bounded.
 const EVICTIONS_A_COMMAND: usize = 64;
@@ -309,6 +310,11 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
         Command::CleanLocks { gone } => file_lock::clean_up(draft, gone, cx),
         Command::CreateUnit(new) => unit::create(draft, new, cx),
         Command::AdvanceUnit { unit, input, facts } => unit::advance(draft, unit, *input, facts, cx),
+        Command::StartWorkflow(new) => workflow::start(draft, new, cx),
+        Command::LeadWorkflow { workflow, vacant } => workflow::lead(draft, workflow, *vacant, cx),
+        Command::LeaveWorkflow { workflow } => workflow::leave(draft, workflow, cx),
+        Command::CancelWorkflow { workflow } => workflow::cancel(draft, workflow, cx),
+        Command::EndWorkflow { workflow, outcome } => workflow::end(draft, workflow, *outcome, cx),
         Command::StartSession(session) => session::start(draft, session),
         Command::EndSession { session, status } => session::end(draft, session, *status, cx),
         Command::PruneSessions { sessions } => session::prune(draft, sessions),

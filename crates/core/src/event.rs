@@ -3,11 +3,12 @@
 use crate::file_lock::Ticket;
 use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId};
 use crate::issue::{Comment, GateResult, Issue};
-use crate::lease::{Actor, Lease};
+use crate::lease::{Actor, Lease, Resource};
 use crate::session::{Session, Status};
 use crate::sheet::Sheet;
 use crate::time::{BootId, Wall};
 use crate::unit::{Input, Unit};
+use crate::workflow::{Managed, Workflow};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -87,6 +88,11 @@ pub enum Event {
         input: Input,
         unit: Box<Unit>,
     },
+    /// A workflow as it is after what happened to it.
+    Workflow {
+        did: Managed,
+        workflow: Box<Workflow>,
+    },
     SessionStarted {
         session: Session,
     },
@@ -159,6 +165,11 @@ impl Event {
             | Self::Transferred { .. }
             | Self::Restored { .. } => self.lease_kind(),
             Self::Unit { input, .. } => unit_kind(*input),
+            Self::Workflow { did, .. } => match did {
+                Managed::Started => "workflow.started",
+                Managed::Cancelling => "workflow.cancelling",
+                Managed::Ended => "workflow.ended",
+            },
             Self::Queued { .. } => "lock.queued",
             Self::Unqueued { .. } => "lock.unqueued",
             Self::SessionStarted { .. } => "session.started",
@@ -182,19 +193,22 @@ impl Event {
         }
     }
 
-    /// What happened to a lease: a claim on an issue or a lock on files.
+    /// What happened to a lease: a claim on an issue, a lock on files or the leadership of a workflow.
     fn lease_kind(&self) -> &'static str {
-        let file = self.lease().is_some_and(|lease| lease.resource.file().is_some());
-        let (claim, lock) = match self {
-            Self::Acquired { .. } => ("claim.acquired", "lock.acquired"),
-            Self::Renewed { .. } => ("claim.renewed", "lock.renewed"),
-            Self::Released { .. } => ("claim.released", "lock.released"),
-            Self::AutoEvicted { .. } => ("claim.auto_evicted", "lock.auto_evicted"),
-            Self::ForceEvicted { .. } => ("claim.force_evicted", "lock.force_evicted"),
-            Self::Transferred { .. } => ("claim.transferred", "lock.transferred"),
-            _ => ("claim.restored", "lock.restored"),
+        let [claim, lock, lead] = match self {
+            Self::Acquired { .. } => ["claim.acquired", "lock.acquired", "lead.acquired"],
+            Self::Renewed { .. } => ["claim.renewed", "lock.renewed", "lead.renewed"],
+            Self::Released { .. } => ["claim.released", "lock.released", "lead.released"],
+            Self::AutoEvicted { .. } => ["claim.auto_evicted", "lock.auto_evicted", "lead.auto_evicted"],
+            Self::ForceEvicted { .. } => ["claim.force_evicted", "lock.force_evicted", "lead.force_evicted"],
+            Self::Transferred { .. } => ["claim.transferred", "lock.transferred", "lead.transferred"],
+            _ => ["claim.restored", "lock.restored", "lead.restored"],
         };
-        if file { lock } else { claim }
+        match self.lease().map(|lease| &lease.resource) {
+            Some(Resource::File(_)) => lock,
+            Some(Resource::Workflow(_)) => lead,
+            Some(Resource::Issue(_)) | None => claim,
+        }
     }
 
     /// The issue this event is about, if it is about one.

@@ -84,6 +84,10 @@ text_id! {
     UnitId
 }
 text_id! {
+    /// A workflow: units that are worked through together. Made like a unit's name.
+    WorkflowId
+}
+text_id! {
     /// An agent's session: `sess-` and eight letters or digits.
     SessionId
 }
@@ -324,23 +328,36 @@ impl TicketId {
     }
 }
 
+/// A name that can stand in a path and in a branch.
+fn require_name(what: &'static str, text: &str) -> Result<String, BadId> {
+    const LONGEST: usize = 80;
+    let bad = |why: &str| Err(BadId::new(what, text, why));
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if text.is_empty() || text.len() > LONGEST {
+        return bad("it must be 1 to 80 characters long");
+    }
+    if !text.bytes().all(fits) || !text.as_bytes()[0].is_ascii_alphanumeric() {
+        return bad("it is made of letters, digits, '-', '_' and '.', and begins with a letter or digit");
+    }
+    if text.contains("..") || text.ends_with('.') || text.ends_with(".lock") {
+        return bad("it cannot be part of a branch's name");
+    }
+    Ok(text.to_owned())
+}
+
 impl FromStr for UnitId {
     type Err = BadId;
 
     fn from_str(text: &str) -> Result<Self, BadId> {
-        const LONGEST: usize = 80;
-        let bad = |why: &str| Err(BadId::new("unit", text, why));
-        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        if text.is_empty() || text.len() > LONGEST {
-            return bad("it must be 1 to 80 characters long");
-        }
-        if !text.bytes().all(fits) || !text.as_bytes()[0].is_ascii_alphanumeric() {
-            return bad("it is made of letters, digits, '-', '_' and '.', and begins with a letter or digit");
-        }
-        if text.contains("..") || text.ends_with('.') || text.ends_with(".lock") {
-            return bad("it cannot be part of a branch's name");
-        }
-        Ok(Self(text.to_owned()))
+        require_name("unit", text).map(Self)
+    }
+}
+
+impl FromStr for WorkflowId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        require_name("workflow", text).map(Self)
     }
 }
 

@@ -1,12 +1,12 @@
 //! The one lease: somebody may use something until a deadline.
 //!
-//! A claim on an issue is a lease; so is a lock on a file, and so will be a merge turn and a coordinator's leadership. The
+//! A claim on an issue is a lease; so is a lock on a file, and so is a coordinator's leadership of a workflow. The
 //! log position of the grant is the fencing token: of two leases on one resource the later one has the higher token.
 
 use serde::{Deserialize, Serialize};
 
 use crate::file_lock::FileTarget;
-use crate::ids::{AgentId, IssueId, LeaseId, WorktreeId};
+use crate::ids::{AgentId, IssueId, LeaseId, WorkflowId, WorktreeId};
 use crate::time::{Now, Wall};
 
 /// What can be leased.
@@ -14,6 +14,8 @@ use crate::time::{Now, Wall};
 pub enum Resource {
     Issue(IssueId),
     File(Box<FileTarget>),
+    /// To be the one coordinator of a workflow.
+    Workflow(WorkflowId),
 }
 
 impl Resource {
@@ -22,20 +24,28 @@ impl Resource {
         match self {
             Self::Issue(id) => format!("issue:{}", id.key()),
             Self::File(target) => target.key(),
+            Self::Workflow(id) => format!("workflow:{id}"),
         }
     }
 
     pub fn issue(&self) -> Option<&IssueId> {
         match self {
             Self::Issue(id) => Some(id),
-            Self::File(_) => None,
+            Self::File(_) | Self::Workflow(_) => None,
         }
     }
 
     pub fn file(&self) -> Option<&FileTarget> {
         match self {
             Self::File(target) => Some(target),
-            Self::Issue(_) => None,
+            Self::Issue(_) | Self::Workflow(_) => None,
+        }
+    }
+
+    pub fn workflow(&self) -> Option<&WorkflowId> {
+        match self {
+            Self::Workflow(id) => Some(id),
+            Self::Issue(_) | Self::File(_) => None,
         }
     }
 }

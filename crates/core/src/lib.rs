@@ -4,7 +4,9 @@
 
 pub mod activity;
 pub mod command;
+pub mod coordinate;
 pub mod decide;
+pub mod duration;
 pub mod event;
 pub mod exchange;
 pub mod file_lock;
@@ -19,6 +21,7 @@ pub mod merge_order;
 pub mod merge_policy;
 pub mod pack;
 pub mod pattern;
+pub mod plan;
 pub mod policy;
 pub mod queue;
 pub mod refusal;
@@ -33,3 +36,4 @@ pub mod time;
 pub mod tracker;
 pub mod unit;
 pub mod wire;
+pub mod workflow;

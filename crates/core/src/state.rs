@@ -21,6 +21,8 @@
 //! | `W/<sequence>` | who waits for locks on files, in order of arrival |
 //! | `S/<session>` | an agent's session |
 //! | `U/<unit>` | a unit of work |
+//! | `F/<workflow>` | a workflow |
+//! | `D/<date>` | what agents cost on that day (UTC) |
 //! | `q/<request>` | which log lines answered it |
 //! | `m/boot`, `m/active`, `m/newer` | boot the deadlines belong to; number of leases; an event we did not understand |
 //! | `m/worked` | sequence of the last entry of the changelog |
@@ -30,7 +32,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::activity;
 use crate::event::{Did, Event, Request, Stamped};
 use crate::file_lock::Ticket;
-use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId, SessionId, UnitId};
+use crate::ids::{
+    AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId, SessionId, UnitId, WorkflowId,
+};
 use crate::issue::{Comment, GateResult, Issue, text_digest};
 use crate::issue_file;
 use crate::lease::{End, Lease, Resource};
@@ -41,8 +45,9 @@ use crate::session::Session;
 use crate::sheet::Sheet;
 use crate::table::{Overlay, Read, Table, Unreadable};
 use crate::time::{BootId, Now, Wall};
-use crate::unit::Unit;
+use crate::unit::{Tokens, Unit, Usd};
 use crate::wire::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
+use crate::workflow::Workflow;
 
 /// The boot that all deadlines are counted in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,6 +157,60 @@ pub fn unit(table: &dyn Table, id: &UnitId) -> Read<Option<Unit>> {
 pub fn units(table: &dyn Table) -> Read<Vec<Unit>> {
     table
         .scan("U/", usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse(key, value))
+        .collect()
+}
+
+/// What agents cost on a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Costs {
+    pub usd: Usd,
+    pub tokens: Tokens,
+}
+
+/// What they cost on the day (UTC) of that moment.
+pub fn costs_on(table: &dyn Table, at: Wall) -> Read<Costs> {
+    Ok(load(table, &day_key(at))?.unwrap_or_default())
+}
+
+fn day_key(at: Wall) -> String {
+    // A time is written with its date first.
+    format!("D/{}", at.to_string().split('T').next().unwrap_or_default())
+}
+
+/// A unit's costs add up over its life: what is more than before belongs to this day.
+fn count_costs(table: &mut Overlay<'_>, now: &Unit, at: Wall) -> Read<()> {
+    let before = unit(table, &now.id)?.filter(|before| before.created_at == now.created_at);
+    let (usd, tokens) = before.map_or_else(Default::default, |unit| (unit.cost_usd, unit.tokens));
+    let more = Costs {
+        usd: Usd(now
+            .cost_usd
+            .unwrap_or_default()
+            .0
+            .saturating_sub(usd.unwrap_or_default().0)),
+        tokens: Tokens {
+            input: now.tokens.input.saturating_sub(tokens.input),
+            output: now.tokens.output.saturating_sub(tokens.output),
+        },
+    };
+    if more != Costs::default() {
+        let mut all = costs_on(table, at)?;
+        all.usd = Usd(all.usd.0.saturating_add(more.usd.0));
+        all.tokens = all.tokens.plus(more.tokens);
+        table.put(day_key(at), json_bytes(&all));
+    }
+    Ok(())
+}
+
+pub fn workflow(table: &dyn Table, id: &WorkflowId) -> Read<Option<Workflow>> {
+    load(table, &format!("F/{id}"))
+}
+
+/// Every workflow there ever was, by name.
+pub fn workflows(table: &dyn Table) -> Read<Vec<Workflow>> {
+    table
+        .scan("F/", usize::MAX)?
         .iter()
         .map(|(key, value)| parse(key, value))
         .collect()
@@ -636,7 +695,11 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
                 }
             }
         }
-        Event::Unit { unit, .. } => table.put(format!("U/{}", unit.id), json_bytes(unit)),
+        Event::Unit { unit, .. } => {
+            count_costs(table, unit, stamped.at)?;
+            table.put(format!("U/{}", unit.id), json_bytes(unit));
+        }
+        Event::Workflow { workflow, .. } => table.put(format!("F/{}", workflow.id), json_bytes(workflow)),
         Event::SessionStarted { session } => {
             table.put(format!("S/{}", session.session_id), json_bytes(session));
         }

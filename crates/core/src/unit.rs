@@ -5,7 +5,9 @@
 //!
 //! - a unit is in exactly one phase, and moves only along the table;
 //! - two units that are not at their end never share a name, a path or a branch;
-//! - a unit for an issue holds that issue: the claim is taken with the unit and moves into its worktree with it;
+//! - a unit for an issue holds that issue: the claim is taken with the unit and moves into its worktree with it, to the
+//!   agent when one is started, and back when that ends;
+//! - attempts are counted and never used twice, not even by a later unit of the same name: each is one agent, once;
 //! - retries are bounded; what failed for another reason than a conflict is not merged again without a retry.
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Context, Reply};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, hand_on};
 use crate::event::Event;
-use crate::ids::{AgentId, IssueId, IssuePrefix, UnitId, WorktreeId};
+use crate::ids::{AgentId, IssueId, IssuePrefix, UnitId, WorkflowId, WorktreeId};
 use crate::issue::words;
 use crate::lease::{Lease, Resource};
 use crate::refusal::{Code, Refusal, Stop};
@@ -197,6 +199,27 @@ impl<'de> Deserialize<'de> for Usd {
     }
 }
 
+/// What went through a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tokens {
+    pub input: u64,
+    pub output: u64,
+}
+
+impl Tokens {
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+        }
+    }
+}
+
 /// A unit as it is after what happened to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
@@ -236,6 +259,23 @@ pub struct Unit {
     pub slot: u32,
     /// Why it was given up.
     pub abandoned: Option<String>,
+    /// The workflow it is part of.
+    #[serde(default)]
+    pub workflow: Option<WorkflowId>,
+    /// How many agents were started for it, or for an earlier unit of this name.
+    #[serde(default)]
+    pub attempt: u32,
+    /// Who the agent of the last attempt is in claims, locks and commits.
+    #[serde(default)]
+    pub worker: Option<AgentId>,
+    /// Of all attempts together, as the cost is.
+    #[serde(default)]
+    pub tokens: Tokens,
+    #[serde(default)]
+    pub turns: u64,
+    /// Why the last attempt failed, for whoever comes next.
+    #[serde(default)]
+    pub last_error: Option<Failure>,
     pub updated_at: Wall,
 }
 
@@ -256,6 +296,7 @@ pub struct NewUnit {
     pub target: String,
     pub base: String,
     pub ttl_secs: Option<u64>,
+    pub workflow: Option<WorkflowId>,
 }
 
 /// What became known with a transition. `None` leaves a thing as it is.
@@ -267,7 +308,11 @@ pub struct Facts {
     pub provisioning_time_ms: Option<u64>,
     pub pid: Option<u32>,
     pub session_id: Option<String>,
-    pub cost_usd: Option<Usd>,
+    pub worker: Option<AgentId>,
+    /// What this attempt cost, on top of the ones before.
+    pub spent: Option<Usd>,
+    pub tokens: Tokens,
+    pub turns: u64,
     pub duration_ms: Option<u64>,
     pub artifacts: Option<Vec<Artifact>>,
     pub error: Option<Failure>,
@@ -315,6 +360,11 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
         }
         used.push(other.slot);
     }
+    // Files of attempts are kept under the unit's name: an earlier one's are not written over.
+    let attempt = all
+        .iter()
+        .find(|unit| unit.id == new.id)
+        .map_or(0, |unit| unit.attempt);
     let slot = (0..).find(|slot| !used.contains(slot)).unwrap_or(0);
     let mut issue_id = None;
     if let Some(named) = &new.issue {
@@ -359,6 +409,12 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
         conflict_rounds: 0,
         slot,
         abandoned: None,
+        workflow: new.workflow.clone(),
+        attempt,
+        worker: None,
+        tokens: Tokens::default(),
+        turns: 0,
+        last_error: None,
         updated_at: cx.now.wall,
     };
     draft.emit(Event::Unit {
@@ -414,9 +470,31 @@ pub fn advance(
         .help(format!("jit worktree abandon {id} --reason <why>"))
         .into());
     }
+    if edge.input == Input::DispatchInstance
+        && let Some(id) = &before.workflow
+        && let Some(_) =
+            state::workflow(draft.state(), id)?.filter(|workflow| workflow.cancelling && !workflow.is_over())
+    {
+        return Err(Refusal::new(
+            Code::NotAllowed,
+            format!(
+                "{} is part of the workflow {id}, which is being cancelled",
+                before.id
+            ),
+        )
+        .help(format!("jit workflow status {id}"))
+        .into());
+    }
     let unit = moved(before, edge, facts, cx.now.wall);
     if input == Input::ProvisioningComplete {
         follow(draft, &unit, cx)?;
+    }
+    match input {
+        Input::DispatchInstance => hand_over(draft, &unit, cx)?,
+        Input::SpawnFailed | Input::InstanceCompleted | Input::InstanceTimeout | Input::InstanceFailed => {
+            take_back(draft, &unit, cx)?;
+        }
+        _ => {}
     }
     if unit.is_over() || input == Input::Abandon {
         give_back(draft, &unit, cx)?;
@@ -429,7 +507,7 @@ pub fn advance(
     Ok(Answer::Done)
 }
 
-fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall) -> Unit {
+pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall) -> Unit {
     fn take<T: Clone>(goal: &mut Option<T>, fact: &Option<T>) {
         if fact.is_some() {
             goal.clone_from(fact);
@@ -442,7 +520,12 @@ fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall) -> Unit {
     take(&mut unit.provisioning_time_ms, &facts.provisioning_time_ms);
     take(&mut unit.pid, &facts.pid);
     take(&mut unit.session_id, &facts.session_id);
-    take(&mut unit.cost_usd, &facts.cost_usd);
+    take(&mut unit.worker, &facts.worker);
+    if let Some(spent) = facts.spent {
+        unit.cost_usd = Some(Usd(unit.cost_usd.unwrap_or_default().0.saturating_add(spent.0)));
+    }
+    unit.tokens = unit.tokens.plus(facts.tokens);
+    unit.turns = unit.turns.saturating_add(facts.turns);
     take(&mut unit.duration_ms, &facts.duration_ms);
     take(&mut unit.merge_commit, &facts.merge_commit);
     take(&mut unit.abandoned, &facts.abandoned);
@@ -464,10 +547,21 @@ fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall) -> Unit {
         Phase::Cleanup | Phase::Idle => unit.error,
         _ => None,
     };
+    if edge.to == Phase::Failed {
+        unit.last_error.clone_from(&unit.error);
+    }
     match edge.input {
-        Input::DispatchInstance => unit.dispatch_time = Some(now),
+        Input::DispatchInstance => {
+            unit.attempt += 1;
+            unit.dispatch_time = Some(now);
+            unit.start_time = None;
+            unit.completion_time = None;
+        }
         Input::SpawnFailed => {
-            unit.dispatch_time = None;
+            // Of an earlier attempt there may be work.
+            if unit.attempt <= 1 {
+                unit.dispatch_time = None;
+            }
             unit.pid = None;
         }
         Input::InstanceRunning => unit.start_time = Some(now),
@@ -499,7 +593,47 @@ fn claim(table: &dyn Table, unit: &Unit) -> Read<Option<Lease>> {
         return Ok(None);
     };
     let lease = state::lease_on(table, &Resource::Issue(issue.clone()).key())?;
-    Ok(lease.filter(|lease| lease.agent_id == unit.created_by))
+    Ok(lease
+        .filter(|lease| lease.agent_id == unit.created_by || unit.worker.as_ref() == Some(&lease.agent_id)))
+}
+
+/// The claim goes to the agent that is started. Without one it is taken first: nobody works on what another may have.
+fn hand_over(draft: &mut Draft<'_>, unit: &Unit, cx: &Context) -> Result<(), Stop> {
+    let (Some(worker), Some(issue)) = (&unit.worker, &unit.issue_id) else {
+        return Ok(());
+    };
+    if claim(draft.state(), unit)?.is_none_or(|lease| lease.expired(&cx.now)) {
+        let issue = state::issue(draft.state(), issue)?.ok_or_else(|| {
+            Refusal::new(Code::NotFound, format!("the issue of {} is gone", unit.id))
+                .help(format!("jit worktree abandon {} --reason <why>", unit.id))
+        })?;
+        let terms = Terms {
+            ttl_secs: None,
+            note: Some(format!("unit {}", unit.id)),
+            on_behalf_of: None,
+        };
+        acquire(draft, &issue, terms, cx)?;
+    }
+    // Whoever asked for it is not necessarily whoever made the unit, but holds the claim by now.
+    let key = Resource::Issue(issue.clone()).key();
+    if let Some(mut lease) = state::lease_on(draft.state(), &key)? {
+        lease.on_behalf_of = Some(unit.created_by.clone());
+        let branch = Some(unit.branch.clone());
+        hand_on(draft, lease, worker.clone(), unit.worktree_id.clone(), branch, cx)?;
+    }
+    Ok(())
+}
+
+/// The claim comes back from the agent when it has ended.
+fn take_back(draft: &mut Draft<'_>, unit: &Unit, cx: &Context) -> Result<(), Stop> {
+    let lease = claim(draft.state(), unit)?.filter(|lease| unit.worker.as_ref() == Some(&lease.agent_id));
+    if let Some(mut lease) = lease {
+        lease.on_behalf_of = None;
+        let branch = Some(unit.branch.clone());
+        let owner = unit.created_by.clone();
+        hand_on(draft, lease, owner, unit.worktree_id.clone(), branch, cx)?;
+    }
+    Ok(())
 }
 
 /// The claim goes where the work is.

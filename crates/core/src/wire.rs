@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
 use crate::file_lock::{FileTarget, Labels, Ticket};
-use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorktreeId};
+use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorkflowId, WorktreeId};
 use crate::issue::{Comment, GateResult, Issue};
 use crate::lease::{Actor, Lease, Resource};
 use crate::pattern::Pattern;
@@ -31,6 +31,7 @@ use crate::session::Status;
 use crate::sheet::Sheet;
 use crate::time::{BootId, Wall};
 use crate::unit::Input;
+use crate::workflow::Managed;
 
 pub const SCHEMA_VERSION: u64 = 1;
 
@@ -45,6 +46,8 @@ struct LeaseRecord {
     issue_id: Option<IssueId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<FileRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    workflow: Option<WorkflowId>,
     agent_id: AgentId,
     worktree_id: Option<WorktreeId>,
     branch: Option<String>,
@@ -79,6 +82,7 @@ impl LeaseRecord {
             lease_id: lease.lease_id.clone(),
             issue_id: lease.resource.issue().cloned(),
             file: lease.resource.file().map(FileRecord::of),
+            workflow: lease.resource.workflow().cloned(),
             agent_id: lease.agent_id.clone(),
             worktree_id: lease.worktree_id.clone(),
             branch: lease.branch.clone(),
@@ -104,10 +108,11 @@ impl LeaseRecord {
             agent_id: self.agent_id.clone(),
             worktree_id: self.worktree_id.clone(),
         };
-        let resource = match (self.issue_id, self.file) {
-            (Some(issue), None) => Resource::Issue(issue),
-            (None, Some(file)) => Resource::File(Box::new(file.target(holder()))),
-            _ => return Err("a lease is on an issue or on a file".into()),
+        let resource = match (self.issue_id, self.file, self.workflow) {
+            (Some(issue), None, None) => Resource::Issue(issue),
+            (None, Some(file), None) => Resource::File(Box::new(file.target(holder()))),
+            (None, None, Some(workflow)) => Resource::Workflow(workflow),
+            _ => return Err("a lease is on an issue, on a file or on a workflow".into()),
         };
         Ok(Lease {
             lease_id: self.lease_id,
@@ -458,6 +463,7 @@ fn payload(event: &Event) -> Vec<u8> {
         Event::Unqueued { ticket_id } => json_bytes(&UnqueuedRecord {
             ticket_id: ticket_id.clone(),
         }),
+        Event::Workflow { workflow, .. } => json_bytes(workflow),
         Event::SessionStarted { session } => json_bytes(session),
         Event::SessionEnded { session_id, status } => json_bytes(&SessionEndRecord {
             session_id: session_id.clone(),
@@ -495,7 +501,9 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
         serde_json::from_str(payload).map_err(|e| e.to_string())
     }
     let missing = |field: &str| format!("{kind} without {field}");
-    let op = kind.strip_prefix("claim.").or_else(|| kind.strip_prefix("lock."));
+    let op = ["claim.", "lock.", "lead."]
+        .iter()
+        .find_map(|family| kind.strip_prefix(family));
     if let Some(op) = op.filter(|op| LEASE_OPS.contains(op)) {
         let mut record: LeaseRecord = parse(payload)?;
         let (by, reason) = (record.by.take(), record.reason.take());
@@ -574,6 +582,14 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
             let UnqueuedRecord { ticket_id } = parse(payload)?;
             Event::Unqueued { ticket_id }
         }
+        "workflow.started" | "workflow.cancelling" | "workflow.ended" => Event::Workflow {
+            did: match kind {
+                "workflow.started" => Managed::Started,
+                "workflow.cancelling" => Managed::Cancelling,
+                _ => Managed::Ended,
+            },
+            workflow: parse(payload)?,
+        },
         "session.started" => Event::SessionStarted {
             session: parse(payload)?,
         },

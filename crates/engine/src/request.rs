@@ -18,10 +18,11 @@ use jit_core::roster::{LockView, SessionView};
 use jit_core::scope::Scope;
 use jit_core::session::Status as SessionStatus;
 use jit_core::time::{Now, Wall};
-use jit_core::unit::Unit;
+use jit_core::unit::{Tokens, Unit, Usd};
 use jit_core::wire::LeaseView;
+use jit_core::workflow::Workflow;
 
-use crate::app::{CreateUnit, LockPaths, MergeAsk, OwnLocks, StartSession};
+use crate::app::{CreateUnit, DispatchAsk, LockPaths, MergeAsk, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
 use crate::hooks::Verified;
 use crate::landing::report::{MergeReport, Picture};
@@ -169,6 +170,25 @@ pub enum Request {
     RetryUnit {
         unit: Option<String>,
     },
+    /// Starts an agent in a unit.
+    Dispatch(Box<DispatchAsk>),
+    /// Ends the agent of a unit.
+    StopUnit {
+        unit: Option<String>,
+        reason: String,
+    },
+    /// What a unit has that its target had not when it began.
+    UnitDiff {
+        unit: Option<String>,
+    },
+    /// All workflows; those that are over too.
+    Workflows {
+        all: bool,
+    },
+    /// One workflow; without a name, the only one that runs, else the last one.
+    WorkflowStatus {
+        workflow: Option<String>,
+    },
     /// What landed.
     Landings {
         unit: Option<String>,
@@ -267,6 +287,8 @@ impl Request {
             | Self::JudgeGate { .. }
             | Self::CreateUnit(_)
             | Self::RetryUnit { .. }
+            | Self::Dispatch(_)
+            | Self::StopUnit { .. }
             | Self::PruneUnits { .. }
             | Self::StartSession(_)
             | Self::BeatSession { .. }
@@ -298,6 +320,9 @@ impl Request {
             | Self::DepTree { .. }
             | Self::UnitStatus { .. }
             | Self::UnitEnv { .. }
+            | Self::UnitDiff { .. }
+            | Self::Workflows { .. }
+            | Self::WorkflowStatus { .. }
             | Self::Landings { .. }
             | Self::ListSessions { .. }
             | Self::ShowSession { .. }
@@ -401,6 +426,11 @@ pub enum Reply {
     Env {
         env: BTreeMap<String, String>,
     },
+    Diff(UnitDiff),
+    Workflow(Box<WorkflowView>),
+    Workflows {
+        workflows: Vec<WorkflowView>,
+    },
     Landings {
         landed: Vec<Landing>,
     },
@@ -440,12 +470,61 @@ pub enum Reply {
 pub struct UnitView {
     #[serde(flatten)]
     pub unit: Unit,
+    /// While an agent runs in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<AgentProgress>,
 }
 
 impl UnitView {
     pub fn of(unit: Unit) -> Self {
-        Self { unit }
+        Self { unit, progress: None }
     }
+}
+
+/// How an agent that runs is doing.
+#[derive(Debug, Clone, Serialize)]
+pub struct AgentProgress {
+    /// What it did last, for people.
+    pub last_action: String,
+    pub last_event_at: Option<Wall>,
+    pub turns: u64,
+    pub tokens: Tokens,
+    pub cost_usd: Option<Usd>,
+    pub running_secs: u64,
+    /// Until its time is up.
+    pub remaining_secs: u64,
+    pub remaining_usd: Option<Usd>,
+    pub remaining_tokens: Option<u64>,
+}
+
+/// What a unit changed.
+#[derive(Debug, Serialize)]
+pub struct UnitDiff {
+    pub unit: UnitId,
+    pub base: String,
+    pub diff: String,
+}
+
+/// A workflow as it is shown.
+#[derive(Debug, Serialize)]
+pub struct WorkflowView {
+    #[serde(flatten)]
+    pub workflow: Workflow,
+    /// Who coordinates it now.
+    pub led_by: Option<AgentId>,
+    pub cost_usd: Usd,
+    pub tokens: Tokens,
+    pub instances: Vec<UnitView>,
+    /// Units of the plan that have not begun, and why not.
+    pub waiting: Vec<Waiting>,
+    /// Where the file is that other programs read.
+    pub orchestration: String,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Waiting {
+    pub unit: UnitId,
+    pub why: String,
 }
 
 /// A unit on its target.

@@ -263,7 +263,7 @@ fn a6_mistakes_name_file_line_and_key() {
             .load(&[])
             .expect_err("bytes")
             .to_string()
-            .contains("line 2: this is not UTF-8")
+            .contains("line 2, column 3: this is not UTF-8")
     );
     fs::remove_file(files.repository()).expect("remove");
     fs::create_dir(files.repository()).expect("folder");

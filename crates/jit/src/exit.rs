@@ -8,6 +8,12 @@ use serde_json::{Value, json};
 /// Standard output was closed by its reader: what the shell says of a process that SIGPIPE ended.
 pub const BROKEN_PIPE: u8 = 141;
 
+/// Somebody wanted it to end before its end: what the shell says of a process that SIGINT ended.
+pub const INTERRUPTED: u8 = 130;
+
+/// Something was done, and did not come to a good end.
+pub const CHECK_FAILED: u8 = 6;
+
 /// The documented JSON of a failure.
 pub fn failure(refusal: &Refusal) -> Value {
     let details = match &refusal.details {

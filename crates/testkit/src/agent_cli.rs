@@ -81,6 +81,33 @@ impl Bench {
         ModelApi::start(listener.expect("a port"), script).expect("a server")
     }
 
+    /// A model that refuses whatever it is asked, with this HTTP status.
+    pub fn refusing_model(&self, status: u16) -> ModelApi {
+        let listener = self.network.inside(|| TcpListener::bind("127.0.0.1:0"));
+        ModelApi::start_refusing(listener.expect("a port"), status).expect("a server")
+    }
+
+    /// A program in this world that starts Claude Code as [`Bench::run`] does, with whatever arguments it is given: for
+    /// whoever starts agents.
+    pub fn wrapper(&self, world: &World) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = world.home().join("claude-offline");
+        let script = format!(
+            "#!/bin/sh\nexec timeout -k 5 {PATIENCE} unshare --user --map-user=1 --map-group=1 -- '{}' \"$@\"\n",
+            self.program.display()
+        );
+        std::fs::write(&file, script).expect("a script");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+        file
+    }
+
+    /// Any program of this world, on the network of the agents, with what Claude Code needs in its environment.
+    pub fn run_beside(&self, world: &World, mut command: Command, model: &ModelApi) -> Ran {
+        command.env("PATH", path(world));
+        claude_env(&mut command, &model.url());
+        self.network.inside(|| world.run(command))
+    }
+
     /// The agent at work in `dir` until it ends of itself.
     pub fn run(&self, world: &World, dir: &Path, model: &ModelApi, prompt: &str) -> Done {
         self.run_with(world, dir, model, prompt, &[])
@@ -173,7 +200,12 @@ fn find(name: &str) -> Option<PathBuf> {
 fn claude(command: &mut Command, url: &str, prompt: &str) {
     command
         .args(["-p", prompt, "--output-format", "stream-json", "--verbose"])
-        .args(["--permission-mode", "bypassPermissions", "--max-turns", "30"])
+        .args(["--permission-mode", "bypassPermissions", "--max-turns", "30"]);
+    claude_env(command, url);
+}
+
+fn claude_env(command: &mut Command, url: &str) {
+    command
         .env("ANTHROPIC_BASE_URL", url)
         .env("ANTHROPIC_API_KEY", "made-up")
         .env("CLAUDE_CODE_MAX_RETRIES", "1")

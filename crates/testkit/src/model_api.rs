@@ -55,6 +55,15 @@ impl ModelApi {
     /// Serves on `listener`, which may belong to another network namespace than the caller. After its last step the
     /// model says "Done."
     pub fn start(listener: TcpListener, script: Vec<Step>) -> io::Result<Self> {
+        Self::serving(listener, script, None)
+    }
+
+    /// Refuses whatever it is asked, with this HTTP status.
+    pub fn start_refusing(listener: TcpListener, status: u16) -> io::Result<Self> {
+        Self::serving(listener, Vec::new(), Some(status))
+    }
+
+    fn serving(listener: TcpListener, script: Vec<Step>, refuse: Option<u16>) -> io::Result<Self> {
         let at = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -67,7 +76,7 @@ impl ModelApi {
                         let (kept, script) = (kept.clone(), script.clone());
                         std::thread::spawn(move || {
                             // An agent that hangs up is its own affair.
-                            let _ = serve(stream, &script, &kept);
+                            let _ = serve(stream, &script, refuse, &kept);
                         });
                     }
                     Err(_) => std::thread::sleep(Duration::from_millis(2)),
@@ -208,7 +217,12 @@ fn reply(mut stream: &TcpStream, status: &str, kind: &str, body: &str) -> io::Re
     stream.flush()
 }
 
-fn serve(stream: TcpStream, script: &[Step], kept: &Mutex<Vec<Value>>) -> io::Result<()> {
+fn serve(
+    stream: TcpStream,
+    script: &[Step],
+    refuse: Option<u16>,
+    kept: &Mutex<Vec<Value>>,
+) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     let Asked { path, body } = receive(&stream)?;
     let path = path.split('?').next().unwrap_or_default();
@@ -225,6 +239,12 @@ fn serve(stream: TcpStream, script: &[Step], kept: &Mutex<Vec<Value>>) -> io::Re
         return reply(&stream, "404 Not Found", "application/json", "{}");
     };
     let asked: Value = serde_json::from_slice(&body)?;
+    if let Some(status) = refuse {
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
+        let body = json!({ "type": "error", "error": { "type": "refused", "message": "by the script" } });
+        let status = format!("{status} Refused");
+        return reply(&stream, &status, "application/json", &body.to_string());
+    }
     let spoken = spoken(&asked);
     let done = Step::text("Done.");
     let step = match list(&asked, "tools").next() {

@@ -75,6 +75,10 @@ fn look(request: &Request) -> Look {
         Request::UnitStatus { .. }
         | Request::UnitEnv { .. }
         | Request::RetryUnit { .. }
+        | Request::StopUnit { .. }
+        | Request::UnitDiff { .. }
+        | Request::Workflows { .. }
+        | Request::WorkflowStatus { .. }
         | Request::Landings { .. }
         | Request::PruneUnits { .. }
         | Request::StartSession(_)
@@ -91,7 +95,7 @@ fn look(request: &Request) -> Look {
         | Request::LockCleanup
         | Request::Rescue(_)
         | Request::Conflicts { .. } => Look::Nothing,
-        Request::Merge(_) | Request::Finish { .. } => Look::IfMoved,
+        Request::Merge(_) | Request::Finish { .. } | Request::Dispatch(_) => Look::IfMoved,
         Request::CreateIssue(create) => {
             let ids = create.id.iter().filter_map(|id| id.as_str().parse().ok());
             Look::Named(ids.collect())

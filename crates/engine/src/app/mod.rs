@@ -7,6 +7,7 @@ mod audit;
 mod board;
 mod changelog;
 mod claims;
+mod dispatch;
 mod exchange;
 mod gates;
 mod graph;
@@ -19,6 +20,7 @@ mod tracker;
 mod trust;
 mod uninstall;
 mod units;
+mod workflows;
 
 pub use audit::{Audit, Finding};
 
@@ -51,11 +53,14 @@ use crate::store::file::{FileStore, io_refusal};
 use crate::store::{Ask, Done, Outcome, Store, View};
 use crate::worktree::identity::{self, Need};
 
+pub(crate) use dispatch::Starting;
+pub use dispatch::{Again, DispatchAsk};
 pub use landing::{ConflictWatch, MergeAsk, MergeMode};
 pub use locks::{LOCKS, LockPaths, OwnLocks};
 pub use sessions::{SESSIONS, StartSession};
 pub use uninstall::{Left, Tree, Uninstall, Uninstalled};
 pub use units::CreateUnit;
+pub(crate) use workflows::{Situation, Troubles};
 
 /// How the program was called.
 #[derive(Debug, Clone, Default)]
@@ -431,6 +436,11 @@ impl App {
             Request::UnitEnv { unit } => self.unit_env(unit.as_deref()),
             Request::Landings { unit, limit } => self.landings(unit.as_deref(), limit),
             Request::PruneUnits { settle } => self.prune_units(settle),
+            Request::Dispatch(asked) => self.dispatch_unit(&asked),
+            Request::StopUnit { unit, reason } => self.stop_unit(unit.as_deref(), &reason),
+            Request::UnitDiff { unit } => self.unit_diff(unit.as_deref()),
+            Request::Workflows { all } => self.workflows(all),
+            Request::WorkflowStatus { workflow } => self.workflow_status(workflow.as_deref()),
             Request::RetryUnit { unit } => self.retry_unit(unit.as_deref()),
             Request::StartSession(asked) => self.start_session(&asked),
             Request::BeatSession { session } => self.beat_session(session.as_ref()),
@@ -521,6 +531,8 @@ impl App {
             },
             // Asked for by handlers that know more, and answer themselves.
             Decided::Unit(_)
+            | Decided::Workflow(_)
+            | Decided::Led(_)
             | Decided::Queued(_)
             | Decided::Session(_)
             | Decided::SessionEnded(_)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
-use jit_core::ids::{IssuePrefix, UnitId};
+use jit_core::ids::{IssuePrefix, UnitId, WorkflowId};
 use jit_core::issue::Issue;
 use jit_core::lease::Resource;
 use jit_core::refusal::{Code, Details, Refusal};
@@ -35,6 +35,21 @@ pub struct CreateUnit {
     pub path: Option<PathBuf>,
     pub branch: Option<String>,
     pub ttl_secs: Option<u64>,
+    /// The workflow that it is made for.
+    pub workflow: Option<WorkflowId>,
+    /// Its name, where that does not follow from what it is for.
+    pub name: Option<UnitId>,
+    /// The branch it is to land on, where that is not the usual one.
+    pub target: Option<String>,
+}
+
+/// How long a git that lost its caller may take to finish a worktree.
+const MAKING: Duration = Duration::from_secs(10);
+
+/// Git marks a worktree until it is whole.
+fn is_in_the_making(place: &Place) -> bool {
+    let mark = place.git_dir.as_ref().map(|dir| dir.join("locked"));
+    mark.is_some_and(|mark| std::fs::read(mark).is_ok_and(|text| text.trim_ascii() == b"initializing"))
 }
 
 /// The setting with the steps that make a worktree ready.
@@ -134,15 +149,21 @@ impl App {
     }
 
     pub(super) fn unit_status(&self, named: Option<&str>, all: bool) -> Outcome<Answer> {
+        // What agents did meanwhile is written down first.
+        let known = match named {
+            Some(_) => vec![self.find_unit(&self.view()?, named)?],
+            None => state::units(&*self.view()?.table).map_err(|e| refuse(Code::Io, e))?,
+        };
+        self.settle_all(&known);
         let view = self.view()?;
         let reply = match named {
-            Some(_) => Reply::Unit(Box::new(UnitView::of(self.find_unit(&view, named)?))),
+            Some(_) => Reply::Unit(Box::new(self.unit_view(self.find_unit(&view, named)?))),
             None => {
                 let mut found = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
                 found.retain(|unit| all || !unit.is_over());
                 found.sort_by_key(|unit| unit.created_at);
                 Reply::Units {
-                    units: found.into_iter().map(UnitView::of).collect(),
+                    units: found.into_iter().map(|unit| self.unit_view(unit)).collect(),
                 }
             }
         };
@@ -150,7 +171,7 @@ impl App {
     }
 
     /// Moves a unit along its table.
-    pub(super) fn advance(&self, id: &UnitId, input: Input, facts: Facts) -> Outcome<Unit> {
+    pub(crate) fn advance(&self, id: &UnitId, input: Input, facts: Facts) -> Outcome<Unit> {
         let command = Command::AdvanceUnit {
             unit: id.clone(),
             input,
@@ -191,8 +212,9 @@ impl App {
     fn plan(&self, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<NewUnit> {
         let invalid = |why: String| refuse(Code::Invalid, why);
         let name = issue.map_or(asked.what.as_str(), |issue| issue.id.as_str());
-        let id = match name.parse::<UnitId>() {
-            Ok(id) if issue.is_none() => id,
+        let id = match (&asked.name, name.parse::<UnitId>()) {
+            (Some(id), _) => id.clone(),
+            (None, Ok(id)) if issue.is_none() => id,
             _ => UnitId::slug(name).ok_or_else(|| {
                 invalid(format!(
                     "{name:?} gives no name for a unit: use letters and digits"
@@ -220,7 +242,10 @@ impl App {
             None => units::fill(self.config.worktree_branch(), words).map_err(invalid)?,
         };
         self.require_free(&path, &branch)?;
-        let target = self.target_branch()?;
+        let target = match &asked.target {
+            Some(target) => target.clone(),
+            None => self.target_branch()?,
+        };
         let from = asked.base.as_deref().unwrap_or(&target);
         let base = Git::in_git_dir(self.common()?)
             .verify(&format!("{from}^{{commit}}"))
@@ -239,6 +264,7 @@ impl App {
             target,
             base,
             ttl_secs: asked.ttl_secs,
+            workflow: asked.workflow.clone(),
         })
     }
 
@@ -322,14 +348,52 @@ impl App {
         let new = self.plan(asked, issue)?;
         self.require_room(Path::new(&new.worktree_path))?;
         let steps = self.trusted_steps()?;
-        let id = new.id.clone();
         let done = self.transact(&Command::CreateUnit(Box::new(new)))?;
         let Decided::Unit(unit) = done.reply else {
             return Err(refuse(Code::Io, "the log has no answer to that request"));
         };
-        if unit.state != Phase::Provisioning {
-            return Ok(*unit);
+        self.make_ready(*unit, &steps)
+    }
+
+    /// A unit of a workflow is there and ready, also if whoever began to make it was killed.
+    pub(crate) fn create_for_workflow(
+        &self,
+        id: &UnitId,
+        issue: Option<String>,
+        target: &str,
+        workflow: &WorkflowId,
+    ) -> Outcome<Unit> {
+        let _turn = self.unit_turn(id, true)?;
+        let view = self.view()?;
+        let unreadable = |e| refuse(Code::Io, e);
+        let begun = state::unit(&*view.table, id).map_err(unreadable)?;
+        if let Some(unit) = begun.filter(|unit| !unit.is_over() && unit.workflow.as_ref() == Some(workflow)) {
+            let steps = self.trusted_steps()?;
+            return self.make_ready(unit, &steps);
         }
+        let found = match &issue {
+            Some(issue) => {
+                let prefix: IssuePrefix = issue.parse().map_err(|e| refuse(Code::Invalid, format!("{e}")))?;
+                Some(self.resolve(&view, &prefix)?)
+            }
+            None => None,
+        };
+        drop(view);
+        let asked = CreateUnit {
+            what: issue.unwrap_or_else(|| id.to_string()),
+            workflow: Some(workflow.clone()),
+            name: Some(id.clone()),
+            target: Some(target.to_owned()),
+            ..CreateUnit::default()
+        };
+        self.make_unit(&asked, found.as_ref())
+    }
+
+    fn make_ready(&self, unit: Unit, steps: &[String]) -> Outcome<Unit> {
+        if unit.state != Phase::Provisioning {
+            return Ok(unit);
+        }
+        let id = unit.id.clone();
         let begun = Instant::now();
         let place = match self.ensure_worktree(&unit) {
             Ok(place) => place,
@@ -339,7 +403,7 @@ impl App {
                 return Err(refusal);
             }
         };
-        match self.provision(&unit, &place, &steps) {
+        match self.provision(&unit, &place, steps) {
             Ok(()) => {
                 let (identity, _) = identity::load_or_create(&place, jiff::Timestamp::now(), Need::Write)
                     .map_err(|e| refuse(Code::Io, e))?;
@@ -368,7 +432,7 @@ impl App {
     }
 
     /// Whether a setting stands in the file that is committed with the repository.
-    fn comes_with_repository(&self, key: &str) -> bool {
+    pub(super) fn comes_with_repository(&self, key: &str) -> bool {
         let own = self.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
         match self.config.origin(key) {
             Ok(Origin::File { file, .. }) => Some(&**file) == own.as_deref(),
@@ -401,15 +465,35 @@ impl App {
         Ok(steps)
     }
 
-    /// The unit's worktree is there, on its branch.
+    /// The unit's worktree is there, on its branch, and whole.
     fn ensure_worktree(&self, unit: &Unit) -> Outcome<Place> {
         let path = Path::new(&unit.worktree_path);
         let found = || Place::discover(path, &GitEnv::default()).map_err(|e| refuse(Code::Io, e));
-        if path.join(".git").is_file() {
-            let place = found()?;
-            if place.common_dir == self.place.common_dir && place.worktree_root.as_deref() == Some(path) {
-                return Ok(place);
+        // Whoever was killed while making it may have left a git behind that goes on for a moment.
+        let begun = Instant::now();
+        while path.symlink_metadata().is_ok() {
+            if path.join(".git").is_file() {
+                let place = found()?;
+                let own =
+                    place.common_dir == self.place.common_dir && place.worktree_root.as_deref() == Some(path);
+                if own && !is_in_the_making(&place) {
+                    return Ok(place);
+                }
+                if !own {
+                    break;
+                }
             }
+            if begun.elapsed() < MAKING {
+                std::thread::sleep(Duration::from_millis(50));
+                continue;
+            }
+            // Nobody is at it any more, and nobody ever worked in it.
+            let _ = Git::in_git_dir(self.common()?)
+                .args(["worktree", "remove", "--force", "--force", "--"])
+                .arg(path)
+                .run();
+            let _ = std::fs::remove_dir(path);
+            break;
         }
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)
@@ -562,8 +646,14 @@ impl App {
 
     /// T12: another attempt. What was not made ready is made ready now.
     pub(super) fn retry_unit(&self, named: Option<&str>) -> Outcome<Answer> {
+        let unit = self.find_unit(&self.view()?, named)?;
+        let unit = self.try_again(&unit.id)?;
         let view = self.view()?;
-        let unit = self.find_unit(&view, named)?;
+        self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
+    }
+
+    pub(crate) fn try_again(&self, id: &UnitId) -> Outcome<Unit> {
+        let unit = self.load_unit(id)?;
         let unready = unit.worktree_id.is_none();
         let steps = if unready {
             self.trusted_steps()?
@@ -586,9 +676,7 @@ impl App {
             worktree_id: Some(identity.worktree_id),
             ..Facts::default()
         };
-        let unit = self.advance(&unit.id, Input::RetryDispatch, facts)?;
-        let view = self.view()?;
-        self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
+        self.advance(&unit.id, Input::RetryDispatch, facts)
     }
 
     /// What landed, oldest first (I6).

@@ -39,6 +39,8 @@ pub enum Kind {
     Template,
     /// A list of command lines.
     Commands,
+    /// A list of words: arguments, tools.
+    Words,
     /// A list of files, each perhaps with how it is brought: `node_modules = symlink`.
     FileRules,
     /// A list of patterns of paths: `*.env`.
@@ -47,6 +49,8 @@ pub enum Kind {
     Branches,
     /// A list of rules about paths that do not merge, the first that matches counts: `docs/** = union`.
     MergeRules,
+    /// A list of tools an agent may use, each perhaps with what it may do: `Bash(git add *)`.
+    ToolRules,
     /// A list of agent kinds.
     AgentKinds,
     /// A list of chains of issue types, each from the outermost to the innermost: `epic > story > task`.
@@ -103,6 +107,13 @@ pub struct Key {
 
 const DAY: u64 = 86_400;
 const YEAR: u64 = 365 * DAY;
+/// Dollars, tokens, turns.
+const AMOUNT: Kind = Kind::Count {
+    min: 0,
+    max: 1_000_000_000_000,
+};
+/// The agents that can be started.
+pub const AGENTS: &[&str] = &["claude", "command"];
 const LOCK: Kind = Kind::Seconds { min: 1, max: DAY };
 const TTL: Kind = Kind::Seconds {
     min: 1,
@@ -164,6 +175,128 @@ pub const KEYS: &[Key] = &[
         kind: TTL,
         default: Default::Int(30 * DAY),
         help: "longest lease anybody may ask for",
+    },
+    Key {
+        name: "dispatch.agent",
+        kind: Kind::Word(AGENTS),
+        default: Default::Word("claude"),
+        help: "the agent that is started when nobody says which",
+    },
+    Key {
+        name: "dispatch.alert_percent",
+        kind: Kind::Percent,
+        default: Default::Int(80),
+        help: "the share of a budget at which a warning is given",
+    },
+    Key {
+        name: "dispatch.allow",
+        kind: Kind::ToolRules,
+        default: Default::List(&[
+            "Bash(git add *)",
+            "Bash(git commit *)",
+            "Bash(git mv *)",
+            "Bash(git rm *)",
+            "Bash(jit claim *)",
+            "Bash(jit issue *)",
+            "Bash(jit lock *)",
+            "Bash(jit ready *)",
+            "Bash(jit status *)",
+            "Bash(jit whoami *)",
+        ]),
+        help: "what dispatched agents may do when they would ask a person; counts only outside the repository's own file",
+    },
+    Key {
+        name: "dispatch.backoff_secs",
+        kind: Kind::Seconds { min: 0, max: DAY },
+        default: Default::Int(5),
+        help: "how long to wait before a first retry; each further one waits twice as long",
+    },
+    Key {
+        name: "dispatch.budget_tokens",
+        kind: AMOUNT,
+        default: Default::Int(0),
+        help: "tokens that a unit may use, all attempts together; 0 for any number",
+    },
+    Key {
+        name: "dispatch.budget_usd",
+        kind: AMOUNT,
+        default: Default::Int(10),
+        help: "dollars that a unit may cost, all attempts together; 0 for any amount",
+    },
+    Key {
+        name: "dispatch.command",
+        kind: Kind::Words,
+        default: Default::Empty,
+        help: "program and arguments of the agent `command`, or the program of another agent if it is not the usual one",
+    },
+    Key {
+        name: "dispatch.day_budget_tokens",
+        kind: AMOUNT,
+        default: Default::Int(0),
+        help: "tokens that all units of this repository may use in a day; 0 for any number",
+    },
+    Key {
+        name: "dispatch.day_budget_usd",
+        kind: AMOUNT,
+        default: Default::Int(0),
+        help: "dollars that all units of this repository may cost in a day; 0 for any amount",
+    },
+    Key {
+        name: "dispatch.grace_secs",
+        kind: Kind::Seconds { min: 0, max: 600 },
+        default: Default::Int(10),
+        help: "how long an agent that is to end has to do so by itself",
+    },
+    Key {
+        name: "dispatch.idle_secs",
+        kind: Kind::Seconds { min: 1, max: DAY },
+        default: Default::Int(900),
+        help: "an agent that says nothing and computes nothing for so long is hung",
+    },
+    Key {
+        name: "dispatch.linger_secs",
+        kind: Kind::Seconds { min: 0, max: DAY },
+        default: Default::Int(30),
+        help: "how long an agent may live on after its result",
+    },
+    Key {
+        name: "dispatch.max_concurrent",
+        kind: Kind::Count { min: 1, max: 1000 },
+        default: Default::Int(3),
+        help: "how many agents a workflow runs at the same time",
+    },
+    Key {
+        name: "dispatch.max_retries",
+        kind: Kind::Count { min: 0, max: 3 },
+        default: Default::Int(2),
+        help: "how often a unit that failed is tried again by itself",
+    },
+    Key {
+        name: "dispatch.max_turns",
+        kind: AMOUNT,
+        default: Default::Int(0),
+        help: "turns that an attempt may take; 0 for any number",
+    },
+    Key {
+        name: "dispatch.permission_mode",
+        kind: Kind::Template,
+        default: Default::Word("acceptEdits"),
+        help: "what an agent may do, in its own word",
+    },
+    Key {
+        name: "dispatch.stagger_secs",
+        kind: Kind::Seconds { min: 0, max: DAY },
+        default: Default::Int(2),
+        help: "how long to wait between two starts of a workflow",
+    },
+    Key {
+        name: "dispatch.timeout_secs",
+        kind: Kind::Seconds {
+            min: 1,
+            max: 30 * DAY,
+        },
+        default: Default::Int(3600),
+        help: "how long an attempt may take",
     },
     Key {
         name: "global_operations.allowed_branches",
@@ -470,7 +603,9 @@ impl Kind {
                 | Self::ScopeRules
                 | Self::AgentTypes
                 | Self::MergeRules
+                | Self::ToolRules
                 | Self::Commands
+                | Self::Words
                 | Self::FileRules
         )
     }
@@ -559,12 +694,14 @@ impl Key {
             Kind::Count { min, max } => format!("a number from {min} to {max}"),
             Kind::Template => "a text such as \"jit/{unit}\"".to_owned(),
             Kind::Commands => "a list of command lines".to_owned(),
+            Kind::Words => "a list of words".to_owned(),
             Kind::FileRules => "a list of files such as \"node_modules = symlink\"".to_owned(),
             Kind::ScopeRules => "a list of rules such as \"docs/** = global\"".to_owned(),
             Kind::AgentTypes => "a list of types such as \"release-manager = global\"".to_owned(),
             Kind::Flag => "true or false".to_owned(),
             Kind::Branches => "a list of branch names".to_owned(),
             Kind::MergeRules => "a list of rules such as \"docs/** = union\"".to_owned(),
+            Kind::ToolRules => "a list of tools such as \"Bash(git add *)\"".to_owned(),
             Kind::Patterns => "a list of patterns such as \"*.env\"".to_owned(),
             Kind::AgentKinds => "a list of words".to_owned(),
             Kind::Chains => "a list of chains of types such as \"epic > story > task\"".to_owned(),
@@ -680,9 +817,12 @@ impl Key {
                 Kind::Patterns => Pattern::parse(item).is_ok(),
                 Kind::ScopeRules => scope_rule(item).is_ok(),
                 Kind::FileRules => crate::units::files::rule(item).is_ok(),
-                Kind::Commands => !item.trim().is_empty() && item.len() <= 10_000 && !item.contains('\0'),
+                Kind::Commands | Kind::Words => {
+                    !item.trim().is_empty() && item.len() <= 10_000 && !item.contains('\0')
+                }
                 Kind::AgentTypes => agent_type(item).is_some(),
                 Kind::MergeRules => Rule::parse(item).is_ok(),
+                Kind::ToolRules => crate::agents::rules::Rule::parse(item).is_ok(),
                 Kind::Chains => {
                     let types = chain(item);
                     types.len() > 1 && types.iter().all(|word| is_word(word))
@@ -696,8 +836,10 @@ impl Key {
                     Kind::Patterns => "a pattern such as *.env",
                     Kind::ScopeRules => "a rule such as docs/** = global",
                     Kind::MergeRules => "a rule such as docs/** = union",
+                    Kind::ToolRules => "a tool such as WebFetch or Bash(git add *)",
                     Kind::FileRules => "a file such as node_modules = symlink",
                     Kind::Commands => "a command line",
+                    Kind::Words => "a word",
                     Kind::AgentTypes => "a type such as release-manager = global",
                     Kind::Chains => "a chain of types such as epic > story > task",
                     _ => "a branch name",

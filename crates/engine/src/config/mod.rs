@@ -33,6 +33,7 @@ use jit_core::merge_policy::MergePolicy;
 use jit_core::pattern::Pattern;
 use jit_core::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
 use jit_core::scope::{Scope, ScopeRule, ScopeRules};
+use jit_core::unit::Usd;
 
 use crate::units::files::{self, How};
 
@@ -162,6 +163,28 @@ pub struct Merging {
     pub wait: Duration,
 }
 
+/// The section `[dispatch]`. What may be any amount is `None`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dispatching {
+    pub agent: String,
+    pub command: Vec<String>,
+    pub permission_mode: String,
+    pub max_turns: Option<u32>,
+    pub budget: Option<Usd>,
+    pub budget_tokens: Option<u64>,
+    pub day_budget: Option<Usd>,
+    pub day_budget_tokens: Option<u64>,
+    pub alert_percent: u64,
+    pub timeout_secs: u64,
+    pub idle_secs: u64,
+    pub linger_secs: u64,
+    pub grace_secs: u64,
+    pub backoff_secs: u64,
+    pub max_concurrent: u32,
+    pub max_retries: u32,
+    pub stagger_secs: u64,
+}
+
 /// One setting as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
@@ -191,6 +214,15 @@ impl Sources {
             user: user_folder(|name| std::env::var_os(name)).map(|folder| folder.join("config.toml")),
             repository: place.local_jit.as_ref().map(|local| local.join("config.toml")),
             env: std::env::vars_os().filter(|(name, _)| ours(name)).collect(),
+        }
+    }
+
+    /// The person's alone, for what a repository has no say in.
+    #[must_use]
+    pub fn without_repository(self) -> Self {
+        Self {
+            repository: None,
+            ..self
         }
     }
 }
@@ -551,6 +583,12 @@ impl Config {
         self.flag("agents.may_trust") && !own
     }
 
+    /// What dispatched agents may do when they would ask a person. Ask a configuration without the repository's own file
+    /// ([`Sources::without_repository`]): nothing that comes with a repository has a part in that.
+    pub fn dispatch_allow(&self) -> &[String] {
+        self.list("dispatch.allow")
+    }
+
     /// The settings that decisions follow. Gates that types require stand elsewhere.
     pub fn policy(&self) -> Policy {
         Policy {
@@ -653,6 +691,32 @@ impl Config {
             batch: size("merge.batch"),
             max_conflict_rounds: u32::try_from(self.int("merge.max_conflict_rounds")).unwrap_or(u32::MAX),
             wait: Duration::from_secs(self.int("merge.wait_secs")),
+        }
+    }
+
+    /// How agents are started.
+    pub fn dispatching(&self) -> Dispatching {
+        let amount = |key: &'static str| Some(self.int(key)).filter(|amount| *amount > 0);
+        let dollars = |key: &'static str| amount(key).map(|dollars| Usd(dollars.saturating_mul(1_000_000)));
+        let small = |key: &'static str| u32::try_from(self.int(key)).unwrap_or(u32::MAX);
+        Dispatching {
+            agent: self.word("dispatch.agent").to_owned(),
+            command: self.list("dispatch.command").to_vec(),
+            permission_mode: self.text("dispatch.permission_mode").to_owned(),
+            max_turns: amount("dispatch.max_turns").map(|turns| u32::try_from(turns).unwrap_or(u32::MAX)),
+            budget: dollars("dispatch.budget_usd"),
+            budget_tokens: amount("dispatch.budget_tokens"),
+            day_budget: dollars("dispatch.day_budget_usd"),
+            day_budget_tokens: amount("dispatch.day_budget_tokens"),
+            alert_percent: self.int("dispatch.alert_percent"),
+            timeout_secs: self.int("dispatch.timeout_secs"),
+            idle_secs: self.int("dispatch.idle_secs"),
+            linger_secs: self.int("dispatch.linger_secs"),
+            grace_secs: self.int("dispatch.grace_secs"),
+            backoff_secs: self.int("dispatch.backoff_secs"),
+            max_concurrent: small("dispatch.max_concurrent"),
+            max_retries: small("dispatch.max_retries"),
+            stagger_secs: self.int("dispatch.stagger_secs"),
         }
     }
 

@@ -32,6 +32,17 @@ const KEPT: &[&str] = &[
     "GIT_PROXY_COMMAND",
 ];
 
+/// Whether a variable says who the user is, or how their git is set up: what an agent that commits for them needs.
+pub fn is_users_own(name: &OsStr) -> bool {
+    let who = [
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    ];
+    who.iter().chain(KEPT).any(|kept| name == *kept)
+}
+
 /// How often git is asked again when it met a worktree in the making, 10 milliseconds apart.
 const MAKING_TRIES: usize = 200;
 

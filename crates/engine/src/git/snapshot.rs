@@ -133,10 +133,15 @@ impl Folder {
             let path = path.to_owned();
             move |source| SnapshotError::Io { path, source }
         };
+        sweep(git_dir);
         let number = random::u64().map_err(named(git_dir))?;
         let path = git_dir.join(OsStr::new(&format!("jit-tree-{number:016x}")));
         make(&path).map_err(named(&path))?;
-        let folder = Self { path, _held: None };
+        // As long as this process lives: so nobody takes it for one that was left.
+        let held = File::open(&path).ok().filter(|held| {
+            rustix::fs::flock(held, rustix::fs::FlockOperation::NonBlockingLockShared).is_ok()
+        });
+        let folder = Self { path, _held: held };
         make(&folder.path.join("objects")).map_err(named(&folder.path))?;
         Ok(folder)
     }
@@ -144,38 +149,35 @@ impl Folder {
 
 /// How much has to be free in memory for a folder there.
 const ROOM: u64 = 256 << 20;
-/// One that a killed process left there may be removed after this time.
-const STALE: std::time::Duration = std::time::Duration::from_secs(3600);
+/// One that a killed process left may be removed after this time.
+const STALE: std::time::Duration = std::time::Duration::from_secs(600);
 
 impl Folder {
     /// For many small files that nobody needs afterwards: in memory where the system has a place for that, with enough
-    /// room in it, else in `otherwise`. What processes of this user left there that are long gone is removed.
+    /// room in it, else in `otherwise`.
     pub(crate) fn in_memory(otherwise: &Path) -> Result<Self, SnapshotError> {
         let shared = Path::new("/dev/shm");
         let room = rustix::fs::statvfs(shared).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
         if !cfg!(target_os = "linux") || room.unwrap_or(0) < ROOM {
             return Self::make(otherwise);
         }
-        for entry in fs::read_dir(shared).into_iter().flatten().flatten() {
-            let left = entry.file_name().to_string_lossy().starts_with("jit-tree-")
-                && entry.metadata().is_ok_and(|meta| {
-                    let old = meta.modified().ok().and_then(|time| time.elapsed().ok());
-                    meta.is_dir()
-                        && meta.uid() == rustix::process::getuid().as_raw()
-                        && old.is_some_and(|old| old > STALE)
-                });
-            if left && !is_locked(&entry.path()) {
-                let _ = fs::remove_dir_all(entry.path());
-            }
+        Self::make(shared).or_else(|_| Self::make(otherwise))
+    }
+}
+
+/// Removes what processes of this user left in `parent` that are long gone.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let left = entry.file_name().to_string_lossy().starts_with("jit-tree-")
+            && entry.metadata().is_ok_and(|meta| {
+                let old = meta.modified().ok().and_then(|time| time.elapsed().ok());
+                meta.is_dir()
+                    && meta.uid() == rustix::process::getuid().as_raw()
+                    && old.is_some_and(|old| old > STALE)
+            });
+        if left && !is_locked(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
         }
-        let Ok(mut folder) = Self::make(shared) else {
-            return Self::make(otherwise);
-        };
-        // As long as this process lives: so nobody takes it for one that was left.
-        folder._held = File::open(&folder.path).ok().filter(|held| {
-            rustix::fs::flock(held, rustix::fs::FlockOperation::NonBlockingLockShared).is_ok()
-        });
-        Ok(folder)
     }
 }
 

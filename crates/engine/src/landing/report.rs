@@ -45,6 +45,11 @@ impl Verdict {
         }
     }
 
+    /// It stays where it was, for a reason that may pass.
+    pub fn is_refused(self) -> bool {
+        matches!(self, Self::Refused | Self::Waiting | Self::Nothing)
+    }
+
     pub fn is_good(self) -> bool {
         matches!(
             self,

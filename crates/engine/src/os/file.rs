@@ -108,6 +108,23 @@ pub fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Puts this content in place of whatever is there, synced, with the permissions of its folder.
+pub fn put_like_parent(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = Temporary { path: beside(path)? };
+    let mut file = create_like_parent(&temporary.path)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary.path, path)?;
+    temporary.taken();
+    sync_folder(path)
+}
+
+/// Permissions of a new file in this folder.
+pub fn mode_within(folder: &Path) -> io::Result<std::fs::Permissions> {
+    let mode = std::fs::metadata(folder)?.permissions().mode() & 0o666;
+    Ok(std::fs::Permissions::from_mode(mode))
+}
+
 /// Waits until these files and folders, all on the file system of `folder`, are on disk. Of many the whole file system is
 /// synced instead, where that can be done: each by itself would wait for the disk once.
 pub fn sync_all(folder: &Path, paths: &[std::path::PathBuf]) -> io::Result<()> {

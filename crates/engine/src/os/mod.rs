@@ -2,8 +2,11 @@
 //! and are marked where they were not run.
 
 pub mod alarm;
+pub mod children;
 pub mod clock;
 pub mod file;
+pub mod interrupt;
+pub mod memory;
 pub mod process;
 pub mod random;
 pub mod trees;

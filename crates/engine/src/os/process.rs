@@ -11,7 +11,7 @@
 use std::io;
 
 /// A process that cannot be mistaken for a later one with the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ProcessRef {
     pub pid: u32,
     /// Opaque outside this module; equal means the same process.
@@ -19,11 +19,13 @@ pub struct ProcessRef {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stat {
+pub(super) struct Stat {
     state: u8,
     parent: u32,
     group: u32,
-    start: u64,
+    /// Time of the processor that it and those it waited for have used, in hundredths of a second.
+    pub(super) used: u64,
+    pub(super) start: u64,
 }
 
 /// A line of the process table.
@@ -32,6 +34,8 @@ pub struct Listed {
     pub process: ProcessRef,
     pub parent: u32,
     pub group: u32,
+    /// Time of the processor used by it and by those it waited for, in hundredths of a second.
+    pub used: u64,
 }
 
 impl ProcessRef {
@@ -100,6 +104,7 @@ pub fn list() -> io::Result<Vec<Listed>> {
                 },
                 parent: stat.parent,
                 group: stat.group,
+                used: stat.used,
             });
         }
     }
@@ -177,7 +182,7 @@ pub(crate) fn raw(pid: u32) -> Option<rustix::process::Pid> {
     i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
 }
 
-fn is_dead(stat: Stat) -> bool {
+pub(super) fn is_dead(stat: Stat) -> bool {
     matches!(stat.state, b'Z' | b'X' | b'x')
 }
 
@@ -224,7 +229,7 @@ pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessRef>> {
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn stat(pid: u32) -> io::Result<Option<Stat>> {
+pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
     match std::fs::read(format!("/proc/{pid}/stat")) {
         Ok(bytes) => match parse_stat(&bytes) {
             Some(stat) => Ok(Some(stat)),
@@ -253,23 +258,28 @@ fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let mut fields = text.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let parent = fields.next()?.parse().ok()?;
-    // The state is field 3, the parent 4, the group 5, the start time 22.
+    // The state is field 3, the parent 4, the group 5, the times used 14 to 17, the start time 22.
     // A process on its way out has the group -1.
     let group = u32::try_from(fields.next()?.parse::<i64>().ok()?).unwrap_or(0);
-    let start = fields.nth(16)?.parse().ok()?;
+    let mut used: u64 = 0;
+    for skipped in [8, 0, 0, 0] {
+        used = used.saturating_add(fields.nth(skipped)?.parse().unwrap_or(0));
+    }
+    let start = fields.nth(4)?.parse().ok()?;
     Some(Stat {
         state,
         parent,
         group,
+        used,
         start,
     })
 }
 
 /// Not run here: written from the manual of `ps` on Darwin and the BSDs.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn stat(pid: u32) -> io::Result<Option<Stat>> {
+pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
     let output = std::process::Command::new("/bin/ps")
-        .args(["-o", "ppid=,pgid=,stat=,lstart=", "-p", &pid.to_string()])
+        .args(["-o", "ppid=,pgid=,stat=,time=,lstart=", "-p", &pid.to_string()])
         .env("LC_ALL", "C")
         .env("TZ", "UTC")
         .output()?;
@@ -278,11 +288,15 @@ fn stat(pid: u32) -> io::Result<Option<Stat>> {
     let (Some(parent), Some(group), Some(state)) = (fields.next(), fields.next(), fields.next()) else {
         return Ok(None);
     };
+    // `minutes:seconds.hundredths`, of the process alone.
+    let digits = fields.next().unwrap_or_default().replace(['.', '-'], ":");
+    let used = digits.split(':').filter_map(|part| part.parse::<u64>().ok());
     let started: Vec<&str> = fields.collect();
     Ok(Some(Stat {
         state: state.bytes().next().unwrap_or(b'?'),
         parent: parent.parse().unwrap_or(0),
         group: group.parse().unwrap_or(0),
+        used: used.fold(0, |sum, part| sum.saturating_mul(60).saturating_add(part)),
         start: xxhash_rust::xxh3::xxh3_64(started.join(" ").as_bytes()),
     }))
 }
@@ -321,8 +335,8 @@ mod tests {
             let line = format!("42 ({name}) {tail}");
             let stat = parse_stat(line.as_bytes()).expect(name);
             assert_eq!(
-                (stat.state, stat.parent, stat.group, stat.start),
-                (b'S', 41, 1, 987_654),
+                (stat.state, stat.parent, stat.group, stat.used, stat.start),
+                (b'S', 41, 1, 26, 987_654),
                 "{name:?}"
             );
         }

@@ -14,11 +14,36 @@ pub struct Watch(std::os::fd::OwnedFd);
 impl Watch {
     /// Changes from now on are noticed, also those before the first [`Watch::wait`].
     pub fn on(folder: &Path) -> io::Result<Self> {
-        use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+        use rustix::fs::inotify::WatchFlags;
+        Self::of(
+            folder,
+            WatchFlags::MODIFY | WatchFlags::MOVED_TO | WatchFlags::CREATE,
+        )
+    }
+
+    /// Only files that appear are noticed, not those that are written to. To be polled: see [`Watch::handle`].
+    pub fn on_new_files(folder: &Path) -> io::Result<Self> {
+        use rustix::fs::inotify::WatchFlags;
+        Self::of(folder, WatchFlags::MOVED_TO | WatchFlags::CREATE)
+    }
+
+    fn of(folder: &Path, what: rustix::fs::inotify::WatchFlags) -> io::Result<Self> {
+        use rustix::fs::inotify::{self, CreateFlags};
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let what = WatchFlags::MODIFY | WatchFlags::MOVED_TO | WatchFlags::CREATE;
         inotify::add_watch(&fd, folder, what)?;
         Ok(Self(fd))
+    }
+
+    /// Readable when there was a change.
+    pub fn handle(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        use std::os::fd::AsFd as _;
+        Some(self.0.as_fd())
+    }
+
+    /// Changes up to now are known.
+    pub fn clear(&self) {
+        let mut buffer = [0u8; 4096];
+        while rustix::io::read(&self.0, &mut buffer).is_ok_and(|n| n > 0) {}
     }
 
     /// Returns when there was a change, or after `longest`.
@@ -33,8 +58,7 @@ impl Watch {
             Ok(_) => {}
             Err(e) => return Err(e.into()),
         }
-        let mut buffer = [0u8; 4096];
-        while rustix::io::read(&self.0, &mut buffer).is_ok_and(|n| n > 0) {}
+        self.clear();
         Ok(())
     }
 }
@@ -48,6 +72,17 @@ impl Watch {
     pub fn on(_folder: &Path) -> io::Result<Self> {
         Ok(Self)
     }
+
+    pub fn on_new_files(_folder: &Path) -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// There is nothing to poll here.
+    pub fn handle(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+
+    pub fn clear(&self) {}
 
     pub fn wait(&self, longest: Duration) -> io::Result<()> {
         std::thread::sleep(longest.min(Duration::from_millis(200)));

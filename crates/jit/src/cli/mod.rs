@@ -33,8 +33,10 @@ mod progress;
 mod ready;
 mod recover;
 mod rescue;
+mod run;
 mod schema;
 mod session;
+mod shim;
 mod start;
 mod status;
 mod trust;
@@ -43,6 +45,7 @@ mod uninstall;
 mod validate;
 mod verify;
 mod whoami;
+mod workflow;
 mod worktree;
 
 use std::ffi::OsString;
@@ -171,6 +174,17 @@ const TABLE: &[Entry] = &[
     )),
     Entry::Verb(verb!("start", "Claim an issue and get a worktree for it", start)),
     Entry::Verb(verb!(
+        "run",
+        "Agents for a plan, or for everything that is ready",
+        run
+    )),
+    Entry::Noun(
+        "workflow",
+        "Plans that are being worked off",
+        Shown::WithAll,
+        workflow::VERBS,
+    ),
+    Entry::Verb(verb!(
         "log",
         "What landed when, and from whom",
         log,
@@ -281,6 +295,12 @@ const TABLE: &[Entry] = &[
         "merge-driver",
         "Called by git to merge issue files",
         merge_driver,
+        Shown::Never
+    )),
+    Entry::Verb(verb!(
+        "shim",
+        "Called by jit to own one running agent",
+        shim,
         Shown::Never
     )),
 ];
@@ -401,6 +421,15 @@ pub struct Output {
 }
 
 impl Output {
+    /// Everything was printed already.
+    pub fn nothing() -> Self {
+        Self {
+            text: String::new(),
+            warnings: Vec::new(),
+            exit: 0,
+        }
+    }
+
     pub fn exit(mut self, code: u8) -> Self {
         self.exit = code;
         self
@@ -552,6 +581,8 @@ fn ids(reply: &Reply) -> String {
         Reply::Locks { locks } | Reply::Unlocked { released: locks } => {
             locks.iter().map(|lock| lock.lease_id.as_str()).collect()
         }
+        Reply::Workflow(view) => vec![view.workflow.id.as_str()],
+        Reply::Workflows { workflows } => workflows.iter().map(|view| view.workflow.id.as_str()).collect(),
         Reply::Merge(report) => report.units.iter().map(|one| one.unit.as_str()).collect(),
         Reply::Rescue(reply) => rescue::ids(reply),
         Reply::Claims(_)
@@ -568,6 +599,7 @@ fn ids(reply: &Reply) -> String {
         | Reply::Tree(_)
         | Reply::LockChecks { .. }
         | Reply::Env { .. }
+        | Reply::Diff(_)
         | Reply::Landings { .. }
         | Reply::Orphans { .. }
         | Reply::Verified(_)
@@ -647,8 +679,11 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Graph(of) => jit_core::graph::text(&of.graph),
         Reply::Tree(tree) => jit_core::graph::lines(tree),
         Reply::Imported(_) => ids(reply),
-        Reply::Unit(view) => worktree::unit_text(&view.unit, style),
+        Reply::Unit(view) => worktree::view_text(view, style),
         Reply::Units { units } => worktree::units_text(units, style),
+        Reply::Diff(diff) => render::clean(&diff.diff),
+        Reply::Workflow(view) => workflow::workflow_text(view, style),
+        Reply::Workflows { workflows } => workflow::workflows_text(workflows, style),
         Reply::Env { env } => env
             .iter()
             .map(|(name, value)| format!("{name}={value}\n"))

@@ -1,5 +1,6 @@
+use jit_core::plan;
 use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::registry::{SCHEMAS, schema};
+use jit_core::registry::{self, SCHEMAS};
 use jit_engine::app::Surroundings;
 use jit_engine::store::Outcome;
 use serde_json::json;
@@ -18,29 +19,39 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let Some(name) = flags.name else {
-        return Ok(cx.show(&json!({ "schemas": SCHEMAS }), |_| {
-            SCHEMAS.iter().map(|name| format!("{name}\n")).collect()
+        return Ok(cx.show(&json!({ "schemas": names() }), |_| {
+            names().iter().map(|name| format!("{name}\n")).collect()
         }));
     };
-    let schema = schema(&name, &agent_types(cx)).ok_or_else(|| unknown(&name))?;
+    let schema = match name.as_str() {
+        PLAN => plan::schema(),
+        _ => registry::schema(&name, &agent_types(cx)).ok_or_else(|| unknown(&name))?,
+    };
     Ok(cx.show(&schema, |_| {
         let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
         format!("{text}\n")
     }))
 }
 
+/// The schema of plans, which is none of a registry.
+pub const PLAN: &str = "plan";
+
+fn names() -> Vec<&'static str> {
+    SCHEMAS.iter().copied().chain([PLAN]).collect()
+}
+
 /// There is no schema of that name, but there are others.
 pub fn unknown(name: &str) -> Box<Refusal> {
-    let names = SCHEMAS.join(", ");
+    let known = names().join(", ");
     let shown: String = name.chars().take(40).collect();
     Box::new(
         Refusal::new(
             Code::NotFound,
-            format!("there is no schema {shown:?}; there are {names}"),
+            format!("there is no schema {shown:?}; there are {known}"),
         )
         .help("jit schema")
         .details(Details::Candidates(
-            SCHEMAS.iter().map(|name| (*name).to_owned()).collect(),
+            names().into_iter().map(str::to_owned).collect(),
         )),
     )
 }

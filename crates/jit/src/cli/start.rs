@@ -2,18 +2,23 @@ use std::process::Command;
 
 use jit_core::ids::IssuePrefix;
 use jit_core::issue::{Performer, Priority, State};
+use jit_core::plan::Settings;
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::app::{CreateUnit, shell_word};
+use jit_engine::app::{App, CreateUnit, DispatchAsk, shell_word};
 use jit_engine::request::{CreateIssue, Reply, Request};
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 
+use super::workflow::money;
+use super::worktree::dispatch::RunFlags;
+use super::worktree::logs;
 use super::{Cx, Output, duration, invalid, worktree};
+use crate::render::{self, clean_line};
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Claims the issue (and makes it, when it is a title) and a worktree for it. What comes next is \
-    printed; with --shell you are in it at once.\n\nExamples:\n  jit start DATE-1\n  jit start \"Parse dates\" --shell"
+    printed; with --shell you are in it at once.\n\nExamples:\n  jit start DATE-1\n  jit start \"Parse dates\" --shell\n  jit start DATE-1 --agent claude --budget 2"
 )]
 pub struct Flags {
     /// An issue, or the title of a new one
@@ -28,6 +33,14 @@ pub struct Flags {
     /// Open a shell in the worktree
     #[arg(long)]
     shell: bool,
+    /// What the agent is told besides the issue
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    #[command(flatten)]
+    run: RunFlags,
+    /// With an agent: do not wait for it
+    #[arg(long)]
+    detach: bool,
 }
 
 /// The issue that is meant, made first when it is a title.
@@ -71,7 +84,21 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
     }
 }
 
-pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+/// What it may cost, before it does.
+fn announce(settings: &Settings, app: &App) -> String {
+    let run = settings.over(&app.run_settings());
+    let money = run
+        .budget()
+        .map_or("any amount of money".to_owned(), |usd| money(usd.0));
+    format!(
+        "{}, {} at most, {money} at most",
+        clean_line(run.agent.as_deref().unwrap_or("-")),
+        run.timeout.as_deref().unwrap_or("-")
+    )
+}
+
+pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let settings = std::mem::take(&mut flags.run).settings()?;
     let what = issue(&flags, cx)?;
     let app = cx.app(Need::Write)?;
     let answer = app.handle(Request::CreateUnit(Box::new(CreateUnit {
@@ -83,6 +110,22 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let Reply::Unit(view) = &answer.reply else {
         return Err(invalid("the unit could not be made"));
     };
+    if settings.agent.is_some() {
+        let unit = view.unit.id.to_string();
+        if !cx.json() && !cx.quiet() {
+            render::say(&announce(&settings, &app));
+        }
+        let started = cx.ask(Request::Dispatch(Box::new(DispatchAsk {
+            unit: Some(unit.clone()),
+            run: settings,
+            prompt: flags.prompt,
+            ..DispatchAsk::default()
+        })))?;
+        return match flags.detach {
+            true => Ok(started.warn(answer.warnings)),
+            false => logs::follow_to_the_end(Some(&unit), cx),
+        };
+    }
     if flags.shell && !cx.json() {
         let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
         let env = app.handle(Request::UnitEnv {

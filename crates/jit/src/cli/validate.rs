@@ -1,8 +1,10 @@
 use std::path::{Path, PathBuf};
 
+use jit_core::plan::Settings;
 use jit_core::registry::check::check;
 use jit_engine::app::{App, Audit, Surroundings, shell_word};
 use jit_engine::hooks::divergence;
+use jit_engine::plans;
 use jit_engine::registry;
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
@@ -143,7 +145,32 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     Ok(shown.exit(if ok { 0 } else { 6 }))
 }
 
+/// Whether a plan could be run (G13).
+fn plan(file: &Path, cx: &Cx) -> Outcome<Output> {
+    // Where a plan names no agent, the configuration does.
+    let config = Settings {
+        agent: Some("claude".to_owned()),
+        ..Settings::default()
+    };
+    let flaws = plans::flaws(file, &config, plans::AGENTS)?;
+    let errors: Vec<_> = flaws
+        .iter()
+        .map(|flaw| json!({ "path": flaw.path, "line": flaw.line, "column": flaw.column, "problem": flaw.message }))
+        .collect();
+    let shown = cx.show(&json!({ "errors": errors }), |style| {
+        if flaws.is_empty() {
+            return format!("{} as plan says\n", style.good("✓"));
+        }
+        let line = |flaw: &plans::Flaw| format!("{} {}\n", style.bad("✗"), clean_line(&flaw.shown(file)));
+        flaws.iter().map(line).collect()
+    });
+    Ok(shown.exit(if flaws.is_empty() { 0 } else { 6 }))
+}
+
 fn by_schema(name: &str, file: &Path, cx: &Cx) -> Outcome<Output> {
+    if name == super::schema::PLAN {
+        return plan(file, cx);
+    }
     if !jit_core::registry::SCHEMAS.contains(&name) {
         return Err(super::schema::unknown(name));
     }

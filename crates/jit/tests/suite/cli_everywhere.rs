@@ -300,7 +300,7 @@ fn i1_help_shows_a_dozen_and_all_of_them_on_demand() {
     assert_eq!(
         commands,
         [
-            "init", "issue", "status", "ready", "claim", "dep", "gate", "progress", "start", "lock",
+            "init", "issue", "status", "ready", "claim", "dep", "gate", "progress", "start", "run", "lock",
             "worktree", "finish", "doctor", "demo", "config"
         ]
     );

@@ -22,7 +22,10 @@ const OLD: &str = r#"{
 #[test]
 fn f8_schema_prints_a_schema_and_knows_which_there_are() {
     let world = World::new(JIT);
-    assert_eq!(world.jit(["schema"]).ok().stdout, "agent_sessions\nagent_lock\n");
+    assert_eq!(
+        world.jit(["schema"]).ok().stdout,
+        "agent_sessions\nagent_lock\nplan\n"
+    );
     assert_eq!(
         world.jit(["schema", "--json"]).ok().json()["schemas"][1],
         "agent_lock"
@@ -34,8 +37,29 @@ fn f8_schema_prints_a_schema_and_knows_which_there_are() {
     assert_eq!(refused["error"]["code"], "not_found");
     assert_eq!(
         refused["error"]["details"]["candidates"],
-        json!(["agent_sessions", "agent_lock"])
+        json!(["agent_sessions", "agent_lock", "plan"])
     );
+}
+
+#[test]
+fn g13_a_plan_is_checked_with_line_and_column_and_its_schema_is_printed() {
+    let world = World::new(JIT);
+    let file = world.repo().join("plan.yaml");
+    let args = ["validate", "--schema", "plan", "--file", "plan.yaml"];
+    fs::write(&file, "units:\n  - id: a\n    prompt: x\n    depends_on: [a]\n").expect("a file");
+    let report = world.jit(args.iter().chain(&["--json"])).exits(6).json();
+    let error = &report["errors"][0];
+    assert_eq!(error["path"], "units[0].depends_on[0]");
+    assert_eq!((&error["line"], &error["column"]), (&json!(4), &json!(18)));
+    let told = world.jit(args).exits(6).stdout;
+    assert!(
+        told.contains("plan.yaml:4:18: units[0].depends_on[0]") && told.contains("a -> a"),
+        "{told}"
+    );
+    fs::write(&file, "units:\n  - id: a\n    prompt: x\n").expect("a file");
+    let _ = world.jit(args).ok();
+    let schema = world.jit(["schema", "plan"]).ok().json();
+    assert_eq!(schema["title"], "jit plan");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The built program, used from outside as people and agents use it. One binary: forty would be linked for minutes.
 
 mod agents_claude;
+mod agents_driven;
 mod agents_others;
+mod agents_running;
 mod cli_activities;
 mod cli_adopt;
 mod cli_agent_hooks;
@@ -43,3 +45,7 @@ mod process_time;
 mod rescue_cleanup;
 mod rescue_random;
 mod rescuing;
+mod runner_shim;
+mod running;
+mod workflow_chaos;
+mod workflow_ways;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use jit_testkit::world::tools::{Folder, own_mounts, say, without};
+use jit_testkit::world::tools::{Folder, inside_own_mounts, say, without};
 use jit_testkit::world::{Ran, World};
 use serde_json::Value;
 
@@ -69,24 +69,6 @@ fn works_again(world: &World) {
     world.validates();
 }
 
-/// Runs the rest of the test `name` in this binary once more, where it may mount what it likes. Says whether this is
-/// that second run.
-fn inside_own_mounts(name: &str) -> bool {
-    if std::env::var_os("JIT_TEST_INSIDE").is_some() {
-        return true;
-    }
-    if let Some(way) = own_mounts() {
-        let status = Command::new(way[0])
-            .args(&way[1..])
-            .arg(std::env::current_exe().expect("this binary"))
-            .args(["--exact", name, "--nocapture", "--include-ignored"])
-            .env("JIT_TEST_INSIDE", "1")
-            .status();
-        assert!(status.expect("unshare").success(), "see above");
-    }
-    false
-}
-
 fn mount(words: &[&str]) {
     let status = Command::new("mount").args(words).status().expect("mount");
     assert!(status.success(), "mount {words:?}");
@@ -118,7 +100,7 @@ fn fill(path: &Path, pages: u64) {
 #[test]
 #[cfg(target_os = "linux")]
 fn d1_a_full_disk_is_told_and_nothing_is_half_done() {
-    if !inside_own_mounts("d1_a_full_disk_is_told_and_nothing_is_half_done") {
+    if !inside_own_mounts(module_path!(), "d1_a_full_disk_is_told_and_nothing_is_half_done") {
         return;
     }
     let disk = small_disk("4m");
@@ -172,7 +154,7 @@ fn d1_a_full_disk_is_told_and_nothing_is_half_done() {
 #[test]
 #[cfg(target_os = "linux")]
 fn d1_a_read_only_disk_can_be_read_and_is_told() {
-    if !inside_own_mounts("d1_a_read_only_disk_can_be_read_and_is_told") {
+    if !inside_own_mounts(module_path!(), "d1_a_read_only_disk_can_be_read_and_is_told") {
         return;
     }
     let disk = small_disk("8m");

@@ -55,6 +55,30 @@ pub fn own_mounts() -> Option<Vec<&'static str>> {
     None
 }
 
+/// Runs the test `name` of `module` (its `module_path!()`) in this binary once more, where it may mount what it likes.
+/// Says whether this is that second run.
+#[track_caller]
+pub fn inside_own_mounts(module: &str, name: &str) -> bool {
+    if std::env::var_os("JIT_TEST_INSIDE").is_some() {
+        return true;
+    }
+    if let Some(way) = own_mounts() {
+        let module = module.split_once("::").map_or("", |(_, module)| module);
+        let output = Command::new(way[0])
+            .args(&way[1..])
+            .arg(std::env::current_exe().expect("this binary"))
+            .args(["--exact", &format!("{module}::{name}"), "--nocapture"])
+            .env("JIT_TEST_INSIDE", "1")
+            .output()
+            .expect("unshare");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        // A name that is not found is no failure for the runner, but for us.
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    }
+    false
+}
+
 /// The boot id of a machine that started once more, for [`World::after_reboot`].
 pub const OTHER_BOOT: &str = "11111111-2222-4333-8444-555555555555";
 

@@ -132,7 +132,7 @@ impl Run<'_> {
                 ..work.report(Verdict::AlreadyLanded)
             })));
         }
-        if let Err(refusal) = self.require_committed(&work) {
+        if let Err(refusal) = self.app.require_committed(&work.unit, &work.tip) {
             // A landing that was cut off has begun: it must not stay so.
             if work.unit.state == Phase::Merging && self.mode != MergeMode::DryRun {
                 return Err(self.set_back(&work, &refusal)?);
@@ -194,66 +194,6 @@ impl Run<'_> {
             lease,
             actor,
         })
-    }
-
-    /// What is not committed would be left behind.
-    pub(super) fn require_committed(&self, work: &Work) -> Outcome<()> {
-        let root = Path::new(&work.unit.worktree_path);
-        if !root.is_dir() {
-            return Ok(());
-        }
-        let shown = shell_word(&work.unit.worktree_path);
-        let refuse =
-            |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
-        let git_dir = Git::at(root)
-            .args(["rev-parse", "--absolute-git-dir"])
-            .line()
-            .map_err(failed)?;
-        let git_dir = Path::new(&git_dir);
-        let unfinished = [
-            ("MERGE_HEAD", "merge", "git commit"),
-            ("CHERRY_PICK_HEAD", "cherry-pick", "git cherry-pick --continue"),
-            ("rebase-merge", "rebase", "git rebase --continue"),
-            ("rebase-apply", "rebase", "git rebase --continue"),
-        ];
-        for (file, what, help) in unfinished {
-            if git_dir.join(file).exists() {
-                let why = format!("a {what} in the worktree of {} is not finished", work.unit.id);
-                return refuse(why, format!("cd {shown}, then: {help}"));
-            }
-        }
-        // What jit itself writes there is in the log.
-        let status = Git::at(root)
-            .args(["--no-optional-locks", "status", "--porcelain", "-z"])
-            .args(["--untracked-files=normal", "--ignore-submodules=none", "--", "."])
-            .args([":(top,exclude).jit/issues", ":(top,exclude).jit/gates/results"])
-            .run()
-            .map_err(failed)?;
-        if !status.is_empty() {
-            let first = status
-                .split(|b| *b == 0)
-                .find(|one| !one.is_empty())
-                .unwrap_or_default();
-            let first = String::from_utf8_lossy(first.get(3..).unwrap_or(first)).into_owned();
-            let why = format!(
-                "{} has work that is not committed, {first:?} for one",
-                work.unit.id
-            );
-            return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
-        }
-        let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
-        if head.as_deref() != Some(work.tip.as_str()) {
-            let why = format!(
-                "the worktree of {} is not on its branch {}, and what is committed there would be left behind",
-                work.unit.id, work.unit.branch
-            );
-            let branch = shell_word(&work.unit.branch);
-            return refuse(
-                why,
-                format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}"),
-            );
-        }
-        Ok(())
     }
 
     /// How each would merge with the target as it is, and what it changes: what the order is made of.
@@ -396,5 +336,64 @@ impl Run<'_> {
         self.app
             .approvals()?
             .require(&self.app.repository(), kind, name, text)
+    }
+}
+
+impl App {
+    /// What is not committed would be left behind.
+    pub(in crate::app) fn require_committed(&self, unit: &Unit, tip: &str) -> Outcome<()> {
+        let root = Path::new(&unit.worktree_path);
+        if !root.is_dir() {
+            return Ok(());
+        }
+        let shown = shell_word(&unit.worktree_path);
+        let refuse =
+            |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
+        let git_dir = Git::at(root)
+            .args(["rev-parse", "--absolute-git-dir"])
+            .line()
+            .map_err(failed)?;
+        let git_dir = Path::new(&git_dir);
+        let unfinished = [
+            ("MERGE_HEAD", "merge", "git commit"),
+            ("CHERRY_PICK_HEAD", "cherry-pick", "git cherry-pick --continue"),
+            ("rebase-merge", "rebase", "git rebase --continue"),
+            ("rebase-apply", "rebase", "git rebase --continue"),
+        ];
+        for (file, what, help) in unfinished {
+            if git_dir.join(file).exists() {
+                let why = format!("a {what} in the worktree of {} is not finished", unit.id);
+                return refuse(why, format!("cd {shown}, then: {help}"));
+            }
+        }
+        // What jit itself writes there is in the log.
+        let status = Git::at(root)
+            .args(["--no-optional-locks", "status", "--porcelain", "-z"])
+            .args(["--untracked-files=normal", "--ignore-submodules=none", "--", "."])
+            .args([":(top,exclude).jit/issues", ":(top,exclude).jit/gates/results"])
+            .run()
+            .map_err(failed)?;
+        if !status.is_empty() {
+            let first = status
+                .split(|b| *b == 0)
+                .find(|one| !one.is_empty())
+                .unwrap_or_default();
+            let first = String::from_utf8_lossy(first.get(3..).unwrap_or(first)).into_owned();
+            let why = format!("{} has work that is not committed, {first:?} for one", unit.id);
+            return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
+        }
+        let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
+        if head.as_deref() != Some(tip) {
+            let why = format!(
+                "the worktree of {} is not on its branch {}, and what is committed there would be left behind",
+                unit.id, unit.branch
+            );
+            let branch = shell_word(&unit.branch);
+            return refuse(
+                why,
+                format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}"),
+            );
+        }
+        Ok(())
     }
 }

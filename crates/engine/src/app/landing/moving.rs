@@ -158,7 +158,7 @@ impl Run<'_> {
             let mut still = Vec::with_capacity(group.len());
             let many = group.len();
             for work in group {
-                match self.require_committed(&work) {
+                match self.app.require_committed(&work.unit, &work.tip) {
                     Ok(()) => still.push(work),
                     Err(refusal) => {
                         let refusal = self.set_back(&work, &refusal)?;

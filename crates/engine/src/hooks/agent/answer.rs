@@ -13,21 +13,35 @@ use super::{Event, Program};
 
 /// What is printed before the process ends with exit code 0; empty for nothing.
 pub fn before_tool(program: Program, verdict: &Verdict) -> String {
-    let name = Event::BeforeTool.name(program);
-    let Some(text) = verdict.text() else {
-        return String::new();
-    };
-    line(&match (program, verdict.is_denied()) {
-        (Program::Gemini, true) => json!({ "decision": "deny", "reason": text }),
-        (Program::Gemini, false) => json!({ "systemMessage": text }),
-        (_, true) => json!({ "hookSpecificOutput": {
-            "hookEventName": name, "permissionDecision": "deny", "permissionDecisionReason": text,
+    match (verdict.text(), verdict.is_denied()) {
+        (None, _) => String::new(),
+        (Some(text), true) => line(&denial(program, &text)),
+        (Some(text), false) => line(&warning(program, &text)),
+    }
+}
+
+/// A tool is refused, for this reason.
+pub fn denial(program: Program, text: &str) -> Value {
+    match program {
+        Program::Gemini => json!({ "decision": "deny", "reason": text }),
+        Program::Claude | Program::Codex => json!({ "hookSpecificOutput": {
+            "hookEventName": Event::BeforeTool.name(program),
+            "permissionDecision": "deny", "permissionDecisionReason": text,
         }}),
-        (_, false) => json!({
+    }
+}
+
+/// A tool is not refused, and this is said about it.
+pub fn warning(program: Program, text: &str) -> Value {
+    match program {
+        Program::Gemini => json!({ "systemMessage": text }),
+        Program::Claude | Program::Codex => json!({
             "systemMessage": text,
-            "hookSpecificOutput": { "hookEventName": name, "additionalContext": text },
+            "hookSpecificOutput": {
+                "hookEventName": Event::BeforeTool.name(program), "additionalContext": text,
+            },
         }),
-    })
+    }
 }
 
 /// Something for the model to know.

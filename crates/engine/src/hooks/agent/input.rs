@@ -133,6 +133,19 @@ pub fn parse(program: Program, event: Event, bytes: &[u8]) -> Result<ToolCall, B
     Ok(call)
 }
 
+/// A step that somebody was told of in another way than by a document: `input` is the tool's, as JSON.
+pub fn before(program: Program, tool: &str, input: &str, cwd: Option<PathBuf>) -> Result<ToolCall, BadInput> {
+    let (act, cwd) = act(program, tool, Some(input), cwd)?;
+    Ok(ToolCall {
+        event: Event::BeforeTool,
+        session: None,
+        cwd,
+        tool: tool.to_owned(),
+        act,
+        asked_before: false,
+    })
+}
+
 fn act(
     program: Program,
     tool: &str,
@@ -236,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    fn before(program: Program, document: &Value) -> Result<ToolCall, BadInput> {
+    fn read(program: Program, document: &Value) -> Result<ToolCall, BadInput> {
         parse(program, Event::BeforeTool, document.to_string().as_bytes())
     }
 
@@ -316,14 +329,14 @@ mod tests {
             let document = json!({
                 "session_id": "s", "cwd": "/r", "hook_event_name": event, "tool_name": tool, "tool_input": input,
             });
-            let call = before(program, &document).expect(tool);
+            let call = read(program, &document).expect(tool);
             assert_eq!(call.act, act, "{tool}");
             assert_eq!(call.session.as_deref(), Some("s"));
         }
         let document = json!({
             "cwd": "/r", "tool_name": "run_shell_command", "tool_input": { "command": "ls", "dir_path": "sub" },
         });
-        let call = before(Program::Gemini, &document).expect("a call");
+        let call = read(Program::Gemini, &document).expect("a call");
         assert_eq!(call.cwd.as_deref(), Some(Path::new("/r/sub")));
     }
 
@@ -354,9 +367,7 @@ mod tests {
                 "PreToolUse",
             ),
         ] {
-            let error = before(Program::Claude, &document)
-                .expect_err("refused")
-                .to_string();
+            let error = read(Program::Claude, &document).expect_err("refused").to_string();
             assert!(error.contains(what), "{document}: {error}");
         }
         for bytes in [
@@ -379,7 +390,7 @@ mod tests {
     fn f9_ten_megabytes_are_read_and_more_than_the_limit_is_not() {
         let content = "x\n".repeat(5 << 20);
         let input = json!({ "content": content, "file_path": "/r/a\nb" });
-        let call = before(
+        let call = read(
             Program::Claude,
             &json!({ "tool_name": "Write", "tool_input": input }),
         );

@@ -24,7 +24,7 @@ pub mod settings;
 pub mod shell;
 pub mod verdict;
 
-pub use run::run;
+pub use run::{judge, run};
 
 use std::fmt;
 use std::str::FromStr;

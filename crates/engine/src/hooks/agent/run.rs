@@ -49,21 +49,11 @@ pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) 
     let Ok(place) = Place::discover(&start, &GitEnv::from_process()) else {
         return String::new();
     };
-    // Not a repository that uses jit.
-    if !place.control_dir.is_dir() && !place.local_jit.as_deref().is_some_and(Path::is_dir) {
+    if !uses_jit(&place) {
         return String::new();
     }
     let session = call.as_ref().ok().and_then(|call| call.session.clone());
-    let hook = Hook {
-        options: Options {
-            dir: Some(start.clone()),
-            lock_timeout: options.lock_timeout.or(Some(PATIENCE)),
-            ..options.clone()
-        },
-        program,
-        session,
-        start,
-    };
+    let hook = Hook::new(options, program, session, start);
     match event {
         Event::BeforeTool => {
             let mut verdict = Verdict::default();
@@ -83,6 +73,24 @@ pub fn run(options: &Options, program: Program, event: Event, stdin: impl Read) 
         },
         Event::SessionEnd => hook.session_end().unwrap_or_default(),
     }
+}
+
+/// What [`run`] says before a tool, for whoever has an agent on the line and need not be started for each question:
+/// about `call`, of an agent that is at home in `start`.
+pub fn judge(options: &Options, program: Program, start: &Path, call: Result<ToolCall, BadInput>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let Ok(place) = Place::discover(start, &GitEnv::from_process()) else {
+        return verdict;
+    };
+    if uses_jit(&place) {
+        let session = call.as_ref().ok().and_then(|call| call.session.clone());
+        Hook::new(options, program, session, start.to_owned()).before_tool(call, &mut verdict);
+    }
+    verdict
+}
+
+fn uses_jit(place: &Place) -> bool {
+    place.control_dir.is_dir() || place.local_jit.as_deref().is_some_and(Path::is_dir)
 }
 
 /// Where the session is at home.
@@ -141,6 +149,19 @@ fn rules(config: &Config) -> Rules {
 }
 
 impl Hook {
+    fn new(options: &Options, program: Program, session: Option<String>, start: PathBuf) -> Self {
+        Self {
+            options: Options {
+                dir: Some(start.clone()),
+                lock_timeout: options.lock_timeout.or(Some(PATIENCE)),
+                ..options.clone()
+            },
+            program,
+            session,
+            start,
+        }
+    }
+
     fn surroundings(&self) -> Outcome<Surroundings> {
         let mut found = Surroundings::find(&self.options)?;
         if matches!(found.whoami.source, Source::AgentFile(_) | Source::OsUser) {

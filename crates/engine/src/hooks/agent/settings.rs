@@ -114,6 +114,12 @@ fn matcher(program: Program) -> &'static str {
     }
 }
 
+/// Whether the hook is called for this tool.
+pub fn asks_about(program: Program, tool: &str) -> bool {
+    let matcher = matcher(program).trim_start_matches("^(").trim_end_matches(")$");
+    matcher.split('|').any(|name| name == tool)
+}
+
 fn group(program: Program, event: Event, jit: &str) -> Value {
     let name = event.name(program);
     let secs = match (program, event) {

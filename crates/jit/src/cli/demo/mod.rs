@@ -3,7 +3,8 @@
 //! Four agents (this very program, started again) race for a dozen issues from four worktrees. Some issues wait for
 //! others, and each has to pass a gate. One agent is stopped by it; one is killed while it holds a short lease, and when
 //! that has run out another one takes the work over. Then four workers finish at the same moment: three land, one conflict is
-//! left to a person, and the work in its worktree is rescued. Every step is an ordinary `jit` command in a process of its own, and
+//! left to a person, and the work in its worktree is rescued. Then a plan is worked off by agents that a coordinator starts,
+//! watches and lands, and that goes on when the coordinator is killed. Every step is an ordinary `jit` command in a process of its own, and
 //! at the end git and the log are asked whether each issue was done exactly once, and in the right order.
 //!
 //! Whatever ends the demo, agents notice that their standard input is closed and end, and a janitor removes the folder.
@@ -11,6 +12,7 @@
 mod landing;
 mod player;
 mod stage;
+mod workflow;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -122,6 +124,8 @@ struct Summary {
     validate: Option<Value>,
     /// What became of those who finished at once.
     landings: landing::Landings,
+    /// What became of the plan.
+    workflow: workflow::Worked,
     checks: Vec<Check>,
     elapsed_ms: u64,
     /// Where the repository is, when it was kept.
@@ -279,6 +283,7 @@ fn tell(stage: &Stage, teller: &Teller, summary: &mut Summary) -> Result<(), Sto
     race(stage, teller, &mut cast, &events, summary)?;
     drop(cast);
     landing::show(stage, teller, summary)?;
+    workflow::show(stage, teller, summary)?;
     judge(stage, summary)
 }
 

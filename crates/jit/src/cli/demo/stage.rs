@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::player::{Event, Word};
 use super::trouble;
 
-fn failed(what: &str) -> impl Fn(io::Error) -> Box<Refusal> {
+pub fn failed(what: &str) -> impl Fn(io::Error) -> Box<Refusal> {
     let what = what.to_owned();
     move |e| trouble(format!("{what}: {e}"))
 }
@@ -147,7 +147,7 @@ impl Stage {
         Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
     }
 
-    fn jit(&self, agent: &str, dir: &Path) -> Command {
+    pub fn jit(&self, agent: &str, dir: &Path) -> Command {
         let mut command = Command::new(&self.jit);
         command
             .env_clear()

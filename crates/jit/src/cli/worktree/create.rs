@@ -36,5 +36,6 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         path: flags.path,
         branch: flags.branch,
         ttl_secs: flags.ttl,
+        ..CreateUnit::default()
     })))
 }

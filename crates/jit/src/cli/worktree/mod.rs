@@ -3,25 +3,35 @@
 mod abandon;
 mod cleanup;
 mod create;
+mod diff;
+pub mod dispatch;
 mod env;
 mod info;
 mod init;
 mod list;
+pub mod logs;
 pub mod merge;
 mod path;
 mod prune;
 mod retry;
 mod status;
+mod stop;
 
 use jit_core::unit::{Phase, Unit};
-use jit_engine::request::UnitView;
+use jit_engine::duration::format_secs;
+use jit_engine::request::{AgentProgress, UnitView};
 
+use super::workflow::money;
 use super::{Verb, verb};
 use crate::render::{Style, clean_line, table};
 
 pub const VERBS: &[Verb] = &[
     verb!("create", "A worktree and a branch for a piece of work", create),
+    verb!("dispatch", "Start an agent in a unit", dispatch),
     verb!("status", "Units of work, and how they stand", status),
+    verb!("logs", "What the agent of a unit said and did", logs),
+    verb!("diff", "What a unit changed", diff),
+    verb!("stop", "End the agent of a unit", stop),
     verb!("path", "Where a unit's worktree is", path),
     verb!("env", "What a unit's commands find in their environment", env),
     verb!("retry", "Another attempt at a unit that failed", retry),
@@ -52,23 +62,65 @@ pub fn units_text(units: &[UnitView], style: Style) -> String {
         return "There are no units of work.\n".into();
     }
     let mut rows = vec![
-        ["UNIT", "STATE", "ISSUE", "BRANCH", "WORKTREE", "WHY"]
+        ["UNIT", "STATE", "ISSUE", "AGENT", "COST", "BRANCH", "NOW"]
             .map(str::to_owned)
             .to_vec(),
     ];
-    for UnitView { unit } in units {
+    for UnitView { unit, progress } in units {
         rows.push(vec![
             style.bold(unit.id.as_str()),
             phase(unit.state, style),
             unit.issue_id.as_ref().map_or("-".into(), ToString::to_string),
+            clean_line(unit.agent.as_deref().unwrap_or("-")),
+            cost(unit, progress.as_ref()),
             clean_line(&unit.branch),
-            clean_line(&unit.worktree_path),
-            unit.error
-                .as_ref()
-                .map_or("-".into(), |error| clean_line(&error.reason)),
+            now(unit, progress.as_ref()),
         ]);
     }
     table(&rows)
+}
+
+/// What it cost until now, with what runs.
+fn cost(unit: &Unit, progress: Option<&AgentProgress>) -> String {
+    let running = progress
+        .and_then(|progress| progress.cost_usd)
+        .unwrap_or_default();
+    match (unit.cost_usd, progress) {
+        (None, None) => "-".into(),
+        (before, _) => money(before.unwrap_or_default().0.saturating_add(running.0)),
+    }
+}
+
+/// The last that is known, in a few words.
+fn now(unit: &Unit, progress: Option<&AgentProgress>) -> String {
+    match (&unit.error, progress) {
+        (_, Some(progress)) => clean_line(&progress.last_action).chars().take(60).collect(),
+        (Some(error), None) => clean_line(&error.reason),
+        (None, None) => "-".into(),
+    }
+}
+
+pub fn view_text(view: &UnitView, style: Style) -> String {
+    let mut text = unit_text(&view.unit, style);
+    if let Some(progress) = &view.progress {
+        let mut line =
+            |name: &str, value: String| text.push_str(&format!("  {name:<9} {}\n", clean_line(&value)));
+        line("now", progress.last_action.clone());
+        let tokens = progress.tokens.total();
+        line(
+            "used",
+            format!(
+                "{} turns, {tokens} tokens, {}",
+                progress.turns,
+                cost(&view.unit, Some(progress))
+            ),
+        );
+        let mut left = vec![format_secs(progress.remaining_secs)];
+        left.extend(progress.remaining_usd.map(|usd| money(usd.0)));
+        left.extend(progress.remaining_tokens.map(|tokens| format!("{tokens} tokens")));
+        line("left", left.join(", "));
+    }
+    text
 }
 
 pub fn unit_text(unit: &Unit, style: Style) -> String {
@@ -82,6 +134,20 @@ pub fn unit_text(unit: &Unit, style: Style) -> String {
     line("branch", &format!("{}, to land on {}", unit.branch, unit.target));
     if let Some(issue) = &unit.issue_id {
         line("issue", issue.as_str());
+    }
+    if let Some(agent) = &unit.agent {
+        let session = unit.session_id.as_ref().map(|id| format!(", session {id}"));
+        line(
+            "agent",
+            &format!("{agent}, attempt {}{}", unit.attempt, session.unwrap_or_default()),
+        );
+    }
+    if unit.cost_usd.is_some() || unit.tokens.total() > 0 {
+        let usd = money(unit.cost_usd.unwrap_or_default().0);
+        line(
+            "cost",
+            &format!("{usd}, {} tokens, {} turns", unit.tokens.total(), unit.turns),
+        );
     }
     if let Some(commit) = &unit.merge_commit {
         line("landed", commit);

@@ -1,7 +1,16 @@
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
 use jit_engine::request::Request;
 use jit_engine::store::Outcome;
+use jit_engine::worktree::identity::Need;
 
-use crate::cli::{Cx, Output};
+use crate::cli::{Cx, Output, text};
+use crate::exit::BROKEN_PIPE;
+use crate::render;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -10,11 +19,39 @@ pub struct Flags {
     /// Those that are over too
     #[arg(long)]
     all: bool,
+    /// Go on showing how they stand
+    #[arg(long, short)]
+    watch: bool,
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    cx.ask(Request::UnitStatus {
+    let request = Request::UnitStatus {
         unit: flags.unit,
         all: flags.all,
-    })
+    };
+    if !flags.watch {
+        return cx.ask(request);
+    }
+    let app = cx.app(Need::Read)?;
+    let mut before = String::new();
+    loop {
+        let reply = app.handle(request.clone())?.reply;
+        let now = match cx.json() {
+            true => cx.json_line(&reply),
+            false => text(&reply, "", cx.style),
+        };
+        if now != before {
+            // On a terminal in its old place, elsewhere one picture after the other.
+            let home = if !cx.json() && std::io::stdout().is_terminal() {
+                "\x1b[H\x1b[2J"
+            } else {
+                ""
+            };
+            if !matches!(render::print(&format!("{home}{now}")), Ok(true)) {
+                return Ok(Output::nothing().exit(BROKEN_PIPE));
+            }
+            before = now;
+        }
+        std::thread::sleep(LOOK);
+    }
 }

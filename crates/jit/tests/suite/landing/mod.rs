@@ -126,6 +126,7 @@ impl Yard {
             target: "main".to_owned(),
             base,
             ttl_secs: Some(3600),
+            workflow: None,
         })));
         self.transact(&Command::AdvanceUnit {
             unit: id,

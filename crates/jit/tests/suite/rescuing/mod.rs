@@ -100,6 +100,7 @@ pub fn register(control: &Path, name: &str, path: &Path, inputs: &[Input]) {
         target: "main".to_owned(),
         base: "HEAD".to_owned(),
         ttl_secs: None,
+        workflow: None,
     }));
     ask(&store, &command);
     advance(control, name, inputs);

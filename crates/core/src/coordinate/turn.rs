@@ -1,0 +1,541 @@
+//! One look at everything, and what follows from it.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Awaited, Cap, Cure, Facts, Limits, Member, Purse, Seen, Spent, Standing, Step, Task, backoff_ms, cure,
+    reason,
+};
+use crate::ids::WorkflowId;
+use crate::plan::{Plan, PlanUnit};
+use crate::time::Wall;
+use crate::unit::{Failure, MAX_RETRIES, MergeStatus, Phase, Unit};
+use crate::workflow::Outcome;
+
+/// Everything `next` looks at.
+pub(super) struct Look<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) id: &'a WorkflowId,
+    pub(super) members: &'a [Member],
+    pub(super) facts: &'a Facts,
+    pub(super) limits: &'a Limits,
+    pub(super) now: Wall,
+}
+
+/// What has been collected of an answer.
+#[derive(Default)]
+struct Answer {
+    steps: Vec<Step>,
+    until: Option<Wall>,
+    why: Vec<Awaited>,
+}
+
+impl Answer {
+    fn wait(&mut self, until: Option<Wall>, why: Awaited) {
+        self.until = match (self.until, until) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.why.push(why);
+    }
+}
+
+impl Look<'_> {
+    /// The member's unit, if it is this workflow's.
+    fn own<'m>(&self, member: &'m Member) -> Option<&'m Unit> {
+        member
+            .unit
+            .as_ref()
+            .filter(|unit| unit.workflow.as_ref() == Some(self.id))
+    }
+
+    fn planned(&self, n: usize) -> Option<&PlanUnit> {
+        self.plan.units.get(n)
+    }
+
+    fn soft_stop(&self) -> Option<Purse> {
+        if self.limits.workflow.used(&self.facts.spent) >= 100 {
+            Some(Purse::Workflow)
+        } else if self.limits.day.used(&self.facts.spent_today) >= 100 {
+            Some(Purse::Day)
+        } else {
+            None
+        }
+    }
+
+    fn hard_stop(&self) -> Option<Purse> {
+        let most = self.limits.margin.saturating_add(100);
+        if self.limits.workflow.used(&self.facts.spent) > most {
+            Some(Purse::Workflow)
+        } else if self.limits.day.used(&self.facts.spent_today) > most {
+            Some(Purse::Day)
+        } else {
+            None
+        }
+    }
+
+    /// The member's own money is used up.
+    fn is_spent(&self, n: usize, unit: &Unit) -> bool {
+        let Some(run) = self.planned(n).map(|planned| &planned.run) else {
+            return false;
+        };
+        let cap = Cap {
+            usd: run.budget(),
+            tokens: run.budget_tokens,
+        };
+        let spent = Spent {
+            usd: unit.cost_usd.unwrap_or_default(),
+            tokens: unit.tokens,
+        };
+        cap.used(&spent) >= 100
+    }
+
+    /// A step that was tried too often.
+    fn given_up(&self, member: &Member, task: Task) -> Option<String> {
+        let trouble = member.troubles.get(&task)?;
+        (trouble.times >= self.limits.max_trouble.max(1)).then(|| trouble.why.clone())
+    }
+
+    fn retries(&self, n: usize) -> u32 {
+        let own = self.planned(n).and_then(|planned| planned.run.max_retries);
+        own.unwrap_or(self.limits.max_retries).min(MAX_RETRIES)
+    }
+
+    /// An attempt can still be made, as far as the money goes; or why not.
+    fn affordable(&self, n: usize, unit: Option<&Unit>) -> Result<(), String> {
+        if self.facts.cancelled {
+            return Err("the workflow was cancelled".to_owned());
+        }
+        if self.soft_stop() == Some(Purse::Workflow) {
+            return Err("the workflow's budget is used up".to_owned());
+        }
+        match unit {
+            Some(unit) if self.is_spent(n, unit) => Err("its budget is used up".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn failed(&self, n: usize, member: &Member, unit: &Unit) -> Standing {
+        let nothing = Failure {
+            reason: "unknown".to_owned(),
+            message: String::new(),
+            exit_code: None,
+            output: None,
+        };
+        let error = unit.error.as_ref().unwrap_or(&nothing);
+        let told = match error.message.is_empty() {
+            true => error.reason.clone(),
+            false => format!("{}: {}", error.reason, error.message),
+        };
+        let again = |most: u32| {
+            if unit.retry_count >= most.min(MAX_RETRIES) {
+                return Standing::Failed(told.clone());
+            }
+            match (self.affordable(n, Some(unit)), self.given_up(member, Task::Retry)) {
+                (Ok(()), None) => Standing::Again,
+                (Err(why), _) | (Ok(()), Some(why)) => Standing::Failed(format!("{told}; {why}")),
+            }
+        };
+        match cure(&error.reason, self.retries(n)) {
+            Cure::Never => Standing::Failed(told),
+            Cure::Again(most) => again(most),
+            Cure::Tomorrow => again(MAX_RETRIES),
+            // Nobody waits for a person in a workflow that was cancelled.
+            Cure::Conflict if self.facts.cancelled => Standing::Failed(told),
+            Cure::Conflict => {
+                let round = member.sent_back || unit.conflict_rounds < self.limits.max_conflict_rounds;
+                let possible = round
+                    && unit.retry_count < MAX_RETRIES
+                    && self.affordable(n, Some(unit)).is_ok()
+                    && self.given_up(member, Task::Resolve).is_none();
+                if possible {
+                    Standing::Again
+                } else {
+                    Standing::Stuck(told)
+                }
+            }
+        }
+    }
+
+    /// How a unit stands that is not there yet.
+    fn unmade(&self, n: usize, member: &Member) -> Standing {
+        match (self.affordable(n, None), self.given_up(member, Task::Create)) {
+            (Err(why), _) | (Ok(()), Some(why)) => Standing::Failed(why),
+            (Ok(()), None) => Standing::Open,
+        }
+    }
+
+    /// How a member stands by itself, without regard to what it needs.
+    fn alone(&self, n: usize, member: &Member) -> Standing {
+        let Some(unit) = self.own(member) else {
+            return match (&member.unit, self.unmade(n, member)) {
+                (Some(other), Standing::Open) if !other.is_over() => Standing::Stuck(format!(
+                    "another unit is called {} and is {}",
+                    member.id, other.state
+                )),
+                (_, standing) => standing,
+            };
+        };
+        match unit.state {
+            Phase::Merged => Standing::Landed,
+            Phase::Cleanup | Phase::Idle if unit.merge_status == MergeStatus::Merged => Standing::Landed,
+            Phase::Cleanup | Phase::Idle if unit.abandoned.is_some() => {
+                Standing::Failed(unit.abandoned.clone().unwrap_or_default())
+            }
+            Phase::Cleanup => Standing::Failed("its worktree is being removed".to_owned()),
+            // Its making was undone.
+            Phase::Idle => self.unmade(n, member),
+            Phase::Provisioning => match self.given_up(member, Task::Create) {
+                Some(why) if self.facts.cancelled => Standing::Failed(why),
+                Some(why) => Standing::Stuck(why),
+                None => Standing::Busy,
+            },
+            Phase::Ready => match (
+                self.affordable(n, Some(unit)),
+                self.given_up(member, Task::Dispatch),
+            ) {
+                (Err(why), _) | (Ok(()), Some(why)) => Standing::Failed(why),
+                (Ok(()), None) => Standing::Open,
+            },
+            Phase::Failed => self.failed(n, member, unit),
+            // It is kept, not landed.
+            Phase::Completed if self.facts.cancelled => {
+                Standing::Failed("the workflow was cancelled".to_owned())
+            }
+            Phase::Completed | Phase::Merging => self
+                .given_up(member, Task::Land)
+                .map_or(Standing::Busy, Standing::Stuck),
+            Phase::Dispatched | Phase::Running => Standing::Busy,
+        }
+    }
+
+    pub(super) fn standings(&self) -> Vec<Standing> {
+        let members = self.members.iter().enumerate();
+        let mut all: Vec<Standing> = members.map(|(n, member)| self.alone(n, member)).collect();
+        // Only what has not begun is held up by others.
+        let waiting: BTreeMap<usize, Vec<Option<usize>>> = (0..all.len())
+            .filter(|n| all[*n] == Standing::Open && self.own(&self.members[*n]).is_none_or(Unit::is_over))
+            .map(|n| (n, self.plan.needs(n).into_iter().collect()))
+            .collect();
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (n, needs) in &waiting {
+                let mut now = Standing::Open;
+                for need in needs {
+                    let stands = need.and_then(|m| all.get(m));
+                    let name = need.and_then(|m| self.members.get(m)).map(|m| m.id.to_string());
+                    match stands {
+                        Some(Standing::Landed) => {}
+                        Some(Standing::Failed(_) | Standing::Skipped(_)) | None => {
+                            now = Standing::Skipped(name.unwrap_or_else(|| "unknown".to_owned()));
+                            break;
+                        }
+                        Some(_) => now = Standing::Blocked,
+                    }
+                }
+                if all[*n] != now {
+                    all[*n] = now;
+                    changed = true;
+                }
+            }
+        }
+        all
+    }
+
+    pub(super) fn next(&self) -> Vec<Step> {
+        let standings = self.standings();
+        let mut answer = Answer::default();
+        self.running(&mut answer);
+        self.landing(&mut answer);
+        self.failing(&standings, &mut answer);
+        self.beginning(&standings, &mut answer);
+        if !answer.steps.is_empty() {
+            return answer.steps;
+        }
+        if !answer.why.is_empty() {
+            answer.why.sort();
+            answer.why.dedup();
+            return vec![Step::Wait {
+                until: answer.until,
+                why: answer.why,
+            }];
+        }
+        // Nothing to do and nothing to wait for. Units that wait for each other are no different from others here.
+        let landed = standings.iter().all(|standing| *standing == Standing::Landed);
+        vec![Step::End(match (landed, self.facts.cancelled) {
+            (true, _) => Outcome::Completed,
+            (false, true) => Outcome::Cancelled,
+            (false, false) => Outcome::Failed,
+        })]
+    }
+
+    /// When something may be done again that went wrong then. A clock that was set back does not hold anybody up.
+    fn due(&self, member: &Member, since: Wall, tries: u32) -> Option<Wall> {
+        let at = since.plus_ms(backoff_ms(&member.id, tries, self.limits));
+        (since <= self.now && self.now < at).then_some(at)
+    }
+
+    /// When a step that went wrong may be tried again.
+    fn trouble_due(&self, member: &Member, task: Task) -> Option<Wall> {
+        let trouble = member.troubles.get(&task)?;
+        self.due(member, trouble.at, trouble.times)
+    }
+
+    /// A step for a member, unless it went wrong a moment ago.
+    fn step(&self, answer: &mut Answer, member: &Member, step: Step) {
+        let due = step
+            .task()
+            .and_then(|task| Some((task, self.trouble_due(member, task)?)));
+        match due {
+            // These cannot be done without: from some time on it takes a person to see why they fail.
+            Some((task @ (Task::Create | Task::Land | Task::Settle | Task::Launch | Task::Stop), at)) => {
+                let why = match self.given_up(member, task) {
+                    Some(why) => Awaited::Person(member.id.clone(), why),
+                    None => Awaited::Again(member.id.clone()),
+                };
+                answer.wait(Some(at), why);
+            }
+            Some((_, at)) => answer.wait(Some(at), Awaited::Again(member.id.clone())),
+            None => answer.steps.push(step),
+        }
+    }
+
+    /// A step that can be left undone, if it cannot be done.
+    fn try_step(&self, answer: &mut Answer, member: &Member, step: Step) {
+        let left = step.task().and_then(|task| self.given_up(member, task));
+        if left.is_none() {
+            self.step(answer, member, step);
+        }
+    }
+
+    /// Agents that run, or should.
+    fn running(&self, answer: &mut Answer) {
+        let stop = match (self.facts.cancelled, self.hard_stop()) {
+            (true, _) => Some("the workflow was cancelled"),
+            (false, Some(Purse::Workflow)) => Some(super::WORKFLOW_BUDGET),
+            (false, Some(Purse::Day)) => Some(super::DAY_BUDGET),
+            (false, None) => None,
+        };
+        for member in self.members {
+            let Some(unit) = self.own(member) else { continue };
+            let id = || member.id.clone();
+            let at_work = matches!(unit.state, Phase::Dispatched | Phase::Running);
+            match (unit.state, member.seen) {
+                (Phase::Dispatched, Seen::None) if stop.is_none() => {
+                    self.step(answer, member, Step::Launch(id()));
+                }
+                // There was one, or it would not be RUNNING: its traces are gone. Or none shall be started any more.
+                (Phase::Dispatched | Phase::Running, Seen::None | Seen::Ended | Seen::Lost) => {
+                    self.step(answer, member, Step::Settle(id()));
+                }
+                (Phase::Dispatched, Seen::Running) => self.step(answer, member, Step::Running(id())),
+                _ => {}
+            }
+            if member.seen != Seen::Running {
+                continue;
+            }
+            let why = match stop {
+                Some(why) => Some(why.to_owned()),
+                // An agent where none should be.
+                None if !at_work => Some(format!("{} is {}", member.id, unit.state)),
+                None => None,
+            };
+            match why {
+                Some(why) if !member.stopping => {
+                    self.step(answer, member, Step::Stop { unit: id(), why });
+                }
+                _ => answer.wait(None, Awaited::Agent(id())),
+            }
+        }
+    }
+
+    /// What goes to the target, and what goes away afterwards.
+    fn landing(&self, answer: &mut Answer) {
+        let mut land = Vec::new();
+        for member in self.members {
+            let Some(unit) = self.own(member).filter(|_| member.seen != Seen::Running) else {
+                continue;
+            };
+            match unit.state {
+                // What is being landed is finished, whatever else is said.
+                Phase::Merging => land.push(member),
+                Phase::Completed if !self.facts.cancelled => land.push(member),
+                Phase::Merged | Phase::Cleanup => {
+                    self.try_step(answer, member, Step::Clean(member.id.clone()));
+                }
+                _ => {}
+            }
+        }
+        let mut now = Vec::new();
+        for member in land {
+            let mut one = Answer::default();
+            self.step(&mut one, member, Step::Land(Vec::new()));
+            match one.steps.is_empty() {
+                true => one.why.into_iter().for_each(|why| answer.wait(one.until, why)),
+                false => now.push(member.id.clone()),
+            }
+        }
+        if !now.is_empty() {
+            answer.steps.push(Step::Land(now));
+        }
+    }
+
+    /// What failed, what waits for a person, and what never will be.
+    fn failing(&self, standings: &[Standing], answer: &mut Answer) {
+        for (member, standing) in self.members.iter().zip(standings) {
+            let id = || member.id.clone();
+            let unit = self.own(member);
+            match (standing, unit) {
+                // First it ends.
+                (_, Some(_)) if member.seen == Seen::Running => {}
+                (Standing::Again, Some(_)) if self.soft_stop() == Some(Purse::Day) => {
+                    answer.wait(Some(self.facts.day_ends), Awaited::Day);
+                }
+                (Standing::Again, Some(unit)) => {
+                    let conflict = unit.error.as_ref().is_some_and(|e| e.reason == reason::CONFLICT);
+                    match self.due(member, unit.updated_at, unit.retry_count) {
+                        // Nobody was asked too much, and it gets no better by waiting.
+                        _ if conflict && member.sent_back => self.step(answer, member, Step::Resolve(id())),
+                        _ if conflict => self.step(answer, member, Step::SendBack(id())),
+                        Some(at) => answer.wait(Some(at), Awaited::Again(id())),
+                        None => self.step(answer, member, Step::Retry(id())),
+                    }
+                }
+                // For the others there is a step, which says it when it cannot be done.
+                (Standing::Stuck(why), None) => answer.wait(None, Awaited::Person(id(), why.clone())),
+                (Standing::Stuck(why), Some(unit)) if unit.state == Phase::Failed => {
+                    answer.wait(None, Awaited::Person(id(), why.clone()));
+                }
+                (Standing::Failed(why), Some(unit)) => match unit.state {
+                    Phase::Ready
+                        if unit.dispatch_time.is_none() && self.given_up(member, Task::Abandon).is_none() =>
+                    {
+                        let why = why.clone();
+                        self.step(answer, member, Step::Abandon { unit: id(), why });
+                    }
+                    Phase::Ready | Phase::Failed | Phase::Completed if member.claimed => {
+                        self.try_step(answer, member, Step::GiveBack(id()));
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+    }
+
+    /// What begins: worktrees, and agents in them.
+    fn beginning(&self, standings: &[Standing], answer: &mut Answer) {
+        let phase = |member: &Member| self.own(member).map(|unit| unit.state);
+        let active = |member: &&Member| {
+            matches!(phase(member), Some(Phase::Dispatched | Phase::Running)) || member.seen == Seen::Running
+        };
+        let most = usize::try_from(self.plan.max_concurrent.max(1)).unwrap_or(1);
+        let mut room = most.saturating_sub(self.members.iter().filter(active).count());
+        // A worktree that is being made is made, though nobody may be started in it.
+        for member in self.members {
+            if phase(member) == Some(Phase::Provisioning) {
+                let create = Step::Create(member.id.clone());
+                match self.facts.cancelled {
+                    true => self.try_step(answer, member, create),
+                    false => self.step(answer, member, create),
+                }
+                // One that cannot be made keeps nobody else from beginning.
+                if self.given_up(member, Task::Create).is_none() {
+                    room = room.saturating_sub(1);
+                }
+            }
+        }
+        if self.facts.cancelled {
+            return;
+        }
+        let open: Vec<usize> = (0..self.members.len())
+            .filter(|n| standings.get(*n) == Some(&Standing::Open))
+            .filter(|n| self.members[*n].seen != Seen::Running)
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        match self.soft_stop() {
+            Some(Purse::Day) => return answer.wait(Some(self.facts.day_ends), Awaited::Day),
+            Some(Purse::Workflow) => return,
+            None => {}
+        }
+        if let Some(until) = self.quiet() {
+            return answer.wait(Some(until), Awaited::Quiet);
+        }
+        let mut gap = self.gap();
+        // Those that have their worktree first: they hold a place already.
+        let ready = open
+            .iter()
+            .filter(|n| phase(&self.members[**n]) == Some(Phase::Ready));
+        for n in ready {
+            if room == 0 {
+                return;
+            }
+            let member = &self.members[*n];
+            if let Some(at) = self.trouble_due(member, Task::Dispatch) {
+                answer.wait(Some(at), Awaited::Again(member.id.clone()));
+                continue;
+            }
+            room -= 1;
+            if let Some(until) = gap {
+                answer.wait(Some(until), Awaited::Stagger);
+                continue;
+            }
+            let unit = self.own(member);
+            let known = unit.is_some_and(|unit| unit.session_id.is_some() && unit.start_time.is_some());
+            answer.steps.push(Step::Dispatch {
+                unit: member.id.clone(),
+                resume: member.resumable && known,
+            });
+            gap = self
+                .stagger_ms()
+                .filter(|ms| *ms > 0)
+                .map(|ms| self.now.plus_ms(ms));
+        }
+        let unmade = open
+            .iter()
+            .filter(|n| phase(&self.members[**n]) != Some(Phase::Ready));
+        for n in unmade {
+            if room == 0 {
+                return;
+            }
+            let member = &self.members[*n];
+            if let Some(at) = self.trouble_due(member, Task::Create) {
+                answer.wait(Some(at), Awaited::Again(member.id.clone()));
+                continue;
+            }
+            room -= 1;
+            answer.steps.push(Step::Create(member.id.clone()));
+        }
+    }
+
+    fn stagger_ms(&self) -> Option<u64> {
+        let text = self.plan.stagger.as_deref()?;
+        let secs = crate::duration::parse_secs(text).ok()?;
+        Some(secs.saturating_mul(1000))
+    }
+
+    /// Until when nobody is started, because somebody was a moment ago.
+    fn gap(&self) -> Option<Wall> {
+        let stagger = self.stagger_ms()?;
+        let units = self.members.iter().filter_map(|member| self.own(member));
+        let last = units.filter_map(|unit| unit.dispatch_time).max()?;
+        let until = last.plus_ms(stagger);
+        (last <= self.now && self.now < until).then_some(until)
+    }
+
+    /// Until when nobody is started, because the model is asked too much.
+    fn quiet(&self) -> Option<Wall> {
+        let limited = self.members.iter().filter_map(|member| {
+            let unit = self.own(member).filter(|unit| unit.state == Phase::Failed)?;
+            let error = unit.error.as_ref()?;
+            (error.reason == reason::RATE_LIMIT)
+                .then(|| self.due(member, unit.updated_at, unit.retry_count))
+                .flatten()
+        });
+        let until = limited.chain(self.facts.quiet_until).max()?;
+        (until > self.now).then_some(until)
+    }
+}

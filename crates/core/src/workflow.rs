@@ -1,0 +1,245 @@
+//! A workflow: units that are worked through together, by one coordinator at a time (G11, G12, G13).
+//!
+//! The log knows that a workflow began, by which plan, and how it ended; everything in between is in its units. What must
+//! hold:
+//!
+//! - a workflow's plan never changes: it is kept beside, under its digest, and was on disk before the workflow began;
+//! - at most one coordinator leads a workflow: leadership is a lease, taken over only when its time is over or its holder
+//!   is known to be dead;
+//! - what has ended is not led again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::{Context, Reply};
+use crate::decide::{Answer, Draft, clear_expired, deadline, finish, fresh_lease, live};
+use crate::event::Event;
+use crate::ids::{AgentId, UnitId, WorkflowId};
+use crate::issue::words;
+use crate::lease::{Lease, Resource};
+use crate::refusal::{Code, Refusal, Stop};
+use crate::state;
+use crate::table::Table;
+use crate::time::Wall;
+
+/// How long leadership lasts without a renewal.
+pub const LEAD_SECS: u64 = 60;
+
+/// What happened to a workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Managed {
+    Started,
+    /// It is to end, its work kept.
+    Cancelling,
+    Ended,
+}
+
+words! {
+    /// How a workflow stands.
+    Outcome, "outcome", {
+        Running = "running", Completed = "completed", Failed = "failed", Cancelled = "cancelled",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workflow {
+    pub id: WorkflowId,
+    /// The branch its units land on.
+    pub target: String,
+    /// The digest of its plan.
+    pub plan: String,
+    /// Its units, in the plan's order.
+    pub units: Vec<UnitId>,
+    pub status: Outcome,
+    /// Somebody wants it to end.
+    #[serde(default)]
+    pub cancelling: bool,
+    pub created_by: AgentId,
+    pub created_at: Wall,
+    pub ended_at: Option<Wall>,
+}
+
+impl Workflow {
+    pub fn is_over(&self) -> bool {
+        self.status != Outcome::Running
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWorkflow {
+    pub id: WorkflowId,
+    pub target: String,
+    pub plan: String,
+    pub units: Vec<UnitId>,
+}
+
+/// The workflow of that name.
+pub fn require(table: &dyn Table, id: &WorkflowId) -> Result<Workflow, Stop> {
+    state::workflow(table, id)?.ok_or_else(|| {
+        Refusal::new(Code::NotFound, format!("no workflow is called {id}"))
+            .help("jit workflow list")
+            .into()
+    })
+}
+
+/// Begins a workflow, led by whoever asks.
+pub fn start(draft: &mut Draft<'_>, new: &NewWorkflow, cx: &Context) -> Result<Answer, Stop> {
+    if let Some(other) = state::workflow(draft.state(), &new.id)? {
+        return Err(Refusal::new(
+            Code::Exists,
+            format!("there is a workflow {} already, it is {}", new.id, other.status),
+        )
+        .help(format!("jit workflow status {}", new.id))
+        .into());
+    }
+    for id in &new.units {
+        if let Some(unit) = state::unit(draft.state(), id)?.filter(|unit| !unit.is_over()) {
+            return Err(Refusal::new(
+                Code::Exists,
+                format!(
+                    "the plan has a unit {id}, and there is one of that name, which is {}",
+                    unit.state
+                ),
+            )
+            .help(format!("jit worktree status {id}"))
+            .into());
+        }
+    }
+    let workflow = Workflow {
+        id: new.id.clone(),
+        target: new.target.clone(),
+        plan: new.plan.clone(),
+        units: new.units.clone(),
+        status: Outcome::Running,
+        cancelling: false,
+        created_by: cx.actor.agent_id.clone(),
+        created_at: cx.now.wall,
+        ended_at: None,
+    };
+    draft.emit(Event::Workflow {
+        did: Managed::Started,
+        workflow: Box::new(workflow),
+    })?;
+    clear_expired(draft, cx)?;
+    Ok(Answer::Done)
+}
+
+/// Takes or keeps the leadership.
+pub fn lead(draft: &mut Draft<'_>, id: &WorkflowId, vacant: bool, cx: &Context) -> Result<Answer, Stop> {
+    let workflow = require(draft.state(), id)?;
+    if workflow.is_over() {
+        return Err(Refusal::new(
+            Code::BadTransition,
+            format!("the workflow {id} is over: it {}", workflow.status),
+        )
+        .help(format!("jit workflow status {id}"))
+        .into());
+    }
+    let resource = Resource::Workflow(id.clone());
+    match live(draft, &resource.key(), cx)? {
+        Some(lease) if lease.held_by(&cx.actor) && !vacant => {
+            if lease.remaining_ms(&cx.now) > lease.ttl_secs.saturating_mul(1000) / 2 {
+                return Ok(Answer::Already(Reply::Led(lease)));
+            }
+            let renewed = Lease {
+                expires_at: cx.now.wall.plus_secs(lease.ttl_secs),
+                deadline: deadline(cx, lease.ttl_secs),
+                ..lease
+            };
+            draft.emit(Event::Renewed { lease: renewed })?;
+            return Ok(Answer::Done);
+        }
+        Some(lease) if vacant => {
+            let by = cx.actor.agent_id.clone();
+            finish(draft, &lease, &|lease| Event::ForceEvicted {
+                lease,
+                by: by.clone(),
+                reason: "its coordinator is dead".to_owned(),
+            })?;
+        }
+        Some(lease) => {
+            return Err(Refusal::held(&lease, &cx.now)
+                .help(format!("jit workflow status {id}"))
+                .into());
+        }
+        None => {}
+    }
+    let lease = fresh_lease(draft, resource, LEAD_SECS, cx);
+    draft.emit(Event::Acquired {
+        lease,
+        regranted: false,
+    })?;
+    clear_expired(draft, cx)?;
+    Ok(Answer::Done)
+}
+
+/// Lets go of the leadership, if it is the caller's.
+pub fn leave(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Answer, Stop> {
+    let workflow = require(draft.state(), id)?;
+    let lease = state::lease_on(draft.state(), &Resource::Workflow(id.clone()).key())?;
+    match lease.filter(|lease| lease.held_by(&cx.actor)) {
+        Some(lease) => {
+            let_go(draft, &lease, cx)?;
+            Ok(Answer::Done)
+        }
+        None => Ok(Answer::Already(Reply::Workflow(Box::new(workflow)))),
+    }
+}
+
+fn let_go(draft: &mut Draft<'_>, lease: &Lease, cx: &Context) -> Result<(), Stop> {
+    let by = &cx.actor.agent_id;
+    finish(draft, lease, &|lease| Event::Released {
+        lease,
+        by: by.clone(),
+        brief: false,
+    })
+}
+
+/// It is to end. Whoever leads it, or comes to lead it, stops its agents and ends it.
+pub fn cancel(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Answer, Stop> {
+    let mut workflow = require(draft.state(), id)?;
+    if workflow.is_over() || workflow.cancelling {
+        return Ok(Answer::Already(Reply::Workflow(Box::new(workflow))));
+    }
+    workflow.cancelling = true;
+    draft.emit(Event::Workflow {
+        did: Managed::Cancelling,
+        workflow: Box::new(workflow),
+    })?;
+    clear_expired(draft, cx)?;
+    Ok(Answer::Done)
+}
+
+/// Ends a workflow. Asked again it is no error.
+pub fn end(draft: &mut Draft<'_>, id: &WorkflowId, outcome: Outcome, cx: &Context) -> Result<Answer, Stop> {
+    let mut workflow = require(draft.state(), id)?;
+    if workflow.is_over() {
+        return Ok(Answer::Already(Reply::Workflow(Box::new(workflow))));
+    }
+    if let Some(lease) = state::lease_on(draft.state(), &Resource::Workflow(id.clone()).key())? {
+        let_go(draft, &lease, cx)?;
+    }
+    workflow.status = outcome;
+    workflow.ended_at = Some(cx.now.wall);
+    draft.emit(Event::Workflow {
+        did: Managed::Ended,
+        workflow: Box::new(workflow),
+    })?;
+    clear_expired(draft, cx)?;
+    Ok(Answer::Done)
+}
+
+/// The answer of the commands about workflows.
+pub fn reply(events: &[Event]) -> Option<Reply> {
+    let workflow = events.iter().rev().find_map(|event| match event {
+        Event::Workflow { workflow, .. } => Some(Reply::Workflow(workflow.clone())),
+        _ => None,
+    });
+    let led = || {
+        events.iter().rev().find_map(|event| {
+            let lease = event.lease()?;
+            lease.resource.workflow()?;
+            Some(Reply::Led(lease.clone()))
+        })
+    };
+    workflow.or_else(led)
+}

@@ -1,0 +1,606 @@
+//! The coordinator of a workflow (G11, G12, G13): looks, asks [`coordinate::next`] what to do, does it, looks again.
+//!
+//! What must hold:
+//!
+//! - it knows nothing that is not in the log, in the plan or in the files of attempts: one that is killed anywhere is
+//!   followed by another that goes on, and neither does anything twice;
+//! - one workflow has one coordinator: a kernel lock says that it lives, a lease in the log says it to everybody else;
+//! - it never waits for one unit while another could go on: what takes long is done beside, one thing at a time for each
+//!   unit, and one landing at a time;
+//! - agents do not need it: it can end, and they go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use jit_core::coordinate::{self, Alert, Awaited, Purse, Seen, Step, Task, Trouble};
+use jit_core::ids::{UnitId, WorkflowId};
+use jit_core::plan::{Plan, PlanUnit};
+use jit_core::refusal::{Code, Refusal};
+use jit_core::time::Wall;
+use jit_core::unit::{Artifact, Phase, Unit};
+use jit_core::workflow::Workflow;
+
+use crate::app::{Again, App, DispatchAsk, MergeAsk, MergeMode, Options, Situation, Starting, Troubles};
+use crate::os::{clock, file};
+use crate::request::{Force, Reply, Request};
+use crate::store::Outcome;
+use crate::store::file::io_refusal;
+use crate::worktree::identity::Need;
+
+/// Between two looks when nothing calls.
+const TICK: Duration = Duration::from_millis(200);
+/// The leadership is renewed this often; it is written down only when half of it is gone.
+const RENEW: Duration = Duration::from_secs(10);
+
+/// How long a shim that was just started is left alone.
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
+/// After so many looks in a row that saw nothing, a second apart, it ends.
+const BLIND: u32 = 60;
+
+/// What is told to whoever watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// Something was done about a unit, or happened to it.
+    Unit {
+        unit: UnitId,
+        text: String,
+    },
+    /// About the workflow as a whole.
+    All(String),
+    Warning(String),
+}
+
+/// Who watches, and may want it to end.
+pub trait Watcher {
+    fn told(&mut self, told: &Told);
+
+    /// Called at every look. `false` ends the coordinator; agents go on.
+    fn go_on(&mut self) -> bool;
+
+    /// While it ends: what is being done beside is not waited for any longer. It is done again by whoever comes next.
+    fn hurry(&mut self) -> bool {
+        false
+    }
+}
+
+/// Something that was done beside.
+struct Done {
+    step: Step,
+    units: Vec<UnitId>,
+    outcome: Result<Vec<Told>, Box<Refusal>>,
+}
+
+/// One coordinator, at work.
+pub struct Coordinator<'a> {
+    app: &'a App,
+    options: Options,
+    id: WorkflowId,
+    plan: Plan,
+    /// That this process lives.
+    _alive: File,
+    busy: BTreeSet<UnitId>,
+    landing: bool,
+    troubles: Troubles,
+    renewed: Instant,
+    kept: Instant,
+    /// So often in a row it could not be seen how things stand.
+    blind: u32,
+    /// The state in which each unit was last told.
+    known: BTreeMap<UnitId, String>,
+    alerted: Vec<Purse>,
+    waited_for: Vec<Awaited>,
+    inbox: (mpsc::Sender<Done>, mpsc::Receiver<Done>),
+}
+
+impl std::fmt::Debug for Coordinator<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Coordinator")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The kernel lock of a workflow's coordinator; `None` while another one lives.
+fn live(folder: &Path) -> Outcome<Option<File>> {
+    let path = folder.join("coordinator.lock");
+    let io = |e: std::io::Error| io_refusal("lock", &path, &e);
+    let open = || File::options().read(true).write(true).open(&path);
+    let file = match open() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => match file::create_like_parent(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => open(),
+            made => made,
+        },
+        opened => opened,
+    };
+    let file = file.map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(io(e)),
+    }
+}
+
+impl<'a> Coordinator<'a> {
+    /// Takes the leadership of a workflow.
+    pub fn of(app: &'a App, options: Options, id: &WorkflowId) -> Outcome<Self> {
+        let workflow = app.find_workflow(Some(id.as_str()))?;
+        let Some(alive) = live(&app.workflow_folder(id))? else {
+            return Err(Box::new(
+                Refusal::new(
+                    Code::Held,
+                    format!("the workflow {id} is led by another coordinator"),
+                )
+                .help(format!("jit workflow status {id}")),
+            ));
+        };
+        let plan = app.load_plan(&workflow)?;
+        // Whoever led it before has lost the kernel's lock, so it is dead.
+        app.lead_workflow(id, true)?;
+        Ok(Self {
+            app,
+            options,
+            id: id.clone(),
+            plan,
+            _alive: alive,
+            busy: BTreeSet::new(),
+            landing: false,
+            troubles: Troubles::new(),
+            renewed: Instant::now(),
+            kept: Instant::now(),
+            blind: 0,
+            known: BTreeMap::new(),
+            alerted: Vec::new(),
+            waited_for: Vec::new(),
+            inbox: mpsc::channel(),
+        })
+    }
+
+    /// Works it off. Ends when the workflow has, or when the watcher wants it to.
+    pub fn run(mut self, watcher: &mut dyn Watcher) -> Outcome<Workflow> {
+        let limits = self.app.limits(&self.plan, &self.id);
+        loop {
+            if !watcher.go_on() {
+                self.finish_beside(watcher);
+                self.app.leave_workflow(&self.id)?;
+                return self.app.find_workflow(Some(self.id.as_str()));
+            }
+            self.renew_leadership(watcher);
+            let Some(at) = self.look(watcher)? else {
+                self.rest(Duration::from_secs(1), watcher);
+                continue;
+            };
+            self.keep_claims(&at, watcher);
+            self.tell_changes(&at, watcher);
+            if at.workflow.is_over() {
+                self.finish_beside(watcher);
+                return Ok(at.workflow);
+            }
+            for alert in coordinate::alerts(&at.facts, &limits) {
+                self.alert(alert, watcher);
+            }
+            let steps = coordinate::next(&self.plan, &self.id, &at.members, &at.facts, &limits, at.now);
+            let mut did = false;
+            let mut wait = TICK;
+            for step in steps {
+                match step {
+                    Step::Wait { until, why } => {
+                        let ms = until.map_or(i64::MAX, |until| until.ms().saturating_sub(clock::wall_ms()));
+                        wait = wait.min(Duration::from_millis(u64::try_from(ms).unwrap_or(1).max(1)));
+                        self.tell_waiting(why, watcher);
+                    }
+                    Step::End(outcome) if self.busy.is_empty() => {
+                        let workflow = self.app.end_workflow(&self.id, outcome)?;
+                        self.app.write_orchestration(&workflow)?;
+                        return Ok(workflow);
+                    }
+                    Step::End(_) => {}
+                    step => did |= self.take(step, &at, watcher),
+                }
+            }
+            if !did {
+                self.rest(wait, watcher);
+            }
+        }
+    }
+
+    /// Waits for what is done beside, or for a while.
+    fn rest(&mut self, wait: Duration, watcher: &mut dyn Watcher) {
+        if let Ok(done) = self.inbox.1.recv_timeout(wait) {
+            self.hear(done, watcher);
+        }
+        while let Ok(done) = self.inbox.1.try_recv() {
+            self.hear(done, watcher);
+        }
+    }
+
+    fn finish_beside(&mut self, watcher: &mut dyn Watcher) {
+        while !self.busy.is_empty() && !watcher.hurry() {
+            self.renew_leadership(watcher);
+            self.rest(TICK, watcher);
+        }
+    }
+
+    /// Keeps the leadership. One that cannot be kept is told; it is lost only to somebody who has the kernel's lock.
+    fn renew_leadership(&mut self, watcher: &mut dyn Watcher) {
+        if self.renewed.elapsed() < RENEW {
+            return;
+        }
+        if let Err(refusal) = self.app.lead_workflow(&self.id, false) {
+            watcher.told(&Told::Warning(refusal.message));
+        }
+        self.renewed = Instant::now();
+    }
+
+    /// Claims of units in which no agent runs are nobody else's to keep.
+    fn keep_claims(&mut self, at: &Situation, watcher: &mut dyn Watcher) {
+        if self.kept.elapsed() < RENEW {
+            return;
+        }
+        self.kept = Instant::now();
+        for member in &at.members {
+            if member.claimed
+                && member.seen != Seen::Running
+                && let Some(unit) = &member.unit
+                && let Err(refusal) = self.app.keep_claim(unit)
+            {
+                watcher.told(&Told::Warning(format!("{}: {}", unit.id, refusal.message)));
+            }
+        }
+    }
+
+    /// How everything stands. What cannot be read or written for a moment is no reason to end.
+    fn look(&mut self, watcher: &mut dyn Watcher) -> Outcome<Option<Situation>> {
+        let looked = self
+            .app
+            .situation(&self.id, &self.plan, &self.troubles)
+            .and_then(|at| self.app.write_orchestration(&at.workflow).map(|()| at));
+        match looked {
+            Ok(at) => {
+                self.blind = 0;
+                Ok(Some(at))
+            }
+            Err(refusal) if matches!(refusal.code, Code::Busy | Code::Io) && self.blind < BLIND => {
+                if self.blind == 0 {
+                    watcher.told(&Told::Warning(refusal.message));
+                }
+                self.blind += 1;
+                Ok(None)
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    fn hear(&mut self, done: Done, watcher: &mut dyn Watcher) {
+        for unit in &done.units {
+            self.busy.remove(unit);
+        }
+        if matches!(done.step, Step::Land(_) | Step::SendBack(_)) {
+            self.landing = false;
+        }
+        match done.outcome {
+            Ok(told) => {
+                for one in &told {
+                    watcher.told(one);
+                }
+                self.forget_trouble(&done.units, &done.step);
+            }
+            Err(refusal) => self.note_trouble(&done.units, &done.step, &refusal, watcher),
+        }
+    }
+
+    fn forget_trouble(&mut self, units: &[UnitId], step: &Step) {
+        let Some(task) = step.task() else { return };
+        for unit in units {
+            if let Some(of_unit) = self.troubles.get_mut(unit) {
+                of_unit.remove(&task);
+            }
+        }
+    }
+
+    fn note_trouble(&mut self, units: &[UnitId], step: &Step, refusal: &Refusal, watcher: &mut dyn Watcher) {
+        let Some(task) = step.task() else { return };
+        for unit in units {
+            let of_unit = self.troubles.entry(unit.clone()).or_default();
+            let before = of_unit.get(&task);
+            if before.is_none_or(|before| before.why != refusal.message) {
+                watcher.told(&Told::Unit {
+                    unit: unit.clone(),
+                    text: format!("{}: {}", word(task), refusal.message),
+                });
+            }
+            let times = before.map_or(0, |before| before.times) + 1;
+            let trouble = Trouble {
+                times,
+                at: Wall::from_ms(clock::wall_ms()),
+                why: refusal.message.clone(),
+            };
+            of_unit.insert(task, trouble);
+        }
+    }
+
+    /// Does a step, or begins it beside. Says whether anything was done.
+    fn take(&mut self, step: Step, at: &Situation, watcher: &mut dyn Watcher) -> bool {
+        let units: Vec<UnitId> = match &step {
+            Step::Land(units) => units
+                .iter()
+                .filter(|unit| !self.busy.contains(*unit))
+                .cloned()
+                .collect(),
+            Step::Create(unit)
+            | Step::Dispatch { unit, .. }
+            | Step::Launch(unit)
+            | Step::Running(unit)
+            | Step::Settle(unit)
+            | Step::Retry(unit)
+            | Step::SendBack(unit)
+            | Step::Resolve(unit)
+            | Step::Stop { unit, .. }
+            | Step::Clean(unit)
+            | Step::Abandon { unit, .. }
+            | Step::GiveBack(unit) => vec![unit.clone()],
+            Step::Wait { .. } | Step::End(_) => return false,
+        };
+        if units.is_empty() || units.iter().any(|unit| self.busy.contains(unit)) {
+            return false;
+        }
+        let lands = matches!(step, Step::Land(_) | Step::SendBack(_));
+        if lands && self.landing {
+            return false;
+        }
+        match &step {
+            // What may take long.
+            Step::Create(_)
+            | Step::Launch(_)
+            | Step::Running(_)
+            | Step::Retry(_)
+            | Step::Resolve(_)
+            | Step::Settle(_)
+            | Step::SendBack(_)
+            | Step::Land(_)
+            | Step::Clean(_)
+            | Step::Abandon { .. } => {
+                self.busy.extend(units.iter().cloned());
+                self.landing |= lands;
+                let work = Work {
+                    plan: units.first().and_then(|unit| self.unit_of_plan(unit)).cloned(),
+                    target: at.workflow.target.clone(),
+                    workflow: self.id.clone(),
+                };
+                let (options, inbox) = (self.options.clone(), self.inbox.0.clone());
+                let name = units.first().map_or("", UnitId::as_str).to_owned();
+                let (beside, of_step) = (units.clone(), step.clone());
+                let spawned = std::thread::Builder::new().name(name).spawn(move || {
+                    let outcome = App::open(&options, Need::Write)
+                        .and_then(|app| work.perform(&app, &of_step, &beside));
+                    // Nobody listens when the coordinator has ended.
+                    let _ = inbox.send(Done {
+                        step: of_step,
+                        units: beside,
+                        outcome,
+                    });
+                });
+                if let Err(e) = spawned {
+                    for unit in &units {
+                        self.busy.remove(unit);
+                    }
+                    self.landing &= !lands;
+                    let refusal = Refusal::new(Code::Io, format!("cannot start a thread: {e}"));
+                    self.note_trouble(&units, &step, &refusal, watcher);
+                }
+                // What came of it will be heard.
+                false
+            }
+            _ => {
+                let outcome = self.at_once(&step);
+                match outcome {
+                    Ok(()) => {
+                        self.forget_trouble(&units, &step);
+                        true
+                    }
+                    Err(refusal) => {
+                        self.note_trouble(&units, &step, &refusal, watcher);
+                        false
+                    }
+                }
+            }
+        }
+    }
+
+    fn unit_of_plan(&self, id: &UnitId) -> Option<&PlanUnit> {
+        self.plan.units.iter().find(|unit| unit.id == id.as_str())
+    }
+
+    /// What takes no time.
+    fn at_once(&self, step: &Step) -> Outcome<()> {
+        let unit = |id: &UnitId| -> Outcome<Unit> { self.app.load_unit(id) };
+        match step {
+            Step::Dispatch { unit: id, resume } => {
+                let Some(planned) = self.unit_of_plan(id) else {
+                    return Err(Box::new(Refusal::new(
+                        Code::NotFound,
+                        format!("the plan has no {id}"),
+                    )));
+                };
+                let before = unit(id)?;
+                let ask = DispatchAsk {
+                    unit: Some(id.to_string()),
+                    run: planned.run.clone(),
+                    prompt: planned.prompt.clone(),
+                    prompt_file: None,
+                    again: if *resume { Again::Resume } else { Again::Fresh },
+                    artifacts: artifacts(planned),
+                    validate: planned.validate.clone(),
+                };
+                self.app.start_attempt(&before.id, &ask).map(drop)
+            }
+            Step::Stop { unit: id, why } => self.app.stop_attempt(&unit(id)?, why),
+            Step::GiveBack(id) => self.app.give_back_claim(&unit(id)?),
+            // Done beside, or not at all.
+            _ => Ok(()),
+        }
+    }
+
+    fn alert(&mut self, alert: Alert, watcher: &mut dyn Watcher) {
+        if self.alerted.contains(&alert.of) {
+            return;
+        }
+        self.alerted.push(alert.of);
+        let of = match alert.of {
+            Purse::Workflow => "this workflow",
+            Purse::Day => "the day",
+        };
+        watcher.told(&Told::Warning(format!(
+            "{} % of the budget of {of} is used",
+            alert.percent
+        )));
+    }
+
+    fn tell_waiting(&mut self, why: Vec<Awaited>, watcher: &mut dyn Watcher) {
+        for one in &why {
+            if self.waited_for.contains(one) {
+                continue;
+            }
+            match one {
+                Awaited::Person(unit, why) => watcher.told(&Told::Unit {
+                    unit: unit.clone(),
+                    text: format!("waits for a person: {why}"),
+                }),
+                Awaited::Day => watcher.told(&Told::All(
+                    "the budget of the day is used up: it goes on tomorrow".into(),
+                )),
+                Awaited::Quiet => watcher.told(&Told::All(
+                    "the model is asked too much: nobody is started for a while".into(),
+                )),
+                Awaited::Agent(_) | Awaited::Again(_) | Awaited::Stagger => {}
+            }
+        }
+        self.waited_for = why;
+    }
+
+    fn tell_changes(&mut self, at: &Situation, watcher: &mut dyn Watcher) {
+        for member in &at.members {
+            let Some(unit) = member
+                .unit
+                .as_ref()
+                .filter(|unit| unit.workflow.as_ref() == Some(&self.id))
+            else {
+                continue;
+            };
+            let text = in_words(unit);
+            if self.known.get(&unit.id) != Some(&text) {
+                watcher.told(&Told::Unit {
+                    unit: unit.id.clone(),
+                    text: text.clone(),
+                });
+                self.known.insert(unit.id.clone(), text);
+            }
+        }
+    }
+}
+
+fn artifacts(planned: &PlanUnit) -> Vec<Artifact> {
+    let one = |wanted: &jit_core::plan::PlanArtifact| Artifact {
+        path: wanted.path.clone(),
+        kind: wanted.kind.clone(),
+    };
+    planned.artifacts.iter().map(one).collect()
+}
+
+/// What is being tried, for people.
+fn word(task: Task) -> &'static str {
+    match task {
+        Task::Create => "its worktree cannot be made",
+        Task::Dispatch | Task::Launch | Task::Running => "its agent cannot be started",
+        Task::Settle => "its end cannot be written down",
+        Task::Retry => "it cannot be tried again",
+        Task::Resolve => "its conflict cannot be sent back",
+        Task::Stop => "its agent cannot be stopped",
+        Task::Land => "it cannot land",
+        Task::Clean => "its worktree cannot be removed",
+        Task::Abandon => "it cannot be given up",
+        Task::GiveBack => "its issue cannot be given back",
+    }
+}
+
+/// How a unit stands, in one line for people.
+pub fn in_words(unit: &Unit) -> String {
+    let failed = unit
+        .error
+        .as_ref()
+        .map(|error| format!(" ({}: {})", error.reason, error.message));
+    let attempt = match unit.attempt {
+        0 | 1 => String::new(),
+        n => format!(", attempt {n}"),
+    };
+    format!("{}{attempt}{}", unit.state, failed.unwrap_or_default())
+}
+
+/// What a thread beside needs to know.
+struct Work {
+    plan: Option<PlanUnit>,
+    target: String,
+    workflow: WorkflowId,
+}
+
+impl Work {
+    fn perform(&self, app: &App, step: &Step, units: &[UnitId]) -> Result<Vec<Told>, Box<Refusal>> {
+        match step {
+            Step::Create(id) => {
+                let issue = self.plan.as_ref().and_then(|planned| planned.issue.clone());
+                app.create_for_workflow(id, issue, &self.target, &self.workflow)?;
+                Ok(Vec::new())
+            }
+            // Both follow from the files of the attempt.
+            Step::Launch(id) | Step::Running(id) => {
+                let before = app.load_unit(id)?.state;
+                if app.settle(id, Starting::Allowed)?.state == before {
+                    // It is on its way: to look at once again would only keep it from coming.
+                    std::thread::sleep(ON_ITS_WAY);
+                }
+                Ok(Vec::new())
+            }
+            Step::Settle(id) => match app.settle(id, Starting::Forbidden)?.state {
+                Phase::Dispatched | Phase::Running => Err(Box::new(Refusal::new(
+                    Code::Busy,
+                    "its end is being written down by somebody else",
+                ))),
+                _ => Ok(Vec::new()),
+            },
+            Step::Retry(id) | Step::Resolve(id) => app.try_again(id).map(|_| Vec::new()),
+            Step::Land(_) => self.merge(app, units, MergeMode::Land),
+            Step::SendBack(_) => self.merge(app, units, MergeMode::SendBack),
+            Step::Clean(id) => app.cleanup_unit(id, Force::No).map(|_| Vec::new()),
+            Step::Abandon { unit, why } => app.abandon_unit(unit, why, Force::No).map(|_| Vec::new()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn merge(&self, app: &App, units: &[UnitId], mode: MergeMode) -> Result<Vec<Told>, Box<Refusal>> {
+        let answer = app.handle(Request::Merge(Box::new(MergeAsk {
+            units: units.iter().map(ToString::to_string).collect(),
+            all: false,
+            into: Some(self.target.clone()),
+            mode,
+            leave_proposed: true,
+        })))?;
+        let Reply::Merge(report) = answer.reply else {
+            return Ok(Vec::new());
+        };
+        // One that cannot go now is trouble; conflicts and failed checks are in its state.
+        let refused = report.units.iter().find(|one| one.verdict.is_refused());
+        if let Some(one) = refused {
+            let message = one
+                .message
+                .clone()
+                .unwrap_or_else(|| "it cannot go now".to_owned());
+            return Err(Box::new(Refusal::new(
+                Code::CheckFailed,
+                format!("{}: {message}", one.unit),
+            )));
+        }
+        Ok(answer.warnings.into_iter().map(Told::Warning).collect())
+    }
+}

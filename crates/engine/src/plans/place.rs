@@ -1,0 +1,131 @@
+//! Where in a text the values of a plan are.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+use super::options;
+
+/// A text as a tree of places.
+#[derive(Debug)]
+pub struct Places(Option<Spanned<Tree>>);
+
+#[derive(Debug)]
+enum Tree {
+    Leaf,
+    List(Vec<Spanned<Tree>>),
+    Map(Vec<(String, Spanned<Tree>)>),
+}
+
+impl Places {
+    /// JSON is YAML, as far as places go.
+    pub fn of(text: &str) -> Self {
+        Self(serde_saphyr::from_str_with_options(text, options()).ok())
+    }
+
+    /// Line and column of a value, such as `units[2].id`; of what it would be in, where it is missing.
+    pub fn find(&self, path: &str) -> (u64, u64) {
+        let Some(mut at) = self.0.as_ref() else {
+            return (1, 1);
+        };
+        for part in path.split(['.', '[']).filter(|part| !part.is_empty()) {
+            let inner = match &at.value {
+                Tree::Leaf => None,
+                Tree::Map(entries) => entries
+                    .iter()
+                    .find(|(key, _)| key == part)
+                    .map(|(_, value)| value),
+                Tree::List(items) => {
+                    let index = part.strip_suffix(']').and_then(|n| n.parse::<usize>().ok());
+                    index.and_then(|n| items.get(n))
+                }
+            };
+            match inner {
+                Some(inner) => at = inner,
+                None => break,
+            }
+        }
+        (at.referenced.line().max(1), at.referenced.column().max(1))
+    }
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Anything)
+    }
+}
+
+struct Anything;
+
+impl<'de> Visitor<'de> for Anything {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_bytes<E>(self, _: &[u8]) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_none<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Tree, D::Error> {
+        Tree::deserialize(from)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+        let mut all = Vec::new();
+        while let Some(item) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(Tree::List(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Tree, A::Error> {
+        let mut all = Vec::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            match all.len() {
+                // More keys than any part of a plan has.
+                1000.. => drop(entries.next_value::<IgnoredAny>()?),
+                _ => all.push((key, entries.next_value()?)),
+            }
+        }
+        Ok(Tree::Map(all))
+    }
+}

@@ -1,0 +1,119 @@
+//! What an agent said, written down as it comes: `events.jsonl`.
+//!
+//! What must hold: a line is one write, so that readers see whole lines but for the last; the file stays small whatever is
+//! said (words are left out first, what counts is kept longer); a full disk loses lines and nothing else.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::agents::event::{Line, Said};
+use crate::os::{clock, file};
+
+/// Up to here everything is kept.
+const WORDS: u64 = 12 << 20;
+/// Up to here what is not mere words, and after it only results and notes.
+const ALL: u64 = 20 << 20;
+/// Notes are ours, and bounded by what can happen; results are the agent's.
+const EVER: u64 = 24 << 20;
+/// The most of one line, in bytes.
+const LONGEST: usize = 256 << 10;
+
+#[derive(Debug)]
+pub(super) struct Record {
+    path: PathBuf,
+    file: Option<File>,
+    len: u64,
+    /// The last write left half a line.
+    torn: bool,
+    /// Lines that could not be written.
+    pub(super) lost: u64,
+    /// Lines that were left out to keep the file small.
+    left_out: u64,
+}
+
+impl Record {
+    pub(super) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            file: None,
+            len: 0,
+            torn: false,
+            lost: 0,
+            left_out: 0,
+        }
+    }
+
+    pub(super) fn say(&mut self, said: Said) {
+        let most = match said {
+            Said::Text { .. } | Said::Tool { .. } | Said::ToolDone { .. } | Said::Unknown { .. } => WORDS,
+            Said::Result { .. } | Said::Note { .. } => EVER,
+            _ => ALL,
+        };
+        if self.len >= most {
+            self.left_out += 1;
+            if self.left_out == 1 {
+                self.note("much was said: from here on words are left out");
+            }
+            return;
+        }
+        let line = Line {
+            at: clock::wall_ms(),
+            said,
+        };
+        let Ok(mut bytes) = serde_json::to_vec(&line) else {
+            return;
+        };
+        if bytes.len() > LONGEST {
+            let text = format!("something of {} bytes was said", bytes.len());
+            return self.note(&text);
+        }
+        bytes.push(b'\n');
+        if self.write(&bytes).is_err() {
+            self.lost += 1;
+        }
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        self.say(Said::Note {
+            text: text.to_owned(),
+        });
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.file.is_none() {
+            match file::create_like_parent(&self.path) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+                _ => {}
+            }
+            self.file = Some(File::options().append(true).open(&self.path)?);
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        if self.torn {
+            file.write_all(b"\n")?;
+            self.torn = false;
+            self.len += 1;
+        }
+        // Written by hand: of half a line it must be known that it is there.
+        let count = loop {
+            match file.write(bytes) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                done => break done?,
+            }
+        };
+        self.len += count as u64;
+        if count < bytes.len() {
+            self.torn = count > 0;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+/// At most so many characters of a text, and a sign that there was more.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}

@@ -1,0 +1,119 @@
+//! The conversation with an agent: what it says is understood, written down, added up and answered.
+
+use jit_core::unit::{Tokens, Usd};
+
+use super::feed::Feed;
+use super::lines::Line;
+use super::record::{Record, shortened};
+use crate::agents::event::{Said, Verdict};
+use crate::agents::{Ask, Heard, Listener};
+
+/// What is kept of a line that was not understood, in characters.
+const UNKNOWN: usize = 2000;
+
+/// What an agent has used, and how it says it ended.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sum {
+    pub tokens: Tokens,
+    pub cost_usd: Option<Usd>,
+    pub turns: u64,
+    pub verdict: Option<Verdict>,
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, said: &Said) {
+        match said {
+            Said::Usage {
+                tokens,
+                cost_usd,
+                turns,
+            } => {
+                self.tokens = *tokens;
+                self.cost_usd = cost_usd.or(self.cost_usd);
+                self.turns = *turns;
+            }
+            Said::Result { verdict } => self.verdict = Some(verdict.clone()),
+            _ => {}
+        }
+    }
+}
+
+pub(super) struct Talk<'a> {
+    pub(super) listener: Box<dyn Listener>,
+    pub(super) ask: &'a mut dyn Ask,
+    pub(super) record: Record,
+    pub(super) feed: Feed,
+    pub(super) sum: Sum,
+    /// Results that nobody has taken notice of yet.
+    pub(super) results: u32,
+    deaf: bool,
+}
+
+impl<'a> Talk<'a> {
+    pub(super) fn new(listener: Box<dyn Listener>, ask: &'a mut dyn Ask, record: Record, feed: Feed) -> Self {
+        Self {
+            listener,
+            ask,
+            record,
+            feed,
+            sum: Sum::default(),
+            results: 0,
+            deaf: false,
+        }
+    }
+
+    pub(super) fn line(&mut self, line: Line<'_>) {
+        match line {
+            Line::Whole(line) => {
+                let mut heard = self.listener.line(line, self.ask);
+                for said in std::mem::take(&mut heard.said) {
+                    self.say(said);
+                }
+                self.answer(&heard);
+            }
+            Line::Cut(head, len) => {
+                // What it asked with so many words is answered too, or it would wait.
+                let heard = self.listener.line(head, self.ask);
+                self.answer(&heard);
+                let head = head.get(..UNKNOWN * 4).unwrap_or(head);
+                let line = shortened(&String::from_utf8_lossy(head), UNKNOWN);
+                self.say(Said::Unknown {
+                    line: format!("{line} [a line of {len} bytes]"),
+                });
+            }
+        }
+    }
+
+    fn answer(&mut self, heard: &Heard) {
+        if !self.feed.offer(&heard.answer) && !self.deaf {
+            self.deaf = true;
+            self.record
+                .note("it does not read its standard input: answers were dropped");
+        }
+        if heard.hang_up {
+            self.feed.hang_up();
+        }
+    }
+
+    /// Its output has ended.
+    pub(super) fn end(&mut self) {
+        for said in self.listener.end() {
+            self.say(said);
+        }
+    }
+
+    fn say(&mut self, said: Said) {
+        self.sum.add(&said);
+        let said = match said {
+            Said::Unknown { line } if line.len() > UNKNOWN => Said::Unknown {
+                line: shortened(&line, UNKNOWN + 40),
+            },
+            Said::Result { .. } => {
+                self.results += 1;
+                said
+            }
+            _ => said,
+        };
+        self.record.say(said);
+    }
+}

@@ -1,0 +1,3 @@
+//! Workflows as others see them (G11).
+
+pub mod view;

@@ -1,0 +1,112 @@
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jit_core::ids::SessionId;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::session::Status;
+use jit_engine::agents;
+use jit_engine::agents::ask::Policy;
+use jit_engine::app::{App, Options};
+use jit_engine::request::{Reply, Request};
+use jit_engine::runner::job::{End, Job};
+use jit_engine::runner::{attempt, shim};
+use jit_engine::store::Outcome;
+use jit_engine::worktree::identity::Need;
+
+use super::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// The folder of the attempt
+    folder: PathBuf,
+}
+
+/// How long renewing may wait for the store: the agent's limits are not watched meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let io = |e: io::Error| {
+        let code = match e.kind() {
+            io::ErrorKind::WouldBlock => Code::Busy,
+            _ => Code::Io,
+        };
+        Box::new(Refusal::new(code, format!("the shim: {e}")))
+    };
+    let folder = flags.folder.canonicalize().map_err(io)?;
+    let exit = match attempt::job(&folder) {
+        Ok(job) => match agents::by_name(&job.agent) {
+            Some(agent) => {
+                let mut worker = Worker::of(&job);
+                let mut ask = Policy::of(&job);
+                let exit = shim::run(&folder, &*agent, &mut ask, &mut || worker.renew());
+                worker.end(
+                    exit.as_ref()
+                        .is_ok_and(|exit| exit.end == End::Exited && exit.exit_code == Some(0)),
+                );
+                exit
+            }
+            None => shim::refuse(&folder, &format!("there is no agent {:?}", job.agent)),
+        },
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => shim::refuse(&folder, &e.to_string()),
+        Err(e) => Err(e),
+    };
+    let exit = exit.map_err(io)?;
+    Ok(cx.show(&exit, |_| String::new()))
+}
+
+/// The agent as others see it: a session that lives as long as it does.
+struct Worker {
+    options: Options,
+    session: Option<SessionId>,
+}
+
+impl Worker {
+    fn of(job: &Job) -> Self {
+        let options = Options {
+            dir: Some(job.dir.clone()),
+            agent: Some(job.worker.to_string()),
+            lock_timeout: Some(PATIENCE),
+            request: None,
+        };
+        Self {
+            options,
+            session: None,
+        }
+    }
+
+    /// Says that it lives, and keeps what it holds.
+    fn renew(&mut self) -> io::Result<()> {
+        let mut beat = || -> Outcome<()> {
+            let app = App::open(&self.options, Need::Write)?;
+            match &self.session {
+                Some(session) => {
+                    app.handle(Request::BeatSession {
+                        session: Some(session.clone()),
+                    })?;
+                }
+                // Only one that lives for a while is worth a session.
+                None => {
+                    let answer = app.handle(Request::StartSession(Box::default()))?;
+                    if let Reply::Session(session) = answer.reply {
+                        self.session = Some(session.session_id);
+                    }
+                }
+            }
+            app.renew_own().map(drop)
+        };
+        beat().map_err(|refusal| io::Error::other(refusal.message))
+    }
+
+    fn end(&self, well: bool) {
+        let Some(session) = &self.session else { return };
+        let status = if well { Status::Completed } else { Status::Failed };
+        // Who is gone without a word is noticed by its silence.
+        if let Ok(app) = App::open(&self.options, Need::Write) {
+            let _ = app.handle(Request::EndSession {
+                session: Some(session.clone()),
+                status,
+            });
+        }
+    }
+}

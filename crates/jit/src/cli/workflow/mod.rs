@@ -1,0 +1,91 @@
+//! `jit workflow`: units that are worked through together.
+
+mod cancel;
+pub mod follow;
+mod list;
+mod resume;
+mod status;
+
+use jit_engine::request::{UnitView, WorkflowView};
+
+use super::{Verb, verb};
+use crate::cli::worktree::units_text;
+use crate::render::{Style, clean_line, table};
+
+pub const VERBS: &[Verb] = &[
+    verb!("list", "Workflows, and how they stand", list),
+    verb!("status", "One workflow, with its units", status),
+    verb!(
+        "resume",
+        "Go on with a workflow whose coordinator has ended",
+        resume
+    ),
+    verb!(
+        "cancel",
+        "End a workflow; its agents are stopped, their work is kept",
+        cancel
+    ),
+];
+
+pub fn workflows_text(workflows: &[WorkflowView], style: Style) -> String {
+    if workflows.is_empty() {
+        return "There are no workflows.\n".into();
+    }
+    let mut rows = vec![
+        ["WORKFLOW", "STATUS", "UNITS", "COST", "BEGAN", "LED BY"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for view in workflows {
+        let done = view.instances.iter().filter(|one| is_done(one)).count();
+        rows.push(vec![
+            style.bold(view.workflow.id.as_str()),
+            view.workflow.status.to_string(),
+            format!("{done} of {}", view.workflow.units.len()),
+            money(view.cost_usd.0),
+            view.workflow.created_at.to_string(),
+            view.led_by
+                .as_ref()
+                .map_or("-".into(), |id| clean_line(id.as_str())),
+        ]);
+    }
+    table(&rows)
+}
+
+fn is_done(view: &UnitView) -> bool {
+    view.unit.merge_status == jit_core::unit::MergeStatus::Merged
+}
+
+/// Dollars, for people.
+pub fn money(micro: u64) -> String {
+    format!("${:.2}", micro as f64 / 1e6)
+}
+
+pub fn workflow_text(view: &WorkflowView, style: Style) -> String {
+    let workflow = &view.workflow;
+    let mut out = format!(
+        "{} is {}, on {}: {}, {} tokens\n",
+        style.bold(workflow.id.as_str()),
+        workflow.status,
+        clean_line(&workflow.target),
+        money(view.cost_usd.0),
+        view.tokens.total()
+    );
+    match &view.led_by {
+        Some(leader) => out.push_str(&format!("  led by {}\n", clean_line(leader.as_str()))),
+        None if !workflow.is_over() => out.push_str(&format!(
+            "  nobody leads it; go on with: jit workflow resume {}\n",
+            workflow.id
+        )),
+        None => {}
+    }
+    out.push_str(&units_text(&view.instances, style));
+    for one in &view.waiting {
+        out.push_str(&format!(
+            "{}  {}\n",
+            style.bold(one.unit.as_str()),
+            clean_line(&one.why)
+        ));
+    }
+    out
+}

@@ -1,0 +1,115 @@
+use std::path::PathBuf;
+
+use jit_core::plan::Settings;
+use jit_engine::app::{Again, DispatchAsk};
+use jit_engine::request::Request;
+use jit_engine::store::Outcome;
+
+use super::logs;
+use crate::cli::{Cx, Output, invalid};
+
+/// How an agent is run, on every command that starts one.
+#[derive(Debug, Default, clap::Args)]
+pub struct RunFlags {
+    /// Which one: claude, or command for any program
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The program and its arguments, for --agent command
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, value_terminator = ";")]
+    command: Option<Vec<String>>,
+    /// Of the agent's models
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// So many turns at most
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// So many dollars at most, for all attempts together
+    #[arg(long, value_name = "USD")]
+    budget: Option<f64>,
+    /// So many tokens at most, for all attempts together
+    #[arg(long, value_name = "N")]
+    budget_tokens: Option<u64>,
+    /// So long at most
+    #[arg(long, value_name = "D")]
+    timeout: Option<String>,
+    /// What it may do, in its own word
+    #[arg(long, value_name = "MODE")]
+    permission_mode: Option<String>,
+    /// What it may do without being asked; may be repeated
+    #[arg(long = "allow", value_name = "TOOL")]
+    allow: Vec<String>,
+}
+
+impl RunFlags {
+    pub fn settings(self) -> Outcome<Settings> {
+        if self.budget.is_some_and(|usd| !usd.is_finite() || usd < 0.0) {
+            return Err(invalid("a budget is a number of dollars, not less than none"));
+        }
+        let agent = match (&self.agent, &self.command) {
+            (None, Some(_)) => Some("command".to_owned()),
+            _ => self.agent,
+        };
+        Ok(Settings {
+            agent,
+            command: self.command,
+            model: self.model,
+            allowed_tools: Some(self.allow).filter(|tools| !tools.is_empty()),
+            permission_mode: self.permission_mode,
+            max_turns: self.max_turns,
+            budget_usd: self.budget,
+            budget_tokens: self.budget_tokens,
+            timeout: self.timeout,
+            ..Settings::default()
+        })
+    }
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The agent works in the unit's worktree, watched by a process of its own: it goes on when this command \
+    ends. What it says can be read with `jit worktree logs`.\n\nExamples:\n  jit worktree dispatch date-1\n  \
+    jit worktree dispatch date-1 --budget 2 --timeout 30m --wait\n  \
+    jit worktree dispatch date-1 --command my-agent --flag"
+)]
+pub struct Flags {
+    /// Unit, issue, branch or folder; that of this worktree if left out
+    unit: Option<String>,
+    /// What it is told besides the issue
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// A template for what it is told
+    #[arg(long, value_name = "FILE")]
+    prompt_file: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunFlags,
+    /// Go on with the session of the last attempt
+    #[arg(long, conflicts_with = "fork")]
+    resume: bool,
+    /// Begin a new session from that of the last attempt
+    #[arg(long)]
+    fork: bool,
+    /// Show what it does, until it has ended
+    #[arg(long, short)]
+    wait: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let again = match (flags.resume, flags.fork) {
+        (true, _) => Again::Resume,
+        (_, true) => Again::Fork,
+        _ => Again::Fresh,
+    };
+    let request = Request::Dispatch(Box::new(DispatchAsk {
+        unit: flags.unit.clone(),
+        run: flags.run.settings()?,
+        prompt: flags.prompt,
+        prompt_file: flags.prompt_file,
+        again,
+        ..DispatchAsk::default()
+    }));
+    let started = cx.ask(request)?;
+    if !flags.wait {
+        return Ok(started);
+    }
+    logs::follow_to_the_end(flags.unit.as_deref(), cx)
+}
