@@ -202,7 +202,10 @@ impl<'de> Deserialize<'de> for Usd {
 /// What went through a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tokens {
+    // Whoever says half of it is not to be taken for somebody who says nothing.
+    #[serde(default)]
     pub input: u64,
+    #[serde(default)]
     pub output: u64,
 }
 

@@ -70,7 +70,15 @@ pub trait Watcher {
 struct Done {
     step: Step,
     units: Vec<UnitId>,
-    outcome: Result<Vec<Told>, Box<Refusal>>,
+    outcome: Result<Came, Box<Refusal>>,
+}
+
+/// What came of it.
+#[derive(Default)]
+struct Came {
+    told: Vec<Told>,
+    /// Those of the units for which it could not be done.
+    refused: Vec<(UnitId, Refusal)>,
 }
 
 /// One coordinator, at work.
@@ -186,6 +194,12 @@ impl<'a> Coordinator<'a> {
             let mut wait = TICK;
             for step in steps {
                 match step {
+                    // Nothing is left that could go on by itself.
+                    Step::Wait { why, .. } if self.busy.is_empty() && is_up_to_people(&why) => {
+                        self.tell_waiting(why, watcher);
+                        self.app.leave_workflow(&self.id)?;
+                        return self.app.find_workflow(Some(self.id.as_str()));
+                    }
                     Step::Wait { until, why } => {
                         let ms = until.map_or(i64::MAX, |until| until.ms().saturating_sub(clock::wall_ms()));
                         wait = wait.min(Duration::from_millis(u64::try_from(ms).unwrap_or(1).max(1)));
@@ -281,11 +295,16 @@ impl<'a> Coordinator<'a> {
             self.landing = false;
         }
         match done.outcome {
-            Ok(told) => {
-                for one in &told {
+            Ok(came) => {
+                for one in &came.told {
                     watcher.told(one);
                 }
-                self.forget_trouble(&done.units, &done.step);
+                let fine = |unit: &&UnitId| came.refused.iter().all(|(refused, _)| refused != *unit);
+                let fine: Vec<UnitId> = done.units.iter().filter(fine).cloned().collect();
+                self.forget_trouble(&fine, &done.step);
+                for (unit, refusal) in &came.refused {
+                    self.note_trouble(std::slice::from_ref(unit), &done.step, refusal, watcher);
+                }
             }
             Err(refusal) => self.note_trouble(&done.units, &done.step, &refusal, watcher),
         }
@@ -501,6 +520,10 @@ impl<'a> Coordinator<'a> {
     }
 }
 
+fn is_up_to_people(why: &[Awaited]) -> bool {
+    !why.is_empty() && why.iter().all(|one| matches!(one, Awaited::Person(..)))
+}
+
 fn artifacts(planned: &PlanUnit) -> Vec<Artifact> {
     let one = |wanted: &jit_core::plan::PlanArtifact| Artifact {
         path: wanted.path.clone(),
@@ -546,12 +569,12 @@ struct Work {
 }
 
 impl Work {
-    fn perform(&self, app: &App, step: &Step, units: &[UnitId]) -> Result<Vec<Told>, Box<Refusal>> {
+    fn perform(&self, app: &App, step: &Step, units: &[UnitId]) -> Result<Came, Box<Refusal>> {
         match step {
             Step::Create(id) => {
                 let issue = self.plan.as_ref().and_then(|planned| planned.issue.clone());
                 app.create_for_workflow(id, issue, &self.target, &self.workflow)?;
-                Ok(Vec::new())
+                Ok(Came::default())
             }
             // Both follow from the files of the attempt.
             Step::Launch(id) | Step::Running(id) => {
@@ -560,25 +583,25 @@ impl Work {
                     // It is on its way: to look at once again would only keep it from coming.
                     std::thread::sleep(ON_ITS_WAY);
                 }
-                Ok(Vec::new())
+                Ok(Came::default())
             }
             Step::Settle(id) => match app.settle(id, Starting::Forbidden)?.state {
                 Phase::Dispatched | Phase::Running => Err(Box::new(Refusal::new(
                     Code::Busy,
                     "its end is being written down by somebody else",
                 ))),
-                _ => Ok(Vec::new()),
+                _ => Ok(Came::default()),
             },
-            Step::Retry(id) | Step::Resolve(id) => app.try_again(id).map(|_| Vec::new()),
+            Step::Retry(id) | Step::Resolve(id) => app.try_again(id).map(|_| Came::default()),
             Step::Land(_) => self.merge(app, units, MergeMode::Land),
             Step::SendBack(_) => self.merge(app, units, MergeMode::SendBack),
-            Step::Clean(id) => app.cleanup_unit(id, Force::No).map(|_| Vec::new()),
-            Step::Abandon { unit, why } => app.abandon_unit(unit, why, Force::No).map(|_| Vec::new()),
-            _ => Ok(Vec::new()),
+            Step::Clean(id) => app.cleanup_unit(id, Force::No).map(|_| Came::default()),
+            Step::Abandon { unit, why } => app.abandon_unit(unit, why, Force::No).map(|_| Came::default()),
+            _ => Ok(Came::default()),
         }
     }
 
-    fn merge(&self, app: &App, units: &[UnitId], mode: MergeMode) -> Result<Vec<Told>, Box<Refusal>> {
+    fn merge(&self, app: &App, units: &[UnitId], mode: MergeMode) -> Result<Came, Box<Refusal>> {
         let answer = app.handle(Request::Merge(Box::new(MergeAsk {
             units: units.iter().map(ToString::to_string).collect(),
             all: false,
@@ -587,20 +610,20 @@ impl Work {
             leave_proposed: true,
         })))?;
         let Reply::Merge(report) = answer.reply else {
-            return Ok(Vec::new());
+            return Ok(Came::default());
         };
         // One that cannot go now is trouble; conflicts and failed checks are in its state.
-        let refused = report.units.iter().find(|one| one.verdict.is_refused());
-        if let Some(one) = refused {
+        let refused = report.units.iter().filter(|one| one.verdict.is_refused());
+        let refused = refused.filter_map(|one| {
             let message = one
                 .message
                 .clone()
                 .unwrap_or_else(|| "it cannot go now".to_owned());
-            return Err(Box::new(Refusal::new(
-                Code::CheckFailed,
-                format!("{}: {message}", one.unit),
-            )));
-        }
-        Ok(answer.warnings.into_iter().map(Told::Warning).collect())
+            Some((one.unit.parse().ok()?, Refusal::new(Code::CheckFailed, message)))
+        });
+        Ok(Came {
+            refused: refused.collect(),
+            told: answer.warnings.into_iter().map(Told::Warning).collect(),
+        })
     }
 }

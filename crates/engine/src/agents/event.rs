@@ -44,6 +44,7 @@ pub enum Said {
         tokens: Tokens,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<Usd>,
+        #[serde(default)]
         turns: u64,
     },
     /// The model did not answer and is asked again.

@@ -287,7 +287,8 @@ impl App {
             alert_at: set.alert_percent,
             max_retries: set.max_retries,
             max_conflict_rounds: self.config.merging().max_conflict_rounds,
-            backoff_ms: set.backoff_secs.saturating_mul(1000),
+            // Never at once: what cannot be done would be tried without a pause.
+            backoff_ms: set.backoff_secs.saturating_mul(1000).max(100),
             seed: xxhash_rust::xxh3::xxh3_64(id.as_str().as_bytes()),
             ..Limits::default()
         }

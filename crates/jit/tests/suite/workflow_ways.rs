@@ -184,6 +184,33 @@ fn h5_a_conflict_goes_back_to_the_agent_that_made_it_and_lands_when_it_is_settle
     assert!(told.contains("conflict"), "{told}");
 }
 
+/// What stands in the way of one unit is not told of another, and nobody waits for ever.
+#[test]
+fn h3_a_checkout_with_local_changes_is_left_alone_and_told_and_another_run_goes_on() {
+    let yard = Yard::with_script(
+        "echo \"$JIT_UNIT\" > \"$([ $JIT_UNIT = a ] && echo shared || echo other).txt\"\n\
+         git add -A . && git commit -qm \"work of $JIT_UNIT\" >&2 || exit 9",
+    );
+    let main = yard.world.repo();
+    fs::write(main.join("shared.txt"), "as it was\n").expect("a file");
+    let _ = yard.world.git(&main, ["add", "shared.txt"]);
+    let _ = yard.world.git(&main, ["commit", "-qm", "shared"]);
+    fs::write(main.join("shared.txt"), "somebody is at it\n").expect("a file");
+    let ran = yard.run("", &[("a", &[], ""), ("b", &[], "")]).exits(6);
+    assert!(ran.stdout.contains("waits for a person"), "{}", ran.stdout);
+    assert!(yard.on_main("other.txt"), "{}", ran.stdout);
+    let of_b = ran
+        .stdout
+        .lines()
+        .filter(|line| line.contains("  b  ") && line.contains("cannot land"));
+    assert_eq!(of_b.count(), 0, "{}", ran.stdout);
+    let text = fs::read_to_string(main.join("shared.txt")).expect("a file");
+    assert_eq!(text, "somebody is at it\n");
+    let _ = yard.world.git(&main, ["checkout", "-q", "--", "shared.txt"]);
+    let _ = yard.world.jit(["workflow", "resume", "flow"]).ok();
+    assert_eq!(yard.world.git(&main, ["show", "main:shared.txt"]).trim(), "a");
+}
+
 /// FM-01 and a name that is taken: told, not tried for ever.
 #[test]
 fn g2_a_unit_whose_branch_exists_already_is_told_and_fails() {

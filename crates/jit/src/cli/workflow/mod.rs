@@ -29,7 +29,7 @@ pub const VERBS: &[Verb] = &[
 
 pub fn workflows_text(workflows: &[WorkflowView], style: Style) -> String {
     if workflows.is_empty() {
-        return "There are no workflows.\n".into();
+        return "No workflow is running; `jit workflow list --all` shows those that have ended too.\n".into();
     }
     let mut rows = vec![
         ["WORKFLOW", "STATUS", "UNITS", "COST", "BEGAN", "LED BY"]

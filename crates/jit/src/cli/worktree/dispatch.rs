@@ -8,7 +8,7 @@ use jit_engine::store::Outcome;
 use super::logs;
 use crate::cli::{Cx, Output, invalid};
 
-/// How an agent is run, on every command that starts one.
+// How an agent is run, on every command that starts one. No doc comment: it would become the help of those commands.
 #[derive(Debug, Default, clap::Args)]
 pub struct RunFlags {
     /// Which one: claude, or command for any program
