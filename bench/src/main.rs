@@ -5,8 +5,7 @@
 //! that is not kept makes the exit code 1.
 //!
 //! Limitations: whole processes are timed, nothing inside them; the file system is the one that `target` is on; the
-//! yardsticks are built with the settings of `jit` itself (see `build/lean_link.rs`), which makes them faster than a
-//! program as cargo builds it by default.
+//! yardsticks are programs as cargo links them, `jit` is linked as `build/lean_link.rs` can.
 #![expect(clippy::print_stdout, reason = "the table is the point of this program")]
 
 mod contend;
