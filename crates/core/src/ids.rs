@@ -204,15 +204,21 @@ impl FromStr for IssueId {
         if text.ends_with('.') || text.contains("..") {
             return bad("it must not end with '.' or contain '..'");
         }
-        let stem = text.split('.').next().unwrap_or(text).to_ascii_lowercase();
-        let reserved = matches!(stem.as_str(), "con" | "prn" | "aux" | "nul")
-            || (stem.len() == 4
-                && (stem.starts_with("com") || stem.starts_with("lpt"))
-                && stem.as_bytes()[3].is_ascii_digit());
+        let stem = text.split('.').next().unwrap_or(text);
+        let begins = |words: &[&str]| {
+            words
+                .iter()
+                .any(|word| stem.get(..3).is_some_and(|head| head.eq_ignore_ascii_case(word)))
+        };
+        let reserved = match stem.len() {
+            3 => begins(&["con", "prn", "aux", "nul"]),
+            4 => begins(&["com", "lpt"]) && stem.as_bytes()[3].is_ascii_digit(),
+            _ => false,
+        };
         if reserved {
             return bad("that name is reserved by some operating systems");
         }
-        if text.parse::<LeaseId>().is_ok() {
+        if ulid::Ulid::from_string(text).is_ok() {
             return bad("it looks like the id of a lease");
         }
         Ok(Self(text.to_owned()))

@@ -8,8 +8,16 @@ use jit_core::wire::LeaseView;
 use jit_engine::request::{ActiveLease, IssueView, Progress, ProgressOf, Status, StatusIssue};
 use serde_json::Value;
 
+/// Nearly every text: nothing in it that is not simply shown.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
 /// Text from issues, agents or files, with everything a terminal would act on shown instead of obeyed.
 pub fn clean(text: &str) -> String {
+    if is_plain(text) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -27,6 +35,9 @@ pub fn clean(text: &str) -> String {
 
 /// The same, on one line.
 pub fn clean_line(text: &str) -> String {
+    if is_plain(text) {
+        return text.to_owned();
+    }
     clean(text).replace(['\n', '\t'], " ")
 }
 
@@ -102,7 +113,10 @@ pub fn say(text: &str) {
 
 /// Rows of equal columns, two spaces apart.
 pub fn table(rows: &[Vec<String>]) -> String {
-    let width = |text: &str| text.chars().count();
+    let width = |text: &str| match text.is_ascii() {
+        true => text.len(),
+        false => text.chars().count(),
+    };
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths = vec![0; columns];
     for row in rows {
@@ -112,12 +126,12 @@ pub fn table(rows: &[Vec<String>]) -> String {
     }
     let mut out = String::new();
     for row in rows {
-        let mut line = String::new();
+        let begin = out.len();
         for (n, cell) in row.iter().enumerate() {
-            line.push_str(cell);
-            line.extend(std::iter::repeat_n(' ', widths[n] - width(cell) + 2));
+            out.push_str(cell);
+            out.extend(std::iter::repeat_n(' ', widths[n] - width(cell) + 2));
         }
-        out.push_str(line.trim_end());
+        out.truncate(begin + out[begin..].trim_end().len());
         out.push('\n');
     }
     out

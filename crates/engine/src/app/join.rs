@@ -28,7 +28,7 @@ use jit_core::time::Wall;
 use super::{App, Kept, refuse};
 use crate::git::Git;
 use crate::issues::replica;
-use crate::issues::seen::{self, Seen};
+use crate::issues::seen::{self, Seen, Sweep};
 use crate::issues::tree::{self, Unsound};
 use crate::os::clock;
 use crate::request::Request;
@@ -137,6 +137,8 @@ struct Haul {
 #[derive(Debug, Default)]
 struct Joined {
     issues: usize,
+    /// How many had to be read to know.
+    looked_at: usize,
     unsound: Vec<IssueId>,
     warnings: Vec<String>,
 }
@@ -144,24 +146,40 @@ struct Joined {
 impl App {
     /// Takes notice of what changed in this tree, as far as a request needs it. Whatever goes wrong is said and does not
     /// stand in the way.
-    pub(super) fn take_notice(&self, request: &Request) -> Vec<String> {
+    ///
+    /// Looking at thousands of issues takes longer than listing them. A request that changes nothing is answered
+    /// meanwhile, by `answer`, and that answer is given back if nothing had changed.
+    pub(super) fn take_notice<T>(
+        &self,
+        request: &Request,
+        answer: impl FnOnce() -> T,
+    ) -> (Vec<String>, Option<T>) {
         let Some((git_dir, issues)) = self.tree() else {
-            return Vec::new();
+            return (Vec::new(), None);
         };
+        let mut early = None;
         let outcome = match look(request) {
-            Look::All => self.join_seen(&git_dir, &issues),
+            Look::All => self.join_seen_and(&git_dir, &issues, || {
+                if !request.writes() {
+                    early = Some(answer());
+                }
+            }),
             Look::IfMoved | Look::Named(_) if seen::git_moved(&git_dir) => self.join_seen(&git_dir, &issues),
-            Look::Nothing | Look::IfMoved => return Vec::new(),
+            Look::Nothing | Look::IfMoved => return (Vec::new(), None),
             Look::Named(names) => self.join_named(&issues, &names),
         };
         match outcome {
-            Ok(joined) => joined.warnings,
-            Err(refusal) if refusal.code == Code::NotInitialized => Vec::new(),
-            Err(refusal) => vec![format!(
-                "what changed in {} could not be taken notice of: {}",
-                issues.display(),
-                refusal.message
-            )],
+            Ok(joined) if joined.looked_at == 0 => (joined.warnings, early),
+            Ok(joined) => (joined.warnings, None),
+            Err(refusal) if refusal.code == Code::NotInitialized => (Vec::new(), None),
+            Err(refusal) => {
+                let warning = format!(
+                    "what changed in {} could not be taken notice of: {}",
+                    issues.display(),
+                    refusal.message
+                );
+                (vec![warning], None)
+            }
         }
     }
 
@@ -189,7 +207,7 @@ impl App {
         let Some((git_dir, issues)) = self.tree() else {
             return Ok((0, Vec::new()));
         };
-        let joined = self.join_since(&Seen::default(), &git_dir, &issues, Duration::MAX)?;
+        let joined = self.join_since(&Seen::default(), &git_dir, &issues, Duration::MAX, || ())?;
         Ok((joined.issues, joined.warnings))
     }
 
@@ -205,13 +223,30 @@ impl App {
     }
 
     fn join_seen(&self, git_dir: &Path, issues: &Path) -> Outcome<Joined> {
-        self.join_since(&Seen::load(git_dir), git_dir, issues, ASIDE)
+        self.join_seen_and(git_dir, issues, || ())
     }
 
-    fn join_since(&self, before: &Seen, git_dir: &Path, issues: &Path, wait: Duration) -> Outcome<Joined> {
+    /// The same, and something else while others look, if that takes long.
+    fn join_seen_and(&self, git_dir: &Path, issues: &Path, meanwhile: impl FnOnce()) -> Outcome<Joined> {
+        self.join_since(&Seen::load(git_dir), git_dir, issues, ASIDE, meanwhile)
+    }
+
+    fn join_since(
+        &self,
+        before: &Seen,
+        git_dir: &Path,
+        issues: &Path,
+        wait: Duration,
+        meanwhile: impl FnOnce(),
+    ) -> Outcome<Joined> {
         let read = |e: io::Error| io_refusal("read", issues, &e);
-        let (ids, mut seen) = before.look(git_dir, issues, clock::wall_ns()).map_err(read)?;
-        let joined = self.join_ids(issues, &ids, wait)?;
+        let sweep = Sweep::begin(before, git_dir, issues, clock::wall_ns()).map_err(read)?;
+        if sweep.is_long() {
+            meanwhile();
+        }
+        let (ids, mut seen) = sweep.finish();
+        let mut joined = self.join_ids(issues, &ids, wait)?;
+        joined.looked_at = ids.len();
         for id in &joined.unsound {
             seen.forget(id);
         }

@@ -325,11 +325,11 @@ impl App {
 
     /// Carries out a request, after whatever git or an editor changed in this tree has been taken notice of.
     pub fn handle(&self, request: Request) -> Outcome<Answer> {
-        let mut noticed = self.take_notice(&request);
+        let (mut noticed, early) = self.take_notice(&request, || self.carry(request.clone()));
         if request.claims() {
             noticed.extend(self.honour_lock_files()?);
         }
-        let mut answer = match self.carry(request.clone()) {
+        let mut answer = match early.unwrap_or_else(|| self.carry(request.clone())) {
             // Somebody without jit was quicker, by a lock file.
             Err(refusal)
                 if refusal.code == Code::Io && refusal.message.contains(activities::LOCK_APPEARED) =>

@@ -1,17 +1,25 @@
 //! What a tree looked like when it was last looked at, so that looking again costs a `stat` an issue and not a read.
 //!
-//! Kept in the worktree's own git directory, as `jit-seen`. Format: a line with the signatures of git's index and of the
-//! folder of issues, then one line an issue: its id and the signatures of its `issue.json` and of its folder. A signature
-//! is a hash of inode, length and times of the last change, in hex. It is a cache: whatever is missing or unreadable in
-//! it is looked at again.
+//! Kept in the worktree's own git directory, as `jit-seen`. Format, numbers with the lowest byte first: the signatures of
+//! git's index and of the folder of issues (8 bytes each), how many issues follow (4), for each issue, in the order of their
+//! ids, the signatures of its `issue.json` and of its folder (8 each) and where its id ends among the ids (4), and then the
+//! ids, one after the other. A signature is a hash of inode, length and times of the last change. It is a cache: whatever
+//! is missing or unreadable in it is looked at again.
+//!
+//! Looking is shared by threads that take a few issues at a time, so that a command can begin with its answer meanwhile
+//! and help when it is done: see [`Sweep`].
 //!
 //! Limitation: an edit in place of a file other than `issue.json`, by a program that neither makes nor renames a file, is
 //! seen when the issue is next asked for by name, not by a list.
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 
 use jit_core::ids::IssueId;
 use jit_core::issue_file::ISSUE;
@@ -26,6 +34,10 @@ const BLUR_NS: i128 = 20_000_000;
 const UNSURE: u64 = 0;
 /// Beyond so many issues several threads look.
 const MANY: usize = 1000;
+/// So many issues are taken at a time.
+const PART: usize = 250;
+const HEAD: usize = 20;
+const RECORD: usize = 20;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -33,13 +45,16 @@ pub struct Seen {
     folder: u64,
     /// By id, in order.
     issues: Vec<One>,
+    /// All ids, one after the other.
+    ids: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct One {
-    id: String,
     issue: u64,
     folder: u64,
+    /// Where its id ends; it begins where the one before it ends.
+    end: u32,
 }
 
 /// The signature of a file and when it was last changed.
@@ -72,144 +87,240 @@ fn index_signature(git_dir: &Path) -> u64 {
 
 /// Whether git has moved since the tree was looked at.
 pub fn git_moved(git_dir: &Path) -> bool {
-    let mut head = [0; 16];
+    let mut head = [0; 8];
     let read = fs::File::open(path(git_dir)).and_then(|mut file| io::Read::read_exact(&mut file, &mut head));
-    read.is_err() || head != format!("{:016x}", index_signature(git_dir)).as_bytes()
+    read.is_err() || u64::from_le_bytes(head) != index_signature(git_dir)
 }
 
 impl Seen {
     pub fn load(git_dir: &Path) -> Self {
-        fs::read_to_string(path(git_dir))
+        fs::read(path(git_dir))
             .ok()
-            .and_then(|text| Self::parse(&text))
+            .and_then(|bytes| Self::parse(&bytes))
             .unwrap_or_default()
     }
 
-    fn parse(text: &str) -> Option<Self> {
-        let hex = |word: Option<&str>| u64::from_str_radix(word?, 16).ok();
-        let mut lines = text.lines();
-        let mut head = lines.next()?.split(' ');
-        let (index, folder) = (hex(head.next())?, hex(head.next())?);
-        let mut issues = Vec::with_capacity(text.len() / 45);
-        for line in lines {
-            let mut words = line.split(' ');
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let short = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let many = usize::try_from(short(16)?).ok()?;
+        let records = bytes.get(HEAD..HEAD.checked_add(many.checked_mul(RECORD)?)?)?;
+        let ids = std::str::from_utf8(&bytes[HEAD + records.len()..]).ok()?;
+        let mut issues = Vec::with_capacity(many);
+        let mut begin = 0;
+        for n in 0..many {
+            let at = HEAD + n * RECORD;
+            let end = short(at + 16)?;
+            ids.get(begin..end as usize)?;
+            begin = end as usize;
             issues.push(One {
-                id: words.next()?.to_owned(),
-                issue: hex(words.next())?,
-                folder: hex(words.next())?,
+                issue: long(at)?,
+                folder: long(at + 8)?,
+                end,
             });
         }
+        (begin == ids.len()).then_some(())?;
         Some(Self {
-            index,
-            folder,
+            index: long(0)?,
+            folder: long(8)?,
             issues,
+            ids: ids.to_owned(),
         })
     }
 
     pub fn save(&self, git_dir: &Path) -> io::Result<()> {
-        let mut text = format!("{:016x} {:016x}\n", self.index, self.folder);
+        let mut bytes = Vec::with_capacity(HEAD + self.issues.len() * RECORD + self.ids.len());
+        bytes.extend(self.index.to_le_bytes());
+        bytes.extend(self.folder.to_le_bytes());
+        bytes.extend(u32::try_from(self.issues.len()).unwrap_or(u32::MAX).to_le_bytes());
         for one in &self.issues {
-            text.push_str(&format!("{} {:x} {:x}\n", one.id, one.issue, one.folder));
+            bytes.extend(one.issue.to_le_bytes());
+            bytes.extend(one.folder.to_le_bytes());
+            bytes.extend(one.end.to_le_bytes());
         }
-        file::refresh(&path(git_dir), text.as_bytes())
+        bytes.extend(self.ids.as_bytes());
+        file::refresh(&path(git_dir), &bytes)
+    }
+
+    fn id(&self, n: usize) -> &str {
+        let begin = n.checked_sub(1).map_or(0, |before| self.issues[before].end);
+        &self.ids[begin as usize..self.issues[n].end as usize]
     }
 
     /// To be read again at the next look.
     pub fn forget(&mut self, id: &IssueId) {
-        if let Ok(n) = self
-            .issues
-            .binary_search_by(|one| one.id.as_str().cmp(id.as_str()))
-        {
+        if let Some(n) = (0..self.issues.len()).find(|&n| self.id(n) == id.as_str()) {
             self.issues[n].issue = UNSURE;
         }
     }
 
-    /// Which issues are to be read, and what will have been seen once they are. `now` is the wall clock in ns.
-    pub fn look(&self, git_dir: &Path, issues: &Path, now: i128) -> io::Result<(Vec<IssueId>, Self)> {
+    /// The same for the issues that are there now; what is new is not sure.
+    fn of_those(&self, mut names: Vec<String>) -> io::Result<Self> {
+        names.sort_unstable();
+        let mut new = Self {
+            issues: Vec::with_capacity(names.len()),
+            ..Self::default()
+        };
+        let mut before = 0;
+        for name in names {
+            while before < self.issues.len() && self.id(before) < name.as_str() {
+                before += 1;
+            }
+            let known = (before < self.issues.len() && self.id(before) == name).then(|| self.issues[before]);
+            new.ids.push_str(&name);
+            let end = u32::try_from(new.ids.len()).map_err(io::Error::other)?;
+            new.issues.push(One {
+                issue: known.map_or(UNSURE, |one| one.issue),
+                folder: known.map_or(UNSURE, |one| one.folder),
+                end,
+            });
+        }
+        Ok(new)
+    }
+}
+
+/// A look at a tree that is going on.
+#[derive(Debug)]
+pub struct Sweep {
+    ground: Arc<Ground>,
+    others: Vec<JoinHandle<Vec<Part>>>,
+}
+
+#[derive(Debug)]
+struct Ground {
+    dir: OwnedFd,
+    /// As it was, with the signatures of git's index and of the folder as they are.
+    seen: Seen,
+    git_moved: bool,
+    /// The wall clock in ns.
+    now: i128,
+    /// The first issue nobody has taken yet.
+    next: AtomicUsize,
+}
+
+/// What some issues look like.
+#[derive(Debug)]
+struct Part {
+    range: Range<usize>,
+    looks: Vec<(u64, u64)>,
+    changed: Vec<usize>,
+}
+
+impl Sweep {
+    /// Begins to look for what differs from `before`. `now` is the wall clock in ns.
+    pub fn begin(before: &Seen, git_dir: &Path, issues: &Path, now: i128) -> io::Result<Self> {
         let index = index_signature(git_dir);
         let (mut folder, folder_at) = signature(CWD, issues);
         if folder_at + BLUR_NS > now {
             folder = UNSURE;
         }
-        let git_moved = index != self.index;
-        let unknown = |id: String| One {
-            id,
-            issue: UNSURE,
-            folder: UNSURE,
-        };
-        let mut known = if folder == self.folder && folder != UNSURE {
-            self.issues.clone()
+        let known = if folder == before.folder && folder != UNSURE {
+            before.clone()
         } else {
-            let mut names: Vec<String> = super::tree::names(issues)?
-                .0
-                .into_iter()
-                .map(String::from)
-                .collect();
-            names.sort();
-            let mut before = self.issues.iter().peekable();
-            names
-                .into_iter()
-                .map(|id| {
-                    while before.next_if(|one| one.id < id).is_some() {}
-                    before
-                        .next_if(|one| one.id == id)
-                        .cloned()
-                        .unwrap_or_else(|| unknown(id))
-                })
-                .collect()
+            let names = super::tree::names(issues)?.0;
+            before.of_those(names.into_iter().map(String::from).collect())?
         };
         let dir = rustix::fs::open(
             issues,
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        let look = |some: &mut [One]| -> Vec<String> {
-            let mut path = String::new();
-            let mut changed = Vec::new();
-            for one in some {
-                path.clear();
-                path.push_str(&one.id);
-                // Git makes its files anew, which the folder shows.
-                let (folder, folder_at) = if git_moved || one.folder == UNSURE {
-                    signature(&dir, path.as_str())
-                } else {
-                    (one.folder, 0)
-                };
-                path.push('/');
-                path.push_str(ISSUE);
-                let (issue, issue_at) = signature(&dir, path.as_str());
-                if one.issue != issue || one.folder != folder {
-                    changed.push(one.id.clone());
-                }
-                // Too young to be told from what comes next: to be read again.
-                let young = issue_at.max(folder_at) + BLUR_NS > now;
-                (one.issue, one.folder) = if young { (UNSURE, UNSURE) } else { (issue, folder) };
-            }
-            changed
-        };
+        let ground = Arc::new(Ground {
+            dir,
+            git_moved: index != before.index,
+            seen: Seen {
+                index,
+                folder,
+                ..known
+            },
+            now,
+            next: AtomicUsize::new(0),
+        });
+        let many = ground.seen.issues.len() > MANY;
         let threads = match std::thread::available_parallelism() {
-            Ok(many) if known.len() > MANY => many.get().min(8),
-            _ => 1,
+            Ok(most) if many => most.get().min(8) - 1,
+            _ => 0,
         };
-        let share = known.len().div_ceil(threads).max(1);
-        let changed: Vec<String> = if threads == 1 {
-            look(&mut known)
-        } else {
-            std::thread::scope(|scope| {
-                let all: Vec<_> = known
-                    .chunks_mut(share)
-                    .map(|some| scope.spawn(|| look(some)))
-                    .collect();
-                all.into_iter()
-                    .flat_map(|one| one.join().unwrap_or_default())
-                    .collect()
-            })
+        let start = |_| {
+            let ground = Arc::clone(&ground);
+            // Whoever cannot be started does not help.
+            std::thread::Builder::new().spawn(move || ground.work()).ok()
         };
-        let seen = Self {
-            index,
-            folder,
-            issues: known,
-        };
-        Ok((changed.iter().filter_map(|id| id.parse().ok()).collect(), seen))
+        let others = (0..threads).filter_map(start).collect();
+        Ok(Self { ground, others })
+    }
+
+    /// Whether there is time to do something else meanwhile.
+    pub fn is_long(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// Which issues are to be read, and what will have been seen once they are.
+    pub fn finish(self) -> (Vec<IssueId>, Seen) {
+        let mut parts = self.ground.work();
+        for other in self.others {
+            parts.extend(other.join().unwrap_or_default());
+        }
+        let was = &self.ground.seen;
+        let mut seen = was.clone();
+        // What a thread that failed has taken stays unsure.
+        for one in &mut seen.issues {
+            (one.issue, one.folder) = (UNSURE, UNSURE);
+        }
+        let mut changed = Vec::new();
+        for part in parts {
+            for (one, look) in seen.issues[part.range].iter_mut().zip(part.looks) {
+                (one.issue, one.folder) = look;
+            }
+            changed.extend(part.changed.iter().filter_map(|&n| was.id(n).parse().ok()));
+        }
+        changed.sort_unstable();
+        (changed, seen)
+    }
+}
+
+impl Ground {
+    /// Looks at whatever nobody else looks at, until nothing is left.
+    fn work(&self) -> Vec<Part> {
+        let all = self.seen.issues.len();
+        let mut parts = Vec::new();
+        loop {
+            let begin = self.next.fetch_add(PART, Ordering::Relaxed);
+            if begin >= all {
+                return parts;
+            }
+            parts.push(self.look(begin..(begin + PART).min(all)));
+        }
+    }
+
+    fn look(&self, range: Range<usize>) -> Part {
+        let mut path = String::new();
+        let mut looks = Vec::with_capacity(range.len());
+        let mut changed = Vec::new();
+        for n in range.clone() {
+            let one = &self.seen.issues[n];
+            path.clear();
+            path.push_str(self.seen.id(n));
+            // Git makes its files anew, which the folder shows.
+            let (folder, folder_at) = if self.git_moved || one.folder == UNSURE {
+                signature(&self.dir, path.as_str())
+            } else {
+                (one.folder, 0)
+            };
+            path.push('/');
+            path.push_str(ISSUE);
+            let (issue, issue_at) = signature(&self.dir, path.as_str());
+            if one.issue != issue || one.folder != folder {
+                changed.push(n);
+            }
+            // Too young to be told from what comes next: to be read again.
+            let young = issue_at.max(folder_at) + BLUR_NS > self.now;
+            looks.push(if young { (UNSURE, UNSURE) } else { (issue, folder) });
+        }
+        Part {
+            range,
+            looks,
+            changed,
+        }
     }
 }
