@@ -1,4 +1,5 @@
-//! Git hooks beside those of other programs, with the programs themselves (C1): husky and lefthook, from `build/agents`.
+//! Git hooks beside those of other programs, with the programs themselves (C1): husky, lefthook and pre-commit, from
+//! `build/agents`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -108,4 +109,26 @@ fn c1_lefthook_runs_first_and_is_left_to_the_byte() {
     let list = world.jit(["hooks", "list", "--json"]).ok().json();
     assert_eq!(list["hooks"][0]["name"], "pre-commit");
     assert_eq!(list["hooks"][0]["state"], "foreign", "{list}");
+}
+
+#[test]
+fn c1_pre_commit_runs_first_and_is_left_to_the_byte() {
+    let Some(pre_commit) = tool("pre-commit") else {
+        return;
+    };
+    let (world, repo) = guarded();
+    let hooks = "repos:\n- repo: local\n  hooks:\n  - id: count\n    name: count\n    language: system\n    \
+                 entry: sh -c 'echo pre-commit >> ../calls'\n    pass_filenames: false\n    always_run: true\n";
+    fs::write(repo.join(".pre-commit-config.yaml"), hooks).expect("written");
+    world.git(&repo, ["add", ".pre-commit-config.yaml"]);
+    world.git(&repo, ["commit", "-qm", "pre-commit"]);
+    let _ = run(&world, &repo, &pre_commit, &["install"]).ok();
+    let before = Folder::read(&repo.join(".git/hooks")).expect("a folder");
+    let config = fs::read(repo.join(".git/config")).expect("a configuration");
+    let _ = world.jit(["hooks", "install"]).ok();
+    commits(&world, &repo, &pre_commit, "first");
+    assert_eq!(calls(&world), 2, "pre-commit was asked each time");
+    let _ = world.jit(["hooks", "uninstall"]).ok();
+    assert_eq!(Folder::read(&repo.join(".git/hooks")).expect("a folder"), before);
+    assert_eq!(fs::read(repo.join(".git/config")).expect("read"), config);
 }
