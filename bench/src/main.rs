@@ -8,6 +8,7 @@
 //! yardsticks are programs as cargo links them, `jit` is linked as `build/lean_link.rs` can.
 #![expect(clippy::print_stdout, reason = "the table is the point of this program")]
 
+mod agents;
 mod contend;
 mod fill;
 mod issues;
@@ -31,7 +32,7 @@ use stats::Summary;
 
 const USAGE: &str = "usage: bench [filter] [--jit PATH] [--dir DIR] [--pairs N] [--seconds N] [--workers N]
 
-  filter     part of a section's name: start, claim, contend, scale, hooks, issues, units, size
+  filter     part of a section's name: start, claim, contend, scale, hooks, issues, units, agents, size
   --jit      the program to measure (default: jit beside this one)
   --dir      where to make the scratch repositories (default: the folder this program's folder is in)
   --pairs    how often each program is started in turn (default 300)
@@ -148,13 +149,14 @@ fn find_tools(options: &Options, beside: &Path) -> io::Result<Tools> {
         floor: present(beside.join("floor"))?,
         hello: present(beside.join("hello"))?,
         read_issues: present(beside.join("read_issues"))?,
+        speaker: present(beside.join("speaker"))?,
     })
 }
 
 /// One section of the table.
 type Section = (&'static str, fn(&mut Bench<'_>) -> io::Result<()>);
 
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 9] = [
     ("start", |b| b.start()),
     ("claim", |b| b.claim()),
     ("contend", |b| b.contend()),
@@ -162,6 +164,7 @@ const SECTIONS: [Section; 8] = [
     ("hooks", |b| b.hooks()),
     ("issues", |b| b.issues()),
     ("units", |b| b.units()),
+    ("agents", |b| b.agents()),
     ("size", |b| b.size()),
 ];
 
@@ -429,6 +432,54 @@ impl Bench<'_> {
             "ms",
             Some(Limit::AtMost(100.0)),
         );
+        Ok(())
+    }
+
+    /// What watching many agents costs, and how soon the first one is at work.
+    fn agents(&mut self) -> io::Result<()> {
+        if !cfg!(target_os = "linux") {
+            self.report
+                .not_measured("agents", "what a process uses is known on Linux only");
+            return Ok(());
+        }
+        let repo = Repo::create(self.scratch, self.tools, "agents")?;
+        let complaints = &self.scratch.complaints;
+        let rounds = (self.options.pairs / 30).max(3);
+        let [create, begin] = agents::first(&repo, &self.tools.speaker, rounds, complaints)?;
+        let summary =
+            |samples: &[Duration]| Summary::of(samples).ok_or_else(|| io::Error::other("no samples"));
+        let (create, begin) = (summary(&create)?, summary(&begin)?);
+        let counted = self.options.round * 3;
+        let watched = agents::watch(&repo, &self.tools.speaker, counted, complaints)?;
+        let r = &mut self.report;
+        r.section(&format!(
+            "agents: {} at once, {} events a second each, counted for {} s",
+            agents::AGENTS,
+            agents::EACH,
+            counted.as_secs()
+        ));
+        r.header();
+        r.times("jit worktree create", &create);
+        r.against("jit run, to its agent", &begin, "create", &create, None);
+        let beyond = begin.median.saturating_sub(create.median).as_secs_f64() * 1e3;
+        r.figure("beyond the worktree", beyond, "ms", Some(Limit::AtMost(150.0)));
+        r.figure("events", watched.events_per_second, "/ s", None);
+        r.figure("coordinator", watched.coordinator_percent, "% of a core", None);
+        r.figure("all shims", watched.shims_percent, "% of a core", None);
+        r.figure(
+            "coordinator and shims",
+            watched.percent(),
+            "% of a core",
+            Some(Limit::AtMost(10.0)),
+        );
+        r.figure("an event", watched.micros_per_event(), "µs", None);
+        r.figure(
+            "memory of a shim (PSS)",
+            watched.pss,
+            "MB",
+            Some(Limit::AtMost(4.0)),
+        );
+        r.figure("memory of a shim (RSS)", watched.rss, "MB", None);
         Ok(())
     }
 

@@ -61,6 +61,7 @@ pub struct Tools {
     pub floor: PathBuf,
     pub hello: PathBuf,
     pub read_issues: PathBuf,
+    pub speaker: PathBuf,
 }
 
 /// A git repository with `jit` in it.

@@ -1,6 +1,6 @@
 //! What a coordinator does next (G9, G10, G12, G13). Pure: from how everything stands, what is to be done now.
 //!
-//! [`next`] is asked again after its steps were done, after some of them were, or after none: it remembers nothing. A step
+//! [`Look::next`] is asked again after its steps were done, after some of them were, or after none: it remembers nothing. A step
 //! says "make sure that", so doing it twice, or late, changes nothing (whoever does it looks at the unit first). The policy:
 //!
 //! 1. **Order.** A unit begins when everything it needs has landed; its worktree is then made from the target that has it.
@@ -31,8 +31,6 @@ use crate::plan::Plan;
 use crate::time::Wall;
 use crate::unit::{Tokens, Unit, Usd};
 use crate::workflow::Outcome;
-
-use turn::Look;
 
 /// Reasons of failures that a coordinator tells apart ([`Failure::reason`]). Others are failures like any.
 pub mod reason {
@@ -361,45 +359,15 @@ pub fn alerts(facts: &Facts, limits: &Limits) -> Vec<Alert> {
     near.map(|(of, percent)| Alert { of, percent }).collect()
 }
 
-/// How each unit stands, in the order of the members.
-pub fn standings(
-    plan: &Plan,
-    id: &WorkflowId,
-    members: &[Member],
-    facts: &Facts,
-    limits: &Limits,
-    now: Wall,
-) -> Vec<Standing> {
-    let look = Look {
-        plan,
-        id,
-        members,
-        facts,
-        limits,
-        now,
-    };
-    look.standings()
-}
-
-/// What is done next. `members` are the units of the plan, in its order. Never empty; a [`Step::Wait`] is the only step
-/// of its answer, and so is [`Step::End`].
-pub fn next(
-    plan: &Plan,
-    id: &WorkflowId,
-    members: &[Member],
-    facts: &Facts,
-    limits: &Limits,
-    now: Wall,
-) -> Vec<Step> {
-    let look = Look {
-        plan,
-        id,
-        members,
-        facts,
-        limits,
-        now,
-    };
-    look.next()
+/// Everything that is looked at. `members` are the units of the plan, in its order.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    pub plan: &'a Plan,
+    pub id: &'a WorkflowId,
+    pub members: &'a [Member],
+    pub facts: &'a Facts,
+    pub limits: &'a Limits,
+    pub now: Wall,
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! - amounts are numbers that can be spent, lengths of time can be read, and paths stay inside;
 //! - each unit has something to tell its agent, and its agent can be started.
 //!
-//! Limitations: that an issue, a branch or a program exists is not looked at here.
+//! Limitations: that an issue, a branch or a program exists is not looked at here; the engine does, before it begins.
 
 mod check;
 
@@ -69,10 +69,11 @@ pub struct Plan {
     pub run: Settings,
     /// Dollars for the whole workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.0))]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub budget_usd: Option<f64>,
     /// Tokens for the whole workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub budget_tokens: Option<u64>,
     #[schemars(length(min = 1, max = 1000))]
     pub units: Vec<PlanUnit>,
@@ -102,10 +103,11 @@ pub struct Settings {
     pub max_turns: Option<u32>,
     /// Dollars for each unit, all its attempts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.0))]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub budget_usd: Option<f64>,
     /// Tokens for each unit, all its attempts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub budget_tokens: Option<u64>,
     /// How long an attempt may take, such as "1h".
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -522,6 +522,10 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     take(&mut unit.worktree_id, &facts.worktree_id);
     take(&mut unit.provisioning_time_ms, &facts.provisioning_time_ms);
     take(&mut unit.pid, &facts.pid);
+    // The number of a process that has ended may be somebody else's by now.
+    if edge.to != Phase::Running {
+        unit.pid = None;
+    }
     take(&mut unit.session_id, &facts.session_id);
     take(&mut unit.worker, &facts.worker);
     if let Some(spent) = facts.spent {
@@ -560,13 +564,8 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
             unit.start_time = None;
             unit.completion_time = None;
         }
-        Input::SpawnFailed => {
-            // Of an earlier attempt there may be work.
-            if unit.attempt <= 1 {
-                unit.dispatch_time = None;
-            }
-            unit.pid = None;
-        }
+        // Of an earlier attempt there may be work.
+        Input::SpawnFailed if unit.attempt <= 1 => unit.dispatch_time = None,
         Input::InstanceRunning => unit.start_time = Some(now),
         Input::InstanceCompleted | Input::InstanceTimeout => unit.completion_time = Some(now),
         Input::InstanceFailed if edge.from != Phase::Merging => unit.completion_time = Some(now),
@@ -583,7 +582,6 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
         Input::RetryDispatch => {
             unit.retry_count += 1;
             unit.merge_status = MergeStatus::Pending;
-            unit.pid = None;
         }
         _ => {}
     }

@@ -1,4 +1,5 @@
-//! The coordinator of a workflow (G11, G12, G13): looks, asks [`coordinate::next`] what to do, does it, looks again.
+//! The coordinator of a workflow (G11, G12, G13): looks, asks [`Look::next`](coordinate::Look::next) what to do, does
+//! it, looks again.
 //!
 //! What must hold:
 //!
@@ -23,7 +24,9 @@ use jit_core::time::Wall;
 use jit_core::unit::{Artifact, Phase, Unit};
 use jit_core::workflow::Workflow;
 
-use crate::app::{Again, App, DispatchAsk, MergeAsk, MergeMode, Options, Situation, Starting, Troubles};
+use crate::app::{
+    Again, App, DispatchAsk, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Troubles,
+};
 use crate::os::{clock, file};
 use crate::request::{Force, Reply, Request};
 use crate::store::Outcome;
@@ -34,6 +37,11 @@ use crate::worktree::identity::Need;
 const TICK: Duration = Duration::from_millis(200);
 /// The leadership is renewed this often; it is written down only when half of it is gone.
 const RENEW: Duration = Duration::from_secs(10);
+
+/// Locked by the kernel while a workflow's coordinator lives, in the workflow's folder.
+const LOCK: &str = "coordinator.lock";
+/// How long that lock is tried.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// How long a shim that was just started is left alone.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
@@ -92,6 +100,8 @@ pub struct Coordinator<'a> {
     busy: BTreeSet<UnitId>,
     landing: bool,
     troubles: Troubles,
+    /// What need not be read again.
+    sight: Sight,
     renewed: Instant,
     kept: Instant,
     /// So often in a row it could not be seen how things stand.
@@ -113,22 +123,24 @@ impl std::fmt::Debug for Coordinator<'_> {
 
 /// The kernel lock of a workflow's coordinator; `None` while another one lives.
 fn live(folder: &Path) -> Outcome<Option<File>> {
-    let path = folder.join("coordinator.lock");
+    let path = folder.join(LOCK);
     let io = |e: std::io::Error| io_refusal("lock", &path, &e);
-    let open = || File::options().read(true).write(true).open(&path);
-    let file = match open() {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => match file::create_like_parent(&path) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => open(),
-            made => made,
-        },
-        opened => opened,
-    };
-    let file = file.map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(e)) => Err(io(e)),
+    let file = file::open_lock(&path).map_err(io)?;
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            // Who only looks whether somebody leads has it for a moment.
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => std::thread::sleep(ON_ITS_WAY),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(e)) => return Err(io(e)),
+        }
     }
+}
+
+/// Whether the coordinator of a workflow lives. What cannot be looked at may.
+pub(crate) fn is_led(folder: &Path) -> bool {
+    file::is_locked(&folder.join(LOCK)).unwrap_or(true)
 }
 
 impl<'a> Coordinator<'a> {
@@ -156,6 +168,7 @@ impl<'a> Coordinator<'a> {
             busy: BTreeSet::new(),
             landing: false,
             troubles: Troubles::new(),
+            sight: Sight::default(),
             renewed: Instant::now(),
             kept: Instant::now(),
             blind: 0,
@@ -189,7 +202,7 @@ impl<'a> Coordinator<'a> {
             for alert in coordinate::alerts(&at.facts, &limits) {
                 self.alert(alert, watcher);
             }
-            let steps = coordinate::next(&self.plan, &self.id, &at.members, &at.facts, &limits, at.now);
+            let steps = at.look(&self.plan, &limits).next();
             let mut did = false;
             let mut wait = TICK;
             for step in steps {
@@ -269,8 +282,8 @@ impl<'a> Coordinator<'a> {
     fn look(&mut self, watcher: &mut dyn Watcher) -> Outcome<Option<Situation>> {
         let looked = self
             .app
-            .situation(&self.id, &self.plan, &self.troubles)
-            .and_then(|at| self.app.write_orchestration(&at.workflow).map(|()| at));
+            .situation(&self.id, Some(&self.plan), &self.troubles, &mut self.sight)
+            .and_then(|at| self.app.show_orchestration(&at, &mut self.sight).map(|()| at));
         match looked {
             Ok(at) => {
                 self.blind = 0;

@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jit_core::ids::{IssueId, UnitId, WorkflowId};
-use jit_core::plan::{COMMAND, Plan, PlanUnit, SCHEMA_VERSION, Settings};
+use jit_core::plan::{COMMAND, Plan, PlanUnit, Problem, SCHEMA_VERSION, Settings};
 use jit_core::refusal::{Code, Details, Refusal};
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use sha2::{Digest as _, Sha256};
@@ -121,10 +121,11 @@ fn parse(text: &str, json: bool) -> Result<Plan, Flaw> {
         };
         // A library's error may have several lines; one is told.
         let message = message.lines().next().unwrap_or_default().to_owned();
+        let (line, column) = at.map_or((1, 1), |at| (at.line().max(1), at.column().max(1)));
         Flaw {
-            path: String::new(),
-            line: at.map_or(1, |at| at.line().max(1)),
-            column: at.map_or(1, |at| at.column().max(1)),
+            path: place::Places::of(text).at(line, column),
+            line,
+            column,
             message,
         }
     })
@@ -134,9 +135,14 @@ fn parse(text: &str, json: bool) -> Result<Plan, Flaw> {
 pub fn read_text(text: &str, json: bool, config: &Settings, agents: &[&str]) -> Result<Plan, Vec<Flaw>> {
     let plan = parse(text, json).map_err(|flaw| vec![flaw])?;
     let problems = plan.check(config, agents);
-    if problems.is_empty() {
-        return Ok(plan);
+    match problems.is_empty() {
+        true => Ok(plan),
+        false => Err(placed(text, problems)),
     }
+}
+
+/// Problems of a plan, each where it is in its text.
+fn placed(text: &str, problems: Vec<Problem>) -> Vec<Flaw> {
     let places = place::Places::of(text);
     let mut flaws: Vec<Flaw> = problems
         .into_iter()
@@ -151,7 +157,7 @@ pub fn read_text(text: &str, json: bool, config: &Settings, agents: &[&str]) -> 
         })
         .collect();
     flaws.sort_by_key(|flaw| (flaw.line, flaw.column));
-    Err(flaws)
+    flaws
 }
 
 /// The text of a plan's file.
@@ -180,6 +186,16 @@ pub fn flaws(path: &Path, config: &Settings, agents: &[&str]) -> Outcome<Vec<Fla
 
 /// The plan in a file, with its prompt files read into it.
 pub fn load(path: &Path, config: &Settings, agents: &[&str]) -> Outcome<Plan> {
+    load_for(path, config, agents, &|_| Ok(Vec::new()))
+}
+
+/// The same, for whoever is about to run it: what it `lacks` here is told as everything else.
+pub fn load_for(
+    path: &Path,
+    config: &Settings,
+    agents: &[&str],
+    lacks: &dyn Fn(&Plan) -> Outcome<Vec<Problem>>,
+) -> Outcome<Plan> {
     let text = text_of(path)?;
     let refused = |flaws: &[Flaw]| {
         let first = flaws.first().map(|flaw| flaw.shown(path)).unwrap_or_default();
@@ -200,6 +216,10 @@ pub fn load(path: &Path, config: &Settings, agents: &[&str]) -> Outcome<Plan> {
         )
     };
     let mut plan = read_text(&text, is_json(path), config, agents).map_err(|flaws| refused(&flaws))?;
+    let lacking = lacks(&plan)?;
+    if !lacking.is_empty() {
+        return Err(refused(&placed(&text, lacking)));
+    }
     let folder = path.parent().unwrap_or(Path::new("."));
     for n in 0..plan.units.len() {
         let Some(name) = plan.units[n].prompt_file.take() else {

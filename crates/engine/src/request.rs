@@ -473,11 +473,18 @@ pub struct UnitView {
     /// While an agent runs in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<AgentProgress>,
+    /// What its attempt came to, while nobody has written it down: whoever leads its workflow does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
 }
 
 impl UnitView {
     pub fn of(unit: Unit) -> Self {
-        Self { unit, progress: None }
+        Self {
+            unit,
+            progress: None,
+            unsettled: None,
+        }
     }
 }
 

@@ -142,7 +142,15 @@ fn id(name: &str) -> UnitId {
 }
 
 fn ask(plan: &Plan, members: &[Member], facts: &Facts, limits: &Limits, ms: i64) -> Vec<Step> {
-    next(plan, &workflow(), members, facts, limits, wall(ms))
+    let look = Look {
+        plan,
+        id: &workflow(),
+        members,
+        facts,
+        limits,
+        now: wall(ms),
+    };
+    look.next()
 }
 
 fn dollars(usd: u64) -> Spent {
@@ -412,14 +420,15 @@ fn g13_what_needs_a_failed_unit_is_skipped_and_says_why() {
     let members = [member("c"), member("b"), a, at("d", Phase::Running)];
     let steps = ask(&plan, &members, &facts(), &Limits::default(), 0);
     assert_eq!(steps, [Step::GiveBack(id("a"))]);
-    let all = standings(
-        &plan,
-        &workflow(),
-        &members,
-        &facts(),
-        &Limits::default(),
-        wall(0),
-    );
+    let look = Look {
+        plan: &plan,
+        id: &workflow(),
+        members: &members,
+        facts: &facts(),
+        limits: &Limits::default(),
+        now: wall(0),
+    };
+    let all = look.standings();
     assert_eq!(all[0], Standing::Skipped("b".to_owned()));
     assert_eq!(all[1], Standing::Skipped("a".to_owned()));
     assert_eq!(all[2], Standing::Failed("usage".to_owned()));

@@ -3,24 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Awaited, Cap, Cure, Facts, Limits, Member, Purse, Seen, Spent, Standing, Step, Task, backoff_ms, cure,
-    reason,
+    Awaited, Cap, Cure, Look, Member, Purse, Seen, Spent, Standing, Step, Task, backoff_ms, cure, reason,
 };
-use crate::ids::WorkflowId;
-use crate::plan::{Plan, PlanUnit};
+use crate::plan::PlanUnit;
 use crate::time::Wall;
 use crate::unit::{Failure, MAX_RETRIES, MergeStatus, Phase, Unit};
 use crate::workflow::Outcome;
-
-/// Everything `next` looks at.
-pub(super) struct Look<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) id: &'a WorkflowId,
-    pub(super) members: &'a [Member],
-    pub(super) facts: &'a Facts,
-    pub(super) limits: &'a Limits,
-    pub(super) now: Wall,
-}
 
 /// What has been collected of an answer.
 #[derive(Default)]
@@ -209,7 +197,8 @@ impl Look<'_> {
         }
     }
 
-    pub(super) fn standings(&self) -> Vec<Standing> {
+    /// How each unit stands, in the order of the members.
+    pub fn standings(&self) -> Vec<Standing> {
         let members = self.members.iter().enumerate();
         let mut all: Vec<Standing> = members.map(|(n, member)| self.alone(n, member)).collect();
         // Only what has not begun is held up by others.
@@ -243,7 +232,8 @@ impl Look<'_> {
         all
     }
 
-    pub(super) fn next(&self) -> Vec<Step> {
+    /// What is done next. Never empty; a [`Step::Wait`] is the only step of its answer, and so is [`Step::End`].
+    pub fn next(&self) -> Vec<Step> {
         let standings = self.standings();
         let mut answer = Answer::default();
         self.running(&mut answer);

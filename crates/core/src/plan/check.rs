@@ -75,6 +75,7 @@ impl Plan {
         }
         duration(&mut found, "stagger", self.stagger.as_ref(), 0);
         amount(&mut found, "budget_usd", self.budget_usd);
+        tokens(&mut found, "budget_tokens", self.budget_tokens);
         settings(&mut found, "run", &self.run, agents);
         match self.units.len() {
             0 => found.add("units", "there is no unit in it"),
@@ -322,6 +323,7 @@ fn settings(found: &mut Found, at: &str, run: &Settings, agents: &[&str]) {
         found.add(format!("{at}.max_turns"), "with no turn nothing can be done");
     }
     amount(found, &format!("{at}.budget_usd"), run.budget_usd);
+    tokens(found, &format!("{at}.budget_tokens"), run.budget_tokens);
     duration(found, &format!("{at}.timeout"), run.timeout.as_ref(), 1);
     duration(found, &format!("{at}.idle"), run.idle.as_ref(), 1);
     if run.max_retries.is_some_and(|n| n > MAX_RETRIES) {
@@ -333,8 +335,25 @@ fn settings(found: &mut Found, at: &str, run: &Settings, agents: &[&str]) {
 }
 
 fn amount(found: &mut Found, path: &str, dollars: Option<f64>) {
-    if let Some(dollars) = dollars.filter(|d| !(0.0..=MAX_USD).contains(d)) {
-        found.add(path, format!("{dollars} is not an amount of dollars"));
+    match dollars {
+        // Other than in the configuration, where it stands for no limit: here what has no limit is left out.
+        Some(0.0) => found.add(
+            path,
+            "with no dollar no agent can be started; leave it out for any amount",
+        ),
+        Some(dollars) if !(0.0..=MAX_USD).contains(&dollars) => {
+            found.add(path, format!("{dollars} is not an amount of dollars"));
+        }
+        _ => {}
+    }
+}
+
+fn tokens(found: &mut Found, path: &str, tokens: Option<u64>) {
+    if tokens == Some(0) {
+        found.add(
+            path,
+            "with no token no agent can be started; leave it out for any number",
+        );
     }
 }
 

@@ -42,6 +42,10 @@ impl Agent for Claude {
         true
     }
 
+    fn program(&self) -> Option<&'static str> {
+        Some("claude")
+    }
+
     fn launch(&self, job: &Job) -> Result<Launch, String> {
         let prompt = prompt_of(job)?;
         let mut args: Vec<OsString> = match job.one_shot {

@@ -53,6 +53,17 @@ pub trait Agent: Send + Sync {
         false
     }
 
+    /// The program it is where nobody names one.
+    fn program(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The exit code by which it says that it was called in a way it does not understand, if it has one: it is not called
+    /// that way again. Of any program such a code may mean anything.
+    fn usage_code(&self) -> Option<i32> {
+        None
+    }
+
     fn launch(&self, job: &Job) -> Result<Launch, String>;
 
     /// Understands what one running agent says.

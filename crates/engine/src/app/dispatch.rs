@@ -101,16 +101,7 @@ impl App {
         for folder in [&units, &folder] {
             file::make_dir_like_parent(folder).map_err(io)?;
         }
-        let file = match std::fs::File::options().read(true).write(true).open(&path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => match file::create_like_parent(&path) {
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                    std::fs::File::options().read(true).write(true).open(&path)
-                }
-                made => made,
-            },
-            opened => opened,
-        }
-        .map_err(io)?;
+        let file = file::open_lock(&path).map_err(io)?;
         if wait {
             file.lock().map_err(io)?;
             return Ok(Some(file));
@@ -472,7 +463,7 @@ impl App {
             ..Facts::default()
         };
         let output = folder.strip_prefix(&self.place.control_dir).unwrap_or(folder);
-        let failure = match failed(exit) {
+        let failure = match failed(exit, &unit.agent) {
             Some(failure) if exit.end == End::Stopped => {
                 Some(stopped_for(failure, attempt::stop_reason(folder)))
             }
@@ -644,10 +635,7 @@ impl App {
 
     pub(crate) fn load_unit(&self, id: &UnitId) -> Outcome<Unit> {
         let view = self.view()?;
-        jit_core::unit::require(&*view.table, id).map_err(|stop| match stop {
-            jit_core::refusal::Stop::Refused(refusal) => refusal,
-            jit_core::refusal::Stop::Unreadable(e) => refuse(Code::Io, e),
-        })
+        jit_core::unit::require(&*view.table, id).map_err(super::stopped)
     }
 }
 
@@ -684,7 +672,7 @@ const AGENTS_WORDS: &[&str] = &[
 ];
 
 /// Why an attempt failed, by how it ended alone.
-fn failed(exit: &Exit) -> Option<Failure> {
+pub(super) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
     let last = exit
         .stderr_tail
         .lines()
@@ -694,6 +682,10 @@ fn failed(exit: &Exit) -> Option<Failure> {
         Some(line) => format!("{text}: {}", line.trim()),
         None => text,
     };
+    let usage = agent
+        .as_deref()
+        .and_then(agents::by_name)
+        .and_then(|agent| agent.usage_code());
     let word = |reason: &str, text: &str| Some(failure(reason, with_last(text.to_owned())));
     match exit.end {
         End::NotStarted => word("not_started", "the agent could not be started"),
@@ -724,7 +716,10 @@ fn failed(exit: &Exit) -> Option<Failure> {
             // What was ended for lingering had given its result, so this is an exit.
             None => match (exit.exit_code, exit.signal) {
                 (Some(0), _) => None,
-                (Some(2), _) => word("usage", "it was called in a way it does not understand"),
+                (Some(code), _) if Some(code) == usage => word(
+                    coordinate::reason::USAGE,
+                    "it was called in a way it does not understand",
+                ),
                 (Some(code), _) => Some(failure("exit", with_last(format!("it ended with code {code}")))),
                 (None, signal) => {
                     let signal = signal.map_or("an unknown signal".to_owned(), |n| format!("signal {n}"));

@@ -393,10 +393,7 @@ impl Run<'_> {
     fn all(&mut self, asked: &[UnitId], every: bool) -> Outcome<MergeReport> {
         let mut left: Vec<Work> = Vec::new();
         for id in asked {
-            let unit = jit_core::unit::require(&*self.app.view()?.table, id).map_err(|stop| match stop {
-                jit_core::refusal::Stop::Refused(refusal) => refusal,
-                jit_core::refusal::Stop::Unreadable(e) => refuse(Code::Io, e),
-            })?;
+            let unit = self.app.load_unit(id)?;
             match self.sort(unit.clone()) {
                 Ok(Sorted::Work(work)) => match self.proposed(&work) {
                     Some(report) => self.reports.push(report),

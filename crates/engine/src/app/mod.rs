@@ -16,6 +16,7 @@ mod landing;
 mod locks;
 mod rescue;
 mod sessions;
+mod situation;
 mod tracker;
 mod trust;
 mod uninstall;
@@ -58,9 +59,9 @@ pub use dispatch::{Again, DispatchAsk};
 pub use landing::{ConflictWatch, MergeAsk, MergeMode};
 pub use locks::{LOCKS, LockPaths, OwnLocks};
 pub use sessions::{SESSIONS, StartSession};
+pub(crate) use situation::{Sight, Situation, Troubles};
 pub use uninstall::{Left, Tree, Uninstall, Uninstalled};
 pub use units::CreateUnit;
-pub(crate) use workflows::{Situation, Troubles};
 
 /// How the program was called.
 #[derive(Debug, Clone, Default)]
@@ -123,6 +124,14 @@ pub struct App {
 
 pub(crate) fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {
     Box::new(Refusal::new(code, message.to_string()))
+}
+
+/// Why something was not decided, as a refusal.
+pub(crate) fn stopped(stop: Stop) -> Box<Refusal> {
+    match stop {
+        Stop::Refused(refusal) => refusal,
+        Stop::Unreadable(e) => refuse(Code::Io, e),
+    }
 }
 
 /// As a shell reads it back as one word.
@@ -550,9 +559,6 @@ impl App {
     }
 
     fn resolve(&self, view: &View, text: &IssuePrefix) -> Outcome<Issue> {
-        state::resolve(&*view.table, text).map_err(|stop| match stop {
-            Stop::Refused(refusal) => refusal,
-            Stop::Unreadable(e) => refuse(Code::Io, e),
-        })
+        state::resolve(&*view.table, text).map_err(stopped)
     }
 }

@@ -77,10 +77,7 @@ impl App {
 
     fn unit(&self, id: &UnitId) -> Outcome<Unit> {
         let view = self.view()?;
-        unit::require(&*view.table, id).map_err(|stop| match stop {
-            jit_core::refusal::Stop::Refused(refusal) => refusal,
-            jit_core::refusal::Stop::Unreadable(e) => refuse(Code::Io, e),
-        })
+        unit::require(&*view.table, id).map_err(super::stopped)
     }
 
     /// One process at a time removes or restores the worktree of a unit.

@@ -27,6 +27,10 @@ pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {
         // As it was typed: `10m` says more than 600.
         (Value::Int(_), Kind::Seconds { .. }) if !text.bytes().all(|b| b.is_ascii_digit()) => value(text),
         (Value::Int(number), _) => value(i64::try_from(*number).unwrap_or(i64::MAX)),
+        (Value::Dollars(usd), _) => match i64::try_from(usd.0 / 1_000_000) {
+            Ok(whole) if usd.0 % 1_000_000 == 0 => value(whole),
+            _ => value(usd.0 as f64 / 1e6),
+        },
         (Value::Word(word), _) => value(*word),
         (Value::Flag(flag), _) => value(*flag),
         (Value::Text(text), _) => value(text.as_str()),

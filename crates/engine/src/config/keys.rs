@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use jit_core::merge_policy::Rule;
 use jit_core::pattern::Pattern;
 use jit_core::scope::Scope;
+use jit_core::unit::Usd;
 
 use crate::duration::{self, format_secs};
 use crate::hooks::agent::verdict::Mode;
@@ -30,6 +31,8 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
+    /// An amount of dollars, with cents and less if need be.
+    Dollars,
     Flag,
     /// A list of rules about paths, the first that matches counts: `docs/** = global`.
     ScopeRules,
@@ -63,6 +66,7 @@ pub enum Value {
     Word(&'static str),
     Text(String),
     Int(u64),
+    Dollars(Usd),
     Flag(bool),
     List(Vec<String>),
 }
@@ -74,6 +78,13 @@ impl fmt::Display for Value {
             Self::Word(word) => write!(f, "\"{word}\""),
             Self::Text(text) => write!(f, "{}", toml_edit::Value::from(text.as_str())),
             Self::Int(number) => write!(f, "{number}"),
+            Self::Dollars(Usd(micro)) => match micro % MICRO {
+                0 => write!(f, "{}", micro / MICRO),
+                rest => {
+                    let digits = format!("{rest:06}");
+                    write!(f, "{}.{}", micro / MICRO, digits.trim_end_matches('0'))
+                }
+            },
             Self::Flag(flag) => write!(f, "{flag}"),
             Self::List(items) => {
                 f.write_str("[")?;
@@ -91,6 +102,7 @@ impl fmt::Display for Value {
 enum Default {
     Word(&'static str),
     Int(u64),
+    Dollars(u64),
     Flag(bool),
     List(&'static [&'static str]),
     Empty,
@@ -107,7 +119,11 @@ pub struct Key {
 
 const DAY: u64 = 86_400;
 const YEAR: u64 = 365 * DAY;
-/// Dollars, tokens, turns.
+/// A dollar, as it is counted.
+const MICRO: u64 = 1_000_000;
+/// More dollars than anybody means.
+const MOST_DOLLARS: u64 = 1_000_000_000;
+/// Tokens, turns.
 const AMOUNT: Kind = Kind::Count {
     min: 0,
     max: 1_000_000_000_000,
@@ -219,8 +235,8 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "dispatch.budget_usd",
-        kind: AMOUNT,
-        default: Default::Int(10),
+        kind: Kind::Dollars,
+        default: Default::Dollars(10),
         help: "dollars that a unit may cost, all attempts together; 0 for any amount",
     },
     Key {
@@ -237,8 +253,8 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "dispatch.day_budget_usd",
-        kind: AMOUNT,
-        default: Default::Int(0),
+        kind: Kind::Dollars,
+        default: Default::Dollars(0),
         help: "dollars that all units of this repository may cost in a day; 0 for any amount",
     },
     Key {
@@ -664,6 +680,19 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// An amount as people write it, to the last digit: `10`, `2.50`.
+fn dollars(text: &str) -> Option<Usd> {
+    let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
+    let plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if !plain(whole) || !plain(part) || part.len() > 6 {
+        return None;
+    }
+    let whole = whole.parse::<u64>().ok()?;
+    let part = format!("{part:0<6}").parse::<u64>().ok()?;
+    let micro = whole.checked_mul(MICRO)?.checked_add(part)?;
+    (micro <= MOST_DOLLARS * MICRO).then_some(Usd(micro))
+}
+
 /// Why a value does not fit its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Misfit {
@@ -679,6 +708,7 @@ impl Key {
             Default::Word(word) if self.kind == Kind::Template => Value::Text(word.to_owned()),
             Default::Word(word) => Value::Word(word),
             Default::Int(number) => Value::Int(number),
+            Default::Dollars(number) => Value::Dollars(Usd(number.saturating_mul(MICRO))),
             Default::Flag(flag) => Value::Flag(flag),
             Default::List(items) => Value::List(items.iter().map(|item| (*item).to_owned()).collect()),
             Default::Empty => Value::List(Vec::new()),
@@ -692,6 +722,7 @@ impl Key {
             Kind::Seconds { .. } => "seconds or a duration such as \"10m\"".to_owned(),
             Kind::Percent => "a number from 0 to 100".to_owned(),
             Kind::Count { min, max } => format!("a number from {min} to {max}"),
+            Kind::Dollars => "US dollars such as 10 or 2.50".to_owned(),
             Kind::Template => "a text such as \"jit/{unit}\"".to_owned(),
             Kind::Commands => "a list of command lines".to_owned(),
             Kind::Words => "a list of words".to_owned(),
@@ -714,12 +745,14 @@ impl Key {
             (Kind::Word(_) | Kind::Seconds { .. } | Kind::Template, DeValue::String(text)) => {
                 self.scalar(text)
             }
-            (Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. }, DeValue::Integer(number)) => {
-                match i128::from_str_radix(number.as_str(), number.radix()) {
-                    Ok(number) => self.scalar(&number.to_string()),
-                    Err(_) => Err(Misfit::Value("the number is too large".to_owned())),
-                }
-            }
+            (Kind::Dollars, DeValue::Float(number)) => self.scalar(&number.as_str().replace('_', "")),
+            (
+                Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. } | Kind::Dollars,
+                DeValue::Integer(number),
+            ) => match i128::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => self.scalar(&number.to_string()),
+                Err(_) => Err(Misfit::Value("the number is too large".to_owned())),
+            },
             (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
             (kind, DeValue::Array(items)) if kind.is_list() => {
                 let mut list = Vec::new();
@@ -739,9 +772,12 @@ impl Key {
     /// written as in TOML.
     pub fn from_text(&self, text: &str) -> Result<Value, Misfit> {
         match self.kind {
-            Kind::Word(_) | Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. } | Kind::Template => {
-                self.scalar(text)
-            }
+            Kind::Word(_)
+            | Kind::Seconds { .. }
+            | Kind::Percent
+            | Kind::Count { .. }
+            | Kind::Dollars
+            | Kind::Template => self.scalar(text),
             Kind::Flag => match text {
                 "true" => Ok(Value::Flag(true)),
                 "false" => Ok(Value::Flag(false)),
@@ -802,6 +838,12 @@ impl Key {
                 }
                 Ok(Value::Text(text.to_owned()))
             }
+            Kind::Dollars => dollars(text).map(Value::Dollars).ok_or_else(|| {
+                Misfit::Value(format!(
+                    "it must be {}, at most {MOST_DOLLARS}, with six digits after the point at most",
+                    self.expected()
+                ))
+            }),
             Kind::Count { min, max } => match text.parse::<u64>() {
                 Ok(number) if (min..=max).contains(&number) => Ok(Value::Int(number)),
                 _ => Err(Misfit::Value(format!("it must be a number from {min} to {max}"))),
@@ -864,6 +906,46 @@ mod tests {
             let table = DeTable::parse(&document).expect("a default is TOML");
             let value = table.get_ref().get("x").expect("there").get_ref();
             assert_eq!(key.from_toml(value), Ok(key.default_value()), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn g9_dollars_may_have_cents_and_the_unit_is_told() {
+        let key = KEYS
+            .iter()
+            .find(|key| key.name == "dispatch.budget_usd")
+            .expect("a key");
+        for (text, micro, shown) in [
+            ("2.50", 2_500_000, "2.5"),
+            ("10", 10_000_000, "10"),
+            ("0.000001", 1, "0.000001"),
+            ("0", 0, "0"),
+        ] {
+            let value = key.from_text(text).expect(text);
+            assert_eq!(value, Value::Dollars(Usd(micro)), "{text}");
+            assert_eq!(value.to_string(), shown);
+            let document = format!("x = {text}");
+            let table = DeTable::parse(&document).expect("TOML");
+            let in_file = table.get_ref().get("x").expect("there").get_ref();
+            assert_eq!(key.from_toml(in_file), Ok(value), "{text}");
+        }
+        for text in [
+            "-1",
+            "$5",
+            "5 USD",
+            "1e3",
+            "nan",
+            "",
+            ".",
+            "1.",
+            "0.0000001",
+            "1000000001",
+            "1,5",
+        ] {
+            match key.from_text(text) {
+                Err(Misfit::Value(why)) => assert!(why.contains("dollars"), "{why}"),
+                other => panic!("{text}: {other:?}"),
+            }
         }
     }
 

@@ -697,7 +697,7 @@ impl Config {
     /// How agents are started.
     pub fn dispatching(&self) -> Dispatching {
         let amount = |key: &'static str| Some(self.int(key)).filter(|amount| *amount > 0);
-        let dollars = |key: &'static str| amount(key).map(|dollars| Usd(dollars.saturating_mul(1_000_000)));
+        let dollars = |key: &'static str| Some(self.dollars(key)).filter(|usd| usd.0 > 0);
         let small = |key: &'static str| u32::try_from(self.int(key)).unwrap_or(u32::MAX);
         Dispatching {
             agent: self.word("dispatch.agent").to_owned(),
@@ -752,6 +752,13 @@ impl Config {
     fn int(&self, key: &'static str) -> u64 {
         match &self.setting(key).value {
             Value::Int(number) => *number,
+            other => unreachable!("{key} holds {other}"),
+        }
+    }
+
+    fn dollars(&self, key: &'static str) -> Usd {
+        match &self.setting(key).value {
+            Value::Dollars(usd) => *usd,
             other => unreachable!("{key} holds {other}"),
         }
     }

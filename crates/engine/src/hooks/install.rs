@@ -15,11 +15,12 @@ use jit_core::refusal::{Code, Refusal};
 use serde::Serialize;
 
 use super::script::{self, KEPT, Theirs, Whose};
-use super::site::{Site, is_executable};
+use super::site::Site;
 use super::{CLIENT, SERVER};
 use crate::app::{Left, shell_word};
 use crate::git::{Place, worktrees};
 use crate::os::file;
+use crate::os::program::is_executable;
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
 

@@ -12,7 +12,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jit_core::refusal::{Code, Refusal};
 use serde::{Deserialize, Serialize};
@@ -223,11 +223,4 @@ impl Site {
         let bytes = serde_json::to_vec(&self.note).map_err(|e| refuse(Code::Io, e))?;
         file::replace_here(&path, &bytes).map_err(failed)
     }
-}
-
-/// Whether something of this name can be started from a folder.
-pub fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

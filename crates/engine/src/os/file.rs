@@ -206,6 +206,53 @@ pub fn lock_folder(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a file that is there to be locked, and makes it if need be. Never removed: of two files of one name two could be
+/// locked.
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    let open = || File::options().read(true).write(true).open(path);
+    match open() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => match create_like_parent(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => open(),
+            made => made,
+        },
+        opened => opened,
+    }
+}
+
+/// Whether somebody has the lock of a file. To find out it is had for a moment: who takes such a lock needs some patience.
+pub fn is_locked(path: &Path) -> io::Result<bool> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    match file.try_lock_shared() {
+        // By hand: a copy of the descriptor may be in a process that somebody is just starting.
+        Ok(()) => file.unlock().map(|()| false),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(true),
+        Err(std::fs::TryLockError::Error(e)) => Err(e),
+    }
+}
+
+/// A file as it was at some time: another file, or one that was written to, has another stamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    inode: u64,
+    len: u64,
+    modified: (i64, i64),
+}
+
+/// The stamp of what is there; nothing is followed.
+pub fn stamp(path: &Path) -> Option<Stamp> {
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = path.symlink_metadata().ok()?;
+    Some(Stamp {
+        inode: meta.ino(),
+        len: meta.len(),
+        modified: (meta.mtime(), meta.mtime_nsec()),
+    })
+}
+
 /// Makes a folder unless it is there, with its parent's permissions: the control plane is private, or shared with a
 /// group, as a whole.
 pub fn make_dir_like_parent(path: &Path) -> io::Result<()> {

@@ -8,6 +8,7 @@ pub mod file;
 pub mod interrupt;
 pub mod memory;
 pub mod process;
+pub mod program;
 pub mod random;
 pub mod trees;
 pub mod watch;

@@ -50,6 +50,38 @@ impl Places {
     }
 }
 
+impl Places {
+    /// What stands at a line and a column; empty where that is not a value's beginning.
+    pub fn at(&self, line: u64, column: u64) -> String {
+        let mut found = String::new();
+        if let Some(top) = &self.0 {
+            search(top, String::new(), (line, column), &mut found);
+        }
+        found
+    }
+}
+
+/// The innermost value that begins there.
+fn search(tree: &Spanned<Tree>, path: String, place: (u64, u64), found: &mut String) {
+    if (tree.referenced.line(), tree.referenced.column()) == place {
+        found.clone_from(&path);
+    }
+    match &tree.value {
+        Tree::Leaf => {}
+        Tree::List(items) => {
+            for (n, item) in items.iter().enumerate() {
+                search(item, format!("{path}[{n}]"), place, found);
+            }
+        }
+        Tree::Map(entries) => {
+            for (key, value) in entries {
+                let dot = if path.is_empty() { "" } else { "." };
+                search(value, format!("{path}{dot}{key}"), place, found);
+            }
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(Anything)

@@ -427,7 +427,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = Line> {
         .filter_map(|line| serde_json::from_slice(line).ok())
 }
 
-fn read(file: &File, from: u64, most: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read(file: &File, from: u64, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     At(file, from).take(most).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -27,6 +27,11 @@ impl Feed {
         })
     }
 
+    /// The agent may be waiting for something on it.
+    pub(super) fn is_open(&self) -> bool {
+        self.pipe.is_some()
+    }
+
     /// To be polled for room, while there is something to say.
     pub(super) fn wants(&self) -> Option<BorrowedFd<'_>> {
         self.pipe

@@ -147,7 +147,7 @@ impl Files {
     /// The lock that a shim holds while it lives, if nobody has it within `patience`. Readers have it for moments.
     pub(super) fn lock(&self, patience: Duration, give_up: impl Fn() -> bool) -> io::Result<Option<Lock>> {
         let until = Instant::now() + patience;
-        let file = self.lock_file()?;
+        let file = file::open_lock(&self.path("shim.lock"))?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(Lock(file))),
@@ -162,30 +162,7 @@ impl Files {
 
     /// Whether a shim lives (or somebody buries one).
     pub(super) fn is_locked(&self) -> io::Result<bool> {
-        let file = match File::open(self.path("shim.lock")) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(e) => return Err(e),
-        };
-        match file.try_lock_shared() {
-            Ok(()) => {
-                drop(Lock(file));
-                Ok(false)
-            }
-            Err(std::fs::TryLockError::WouldBlock) => Ok(true),
-            Err(std::fs::TryLockError::Error(e)) => Err(e),
-        }
-    }
-
-    /// Never removed: of two files of one name two could be locked.
-    fn lock_file(&self) -> io::Result<File> {
-        let path = self.path("shim.lock");
-        match file::create_like_parent(&path) {
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
-        }
-        File::options().read(true).write(true).open(path)
+        file::is_locked(&self.path("shim.lock"))
     }
 
     /// Takes some room that [`Files::free_spare`] gives back. Not having it is no reason not to start.

@@ -36,6 +36,7 @@ pub mod attempt;
 mod family;
 mod feed;
 mod files;
+pub mod glance;
 pub mod job;
 mod limits;
 mod lines;

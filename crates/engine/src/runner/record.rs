@@ -1,7 +1,7 @@
 //! What an agent said, written down as it comes: `events.jsonl`.
 //!
-//! What must hold: a line is one write, so that readers see whole lines but for the last; the file stays small whatever is
-//! said (words are left out first, what counts is kept longer); a full disk loses lines and nothing else.
+//! What must hold: lines are written whole, as many at once as were heard at once, so that readers see whole lines but for
+//! the last; the file stays small whatever is said (words are left out first, what counts is kept longer); a full disk loses lines and nothing else.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -16,6 +16,8 @@ const WORDS: u64 = 12 << 20;
 const ALL: u64 = 20 << 20;
 /// Notes are ours, and bounded by what can happen; results are the agent's.
 const EVER: u64 = 24 << 20;
+/// So much is not kept back any longer.
+const BATCH: usize = 64 << 10;
 /// The most of one line, in bytes.
 const LONGEST: usize = 256 << 10;
 
@@ -24,6 +26,8 @@ pub(super) struct Record {
     path: PathBuf,
     file: Option<File>,
     len: u64,
+    /// Lines that were said and not written yet.
+    waiting: Vec<u8>,
     /// The last write left half a line.
     torn: bool,
     /// Lines that could not be written.
@@ -38,19 +42,21 @@ impl Record {
             path: path.to_owned(),
             file: None,
             len: 0,
+            waiting: Vec::new(),
             torn: false,
             lost: 0,
             left_out: 0,
         }
     }
 
+    /// Written down at the next [`Record::flush`].
     pub(super) fn say(&mut self, said: Said) {
         let most = match said {
             Said::Text { .. } | Said::Tool { .. } | Said::ToolDone { .. } | Said::Unknown { .. } => WORDS,
             Said::Result { .. } | Said::Note { .. } => EVER,
             _ => ALL,
         };
-        if self.len >= most {
+        if self.len + self.waiting.len() as u64 >= most {
             self.left_out += 1;
             if self.left_out == 1 {
                 self.note("much was said: from here on words are left out");
@@ -69,18 +75,35 @@ impl Record {
             return self.note(&text);
         }
         bytes.push(b'\n');
-        if self.write(&bytes).is_err() {
-            self.lost += 1;
+        self.waiting.append(&mut bytes);
+        if self.waiting.len() >= BATCH {
+            self.flush();
         }
+    }
+
+    /// Writes down what was said.
+    pub(super) fn flush(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.waiting);
+        let written = self.write(&bytes).unwrap_or(0);
+        let rest = bytes.get(written..).unwrap_or_default();
+        self.lost += rest.iter().filter(|b| **b == b'\n').count() as u64;
+        bytes.clear();
+        bytes.shrink_to(BATCH);
+        self.waiting = bytes;
     }
 
     pub(super) fn note(&mut self, text: &str) {
         self.say(Said::Note {
             text: text.to_owned(),
         });
+        self.flush();
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Says how many bytes were written; of less than all the end may be half a line.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.file.is_none() {
             match file::create_like_parent(&self.path) {
                 Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
@@ -88,7 +111,7 @@ impl Record {
             }
             self.file = Some(File::options().append(true).open(&self.path)?);
         }
-        let Some(file) = &mut self.file else { return Ok(()) };
+        let Some(file) = &mut self.file else { return Ok(0) };
         if self.torn {
             file.write_all(b"\n")?;
             self.torn = false;
@@ -102,11 +125,8 @@ impl Record {
             }
         };
         self.len += count as u64;
-        if count < bytes.len() {
-            self.torn = count > 0;
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
+        self.torn = count > 0 && bytes.get(count - 1) != Some(&b'\n');
+        Ok(count)
     }
 }
 

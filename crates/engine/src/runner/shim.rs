@@ -52,6 +52,10 @@ const DISK: u32 = 30;
 /// How often to look where the end of a process cannot be polled, and where new files cannot.
 const NO_HANDLE: Duration = Duration::from_millis(100);
 const NO_WATCH: Duration = Duration::from_secs(1);
+/// An agent that says one thing after the other is listened to in turns so far apart; what it says waits in its pipe. Each
+/// turn costs the same, however much was said. One that is answered is listened to at once, and so is one that says much.
+const GATHER: Duration = Duration::from_millis(250);
+const MUCH: usize = 4 << 10;
 /// What is read at once.
 const PIECE: usize = 64 << 10;
 
@@ -105,6 +109,9 @@ pub fn run(
     let mut shim = Shim {
         limits: Limits::new(&job, started),
         watch: Watch::on_new_files(folder).ok(),
+        files_came: true,
+        read_at: None,
+        deaf_until: None,
         stdout: child.stdout.take(),
         stderr: child.stderr.take(),
         lines: Lines::default(),
@@ -257,6 +264,11 @@ struct Shim<'a> {
     /// Readable when the agent has ended.
     handle: Option<OwnedFd>,
     watch: Option<Watch>,
+    /// There may be files that were not looked at.
+    files_came: bool,
+    /// When output was last taken, and until when none is.
+    read_at: Option<Instant>,
+    deaf_until: Option<Instant>,
     limits: Limits,
     look_at: Instant,
     look_step: Duration,
@@ -280,6 +292,7 @@ impl Shim<'_> {
                 until = until.min(now + NO_HANDLE);
             }
             if self.watch.as_ref().and_then(Watch::handle).is_none() {
+                self.files_came = true;
                 until = until.min(now + NO_WATCH);
             }
             let woken = self.listen(until);
@@ -310,7 +323,7 @@ impl Shim<'_> {
             return;
         }
         let sum = &self.talk.sum;
-        if self.files.has("stop") {
+        if std::mem::take(&mut self.files_came) && self.files.has("stop") {
             let reason = stop_asked(&self.files).unwrap_or_else(|| "stopped".to_owned());
             self.stop(End::Stopped, &reason);
         } else if let Some(end) = self.limits.due(now) {
@@ -385,9 +398,17 @@ impl Shim<'_> {
     /// Sleeps until output comes, input can go, the agent ends, a file appears, or it is time. Takes the output. Says
     /// whether the agent's end woke it.
     fn listen(&mut self, until: Instant) -> bool {
+        let now = Instant::now();
+        self.deaf_until = self
+            .deaf_until
+            .filter(|end| now < *end && !self.talk.feed.is_open());
+        let until = self.deaf_until.map_or(until, |end| until.min(end));
+        let hears = self.deaf_until.is_none();
+        let stdout = self.stdout.as_ref().filter(|_| hears);
+        let stderr = self.stderr.as_ref().filter(|_| hears);
         let pipes = [
-            (self.stdout.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
-            (self.stderr.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
+            (stdout.map(|fd| fd.as_fd()), PollFlags::IN),
+            (stderr.map(|fd| fd.as_fd()), PollFlags::IN),
             (self.talk.feed.wants(), PollFlags::OUT),
             (self.handle.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
             (self.watch.as_ref().and_then(Watch::handle), PollFlags::IN),
@@ -400,7 +421,7 @@ impl Shim<'_> {
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }
-        let longest = until.saturating_duration_since(Instant::now());
+        let longest = until.saturating_duration_since(now);
         let time = rustix::time::Timespec {
             tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: longest.subsec_nanos().into(),
@@ -417,41 +438,50 @@ impl Shim<'_> {
         }
         drop(fds);
         let [stdout, stderr, feed, handle, watch] = ready;
-        if stdout {
-            self.take_stdout();
-        }
-        if stderr {
-            self.take_stderr();
+        if stdout || stderr {
+            let out = if stdout { self.take_stdout() } else { 0 };
+            let err = if stderr { self.take_stderr() } else { 0 };
+            self.gather(out.max(err));
         }
         if feed {
             self.talk.feed.push();
         }
         if watch && let Some(watch) = &self.watch {
             watch.clear();
+            self.files_came = true;
         }
         handle
     }
 
-    /// Says whether something came.
-    fn take_stdout(&mut self) -> bool {
+    /// So much was taken: whether the next is waited for.
+    fn gather(&mut self, count: usize) {
+        let now = Instant::now();
+        let often = self.read_at.is_some_and(|at| now < at + 2 * GATHER);
+        self.deaf_until = (often && count < MUCH).then(|| now + GATHER);
+        self.read_at = Some(now);
+    }
+
+    /// Says how much came.
+    fn take_stdout(&mut self) -> usize {
         let Some(count) = piece(&mut self.stdout, &mut self.buffer) else {
-            return false;
+            return 0;
         };
         let bytes = self.buffer.get(..count).unwrap_or_default();
         self.out_log.take(bytes);
         let talk = &mut self.talk;
         self.lines.take(bytes, &mut |line| talk.line(line));
+        self.talk.record.flush();
         self.heard();
-        true
+        count
     }
 
-    fn take_stderr(&mut self) -> bool {
+    fn take_stderr(&mut self) -> usize {
         let Some(count) = piece(&mut self.stderr, &mut self.buffer) else {
-            return false;
+            return 0;
         };
         self.err_log.take(self.buffer.get(..count).unwrap_or_default());
         self.heard();
-        true
+        count
     }
 
     fn heard(&mut self) {
@@ -469,13 +499,14 @@ impl Shim<'_> {
         let until = Instant::now() + DRAIN;
         while (self.stdout.is_some() || self.stderr.is_some()) && Instant::now() < until {
             // Its children may be all that holds the pipes open.
+            self.deaf_until = None;
             self.listen(until);
         }
         let ended = self.end_family();
         // What the pipes hold; but somebody out of reach may write for ever.
         for _ in 0..32 {
             let (out, err) = (self.take_stdout(), self.take_stderr());
-            if !out && !err {
+            if out + err == 0 {
                 break;
             }
         }

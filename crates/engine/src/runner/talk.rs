@@ -100,6 +100,7 @@ impl<'a> Talk<'a> {
         for said in self.listener.end() {
             self.say(said);
         }
+        self.record.flush();
     }
 
     fn say(&mut self, said: Said) {

@@ -274,6 +274,11 @@ impl FileStore {
             .map_err(|e| Box::new(Refusal::new(Code::Io, format!("the clock cannot be read: {e}"))))
     }
 
+    /// The log as it is now: one that was written to since is not the same. `None` when that cannot be told.
+    pub fn stamp(&self) -> Option<super::disk::Meta> {
+        self.disk.meta(log::ACTIVE).ok().flatten()
+    }
+
     /// Whether there is a log.
     pub fn exists(&self) -> Outcome<bool> {
         let there = |path| {

@@ -10,10 +10,10 @@ use jit_engine::request::{Reply, Request};
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 
-use super::workflow::{follow, money};
-use super::worktree::dispatch::RunFlags;
+use super::workflow::follow;
+use super::worktree::dispatch::{self, RunFlags};
 use super::{Cx, Output, invalid};
-use crate::render::{self, clean_line};
+use crate::render;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -44,7 +44,13 @@ pub struct Flags {
 fn plan(flags: &mut Flags, app: &App) -> Outcome<Plan> {
     let run = std::mem::take(&mut flags.run).settings()?;
     let mut plan = match &flags.plan {
-        Some(path) => plans::load(path, &app.run_settings(), agents::NAMES)?,
+        Some(path) => plans::load_for(path, &app.run_settings(), agents::NAMES, &|plan| {
+            // What is said here counts more than what the plan says.
+            app.lacks(&Plan {
+                run: run.over(&plan.run),
+                ..plan.clone()
+            })
+        })?,
         None => {
             let ready = app.handle(Request::Ready {
                 filter: Default::default(),
@@ -79,17 +85,7 @@ fn announce(plan: &Plan, app: &App) -> String {
     );
     for unit in &plan.units {
         let run = plan.settings(unit, &config);
-        out.push_str(&format!(
-            "  {:<20}  {}, {} at most, {}\n",
-            unit.id,
-            clean_line(run.agent.as_deref().unwrap_or("-")),
-            run.timeout.as_deref().unwrap_or("-"),
-            run.budget()
-                .map_or("any amount of money".to_owned(), |usd| format!(
-                    "{} at most",
-                    money(usd.0)
-                )),
-        ));
+        out.push_str(&format!("  {:<20}  {}\n", unit.id, dispatch::announce(&run)));
     }
     out
 }

@@ -7,7 +7,7 @@ use jit_core::refusal::{Code, Refusal};
 use jit_core::session::Status;
 use jit_engine::agents;
 use jit_engine::agents::ask::Policy;
-use jit_engine::app::{App, Options};
+use jit_engine::app::{App, Options, Surroundings};
 use jit_engine::request::{Reply, Request};
 use jit_engine::runner::job::{End, Job};
 use jit_engine::runner::{attempt, shim};
@@ -75,10 +75,17 @@ impl Worker {
         }
     }
 
+    /// Who it is, and where, is in the job. What the agent made of the settings in its worktree is no reason to let go of
+    /// what it holds.
+    fn app(&self) -> Outcome<App> {
+        let (surroundings, _broken) = Surroundings::despite(&self.options)?;
+        App::within(surroundings, &self.options, Need::Write)
+    }
+
     /// Says that it lives, and keeps what it holds.
     fn renew(&mut self) -> io::Result<()> {
         let mut beat = || -> Outcome<()> {
-            let app = App::open(&self.options, Need::Write)?;
+            let app = self.app()?;
             match &self.session {
                 Some(session) => {
                     app.handle(Request::BeatSession {
@@ -102,7 +109,7 @@ impl Worker {
         let Some(session) = &self.session else { return };
         let status = if well { Status::Completed } else { Status::Failed };
         // Who is gone without a word is noticed by its silence.
-        if let Ok(app) = App::open(&self.options, Need::Write) {
+        if let Ok(app) = self.app() {
             let _ = app.handle(Request::EndSession {
                 session: Some(session.clone()),
                 status,

@@ -2,18 +2,16 @@ use std::process::Command;
 
 use jit_core::ids::IssuePrefix;
 use jit_core::issue::{Performer, Priority, State};
-use jit_core::plan::Settings;
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::app::{App, CreateUnit, DispatchAsk, shell_word};
+use jit_engine::app::{CreateUnit, DispatchAsk, shell_word};
 use jit_engine::request::{CreateIssue, Reply, Request};
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 
-use super::workflow::money;
-use super::worktree::dispatch::RunFlags;
+use super::worktree::dispatch::{RunFlags, announce};
 use super::worktree::logs;
 use super::{Cx, Output, duration, invalid, worktree};
-use crate::render::{self, clean_line};
+use crate::render;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -84,19 +82,6 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
     }
 }
 
-/// What it may cost, before it does.
-fn announce(settings: &Settings, app: &App) -> String {
-    let run = settings.over(&app.run_settings());
-    let money = run
-        .budget()
-        .map_or("any amount of money".to_owned(), |usd| money(usd.0));
-    format!(
-        "{}, {} at most, {money} at most",
-        clean_line(run.agent.as_deref().unwrap_or("-")),
-        run.timeout.as_deref().unwrap_or("-")
-    )
-}
-
 pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     let settings = std::mem::take(&mut flags.run).settings()?;
     let what = issue(&flags, cx)?;
@@ -113,7 +98,7 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     if settings.agent.is_some() {
         let unit = view.unit.id.to_string();
         if !cx.json() && !cx.quiet() {
-            render::say(&announce(&settings, &app));
+            render::say(&announce(&settings.over(&app.run_settings())));
         }
         let started = cx.ask(Request::Dispatch(Box::new(DispatchAsk {
             unit: Some(unit.clone()),

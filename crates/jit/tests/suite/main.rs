@@ -48,4 +48,5 @@ mod rescuing;
 mod runner_shim;
 mod running;
 mod workflow_chaos;
+mod workflow_failures;
 mod workflow_ways;

@@ -90,7 +90,9 @@ fn g10_what_fails_is_tried_again_a_bounded_number_of_times_and_its_issue_given_b
 
 #[test]
 fn g8_a_usage_error_is_not_tried_again() {
-    let yard = Yard::with_script("exit 2");
+    let yard = Yard::with_script(
+        r#"echo '{"kind":"result","verdict":{"is_error":true,"reason":"api_error","api_status":401}}'; exit 1"#,
+    );
     let _ = yard.run("", &[("a", &[], "")]).exits(6);
     assert_eq!(yard.unit("a")["error"]["reason"], "usage");
     assert_eq!(yard.starts().len(), 1);
@@ -243,17 +245,6 @@ fn g3_a_worktree_that_cannot_be_made_ready_fails_its_unit_and_no_other() {
     assert_eq!(unit["error"]["reason"], "provisioning", "{unit}");
 }
 
-/// FM-03: an agent that cannot be started is not tried again for ever.
-#[test]
-fn g8_an_agent_that_is_not_there_is_told() {
-    let yard = Yard::new("");
-    fs::remove_file(yard.agent()).expect("the agent");
-    let _ = yard.run("", &[("a", &[], "")]).exits(6);
-    let unit = yard.unit("a");
-    assert_eq!(unit["error"]["reason"], "not_started", "{unit}");
-    assert_eq!(unit["attempt"], 1, "{unit}");
-}
-
 #[test]
 fn g12_agents_go_on_without_a_coordinator_and_another_one_goes_on_with_the_rest() {
     let go = "while [ ! -f \"$HOME/go\" ]; do sleep 0.05; done";
@@ -378,4 +369,115 @@ fn g4_the_agent_holds_the_claim_while_it_works() {
     assert!(claims.contains("agent:command-one-1"), "{claims}");
     let held = yard.world.jit(["claim", "list", "--json"]).ok().stdout;
     assert!(!held.contains("agent:command-one-1"), "it came back: {held}");
+}
+
+/// What any program means by a code is its own affair.
+#[test]
+fn g8_any_code_of_a_command_is_a_failure_like_others() {
+    let yard = Yard::new("[ ${JIT_ATTEMPT##*/} -gt 1 ] || exit 2");
+    let ran = yard.run("", &[("a", &[], "")]).ok();
+    assert!(ran.stdout.contains("it ended with code 2"), "{}", ran.stdout);
+    assert_eq!(yard.starts().len(), 2);
+    assert!(yard.on_main("a.txt"));
+}
+
+#[test]
+fn g13_what_a_plan_names_and_is_not_there_is_told_before_anything_is_begun() {
+    let yard = Yard::new("");
+    for (top, more, words) in [
+        (
+            "target: nowhere",
+            "",
+            "plan.yaml:3:9: target: there is no branch \"nowhere\"",
+        ),
+        ("", "issue: GONE-1", "plan.yaml:10:12: units[0].issue: "),
+        (
+            "",
+            "run: {command: [/not/there/at-all]}",
+            "plan.yaml:11:20: units[0].run.command: there is no program \"/not/there/at-all\"",
+        ),
+        (
+            "",
+            "run: {agent: claude, command: [no-such-program]}",
+            "there is no program \"no-such-program\"",
+        ),
+        (
+            "budget_usd: 0",
+            "",
+            "plan.yaml:3:13: budget_usd: with no dollar no agent can be started",
+        ),
+        (
+            "",
+            "run: {budget_tokens: 0}",
+            "with no token no agent can be started",
+        ),
+        ("", "phase: -1", "plan.yaml:11:12: units[0].phase: "),
+    ] {
+        let ran = yard.run(top, &[("a", &[], more)]).exits(2);
+        assert!(ran.stderr.contains(words), "{words}\n{}", ran.stderr);
+    }
+    let none = yard
+        .world
+        .jit(["workflow", "list", "--all", "--json"])
+        .ok()
+        .json();
+    assert_eq!(none["workflows"].as_array().map(Vec::len), Some(0), "{none}");
+    assert!(!yard.world.root().join("repo-worktrees").exists());
+}
+
+#[test]
+fn g11_a_coordinator_that_was_killed_is_not_shown_as_leading_and_what_ended_meanwhile_is_shown() {
+    let yard = Yard::new("while [ ! -f \"$HOME/go\" ]; do sleep 0.05; done");
+    let plan = yard.plan("", &[("a", &[], "")]);
+    let mut first = yard.coordinator("first", &["run", &plan.display().to_string()]);
+    while !yard.told("first").contains("RUNNING") {
+        std::thread::yield_now();
+    }
+    assert!(yard.status()["led_by"].is_string(), "{}", yard.status());
+    assert!(yard.unit("a")["pid"].is_u64(), "{}", yard.unit("a"));
+    first.kill().expect("killed");
+    let _ = first.wait();
+    let status = yard.status();
+    assert!(status["led_by"].is_null(), "{status}");
+    fs::write(yard.world.home().join("go"), "").expect("a sign");
+    loop {
+        let unit = yard.unit("a");
+        assert_eq!(unit["state"], "RUNNING", "nobody leads it: {unit}");
+        if unit["unsettled"] == "its agent has ended by itself" {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    let shown = yard.world.jit(["worktree", "status", "a"]).ok().stdout;
+    assert!(shown.contains("jit workflow resume flow"), "{shown}");
+    let _ = yard.world.jit(["workflow", "resume", "flow"]).ok();
+    let unit = yard.unit("a");
+    assert!(unit["pid"].is_null() && unit["unsettled"].is_null(), "{unit}");
+    assert!(yard.on_main("a.txt"));
+}
+
+/// The first sign of life comes after some seconds.
+#[test]
+fn g4_a_claim_is_kept_though_its_agent_breaks_the_settings_of_its_worktree() {
+    let yard = Yard::new(
+        "mkdir -p .jit; cp .jit/config.toml \"$HOME/as-it-was\"; echo '= broken [' > .jit/config.toml\n\
+         while [ ! -f \"$HOME/go\" ]; do sleep 0.1; done; cp \"$HOME/as-it-was\" .jit/config.toml",
+    );
+    let agent = yard.agent().display().to_string();
+    let _ = yard.world.jit(["worktree", "create", "u"]).ok();
+    let _ = yard
+        .world
+        .jit(["worktree", "dispatch", "u", "--prompt", "x", "--command", &agent])
+        .ok();
+    jit_testkit::world::tools::wait_until(
+        "it says that it lives",
+        std::time::Duration::from_secs(90),
+        || {
+            let sessions = yard.world.jit(["session", "list", "--json"]).stdout;
+            sessions.contains("agent:command-u")
+        },
+    );
+    fs::write(yard.world.home().join("go"), "").expect("a sign");
+    let _ = yard.world.jit(["worktree", "logs", "u", "--follow"]);
+    assert_eq!(yard.unit("u")["state"], "COMPLETED", "{}", yard.unit("u"));
 }

@@ -452,15 +452,19 @@ impl World {
         }
     }
 
+    fn look<'a>(&'a self, id: &'a WorkflowId) -> Look<'a> {
+        Look {
+            plan: &self.plan,
+            id,
+            members: &self.members,
+            facts: &self.facts,
+            limits: &self.limits,
+            now: wall(self.now),
+        }
+    }
+
     fn ask(&self) -> Vec<Step> {
-        next(
-            &self.plan,
-            &workflow(),
-            &self.members,
-            &self.facts,
-            &self.limits,
-            wall(self.now),
-        )
+        self.look(&workflow()).next()
     }
 
     fn run(&mut self) -> Outcome {
@@ -529,9 +533,7 @@ proptest! {
         let mut world = World::new(seed);
         let outcome = world.run();
         prop_assert!(world.started.values().all(|times| *times == 1), "{:?}", world.started);
-        let standings = standings(
-            &world.plan, &workflow(), &world.members, &world.facts, &world.limits, wall(world.now),
-        );
+        let standings = world.look(&workflow()).standings();
         let all = standings.iter().all(|one| *one == Standing::Landed);
         prop_assert_eq!(outcome == Outcome::Completed, all);
         // Phases put at random can make a circle; nobody would run such a plan, but even that must end.

@@ -19,6 +19,7 @@ fn value(setting: &jit_engine::config::keys::Value) -> serde_json::Value {
         Value::Text(text) => text.clone().into(),
         Value::Word(word) => (*word).into(),
         Value::Int(number) => (*number).into(),
+        Value::Dollars(usd) => serde_json::json!(usd),
         Value::Flag(flag) => (*flag).into(),
         Value::List(items) => items.clone().into(),
     }

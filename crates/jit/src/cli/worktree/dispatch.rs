@@ -6,7 +6,9 @@ use jit_engine::request::Request;
 use jit_engine::store::Outcome;
 
 use super::logs;
+use crate::cli::workflow::money;
 use crate::cli::{Cx, Output, invalid};
+use crate::render::clean_line;
 
 // How an agent is run, on every command that starts one. No doc comment: it would become the help of those commands.
 #[derive(Debug, Default, clap::Args)]
@@ -42,8 +44,11 @@ pub struct RunFlags {
 
 impl RunFlags {
     pub fn settings(self) -> Outcome<Settings> {
-        if self.budget.is_some_and(|usd| !usd.is_finite() || usd < 0.0) {
-            return Err(invalid("a budget is a number of dollars, not less than none"));
+        if self.budget.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) || self.budget_tokens == Some(0) {
+            return Err(invalid(
+                "a budget is a number of US dollars such as 2.50, or of tokens, and more than none; without one, that of \
+                 the configuration holds",
+            ));
         }
         let agent = match (&self.agent, &self.command) {
             (None, Some(_)) => Some("command".to_owned()),
@@ -62,6 +67,19 @@ impl RunFlags {
             ..Settings::default()
         })
     }
+}
+
+/// What an agent may cost, before it does.
+pub fn announce(run: &Settings) -> String {
+    let money = match run.budget() {
+        Some(usd) => format!("{} at most", money(usd.0)),
+        None => "any amount of money".to_owned(),
+    };
+    format!(
+        "{}, {} at most, {money}",
+        clean_line(run.agent.as_deref().unwrap_or("-")),
+        run.timeout.as_deref().unwrap_or("-")
+    )
 }
 
 #[derive(Debug, clap::Args)]

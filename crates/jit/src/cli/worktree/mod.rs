@@ -66,7 +66,8 @@ pub fn units_text(units: &[UnitView], style: Style) -> String {
             .map(str::to_owned)
             .to_vec(),
     ];
-    for UnitView { unit, progress } in units {
+    for view in units {
+        let UnitView { unit, progress, .. } = view;
         rows.push(vec![
             style.bold(unit.id.as_str()),
             phase(unit.state, style),
@@ -74,7 +75,7 @@ pub fn units_text(units: &[UnitView], style: Style) -> String {
             clean_line(unit.agent.as_deref().unwrap_or("-")),
             cost(unit, progress.as_ref()),
             clean_line(&unit.branch),
-            now(unit, progress.as_ref()),
+            now(view),
         ]);
     }
     table(&rows)
@@ -92,16 +93,24 @@ fn cost(unit: &Unit, progress: Option<&AgentProgress>) -> String {
 }
 
 /// The last that is known, in a few words.
-fn now(unit: &Unit, progress: Option<&AgentProgress>) -> String {
-    match (&unit.error, progress) {
-        (_, Some(progress)) => clean_line(&progress.last_action).chars().take(60).collect(),
-        (Some(error), None) => clean_line(&error.reason),
-        (None, None) => "-".into(),
-    }
+fn now(view: &UnitView) -> String {
+    let last = match (&view.progress, &view.unsettled, &view.unit.error) {
+        (Some(progress), ..) => &progress.last_action,
+        (None, Some(known), _) => known,
+        (None, None, Some(error)) => &error.reason,
+        (None, None, None) => return "-".into(),
+    };
+    clean_line(last).chars().take(60).collect()
 }
 
 pub fn view_text(view: &UnitView, style: Style) -> String {
     let mut text = unit_text(&view.unit, style);
+    if let Some(known) = &view.unsettled {
+        text.push_str(&format!("  {:<9} {}\n", "now", clean_line(known)));
+        if let Some(workflow) = &view.unit.workflow {
+            text.push_str(&format!("  {:<9} jit workflow resume {workflow}\n", "next"));
+        }
+    }
     if let Some(progress) = &view.progress {
         let mut line =
             |name: &str, value: String| text.push_str(&format!("  {name:<9} {}\n", clean_line(&value)));

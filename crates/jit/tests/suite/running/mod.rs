@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
 
 use jit_testkit::world::{Ran, World};
 use serde_json::Value;
@@ -53,6 +54,27 @@ impl Yard {
         yard
     }
 
+    /// An agent that speaks as Claude Code does and runs `script`. What it was called with is in `args-<unit>-<attempt>` at
+    /// home, `$id` is its session, and `say_result <is_error> <rest of the object>` ends it.
+    pub fn claude(&self, script: &str) -> PathBuf {
+        let head = r#"#!/bin/sh
+echo "$JIT_UNIT $JIT_ATTEMPT $$" >> "$STARTS"
+n=${JIT_ATTEMPT##*/}
+for word in "$@"; do echo "$word"; done > "$HOME/args-$JIT_UNIT-$n"
+id=$(sed -n 's/^--\(session-id\|resume\)=//p' "$HOME/args-$JIT_UNIT-$n" | tail -n 1)
+say_result() {
+  echo '{"type":"result","subtype":"success","is_error":'"$1"',"session_id":"'"$id"'","num_turns":1,"total_cost_usd":0.25,'"$2"'}'
+}
+commit() { echo "$JIT_UNIT" > "$JIT_UNIT.txt"; git add -A . && git commit -qm "work of $JIT_UNIT" >&2; }
+echo '{"type":"system","subtype":"init","session_id":"'"$id"'","model":"scripted"}'
+"#;
+        let head = head.replace("$STARTS", &self.starts_file().display().to_string());
+        let path = self.world.home().join("claude");
+        fs::write(&path, format!("{head}\n{script}\n")).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
+        path
+    }
+
     pub fn agent(&self) -> PathBuf {
         self.world.home().join("agent")
     }
@@ -95,6 +117,19 @@ impl Yard {
             *starts.entry(attempt.to_owned()).or_insert(0) += 1;
         }
         starts
+    }
+
+    /// A coordinator of its own. What it prints goes to the file `told-<name>` at home.
+    pub fn coordinator(&self, name: &str, args: &[&str]) -> Child {
+        let told = fs::File::create(self.world.home().join(format!("told-{name}"))).expect("a file");
+        let mut command = self.world.jit_command(&self.world.repo());
+        command.args(args).stdout(told).stderr(Stdio::null());
+        command.spawn().expect("a coordinator")
+    }
+
+    /// What that coordinator has printed.
+    pub fn told(&self, name: &str) -> String {
+        fs::read_to_string(self.world.home().join(format!("told-{name}"))).unwrap_or_default()
     }
 
     pub fn status(&self) -> Value {
