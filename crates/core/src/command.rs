@@ -2,6 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::account::{Account, AccountId, Hit};
 use crate::event::Event;
 use crate::file_lock::{Queueing, Want, Which};
 use crate::ids::{
@@ -126,6 +127,13 @@ pub enum Command {
         input: Input,
         facts: Box<Facts>,
     },
+    /// The agent of a unit goes and another one comes.
+    ChangeHands {
+        unit: UnitId,
+        /// How the one that goes ended, if it was at work.
+        ended: Box<Facts>,
+        begun: Box<Facts>,
+    },
     StartWorkflow(Box<NewWorkflow>),
     /// To be the one coordinator of a workflow, or to stay it.
     LeadWorkflow {
@@ -143,6 +151,12 @@ pub enum Command {
     EndWorkflow {
         workflow: WorkflowId,
         outcome: Outcome,
+    },
+    /// An agent's account was refused.
+    ParkAccount(Box<Hit>),
+    /// Agents may be started on it again.
+    UnparkAccount {
+        account: AccountId,
     },
     StartSession(Box<Session>),
     EndSession {
@@ -279,12 +293,18 @@ impl Command {
                 let over = events.iter().filter_map(Event::lease);
                 Some(Reply::Released(over.cloned().collect()))
             }
-            Self::CreateUnit(_) | Self::AdvanceUnit { .. } => unit::reply(events),
+            Self::CreateUnit(_) | Self::AdvanceUnit { .. } | Self::ChangeHands { .. } => unit::reply(events),
             Self::StartWorkflow(_)
             | Self::LeadWorkflow { .. }
             | Self::LeaveWorkflow { .. }
             | Self::CancelWorkflow { .. }
             | Self::EndWorkflow { .. } => workflow::reply(events),
+            Self::ParkAccount(_) | Self::UnparkAccount { .. } => {
+                events.iter().rev().find_map(|event| match event {
+                    Event::Account { account, .. } => Some(Reply::Account(account.clone())),
+                    _ => None,
+                })
+            }
             Self::StartSession(_) => events.iter().find_map(|event| match event {
                 Event::SessionStarted { session } => Some(Reply::Session(Box::new(session.clone()))),
                 _ => None,
@@ -345,6 +365,7 @@ pub enum Reply {
     Unit(Box<Unit>),
     Workflow(Box<Workflow>),
     Led(Lease),
+    Account(Box<Account>),
     Session(Box<Session>),
     SessionEnded(SessionId),
     Pruned(Vec<SessionId>),

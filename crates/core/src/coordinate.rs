@@ -7,26 +7,34 @@
 //!    Of those that can begin, the plan's order counts. A unit uses an agent a bounded number of times, so those behind it
 //!    come to their turn: nothing starves.
 //! 2. **Room.** At most `max_concurrent` agents run, and no more worktrees wait for one than there is room. Two starts
-//!    are `stagger` apart. While the model says it is asked too much, nobody is started.
+//!    are `stagger` apart, and more on an account that was refused ([`crate::account`]). Nobody is started on an account
+//!    that is parked; those of other accounts go on.
 //! 3. **Money.** At the cap of the workflow or of the day nothing new is started, and what runs goes on. Above the cap and
 //!    a margin what runs is stopped, its work kept. A day ends, and then it goes on; a workflow's cap stays, so what has not
 //!    begun by then never will. [`alerts`] tells before.
 //! 4. **Again.** What failed is tried again, at most `max_retries` times, later each time, by [`cure`]. A conflict goes
 //!    back to its unit's agent at most `max_conflict_rounds` times; after that it waits for a person.
+//!    What failed because its account was refused goes on when that is over, as often as it takes and without using up
+//!    a retry; after [`LONGEST_PARKED_MS`] it waits for a person.
 //! 5. **Never.** What failed for good stays as it is, for a person to look at; only what nobody has worked in is removed.
 //!    Its claim is given back. Whatever needs it is skipped.
 //! 6. **Trouble.** A step that could not be done is done again, later each time. After [`Limits::max_trouble`] times a
 //!    worktree is not made, an agent not started and a failure not retried any more; a landing waits for a person, and
 //!    is tried now and then; what cannot be removed or given back is left.
-//! 7. **Cancelled.** Agents are stopped, what is being landed lands, work is kept, and it ends.
+//! 7. **In the way.** A unit that says where it writes does not begin while somebody is at work in the same place, or
+//!    keeps all of a part of it locked. It takes nobody's room meanwhile. One that says nothing never waits for this.
+//! 8. **Cancelled.** Agents are stopped, what is being landed lands, work is kept, and it ends.
 //!
 //! It is total: whatever the phases and facts are, there is a step, or something named to wait for, or the end.
 
+mod collide;
 mod turn;
 
 use std::collections::BTreeMap;
 
+use crate::account::{Account, AccountId};
 use crate::ids::{UnitId, WorkflowId};
+use crate::pattern::Pattern;
 use crate::plan::Plan;
 use crate::time::Wall;
 use crate::unit::{Tokens, Unit, Usd};
@@ -48,6 +56,8 @@ pub mod reason {
     pub const ARTIFACTS: &str = "artifacts_missing";
     /// It does not merge.
     pub const CONFLICT: &str = "merge_conflict";
+    /// It wrote where it may not.
+    pub const OUTSIDE: &str = "outside_scope";
     /// The model was asked too much.
     pub const RATE_LIMIT: &str = "rate_limit";
 }
@@ -55,6 +65,9 @@ pub mod reason {
 /// Why an agent is told to end, where it matters afterwards.
 pub const WORKFLOW_BUDGET: &str = "the workflow's budget is used up";
 pub const DAY_BUDGET: &str = "the day's budget is used up";
+
+/// A unit whose account is refused for so long waits for a person.
+pub const LONGEST_PARKED_MS: u64 = 86_400_000;
 
 /// Whether the agent of a unit's last attempt runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -113,7 +126,30 @@ pub struct Member {
     pub stopping: bool,
     /// The landing put its conflict into its worktree, and it has not been settled there.
     pub sent_back: bool,
+    /// What it has changed up to now, as far as that matters: of one at work that does not say where it writes.
+    pub touched: Vec<Pattern>,
     pub troubles: BTreeMap<Task, Trouble>,
+}
+
+/// Paths that somebody is at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Occupied {
+    /// A unit, or who holds a lock.
+    pub by: String,
+    pub paths: Vec<Pattern>,
+    /// When that ends by itself.
+    pub until: Option<Wall>,
+}
+
+/// A unit cannot begin because of somebody else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collision {
+    pub unit: UnitId,
+    /// A unit, or who holds a lock.
+    pub with: String,
+    /// Where both would write, in the words of the other.
+    pub path: String,
+    pub until: Option<Wall>,
 }
 
 /// What was spent.
@@ -153,8 +189,12 @@ pub struct Facts {
     /// When tomorrow begins.
     pub day_ends: Wall,
     pub cancelled: bool,
-    /// The model is asked too much: nobody is started before.
-    pub quiet_until: Option<Wall>,
+    /// Accounts that were refused, in the whole repository.
+    pub accounts: Vec<Account>,
+    /// Units at work that are not of this workflow, with where they write.
+    pub others: Vec<Occupied>,
+    /// Locks on files that keep everybody else out, in every worktree.
+    pub locks: Vec<Occupied>,
 }
 
 /// The rules of the configuration. Those of the plan are in the plan.
@@ -286,10 +326,16 @@ pub enum Awaited {
     Again(UnitId),
     /// The time between two starts.
     Stagger,
-    /// The model may be asked again.
-    Quiet,
+    /// The account may be used again.
+    Parked(AccountId),
     /// Another day.
     Day,
+    /// Somebody who is in its way.
+    Collision {
+        unit: UnitId,
+        with: String,
+        path: String,
+    },
     /// A person decides: why.
     Person(UnitId, String),
 }
@@ -322,6 +368,8 @@ pub enum Cure {
     Again(u32),
     /// Tried again when the day is over.
     Tomorrow,
+    /// Tried again when its account may be used again.
+    Parked,
     /// Back to its agent, then to a person.
     Conflict,
     Never,
@@ -333,7 +381,8 @@ pub fn cure(reason: &str, max_retries: u32) -> Cure {
         reason::USAGE | reason::NOT_STARTED | reason::BUDGET | reason::STOPPED => Cure::Never,
         reason::DAY_BUDGET => Cure::Tomorrow,
         reason::CONFLICT => Cure::Conflict,
-        reason::ARTIFACTS => Cure::Again(max_retries.min(1)),
+        reason::RATE_LIMIT => Cure::Parked,
+        reason::ARTIFACTS | reason::OUTSIDE => Cure::Again(max_retries.min(1)),
         _ => Cure::Again(max_retries),
     }
 }

@@ -9,6 +9,7 @@
 //! - an answer that changes nothing writes nothing;
 //! - a parent's end is its children's end, in the same transaction.
 
+use crate::account;
 use crate::activity;
 use crate::command::{Command, Context, Reply, Target};
 use crate::event::{Event, Request, Stamped};
@@ -309,12 +310,15 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
         Command::LeaveQueue { ticket } => file_lock::leave(draft, ticket),
         Command::CleanLocks { gone } => file_lock::clean_up(draft, gone, cx),
         Command::CreateUnit(new) => unit::create(draft, new, cx),
+        Command::ChangeHands { unit, ended, begun } => unit::change_hands(draft, unit, ended, begun, cx),
         Command::AdvanceUnit { unit, input, facts } => unit::advance(draft, unit, *input, facts, cx),
         Command::StartWorkflow(new) => workflow::start(draft, new, cx),
         Command::LeadWorkflow { workflow, vacant } => workflow::lead(draft, workflow, *vacant, cx),
         Command::LeaveWorkflow { workflow } => workflow::leave(draft, workflow, cx),
         Command::CancelWorkflow { workflow } => workflow::cancel(draft, workflow, cx),
         Command::EndWorkflow { workflow, outcome } => workflow::end(draft, workflow, *outcome, cx),
+        Command::ParkAccount(hit) => account::park(draft, hit, cx),
+        Command::UnparkAccount { account } => account::unpark(draft, account, cx),
         Command::StartSession(session) => session::start(draft, session),
         Command::EndSession { session, status } => session::end(draft, session, *status, cx),
         Command::PruneSessions { sessions } => session::prune(draft, sessions),

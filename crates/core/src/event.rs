@@ -1,5 +1,6 @@
 //! Everything that can have happened. What is in the log has happened: these are facts, applied without question.
 
+use crate::account::{self, Account};
 use crate::file_lock::Ticket;
 use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId};
 use crate::issue::{Comment, GateResult, Issue};
@@ -93,6 +94,11 @@ pub enum Event {
         did: Managed,
         workflow: Box<Workflow>,
     },
+    /// An account as it is after it was refused, or after somebody lifted that.
+    Account {
+        did: account::Did,
+        account: Box<Account>,
+    },
     SessionStarted {
         session: Session,
     },
@@ -169,6 +175,10 @@ impl Event {
                 Managed::Started => "workflow.started",
                 Managed::Cancelling => "workflow.cancelling",
                 Managed::Ended => "workflow.ended",
+            },
+            Self::Account { did, .. } => match did {
+                account::Did::Parked => "account.parked",
+                account::Did::Unparked => "account.unparked",
             },
             Self::Queued { .. } => "lock.queued",
             Self::Unqueued { .. } => "lock.unqueued",

@@ -2,6 +2,7 @@
 //!
 //! Read `event` (what can have happened), `state` (what it adds up to) and `decide` (who gets what), in that order.
 
+pub mod account;
 pub mod activity;
 pub mod command;
 pub mod coordinate;

@@ -5,6 +5,7 @@
 //!
 //! - names are names of units, and no two are the same, not even on a file system that ignores case;
 //! - what a unit depends on is in the plan, in the same phase or an earlier one, and nothing depends on itself;
+//! - what is handed to a unit has landed before it begins, and what it is to make lies where it may write;
 //! - amounts are numbers that can be spent, lengths of time can be read, and paths stay inside;
 //! - each unit has something to tell its agent, and its agent can be started.
 //!
@@ -20,7 +21,7 @@ use serde_json::Value;
 
 use crate::unit::Usd;
 
-pub use check::Problem;
+pub use check::{Problem, pattern as scope};
 
 /// The shape of plans this program writes and reads.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -30,6 +31,8 @@ pub const MAX_UNITS: usize = 1000;
 pub const MAX_CONCURRENT: u32 = 1000;
 /// The agent that is any program: what it is called in a plan.
 pub const COMMAND: &str = "command";
+/// The agent that is any program of the Agent Client Protocol.
+pub const ACP: &str = "acp";
 
 fn version() -> u32 {
     SCHEMA_VERSION
@@ -83,11 +86,14 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// `claude`, or `command` for any program.
+    /// `claude`, `acp` for a program that speaks the Agent Client Protocol, or `command` for any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The program and its arguments, for `command`; for the others the program alone, where it is not the usual one. Not
-    /// a shell's line.
+    /// Which of several accounts of the agent it uses, in one word of yours: a limit counts for that one alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// The program and its arguments, for `command` and `acp`; for the others the program alone, where it is not the usual
+    /// one. Not a shell's line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,9 +154,26 @@ pub struct PlanUnit {
     /// Commands that must succeed in its worktree before it counts as completed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub validate: Vec<String>,
+    /// Where it may write, seen from its worktree: paths or globs. Anywhere in it, when it is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<String>,
+    /// Units whose results its agent is told: those it depends on, or of an earlier phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handoff_from: Vec<String>,
+    /// How it is told: in its prompt, by files, or both when it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<HandoffBy>,
     /// How its agent is run.
     #[serde(default)]
     pub run: Settings,
+}
+
+/// How the results of others reach an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HandoffBy {
+    Prompt,
+    File,
 }
 
 /// A file a unit is to make.
@@ -169,8 +192,8 @@ fn file() -> String {
 }
 
 impl Settings {
-    /// These settings, and where they say nothing, those below. What belongs to one agent (its program, model, tools and
-    /// mode) is not taken over by another.
+    /// These settings, and where they say nothing, those below. What belongs to one agent (its account, program, model,
+    /// tools and mode) is not taken over by another.
     #[must_use]
     pub fn over(&self, below: &Self) -> Self {
         fn first<T: Clone>(a: &Option<T>, b: &Option<T>) -> Option<T> {
@@ -181,6 +204,7 @@ impl Settings {
         let own = if same { below } else { &silent };
         Self {
             agent: first(&self.agent, &below.agent),
+            account: first(&self.account, &own.account),
             command: first(&self.command, &own.command),
             model: first(&self.model, &own.model),
             allowed_tools: first(&self.allowed_tools, &own.allowed_tools),
@@ -231,6 +255,17 @@ impl Plan {
             .map(of)
             .chain(earlier.map(|(n, _)| Some(n)))
             .collect()
+    }
+
+    /// Indexes of all units that have landed when this one begins: what it needs, and what that needs.
+    pub fn before(&self, index: usize) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let mut look_at = vec![index];
+        while let Some(n) = look_at.pop() {
+            let news: Vec<usize> = self.needs(n).into_iter().flatten().collect();
+            look_at.extend(news.into_iter().filter(|m| found.insert(*m)));
+        }
+        found
     }
 
     pub fn budget(&self) -> Option<Usd> {

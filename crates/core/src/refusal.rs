@@ -11,6 +11,8 @@ pub enum Code {
     Held,
     /// The store's lock could not be had in time.
     Busy,
+    /// Its agent's account was asked too much and is left alone for a while.
+    Parked,
     /// Only its holder may do that.
     NotHolder,
     /// The caller may not do that at all.
@@ -67,6 +69,7 @@ impl Code {
     pub const ALL: &'static [Self] = &[
         Self::Held,
         Self::Busy,
+        Self::Parked,
         Self::NotHolder,
         Self::NotAllowed,
         Self::LeaseRequired,
@@ -98,6 +101,7 @@ impl Code {
         match self {
             Self::Held => "held",
             Self::Busy => "busy",
+            Self::Parked => "parked",
             Self::NotHolder => "not_holder",
             Self::NotAllowed => "not_allowed",
             Self::LeaseRequired => "lease_required",
@@ -138,7 +142,7 @@ impl Code {
             | Self::RequestReused
             | Self::Config => 2,
             Self::NotFound | Self::NothingReady | Self::NotInitialized => 3,
-            Self::Held | Self::Busy => 4,
+            Self::Held | Self::Busy | Self::Parked => 4,
             Self::NotHolder
             | Self::NotAllowed
             | Self::LeaseRequired
@@ -154,7 +158,10 @@ impl Code {
 
     /// Whether the same command may succeed later without anything being changed by hand.
     pub fn retryable(self) -> bool {
-        matches!(self, Self::Held | Self::Busy | Self::NothingReady | Self::Unknown)
+        matches!(
+            self,
+            Self::Held | Self::Busy | Self::Parked | Self::NothingReady | Self::Unknown
+        )
     }
 }
 

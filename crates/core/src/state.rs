@@ -22,6 +22,7 @@
 //! | `S/<session>` | an agent's session |
 //! | `U/<unit>` | a unit of work |
 //! | `F/<workflow>` | a workflow |
+//! | `A/<account>` | an account of an agent that was refused, see [`crate::account`] |
 //! | `D/<date>` | what agents cost on that day (UTC) |
 //! | `q/<request>` | which log lines answered it |
 //! | `m/boot`, `m/active`, `m/newer` | boot the deadlines belong to; number of leases; an event we did not understand |
@@ -29,6 +30,7 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::account::{Account, AccountId};
 use crate::activity;
 use crate::event::{Did, Event, Request, Stamped};
 use crate::file_lock::Ticket;
@@ -45,7 +47,7 @@ use crate::session::Session;
 use crate::sheet::Sheet;
 use crate::table::{Overlay, Read, Table, Unreadable};
 use crate::time::{BootId, Now, Wall};
-use crate::unit::{Tokens, Unit, Usd};
+use crate::unit::{Input, Tokens, Unit, Usd};
 use crate::wire::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
 use crate::workflow::Workflow;
 
@@ -199,6 +201,31 @@ fn count_costs(table: &mut Overlay<'_>, now: &Unit, at: Wall) -> Read<()> {
         all.usd = Usd(all.usd.0.saturating_add(more.usd.0));
         all.tokens = all.tokens.plus(more.tokens);
         table.put(day_key(at), json_bytes(&all));
+    }
+    Ok(())
+}
+
+/// The account of that name, if it was ever refused.
+pub fn account(table: &dyn Table, id: &AccountId) -> Read<Option<Account>> {
+    load(table, &format!("A/{id}"))
+}
+
+/// Every account that was ever refused.
+pub fn accounts(table: &dyn Table) -> Read<Vec<Account>> {
+    table
+        .scan("A/", usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse(key, value))
+        .collect()
+}
+
+/// A start on an account that is known: the next one keeps its distance.
+fn note_start(table: &mut Overlay<'_>, now: &Unit, at: Wall) -> Read<()> {
+    if let Some(id) = &now.account
+        && let Some(mut known) = account(table, id)?
+    {
+        known.last_start = Some(at);
+        table.put(format!("A/{id}"), json_bytes(&known));
     }
     Ok(())
 }
@@ -695,11 +722,15 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
                 }
             }
         }
-        Event::Unit { unit, .. } => {
+        Event::Unit { input, unit } => {
             count_costs(table, unit, stamped.at)?;
+            if *input == Input::DispatchInstance {
+                note_start(table, unit, stamped.at)?;
+            }
             table.put(format!("U/{}", unit.id), json_bytes(unit));
         }
         Event::Workflow { workflow, .. } => table.put(format!("F/{}", workflow.id), json_bytes(workflow)),
+        Event::Account { account, .. } => table.put(format!("A/{}", account.id), json_bytes(account)),
         Event::SessionStarted { session } => {
             table.put(format!("S/{}", session.session_id), json_bytes(session));
         }

@@ -34,6 +34,10 @@ impl Wall {
         self.plus_ms(secs.saturating_mul(1000))
     }
 
+    pub fn minus_ms(self, ms: u64) -> Self {
+        Self::from_ms(self.0.saturating_sub(i64::try_from(ms).unwrap_or(i64::MAX)))
+    }
+
     pub fn plus_ms(self, ms: u64) -> Self {
         Self::from_ms(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
     }

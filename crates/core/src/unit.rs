@@ -8,11 +8,15 @@
 //! - a unit for an issue holds that issue: the claim is taken with the unit and moves into its worktree with it, to the
 //!   agent when one is started, and back when that ends;
 //! - attempts are counted and never used twice, not even by a later unit of the same name: each is one agent, once;
+//! - no agent is started on an account that is parked, unless somebody insists;
+//! - an agent whose account was refused parks that account with its end, and its unit goes on later without using up a retry;
 //! - retries are bounded; what failed for another reason than a conflict is not merged again without a retry.
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::{self, AccountId, Hit};
 use crate::command::{Context, Reply};
+use crate::coordinate::reason::RATE_LIMIT;
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, hand_on};
 use crate::event::Event;
 use crate::ids::{AgentId, IssueId, IssuePrefix, UnitId, WorkflowId, WorktreeId};
@@ -223,6 +227,20 @@ impl Tokens {
     }
 }
 
+/// Something that was handed to a unit's agent: a file in the control plane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handed {
+    /// A unit, or the agent that worked in this one before.
+    pub from: String,
+    /// Seen from the control plane's folder.
+    pub path: String,
+    /// SHA-256 of what was handed over.
+    pub digest: String,
+    pub bytes: u64,
+    /// The attempt whose agent was told first.
+    pub attempt: u32,
+}
+
 /// A unit as it is after what happened to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
@@ -276,9 +294,21 @@ pub struct Unit {
     pub tokens: Tokens,
     #[serde(default)]
     pub turns: u64,
+    /// The account its last agent was started on.
+    #[serde(default)]
+    pub account: Option<AccountId>,
+    /// Since when all its attempts ended because their account was refused.
+    #[serde(default)]
+    pub limited_since: Option<Wall>,
     /// Why the last attempt failed, for whoever comes next.
     #[serde(default)]
     pub last_error: Option<Failure>,
+    /// Where its agent may write, as patterns of paths in its worktree; none: anywhere in it.
+    #[serde(default)]
+    pub writes: Vec<String>,
+    /// What its agents were handed.
+    #[serde(default)]
+    pub handoffs: Vec<Handed>,
     pub updated_at: Wall,
 }
 
@@ -312,6 +342,11 @@ pub struct Facts {
     pub pid: Option<u32>,
     pub session_id: Option<String>,
     pub worker: Option<AgentId>,
+    pub account: Option<AccountId>,
+    /// Started although that account is parked.
+    pub despite_parked: bool,
+    /// The agent ended because its account was refused: the account is parked in the same breath.
+    pub refused: Option<Refused>,
     /// What this attempt cost, on top of the ones before.
     pub spent: Option<Usd>,
     pub tokens: Tokens,
@@ -323,6 +358,18 @@ pub struct Facts {
     pub merge_conflicts: Option<Vec<Clash>>,
     pub conflict_rounds: Option<u32>,
     pub abandoned: Option<String>,
+    pub writes: Option<Vec<String>>,
+    /// Besides what was handed over before.
+    pub handoffs: Vec<Handed>,
+}
+
+/// What is known about a refusal by whoever runs the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// When it may be asked again, if that was said.
+    pub until: Option<Wall>,
+    /// How long to leave the account alone where nothing was said.
+    pub backoff_ms: u64,
 }
 
 /// How often a failed unit may be tried again.
@@ -417,7 +464,11 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
         worker: None,
         tokens: Tokens::default(),
         turns: 0,
+        account: None,
+        limited_since: None,
         last_error: None,
+        writes: Vec::new(),
+        handoffs: Vec::new(),
         updated_at: cx.now.wall,
     };
     draft.emit(Event::Unit {
@@ -465,7 +516,7 @@ pub fn advance(
         .help(format!("jit worktree retry {id}"))
         .into());
     }
-    if edge.input == Input::RetryDispatch && before.retry_count >= MAX_RETRIES {
+    if edge.input == Input::RetryDispatch && before.retry_count >= MAX_RETRIES && !was_refused(&before) {
         return Err(Refusal::new(
             Code::NotAllowed,
             format!("{id} was tried {} times already", before.retry_count + 1),
@@ -488,6 +539,15 @@ pub fn advance(
         .help(format!("jit workflow status {id}"))
         .into());
     }
+    if edge.input == Input::DispatchInstance
+        && !facts.despite_parked
+        && let Some(account) = &facts.account
+        && let Some(known) = state::account(draft.state(), account)?
+        && let Some(until) = known.parked(cx.now.wall)
+    {
+        let force = format!("jit worktree dispatch {id} --force");
+        return Err(account::refusal(&known, until, cx.now.wall, force).into());
+    }
     let unit = moved(before, edge, facts, cx.now.wall);
     if input == Input::ProvisioningComplete {
         follow(draft, &unit, cx)?;
@@ -502,6 +562,21 @@ pub fn advance(
     if unit.is_over() || input == Input::Abandon {
         give_back(draft, &unit, cx)?;
     }
+    if let (true, Some(refused), Some(account)) = (was_refused(&unit), &facts.refused, &unit.account) {
+        let hit = Hit {
+            account: account.clone(),
+            until: refused.until,
+            why: unit
+                .error
+                .as_ref()
+                .map_or_else(String::new, |e| e.message.clone()),
+            unit: Some(unit.id.clone()),
+            attempt: unit.attempt,
+            backoff_ms: refused.backoff_ms,
+            waits: false,
+        };
+        account::park(draft, &hit, cx)?;
+    }
     draft.emit(Event::Unit {
         input,
         unit: Box::new(unit),
@@ -510,12 +585,48 @@ pub fn advance(
     Ok(Answer::Done)
 }
 
+/// One agent goes and another comes, in one transaction: nobody sees the unit without one, nor its claim. It is not a try
+/// that failed, so it does not count as one.
+pub fn change_hands(
+    draft: &mut Draft<'_>,
+    id: &UnitId,
+    ended: &Facts,
+    begun: &Facts,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    let before = require(draft.state(), id)?;
+    let tries = before.retry_count;
+    if matches!(before.state, Phase::Dispatched | Phase::Running) {
+        advance(draft, id, Input::InstanceFailed, ended, cx)?;
+    }
+    let mut unit = require(draft.state(), id)?;
+    if unit.state == Phase::Failed {
+        let Some(edge) = step(unit.state, Input::RetryDispatch) else {
+            unreachable!("what failed can be tried again")
+        };
+        unit = moved(unit, edge, &Facts::default(), cx.now.wall);
+        unit.retry_count = tries;
+        draft.emit(Event::Unit {
+            input: Input::RetryDispatch,
+            unit: Box::new(unit),
+        })?;
+    }
+    advance(draft, id, Input::DispatchInstance, begun, cx)
+}
+
+/// It failed because the account of its agent was refused.
+pub fn was_refused(unit: &Unit) -> bool {
+    let reason = unit.error.as_ref().map(|error| error.reason.as_str());
+    unit.state == Phase::Failed && reason == Some(RATE_LIMIT)
+}
+
 pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall) -> Unit {
     fn take<T: Clone>(goal: &mut Option<T>, fact: &Option<T>) {
         if fact.is_some() {
             goal.clone_from(fact);
         }
     }
+    let refused = was_refused(&unit);
     unit.state = edge.to;
     unit.updated_at = now;
     take(&mut unit.agent, &facts.agent);
@@ -528,6 +639,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     }
     take(&mut unit.session_id, &facts.session_id);
     take(&mut unit.worker, &facts.worker);
+    take(&mut unit.account, &facts.account);
     if let Some(spent) = facts.spent {
         unit.cost_usd = Some(Usd(unit.cost_usd.unwrap_or_default().0.saturating_add(spent.0)));
     }
@@ -548,6 +660,10 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     if let Some(rounds) = facts.conflict_rounds {
         unit.conflict_rounds = rounds;
     }
+    if let Some(writes) = &facts.writes {
+        unit.writes.clone_from(writes);
+    }
+    unit.handoffs.extend(facts.handoffs.iter().cloned());
     // A failure stays known until the unit goes on.
     unit.error = match edge.to {
         Phase::Failed => facts.error.clone().or(unit.error),
@@ -556,6 +672,10 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     };
     if edge.to == Phase::Failed {
         unit.last_error.clone_from(&unit.error);
+        unit.limited_since = was_refused(&unit).then(|| unit.limited_since.unwrap_or(now));
+    }
+    if edge.to == Phase::Completed {
+        unit.limited_since = None;
     }
     match edge.input {
         Input::DispatchInstance => {
@@ -580,7 +700,8 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
         }
         Input::MergeConflictEscalate => unit.merge_status = MergeStatus::Conflict,
         Input::RetryDispatch => {
-            unit.retry_count += 1;
+            // That its account was refused says nothing about it.
+            unit.retry_count += u32::from(!refused);
             unit.merge_status = MergeStatus::Pending;
         }
         _ => {}

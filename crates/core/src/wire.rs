@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::account;
 use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
 use crate::file_lock::{FileTarget, Labels, Ticket};
 use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorkflowId, WorktreeId};
@@ -464,6 +465,7 @@ fn payload(event: &Event) -> Vec<u8> {
             ticket_id: ticket_id.clone(),
         }),
         Event::Workflow { workflow, .. } => json_bytes(workflow),
+        Event::Account { account, .. } => json_bytes(account),
         Event::SessionStarted { session } => json_bytes(session),
         Event::SessionEnded { session_id, status } => json_bytes(&SessionEndRecord {
             session_id: session_id.clone(),
@@ -589,6 +591,13 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 _ => Managed::Ended,
             },
             workflow: parse(payload)?,
+        },
+        "account.parked" | "account.unparked" => Event::Account {
+            did: match kind {
+                "account.parked" => account::Did::Parked,
+                _ => account::Did::Unparked,
+            },
+            account: parse(payload)?,
         },
         "session.started" => Event::SessionStarted {
             session: parse(payload)?,

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use jit_core::coordinate::{self, Alert, Awaited, Purse, Seen, Step, Task, Trouble};
+use jit_core::coordinate::{self, Alert, Awaited, Limits, Purse, Seen, Step, Task, Trouble};
 use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::plan::{Plan, PlanUnit};
 use jit_core::refusal::{Code, Refusal};
@@ -25,8 +25,11 @@ use jit_core::unit::{Artifact, Phase, Unit};
 use jit_core::workflow::Workflow;
 
 use crate::app::{
-    Again, App, DispatchAsk, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Troubles,
+    Again, App, DispatchAsk, Handoffs, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Touched,
+    Troubles, in_the_way,
 };
+use crate::notify::Notifier;
+use crate::notify::happened::Scene;
 use crate::os::{clock, file};
 use crate::request::{Force, Reply, Request};
 use crate::store::Outcome;
@@ -110,6 +113,11 @@ pub struct Coordinator<'a> {
     known: BTreeMap<UnitId, String>,
     alerted: Vec<Purse>,
     waited_for: Vec<Awaited>,
+    touched: Touched,
+    /// Whom each unit was last said to wait for.
+    stopped_by: BTreeMap<UnitId, String>,
+    /// Tells people elsewhere, if anybody is to be told.
+    notifier: Option<Notifier>,
     inbox: (mpsc::Sender<Done>, mpsc::Receiver<Done>),
 }
 
@@ -175,12 +183,21 @@ impl<'a> Coordinator<'a> {
             known: BTreeMap::new(),
             alerted: Vec::new(),
             waited_for: Vec::new(),
+            touched: Touched::new(),
+            stopped_by: BTreeMap::new(),
+            notifier: Notifier::of(app.notifying()?, &app.workflow_folder(id)),
             inbox: mpsc::channel(),
         })
     }
 
     /// Works it off. Ends when the workflow has, or when the watcher wants it to.
     pub fn run(mut self, watcher: &mut dyn Watcher) -> Outcome<Workflow> {
+        let ended = self.work_off(watcher);
+        self.notify_end(ended.as_ref().ok(), watcher);
+        ended
+    }
+
+    fn work_off(&mut self, watcher: &mut dyn Watcher) -> Outcome<Workflow> {
         let limits = self.app.limits(&self.plan, &self.id);
         loop {
             if !watcher.go_on() {
@@ -202,7 +219,9 @@ impl<'a> Coordinator<'a> {
             for alert in coordinate::alerts(&at.facts, &limits) {
                 self.alert(alert, watcher);
             }
+            self.tell_collisions(&at, &limits, watcher);
             let steps = at.look(&self.plan, &limits).next();
+            self.notify(&at, &steps, &limits, watcher);
             let mut did = false;
             let mut wait = TICK;
             for step in steps {
@@ -283,7 +302,10 @@ impl<'a> Coordinator<'a> {
         let looked = self
             .app
             .situation(&self.id, Some(&self.plan), &self.troubles, &mut self.sight)
-            .and_then(|at| self.app.show_orchestration(&at, &mut self.sight).map(|()| at));
+            .and_then(|mut at| {
+                self.app.look_around(&mut at, &self.plan, &mut self.touched)?;
+                self.app.show_orchestration(&at, &mut self.sight).map(|()| at)
+            });
         match looked {
             Ok(at) => {
                 self.blind = 0;
@@ -432,6 +454,8 @@ impl<'a> Coordinator<'a> {
                         self.forget_trouble(&units, &step);
                         true
                     }
+                    // It was parked since it was looked at: it is waited for at the next look.
+                    Err(refusal) if refusal.code == Code::Parked => false,
                     Err(refusal) => {
                         self.note_trouble(&units, &step, &refusal, watcher);
                         false
@@ -465,6 +489,9 @@ impl<'a> Coordinator<'a> {
                     again: if *resume { Again::Resume } else { Again::Fresh },
                     artifacts: artifacts(planned),
                     validate: planned.validate.clone(),
+                    writes: Some(planned.writes.clone()),
+                    handoffs: handoffs(planned)?,
+                    force: false,
                 };
                 self.app.start_attempt(&before.id, &ask).map(drop)
             }
@@ -472,6 +499,71 @@ impl<'a> Coordinator<'a> {
             Step::GiveBack(id) => self.app.give_back_claim(&unit(id)?),
             // Done beside, or not at all.
             _ => Ok(()),
+        }
+    }
+
+    /// Tells people elsewhere what they want to know and do not yet.
+    fn notify(&mut self, at: &Situation, steps: &[Step], limits: &Limits, watcher: &mut dyn Watcher) {
+        let Some(notifier) = &mut self.notifier else {
+            return;
+        };
+        let repository = self.app.repository_name();
+        let scene = Scene {
+            repository: &repository,
+            plan: &self.plan,
+            limits,
+        };
+        for mut notice in scene.all(at, steps) {
+            let unit = at
+                .members
+                .iter()
+                .find(|member| Some(&member.id) == notice.unit.as_ref());
+            let unit = unit.and_then(|member| member.unit.as_ref());
+            // What an agent was not allowed to do takes a person to allow.
+            if notice.class == "failed"
+                && notifier.wants("needs_person", &notice.id)
+                && let Some(denials @ 1..) = unit.map(|unit| self.app.denials(unit))
+            {
+                notice.class = "needs_person";
+                notice.message = format!(
+                    "{}\n{denials} tools were refused (dispatch.allow)",
+                    notice.message
+                );
+            }
+            notifier.tell(notice);
+        }
+        for trouble in notifier.troubles() {
+            watcher.told(&Told::Warning(trouble));
+        }
+    }
+
+    /// The last that is told.
+    fn notify_end(&mut self, workflow: Option<&Workflow>, watcher: &mut dyn Watcher) {
+        let Some(mut notifier) = self.notifier.take() else {
+            return;
+        };
+        let limits = self.app.limits(&self.plan, &self.id);
+        let repository = self.app.repository_name();
+        let scene = Scene {
+            repository: &repository,
+            plan: &self.plan,
+            limits: &limits,
+        };
+        if let Some(workflow) = workflow.filter(|workflow| workflow.is_over()) {
+            // What happened since the last look.
+            let at = self
+                .app
+                .situation(&self.id, Some(&self.plan), &self.troubles, &mut self.sight);
+            if let Ok(at) = at {
+                scene
+                    .all(&at, &[])
+                    .into_iter()
+                    .for_each(|notice| notifier.tell(notice));
+            }
+            notifier.tell(scene.finished(workflow));
+        }
+        for trouble in notifier.finish() {
+            watcher.told(&Told::Warning(trouble));
         }
     }
 
@@ -503,13 +595,28 @@ impl<'a> Coordinator<'a> {
                 Awaited::Day => watcher.told(&Told::All(
                     "the budget of the day is used up: it goes on tomorrow".into(),
                 )),
-                Awaited::Quiet => watcher.told(&Told::All(
-                    "the model is asked too much: nobody is started for a while".into(),
-                )),
+                // Told when it is seen, though others go on meanwhile.
+                Awaited::Collision { .. } => {}
+                Awaited::Parked(account) => watcher.told(&Told::All(format!(
+                    "the account {account} was refused: nobody is started on it for a while"
+                ))),
                 Awaited::Agent(_) | Awaited::Again(_) | Awaited::Stagger => {}
             }
         }
         self.waited_for = why;
+    }
+
+    /// Whom a unit waits for is told once, though what the other one touches may change.
+    fn tell_collisions(&mut self, at: &Situation, limits: &Limits, watcher: &mut dyn Watcher) {
+        for hit in at.look(&self.plan, limits).collisions() {
+            if self.stopped_by.get(&hit.unit) != Some(&hit.with) {
+                watcher.told(&Told::Unit {
+                    unit: hit.unit.clone(),
+                    text: in_the_way(&hit.with, &hit.path),
+                });
+                self.stopped_by.insert(hit.unit, hit.with);
+            }
+        }
     }
 
     fn tell_changes(&mut self, at: &Situation, watcher: &mut dyn Watcher) {
@@ -535,6 +642,19 @@ impl<'a> Coordinator<'a> {
 
 fn is_up_to_people(why: &[Awaited]) -> bool {
     !why.is_empty() && why.iter().all(|one| matches!(one, Awaited::Person(..)))
+}
+
+fn handoffs(planned: &PlanUnit) -> Outcome<Handoffs> {
+    let name = |name: &String| {
+        name.parse()
+            .map_err(|e| Box::new(Refusal::new(Code::Invalid, format!("{e}"))))
+    };
+    let from: Outcome<Vec<UnitId>> = planned.handoff_from.iter().map(name).collect();
+    Ok(Handoffs {
+        from: from?,
+        by: planned.handoff,
+        barrier: planned.phase,
+    })
 }
 
 fn artifacts(planned: &PlanUnit) -> Vec<Artifact> {

@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jit_core::ids::{IssueId, UnitId, WorkflowId};
-use jit_core::plan::{COMMAND, Plan, PlanUnit, Problem, SCHEMA_VERSION, Settings};
+use jit_core::plan::{Plan, PlanUnit, Problem, SCHEMA_VERSION, Settings};
 use jit_core::refusal::{Code, Details, Refusal};
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use sha2::{Digest as _, Sha256};
@@ -35,7 +35,7 @@ const MOST_PROMPT: u64 = 1 << 20;
 const DEEPEST: usize = 32;
 
 /// Agents that a plan can name.
-pub const AGENTS: &[&str] = &["claude", COMMAND];
+pub const AGENTS: &[&str] = crate::agents::NAMES;
 
 /// Something wrong with a file, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -286,6 +286,9 @@ pub fn from_ready(issues: &[IssueId], max_concurrent: u32, run: Settings) -> Pla
             phase: 0,
             artifacts: Vec::new(),
             validate: Vec::new(),
+            writes: Vec::new(),
+            handoff_from: Vec::new(),
+            handoff: None,
             run: Settings::default(),
         });
     }

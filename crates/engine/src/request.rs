@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use jit_core::account::{Account, AccountId, Parked};
 use jit_core::command::{Change, Target};
 use jit_core::exchange::{Parsed, Problem, Skipped};
 use jit_core::graph::{Branch, Data, Graph};
@@ -22,10 +23,11 @@ use jit_core::unit::{Tokens, Unit, Usd};
 use jit_core::wire::LeaseView;
 use jit_core::workflow::Workflow;
 
-use crate::app::{CreateUnit, DispatchAsk, LockPaths, MergeAsk, OwnLocks, StartSession};
+use crate::app::{CreateUnit, DispatchAsk, HandAsk, LockPaths, MergeAsk, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
 use crate::hooks::Verified;
 use crate::landing::report::{MergeReport, Picture};
+use crate::notify::deliver::Sent;
 use crate::trust::Need;
 
 pub use rescue::{Cleaned, Force, RescueReply, RescueRequest, RescueView};
@@ -172,11 +174,19 @@ pub enum Request {
     },
     /// Starts an agent in a unit.
     Dispatch(Box<DispatchAsk>),
+    /// What an agent has done is given to another one.
+    Handoff(Box<HandAsk>),
     /// Ends the agent of a unit.
     StopUnit {
         unit: Option<String>,
         reason: String,
     },
+    /// Agents may be started on a parked account again.
+    Unpark {
+        account: AccountId,
+    },
+    /// Whoever is to be told of things is told of a test.
+    NotifyTest,
     /// What a unit has that its target had not when it began.
     UnitDiff {
         unit: Option<String>,
@@ -289,6 +299,7 @@ impl Request {
             | Self::RetryUnit { .. }
             | Self::Dispatch(_)
             | Self::StopUnit { .. }
+            | Self::Unpark { .. }
             | Self::PruneUnits { .. }
             | Self::StartSession(_)
             | Self::BeatSession { .. }
@@ -302,6 +313,7 @@ impl Request {
             | Self::Finish { .. } => true,
             Self::Import(import) => !import.dry_run,
             Self::Rescue(asked) => asked.writes(),
+            Self::Handoff(asked) => !asked.print,
             Self::Claims { .. }
             | Self::History { .. }
             | Self::ShowIssue { .. }
@@ -321,6 +333,7 @@ impl Request {
             | Self::UnitStatus { .. }
             | Self::UnitEnv { .. }
             | Self::UnitDiff { .. }
+            | Self::NotifyTest
             | Self::Workflows { .. }
             | Self::WorkflowStatus { .. }
             | Self::Landings { .. }
@@ -420,6 +433,7 @@ pub enum Reply {
     Tree(Branch),
     Imported(Imported),
     Unit(Box<UnitView>),
+    Handoff(Box<HandoffView>),
     Units {
         units: Vec<UnitView>,
     },
@@ -427,6 +441,10 @@ pub enum Reply {
         env: BTreeMap<String, String>,
     },
     Diff(UnitDiff),
+    Account(Box<Account>),
+    Notified {
+        sent: Vec<Sent>,
+    },
     Workflow(Box<WorkflowView>),
     Workflows {
         workflows: Vec<WorkflowView>,
@@ -524,6 +542,8 @@ pub struct WorkflowView {
     pub instances: Vec<UnitView>,
     /// Units of the plan that have not begun, and why not.
     pub waiting: Vec<Waiting>,
+    /// Accounts of its agents that were refused, and until when nobody is started on them.
+    pub parked: Vec<Parked>,
     /// Where the file is that other programs read.
     pub orchestration: String,
 }
@@ -532,6 +552,23 @@ pub struct WorkflowView {
 pub struct Waiting {
     pub unit: UnitId,
     pub why: String,
+}
+
+/// What an agent left, and for whom.
+#[derive(Debug, Serialize)]
+pub struct HandoffView {
+    /// The unit whose work it is about.
+    pub unit: UnitId,
+    pub from: String,
+    /// A kind of agent, or a unit.
+    pub to: String,
+    /// Where it is kept; nowhere if it was only shown.
+    pub path: Option<String>,
+    pub digest: String,
+    pub bytes: u64,
+    pub text: String,
+    /// The unit that gets it, if it was given.
+    pub receiver: Option<UnitView>,
 }
 
 /// A unit on its target.
@@ -589,6 +626,8 @@ pub struct Status {
     pub ready: Vec<StatusIssue>,
     /// What only a person can move: waiting for one, blocked with a reason, or held by somebody whose heart has stopped.
     pub needs_attention: Vec<StatusIssue>,
+    /// Accounts of agents that were refused, and until when nobody is started on them.
+    pub parked: Vec<Parked>,
 }
 
 #[derive(Debug, Serialize)]

@@ -40,6 +40,8 @@ fn job(resumed: bool, one_shot: bool) -> Job {
             fork: false,
         }),
         cost_before: None,
+        meter_before: None,
+        prices: Vec::new(),
         model: None,
         allowed_tools: Vec::new(),
         permission_mode: None,
@@ -53,6 +55,8 @@ fn job(resumed: bool, one_shot: bool) -> Job {
         grace_secs: 5,
         artifacts: Vec::new(),
         validate: Vec::new(),
+        writes: Vec::new(),
+        task: None,
     }
 }
 
@@ -121,6 +125,7 @@ fn used(said: &[Said]) -> Option<(Tokens, Option<Usd>, u64)> {
             tokens,
             cost_usd,
             turns,
+            ..
         } => Some((*tokens, *cost_usd, *turns)),
         _ => None,
     })
@@ -478,6 +483,7 @@ fn g9_a_resumed_session_is_asked_where_it_stands_before_it_is_told_anything() {
         },
         cost_usd: Some(Usd(250_000)),
         turns: 1,
+        meter: None,
     };
     assert_eq!(said, [expected]);
     let result = json!({ "type": "result", "is_error": false, "terminal_reason": "completed", "total_cost_usd": 3.0,
@@ -595,7 +601,7 @@ fn g4_what_the_documentation_lets_a_program_say_is_understood() {
         .lines()
         .filter_map(|line| line.strip_prefix("    {\"kind\""))
         .collect();
-    assert_eq!(lines.len(), 8);
+    assert_eq!(lines.len(), 9);
     let mut listener = by_name("command").expect("an agent").listener(&job(false, false));
     for rest in lines {
         let line = format!("{{\"kind\"{rest}");
@@ -634,5 +640,37 @@ proptest! {
             }
         }
         let _ = replay(&job_for(file), &whole);
+    }
+}
+
+/// A subscription that is used up is told in words alone.
+#[test]
+fn g13_claude_says_until_when_it_is_refused() {
+    let soon = jit_engine::os::clock::wall_ms() / 1000 + 3600;
+    for (text, status, at) in [
+        (
+            format!("Claude AI usage limit reached|{soon}"),
+            Value::Null,
+            Some(soon * 1000),
+        ),
+        ("API Error: 529 Overloaded".to_owned(), json!(529), None),
+        ("API Error: 429 try again in 20s".to_owned(), json!(429), Some(0)),
+    ] {
+        let result = json!({ "type": "result", "subtype": "success", "is_error": true, "terminal_reason": "api_error",
+            "api_error_status": status, "result": text });
+        let (said, _) = replay(&job(false, false), &[result.to_string().into_bytes()]);
+        let verdicts = verdicts(&said);
+        let verdict = verdicts.last().expect("a verdict");
+        assert!(verdict.is_error && verdict.retryable, "{verdict:?}");
+        match at {
+            // From now on.
+            Some(0) => assert!(
+                verdict
+                    .limited
+                    .and_then(|limited| limited.until)
+                    .is_some_and(|at| at > (soon - 3600) * 1000)
+            ),
+            at => assert_eq!(verdict.limited.and_then(|limited| limited.until), at, "{text}"),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
 
+use jit_core::account::Parked;
 use jit_core::issue::Performer;
 use jit_core::wire::LeaseView;
 use jit_engine::request::{ActiveLease, IssueView, Progress, ProgressOf, Status, StatusIssue};
@@ -427,6 +428,27 @@ pub fn issues(views: &[IssueView], style: Style) -> String {
     table(&rows)
 }
 
+/// Accounts that nobody is started on, one a line.
+pub fn parked(parked: &[Parked], style: Style) -> String {
+    let line = |one: &Parked| {
+        let unit = one
+            .unit
+            .as_ref()
+            .map_or(String::new(), |unit| format!(", last {unit}"));
+        format!(
+            "  {} is parked until {}, refused {}{unit}: {}\n",
+            style.bold(one.account.as_str()),
+            one.until,
+            match one.hits {
+                1 => "once".to_owned(),
+                hits => format!("{hits} times"),
+            },
+            clean_line(&one.why)
+        )
+    };
+    parked.iter().map(line).collect()
+}
+
 pub fn status(status: &Status, style: Style) -> String {
     let counts = &status.counts;
     let place = status
@@ -481,6 +503,10 @@ pub fn status(status: &Status, style: Style) -> String {
     if !status.needs_attention.is_empty() {
         out.push_str(&format!("\n{}\n", style.bold("Needs a person")));
         out.push_str(&table(&issue_rows(&status.needs_attention)));
+    }
+    if !status.parked.is_empty() {
+        let title = style.bold("Parked (jit worktree unpark <account>)");
+        out.push_str(&format!("\n{title}\n{}", parked(&status.parked, style)));
     }
     if !status.ready.is_empty() {
         out.push_str(&format!("\n{}\n", style.bold("Ready (jit claim next)")));

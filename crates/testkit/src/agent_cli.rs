@@ -29,6 +29,8 @@ const PATIENCE: &str = "150";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agent {
     Claude,
+    /// Claude Code behind the Agent Client Protocol.
+    ClaudeAcp,
     Codex,
     Gemini,
 }
@@ -37,6 +39,7 @@ impl Agent {
     fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
+            Self::ClaudeAcp => "claude-agent-acp",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
         }
@@ -87,11 +90,11 @@ impl Bench {
         ModelApi::start_refusing(listener.expect("a port"), status).expect("a server")
     }
 
-    /// A program in this world that starts Claude Code as [`Bench::run`] does, with whatever arguments it is given: for
+    /// A program in this world that starts the agent as [`Bench::run`] does, with whatever arguments it is given: for
     /// whoever starts agents.
     pub fn wrapper(&self, world: &World) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;
-        let file = world.home().join("claude-offline");
+        let file = world.home().join(format!("{}-offline", self.agent.name()));
         let script = format!(
             "#!/bin/sh\nexec timeout -k 5 {PATIENCE} unshare --user --map-user=1 --map-group=1 -- '{}' \"$@\"\n",
             self.program.display()
@@ -101,10 +104,24 @@ impl Bench {
         file
     }
 
-    /// Any program of this world, on the network of the agents, with what Claude Code needs in its environment.
+    /// Any program of this world, on the network of the agents, with what the agent needs in its environment and its
+    /// home to reach the model.
     pub fn run_beside(&self, world: &World, mut command: Command, model: &ModelApi) -> Ran {
         command.env("PATH", path(world));
-        claude_env(&mut command, &model.url());
+        match self.agent {
+            Agent::Claude | Agent::ClaudeAcp => claude_env(&mut command, &model.url()),
+            Agent::Codex => codex_home(&mut command, world, &model.url()),
+            Agent::Gemini => {
+                gemini_login(world);
+                gemini_env(&mut command, &model.url());
+            }
+        }
+        self.run_apart(world, command)
+    }
+
+    /// Any program of this world, on the network of the agents.
+    pub fn run_apart(&self, world: &World, mut command: Command) -> Ran {
+        command.env("PATH", path(world));
         self.network.inside(|| world.run(command))
     }
 
@@ -128,6 +145,8 @@ impl Bench {
         command.arg(&self.program).env("PATH", path(world));
         match self.agent {
             Agent::Claude => claude(&mut command, &model.url(), prompt),
+            // It is told what to do by whoever speaks its protocol.
+            Agent::ClaudeAcp => claude_env(&mut command, &model.url()),
             Agent::Codex => codex(&mut command, &model.url(), prompt),
             Agent::Gemini => gemini(&mut command, world, &model.url(), prompt),
         }
@@ -230,7 +249,20 @@ fn codex(command: &mut Command, url: &str, prompt: &str) {
         .env("SCRIPT_KEY", "made-up");
 }
 
-fn gemini(command: &mut Command, world: &World, url: &str, prompt: &str) {
+/// The same provider, in its settings instead of on its command line.
+fn codex_home(command: &mut Command, world: &World, url: &str) {
+    let folder = world.home().join(".codex");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let settings = format!(
+        "model = \"script\"\nmodel_provider = \"script\"\n[model_providers.script]\nname = \"script\"\n\
+         base_url = \"{url}/v1\"\nenv_key = \"SCRIPT_KEY\"\nwire_api = \"responses\"\n\
+         request_max_retries = 1\nstream_max_retries = 1\n"
+    );
+    std::fs::write(folder.join("config.toml"), settings).expect("settings");
+    command.env("SCRIPT_KEY", "made-up");
+}
+
+fn gemini_login(world: &World) {
     let folder = world.home().join(".gemini");
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("settings.json");
@@ -238,18 +270,26 @@ fn gemini(command: &mut Command, world: &World, url: &str, prompt: &str) {
         let auth = json!({ "security": { "auth": { "selectedType": "gemini-api-key" } } });
         std::fs::write(file, auth.to_string()).expect("settings");
     }
+}
+
+fn gemini_env(command: &mut Command, url: &str) {
     command
-        .args([
-            "-p",
-            prompt,
-            "-o",
-            "stream-json",
-            "--approval-mode",
-            "yolo",
-            "--skip-trust",
-        ])
         .env("GOOGLE_GEMINI_BASE_URL", url)
         .env("GEMINI_API_KEY", "made-up");
+}
+
+fn gemini(command: &mut Command, world: &World, url: &str, prompt: &str) {
+    gemini_login(world);
+    command.args([
+        "-p",
+        prompt,
+        "-o",
+        "stream-json",
+        "--approval-mode",
+        "yolo",
+        "--skip-trust",
+    ]);
+    gemini_env(command, url);
 }
 
 /// A network namespace with loopback up and nothing else, there as long as this value.

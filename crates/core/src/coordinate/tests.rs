@@ -4,7 +4,9 @@ use serde_json::json;
 
 use super::*;
 use crate::plan::{PlanUnit, Settings};
-use crate::unit::{Failure, Input, MAX_RETRIES, MergeStatus, Phase, Transition, moved, step as edge};
+use crate::unit::{
+    Failure, Input, MAX_RETRIES, MergeStatus, Phase, Transition, moved, step as edge, was_refused,
+};
 
 mod sim;
 
@@ -56,7 +58,11 @@ pub(super) fn fresh(id: &UnitId, now: Wall) -> Unit {
         worker: None,
         tokens: Tokens::default(),
         turns: 0,
+        account: None,
+        limited_since: None,
         last_error: None,
+        writes: Vec::new(),
+        handoffs: Vec::new(),
         updated_at: now,
     }
 }
@@ -80,6 +86,9 @@ pub(super) fn plan(units: &[(&str, &[&str])]) -> Plan {
         phase: 0,
         artifacts: Vec::new(),
         validate: Vec::new(),
+        writes: Vec::new(),
+        handoff_from: Vec::new(),
+        handoff: None,
         run: Settings::default(),
     });
     let mut plan: Plan = serde_json::from_value(json!({ "units": [] })).expect("a plan");
@@ -96,6 +105,7 @@ pub(super) fn member(id: &str) -> Member {
         claimed: false,
         stopping: false,
         sent_back: false,
+        touched: Vec::new(),
         troubles: BTreeMap::new(),
     }
 }
@@ -133,7 +143,9 @@ pub(super) fn facts() -> Facts {
         spent_today: Spent::default(),
         day_ends: wall(DAY),
         cancelled: false,
-        quiet_until: None,
+        others: Vec::new(),
+        locks: Vec::new(),
+        accounts: Vec::new(),
     }
 }
 
@@ -216,31 +228,136 @@ fn g13_starts_are_apart() {
     );
 }
 
+/// Units of these accounts.
+fn on_accounts(units: &[(&str, &str)]) -> Plan {
+    let names: Vec<(&str, &[&str])> = units.iter().map(|(unit, _)| (*unit, &[][..])).collect();
+    let mut plan = plan(&names);
+    for (planned, (_, account)) in plan.units.iter_mut().zip(units) {
+        planned.run.agent = Some((*account).to_owned());
+    }
+    plan
+}
+
+fn refused(account: &str, at: i64, until: i64) -> Account {
+    let hit = crate::account::Hit {
+        account: account.parse().expect("an account"),
+        until: Some(wall(until)),
+        why: "429".to_owned(),
+        unit: None,
+        attempt: 1,
+        backoff_ms: 60_000,
+        waits: false,
+    };
+    crate::account::after(None, &hit, wall(at))
+}
+
+fn dispatch(unit: &str) -> Step {
+    Step::Dispatch {
+        unit: id(unit),
+        resume: false,
+    }
+}
+
 #[test]
-fn g13_a_rate_limit_holds_up_every_start() {
-    let plan = plan(&[("a", &[]), ("b", &[])]);
+fn g13_a_refused_account_holds_up_its_own_units_alone() {
+    let plan = on_accounts(&[("a", "claude"), ("b", "claude"), ("c", "codex"), ("d", "claude")]);
     let limits = Limits::default();
-    let members = [failed("a", reason::RATE_LIMIT), at("b", Phase::Ready)];
-    let wait = backoff_ms(&id("a"), 0, &limits);
-    let steps = ask(&plan, &members, &facts(), &limits, 0);
-    let why = vec![Awaited::Again(id("a")), Awaited::Quiet];
+    let members = [
+        failed("a", reason::RATE_LIMIT),
+        at("b", Phase::Ready),
+        at("c", Phase::Ready),
+        member("d"),
+    ];
+    let mut facts = facts();
+    facts.accounts = vec![refused("claude", 0, 20_000)];
+    // No worktree is made for what would only wait.
+    assert_eq!(ask(&plan, &members, &facts, &limits, 0), [dispatch("c")]);
+    let members = [members[0].clone(), members[1].clone(), at("c", Phase::Merged)];
+    let claude = || "claude".parse().expect("an account");
+    let steps = ask(&plan, &members, &facts, &limits, 19_999);
+    let wait = Step::Wait {
+        until: Some(wall(20_000)),
+        why: vec![Awaited::Parked(claude())],
+    };
+    let steps: Vec<Step> = steps
+        .into_iter()
+        .filter(|step| *step != Step::Clean(id("c")))
+        .collect();
+    assert!(steps.is_empty() || steps == [wait], "{steps:?}");
+    let steps = ask(&plan, &members, &facts, &limits, 20_000);
+    assert!(steps.contains(&Step::Retry(id("a"))), "{steps:?}");
+    assert!(steps.contains(&dispatch("b")), "{steps:?}");
+}
+
+#[test]
+fn g13_after_a_refusal_starts_keep_their_distance_whoever_started_last() {
+    let mut plan = on_accounts(&[("a", "claude"), ("b", "claude"), ("c", "codex")]);
+    plan.max_concurrent = 3;
+    let limits = Limits::default();
+    let members = [
+        at("a", Phase::Ready),
+        at("b", Phase::Ready),
+        at("c", Phase::Ready),
+    ];
+    let mut facts = facts();
     assert_eq!(
-        steps,
-        [Step::Wait {
-            until: Some(wall(wait.cast_signed())),
-            why
-        }]
+        ask(&plan, &members, &facts, &limits, 0).len(),
+        3,
+        "nobody was refused"
     );
-    let steps = ask(&plan, &members, &facts(), &limits, wait.cast_signed());
+    facts.accounts = vec![refused("claude", 0, 1000)];
     assert_eq!(
-        steps,
-        [
-            Step::Retry(id("a")),
-            Step::Dispatch {
-                unit: id("b"),
-                resume: false
-            }
-        ]
+        ask(&plan, &members, &facts, &limits, 1000),
+        [dispatch("a"), dispatch("c")]
+    );
+    // Another workflow started one a moment ago.
+    facts.accounts[0].last_start = Some(wall(900));
+    assert_eq!(ask(&plan, &members, &facts, &limits, 1000), [dispatch("c")]);
+    assert_eq!(
+        ask(&plan, &members, &facts, &limits, 1900),
+        [dispatch("a"), dispatch("c")]
+    );
+    // Long after, it is as if nothing had been.
+    assert_eq!(ask(&plan, &members, &facts, &limits, DAY).len(), 3);
+}
+
+#[test]
+fn g13_a_refusal_uses_up_no_retry_and_after_a_day_it_waits_for_a_person() {
+    let plan = on_accounts(&[("a", "claude")]);
+    let limits = Limits::default();
+    let mut members = [failed("a", reason::RATE_LIMIT)];
+    if let Some(unit) = &mut members[0].unit {
+        unit.retry_count = MAX_RETRIES;
+        unit.limited_since = Some(wall(0));
+        let back = edge(Phase::Failed, Input::RetryDispatch).expect("an edge");
+        assert_eq!(
+            moved(unit.clone(), back, &Default::default(), wall(1)).retry_count,
+            MAX_RETRIES
+        );
+    }
+    let mut facts = facts();
+    facts.accounts = vec![refused("claude", 0, 1000)];
+    assert_eq!(
+        ask(&plan, &members, &facts, &limits, 1000),
+        [Step::Retry(id("a"))]
+    );
+    // Refused again and again for a day, or until later than that from the beginning.
+    for (at, until) in [(DAY + 5000, DAY + 9000), (1000, 2 * DAY)] {
+        facts.accounts = vec![refused("claude", at, until)];
+        let steps = ask(&plan, &members, &facts, &limits, at);
+        let [Step::Wait { until: None, why }] = &steps[..] else {
+            panic!("{steps:?}")
+        };
+        assert!(
+            matches!(&why[..], [Awaited::Person(_, why)] if why.contains("claude")),
+            "{why:?}"
+        );
+    }
+    facts.accounts[0].until = None;
+    facts.accounts[0].lifted_at = Some(wall(2 * DAY));
+    assert_eq!(
+        ask(&plan, &members, &facts, &limits, 2 * DAY),
+        [Step::Retry(id("a"))]
     );
 }
 
@@ -553,4 +670,185 @@ fn g13_a_unit_of_another_workflow_is_not_touched() {
             ),
         }
     }
+}
+
+fn paths(texts: &[&str]) -> Vec<Pattern> {
+    let parse = |text: &&str| Pattern::parse(text).expect("a pattern");
+    texts.iter().map(parse).collect()
+}
+
+fn scoped(units: &[(&str, &[&str])]) -> Plan {
+    let bare: Vec<(&str, &[&str])> = units.iter().map(|(id, _)| (*id, &[][..])).collect();
+    let mut plan = plan(&bare);
+    for (unit, (_, writes)) in plan.units.iter_mut().zip(units) {
+        unit.writes = writes.iter().map(|text| (*text).to_owned()).collect();
+    }
+    plan
+}
+
+fn waits(unit: &str, with: &str, path: &str) -> Awaited {
+    Awaited::Collision {
+        unit: id(unit),
+        with: with.to_owned(),
+        path: path.to_owned(),
+    }
+}
+
+#[test]
+fn g15_of_two_in_each_others_way_one_begins_and_keeps_no_room_from_others() {
+    let mut plan = scoped(&[
+        ("a", &["src/**"]),
+        ("b", &["src/b.rs"]),
+        ("c", &["docs/"]),
+        ("d", &[]),
+    ]);
+    plan.max_concurrent = 3;
+    let members = ["a", "b", "c", "d"].map(member);
+    let limits = Limits::default();
+    let steps = ask(&plan, &members, &facts(), &limits, 0);
+    assert_eq!(steps, ["a", "c", "d"].map(|one| Step::Create(id(one))));
+    // Until the first has landed, not only until it has ended.
+    for (phase, waiting) in [
+        (Phase::Provisioning, true),
+        (Phase::Running, true),
+        (Phase::Completed, true),
+        (Phase::Merging, true),
+        (Phase::Merged, false),
+    ] {
+        let members = [
+            at("a", phase),
+            member("b"),
+            at("c", Phase::Merged),
+            at("d", Phase::Merged),
+        ];
+        let steps = ask(&plan, &members, &facts(), &limits, 0);
+        let begins = steps.contains(&Step::Create(id("b")));
+        assert_eq!(begins, !waiting, "{phase}: {steps:?}");
+        let told = Look {
+            plan: &plan,
+            id: &workflow(),
+            members: &members,
+            facts: &facts(),
+            limits: &limits,
+            now: wall(0),
+        }
+        .collisions();
+        assert_eq!(told.len(), usize::from(waiting), "{phase}");
+        assert!(
+            told.iter().all(|hit| hit.with == "a" && hit.path == "src/**"),
+            "{told:?}"
+        );
+    }
+    // What failed for good is in nobody's way; what is tried again is.
+    let members = [
+        failed("a", reason::USAGE),
+        member("b"),
+        at("c", Phase::Merged),
+        at("d", Phase::Merged),
+    ];
+    assert!(ask(&plan, &members, &facts(), &limits, 0).contains(&Step::Create(id("b"))));
+    let members = [
+        failed("a", "crashed"),
+        member("b"),
+        at("c", Phase::Merged),
+        at("d", Phase::Merged),
+    ];
+    assert!(!ask(&plan, &members, &facts(), &limits, 0).contains(&Step::Create(id("b"))));
+}
+
+#[test]
+fn g15_work_of_others_and_locks_are_waited_for_by_those_who_say_where_they_write() {
+    let plan = scoped(&[("a", &["src/a.rs", "docs/"])]);
+    let silent = scoped(&[("a", &[])]);
+    let limits = Limits::default();
+    let occupied = |by: &str, texts: &[&str], until| Occupied {
+        by: by.to_owned(),
+        paths: paths(texts),
+        until,
+    };
+    let others = Facts {
+        others: vec![
+            occupied("x", &["lib/**"], None),
+            occupied("y", &["src/*.rs"], None),
+        ],
+        ..facts()
+    };
+    let wait = |until, why: Awaited| Step::Wait {
+        until,
+        why: vec![why],
+    };
+    assert_eq!(
+        ask(&plan, &[member("a")], &others, &limits, 0),
+        [wait(None, waits("a", "y", "src/*.rs"))]
+    );
+    assert_eq!(
+        ask(&silent, &[member("a")], &others, &limits, 0),
+        [Step::Create(id("a"))]
+    );
+    let locked = |text: &str| Facts {
+        locks: vec![occupied("agent:z", &[text], Some(wall(500)))],
+        ..facts()
+    };
+    assert_eq!(
+        ask(&plan, &[member("a")], &locked("src/"), &limits, 0),
+        [wait(Some(wall(500)), waits("a", "agent:z", "src/"))]
+    );
+    // A part of a part is no reason to wait: there is enough to do beside it.
+    assert_eq!(
+        ask(&plan, &[member("a")], &locked("docs/a.md"), &limits, 0),
+        [Step::Create(id("a"))]
+    );
+    // Its own lock, from an attempt before.
+    let mut again = at("a", Phase::Ready);
+    if let Some(unit) = &mut again.unit {
+        unit.worker = Some("agent:z".parse().expect("an agent"));
+    }
+    assert!(matches!(
+        ask(&plan, &[again], &locked("src/"), &limits, 0)[..],
+        [Step::Dispatch { .. }]
+    ));
+    // One at work that does not say where it writes is where it has written.
+    let both = scoped(&[("b", &[]), ("a", &["src/a.rs"])]);
+    let mut busy = at("b", Phase::Running);
+    busy.touched = paths(&["src/a.rs"]);
+    let steps = ask(&both, &[busy.clone(), member("a")], &facts(), &limits, 0);
+    assert!(
+        matches!(&steps[..], [Step::Wait { why, .. }] if why.contains(&waits("a", "b", "src/a.rs"))),
+        "{steps:?}"
+    );
+    busy.touched = paths(&["src/b.rs"]);
+    assert_eq!(
+        ask(&both, &[busy, member("a")], &facts(), &limits, 0),
+        [Step::Create(id("a"))]
+    );
+}
+
+#[test]
+fn g15_what_wrote_outside_is_tried_once_more_and_then_waits_for_a_person() {
+    let plan = scoped(&[("a", &["src/**"])]);
+    let with = |count| {
+        let mut member = failed("a", reason::OUTSIDE);
+        if let Some(unit) = &mut member.unit {
+            unit.retry_count = count;
+        }
+        [member]
+    };
+    let limits = Limits::default();
+    assert_eq!(
+        ask(&plan, &with(0), &facts(), &limits, DAY),
+        [Step::Retry(id("a"))]
+    );
+    let why = vec![Awaited::Person(id("a"), reason::OUTSIDE.to_owned())];
+    assert_eq!(
+        ask(&plan, &with(1), &facts(), &limits, DAY),
+        [Step::Wait { until: None, why }]
+    );
+    let cancelled = Facts {
+        cancelled: true,
+        ..facts()
+    };
+    assert_eq!(
+        ask(&plan, &with(1), &cancelled, &limits, DAY),
+        [Step::End(Outcome::Cancelled)]
+    );
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Awaited, Cap, Cure, Look, Member, Purse, Seen, Spent, Standing, Step, Task, backoff_ms, cure, reason,
+    Awaited, Cap, Cure, Look, Member, Occupied, Purse, Seen, Spent, Standing, Step, Task, backoff_ms, cure,
+    reason,
 };
+use crate::account::{Account, AccountId};
 use crate::plan::PlanUnit;
 use crate::time::Wall;
-use crate::unit::{Failure, MAX_RETRIES, MergeStatus, Phase, Unit};
+use crate::unit::{Failure, MAX_RETRIES, MergeStatus, Phase, Unit, was_refused};
 use crate::workflow::Outcome;
 
 /// What has been collected of an answer.
@@ -30,7 +32,7 @@ impl Answer {
 
 impl Look<'_> {
     /// The member's unit, if it is this workflow's.
-    fn own<'m>(&self, member: &'m Member) -> Option<&'m Unit> {
+    pub(super) fn own<'m>(&self, member: &'m Member) -> Option<&'m Unit> {
         member
             .unit
             .as_ref()
@@ -126,8 +128,33 @@ impl Look<'_> {
         };
         match cure(&error.reason, self.retries(n)) {
             Cure::Never => Standing::Failed(told),
-            Cure::Again(most) => again(most),
+            Cure::Again(most) => match again(most) {
+                // Whether it may stay as it is, a person has to say.
+                Standing::Failed(told) if error.reason == reason::OUTSIDE && !self.facts.cancelled => {
+                    Standing::Stuck(told)
+                }
+                standing => standing,
+            },
             Cure::Tomorrow => again(MAX_RETRIES),
+            Cure::Parked => {
+                let since = unit.limited_since.unwrap_or(unit.updated_at);
+                let account = self.account(n);
+                let lifted = account.and_then(|account| account.lifted_at);
+                let since = lifted.map_or(since, |at| at.max(since));
+                let until = self.parked(n).unwrap_or(self.now).max(self.now);
+                match (self.affordable(n, Some(unit)), self.given_up(member, Task::Retry)) {
+                    (Err(why), _) | (Ok(()), Some(why)) => Standing::Failed(format!("{told}; {why}")),
+                    (Ok(()), None) if until > since.plus_ms(super::LONGEST_PARKED_MS) => {
+                        Standing::Stuck(match account {
+                            Some(account) => {
+                                format!("the account {} is refused too long: {told}", account.id)
+                            }
+                            None => told,
+                        })
+                    }
+                    (Ok(()), None) => Standing::Again,
+                }
+            }
             // Nobody waits for a person in a workflow that was cancelled.
             Cure::Conflict if self.facts.cancelled => Standing::Failed(told),
             Cure::Conflict => {
@@ -373,7 +400,7 @@ impl Look<'_> {
 
     /// What failed, what waits for a person, and what never will be.
     fn failing(&self, standings: &[Standing], answer: &mut Answer) {
-        for (member, standing) in self.members.iter().zip(standings) {
+        for (n, (member, standing)) in self.members.iter().zip(standings).enumerate() {
             let id = || member.id.clone();
             let unit = self.own(member);
             match (standing, unit) {
@@ -384,6 +411,20 @@ impl Look<'_> {
                 }
                 (Standing::Again, Some(unit)) => {
                     let conflict = unit.error.as_ref().is_some_and(|e| e.reason == reason::CONFLICT);
+                    if was_refused(unit) {
+                        match (self.account_id(n), self.parked(n)) {
+                            (Some(account), Some(until)) => {
+                                answer.wait(Some(until), Awaited::Parked(account));
+                            }
+                            (Some(_), None) => self.step(answer, member, Step::Retry(id())),
+                            // Nobody knows which one it was.
+                            (None, _) => match self.due(member, unit.updated_at, 0) {
+                                Some(at) => answer.wait(Some(at), Awaited::Again(id())),
+                                None => self.step(answer, member, Step::Retry(id())),
+                            },
+                        }
+                        continue;
+                    }
                     match self.due(member, unit.updated_at, unit.retry_count) {
                         // Nobody was asked too much, and it gets no better by waiting.
                         _ if conflict && member.sent_back => self.step(answer, member, Step::Resolve(id())),
@@ -451,10 +492,10 @@ impl Look<'_> {
             Some(Purse::Workflow) => return,
             None => {}
         }
-        if let Some(until) = self.quiet() {
-            return answer.wait(Some(until), Awaited::Quiet);
-        }
         let mut gap = self.gap();
+        let mut taken = self.occupied(standings);
+        // Accounts on which somebody is started in this very answer.
+        let mut used: Vec<AccountId> = Vec::new();
         // Those that have their worktree first: they hold a place already.
         let ready = open
             .iter()
@@ -464,11 +505,34 @@ impl Look<'_> {
                 return;
             }
             let member = &self.members[*n];
+            let account = self.account_id(*n);
+            // It holds no place: those of other accounts go on.
+            if let (Some(until), Some(account)) = (self.parked(*n), &account) {
+                answer.wait(Some(until), Awaited::Parked(account.clone()));
+                continue;
+            }
             if let Some(at) = self.trouble_due(member, Task::Dispatch) {
                 answer.wait(Some(at), Awaited::Again(member.id.clone()));
                 continue;
             }
+            if self.waits_for_another(*n, &taken, answer) {
+                continue;
+            }
+            let apart = match &account {
+                Some(account) if used.contains(account) => {
+                    let wide = self
+                        .account(*n)
+                        .map(|known| known.gap_ms(self.stagger_ms().unwrap_or(0), self.now));
+                    wide.filter(|ms| *ms > 0).map(|ms| self.now.plus_ms(ms))
+                }
+                _ => self.account_gap(*n),
+            };
+            if let Some(until) = apart {
+                answer.wait(Some(until), Awaited::Stagger);
+                continue;
+            }
             room -= 1;
+            taken.push(self.taking(*n));
             if let Some(until) = gap {
                 answer.wait(Some(until), Awaited::Stagger);
                 continue;
@@ -479,6 +543,7 @@ impl Look<'_> {
                 unit: member.id.clone(),
                 resume: member.resumable && known,
             });
+            used.extend(account);
             gap = self
                 .stagger_ms()
                 .filter(|ms| *ms > 0)
@@ -492,13 +557,36 @@ impl Look<'_> {
                 return;
             }
             let member = &self.members[*n];
+            // Its worktree would only wait.
+            if let (Some(until), Some(account)) = (self.parked(*n), self.account_id(*n)) {
+                answer.wait(Some(until), Awaited::Parked(account));
+                continue;
+            }
             if let Some(at) = self.trouble_due(member, Task::Create) {
                 answer.wait(Some(at), Awaited::Again(member.id.clone()));
                 continue;
             }
+            if self.waits_for_another(*n, &taken, answer) {
+                continue;
+            }
             room -= 1;
+            taken.push(self.taking(*n));
             answer.steps.push(Step::Create(member.id.clone()));
         }
+    }
+
+    /// Somebody is in its way.
+    fn waits_for_another(&self, n: usize, taken: &[Occupied], answer: &mut Answer) -> bool {
+        let Some(hit) = self.collision(n, taken) else {
+            return false;
+        };
+        let why = Awaited::Collision {
+            unit: hit.unit,
+            with: hit.with,
+            path: hit.path,
+        };
+        answer.wait(hit.until.filter(|until| *until > self.now), why);
+        true
     }
 
     fn stagger_ms(&self) -> Option<u64> {
@@ -516,16 +604,34 @@ impl Look<'_> {
         (last <= self.now && self.now < until).then_some(until)
     }
 
-    /// Until when nobody is started, because the model is asked too much.
-    fn quiet(&self) -> Option<Wall> {
-        let limited = self.members.iter().filter_map(|member| {
-            let unit = self.own(member).filter(|unit| unit.state == Phase::Failed)?;
-            let error = unit.error.as_ref()?;
-            (error.reason == reason::RATE_LIMIT)
-                .then(|| self.due(member, unit.updated_at, unit.retry_count))
-                .flatten()
-        });
-        let until = limited.chain(self.facts.quiet_until).max()?;
-        (until > self.now).then_some(until)
+    /// The account that a unit's agent is started on; of one that was refused, the one that was.
+    fn account_id(&self, n: usize) -> Option<AccountId> {
+        let unit = self.members.get(n).and_then(|member| self.own(member));
+        let refused = unit.filter(|unit| was_refused(unit));
+        let refused = refused.and_then(|unit| unit.account.clone());
+        refused.or_else(|| AccountId::of(&self.planned(n)?.run))
+    }
+
+    /// The same, where it was ever refused.
+    fn account(&self, n: usize) -> Option<&Account> {
+        let id = self.account_id(n)?;
+        self.facts.accounts.iter().find(|account| account.id == id)
+    }
+
+    /// Until when nobody is started on a unit's account.
+    fn parked(&self, n: usize) -> Option<Wall> {
+        self.account(n)?.parked(self.now)
+    }
+
+    /// Until when nobody is started on a unit's account, because somebody was, and it was refused lately. Whoever did it:
+    /// another workflow counts as well.
+    fn account_gap(&self, n: usize) -> Option<Wall> {
+        let account = self.account(n)?;
+        if account.pressure(self.now) == 0 {
+            return None;
+        }
+        let last = account.last_start?;
+        let until = last.plus_ms(account.gap_ms(self.stagger_ms().unwrap_or(0), self.now));
+        (last <= self.now && self.now < until).then_some(until)
     }
 }

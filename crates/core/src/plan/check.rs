@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{COMMAND, MAX_CONCURRENT, MAX_UNITS, Plan, PlanUnit, SCHEMA_VERSION, Settings};
+use super::{ACP, COMMAND, MAX_CONCURRENT, MAX_UNITS, Plan, PlanUnit, SCHEMA_VERSION, Settings};
+use crate::account::is_word;
 use crate::duration::parse_secs;
 use crate::ids::{IssuePrefix, UnitId, WorkflowId, is_unprintable};
 use crate::pattern::Pattern;
@@ -91,6 +92,8 @@ impl Plan {
             one(&mut found, &at, unit, agents);
             self.agent(&mut found, &at, unit, config);
             self.dependencies(&mut found, &at, unit);
+            self.handoffs(&mut found, n, unit);
+            writes(&mut found, &at, unit);
         }
         self.circles(&mut found);
         found.0
@@ -144,16 +147,17 @@ impl Plan {
         } else {
             format!("{at}.run.command")
         };
-        if agent == COMMAND && words == 0 {
+        let takes_words = agent == COMMAND || agent == ACP;
+        if takes_words && words == 0 {
             found.add(
                 place,
-                "the agent `command` needs a command: the program and its arguments",
+                format!("the agent `{agent}` needs a command: the program and its arguments"),
             );
-        } else if agent != COMMAND && words > 1 {
+        } else if !takes_words && words > 1 {
             found.add(
                 place,
                 format!(
-                    "only the agent `command` has a command with arguments; for {} it is the program alone",
+                    "only the agents `command` and `acp` have a command with arguments; for {} it is the program alone",
                     shown(agent)
                 ),
             );
@@ -184,6 +188,41 @@ impl Plan {
                         shown(name),
                         other.phase,
                         unit.phase
+                    ),
+                ),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// What is handed over is there by then.
+    fn handoffs(&self, found: &mut Found, n: usize, unit: &PlanUnit) {
+        if unit.handoff_from.is_empty() {
+            if unit.handoff.is_some() {
+                found.add(
+                    format!("units[{n}].handoff"),
+                    "nothing is handed to it: handoff_from is missing",
+                );
+            }
+            return;
+        }
+        let before = self.before(n);
+        let mut named = BTreeSet::new();
+        for (k, name) in unit.handoff_from.iter().enumerate() {
+            let path = format!("units[{n}].handoff_from[{k}]");
+            if !named.insert(name) {
+                found.add(path, format!("{} is there twice", shown(name)));
+                continue;
+            }
+            match self.units.iter().position(|other| other.id == *name) {
+                None => found.add(path, format!("no unit of this plan is called {}", shown(name))),
+                Some(m) if m == n => found.add(path, "a unit hands nothing to itself"),
+                Some(m) if !before.contains(&m) => found.add(
+                    path,
+                    format!(
+                        "{} need not have landed when {} begins: depend on it, or put it into an earlier phase",
+                        shown(name),
+                        shown(&unit.id)
                     ),
                 ),
                 Some(_) => {}
@@ -288,6 +327,36 @@ fn one(found: &mut Found, at: &str, unit: &PlanUnit, agents: &[&str]) {
     settings(found, &format!("{at}.run"), &unit.run, agents);
 }
 
+/// A place in a worktree that a unit may write to.
+pub fn pattern(text: &str) -> Result<Pattern, String> {
+    inside(text).map_err(|why| format!("{} {why}", shown(text)))?;
+    Pattern::parse(text).map_err(|e| e.to_string())
+}
+
+/// Where it may write, and that what it is to make lies there.
+fn writes(found: &mut Found, at: &str, unit: &PlanUnit) {
+    let mut patterns = Vec::new();
+    for (k, text) in unit.writes.iter().enumerate() {
+        let path = format!("{at}.writes[{k}]");
+        match pattern(text) {
+            Err(why) => found.add(path, why),
+            Ok(pattern) => patterns.push(pattern),
+        }
+    }
+    if patterns.len() < unit.writes.len().max(1) {
+        return;
+    }
+    for (k, artifact) in unit.artifacts.iter().enumerate() {
+        let wanted = Pattern::parse(&artifact.path);
+        if wanted.is_ok_and(|wanted| !patterns.iter().any(|one| one.overlaps(&wanted))) {
+            found.add(
+                format!("{at}.artifacts[{k}].path"),
+                format!("it may not write {}: see its writes", shown(&artifact.path)),
+            );
+        }
+    }
+}
+
 fn settings(found: &mut Found, at: &str, run: &Settings, agents: &[&str]) {
     if let Some(agent) = run.agent.as_deref().filter(|name| !agents.contains(name)) {
         found.add(
@@ -310,6 +379,9 @@ fn settings(found: &mut Found, at: &str, run: &Settings, agents: &[&str]) {
         {
             found.add(format!("{at}.{name}"), format!("{} is not a name", shown(word)));
         }
+    }
+    if let Some(word) = run.account.as_deref().filter(|word| !is_word(word)) {
+        found.add(format!("{at}.account"), format!("{} is not a word", shown(word)));
     }
     for (k, tool) in run.allowed_tools.iter().flatten().enumerate() {
         if tool.trim().is_empty() || tool.starts_with('-') || tool.chars().any(is_unprintable) {

@@ -46,6 +46,10 @@ impl Agent for Claude {
         Some("claude")
     }
 
+    fn forks(&self) -> bool {
+        true
+    }
+
     fn launch(&self, job: &Job) -> Result<Launch, String> {
         let prompt = prompt_of(job)?;
         let mut args: Vec<OsString> = match job.one_shot {

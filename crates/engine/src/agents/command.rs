@@ -6,7 +6,8 @@
 //!   worktree;
 //! - it finds what it is told on its standard input, and in the file that `JIT_PROMPT_FILE` names;
 //! - each line it prints is [`Said::Text`], or, where it is a JSON object with a `kind` that an agent may say, that
-//!   [`Said`]. Whether it ended well, it says by `{"kind":"result",…}` or not at all.
+//!   [`Said`]. Whether it ended well, it says by `{"kind":"result",…}` or not at all;
+//! - what it says of another session than its first one is not believed.
 //!
 //! Limitations: it cannot ask, so it is not held back; hooks of git and what lands still are. It has no session.
 
@@ -52,12 +53,15 @@ impl Agent for Command {
     }
 
     fn listener(&self, _: &Job) -> Box<dyn Listener> {
-        Box::new(Lines)
+        Box::new(Lines::default())
     }
 }
 
-#[derive(Debug)]
-struct Lines;
+#[derive(Debug, Default)]
+struct Lines {
+    /// The first session it told of.
+    session: Option<String>,
+}
 
 /// What an agent may say of itself; the other kinds are ours.
 const KINDS: [&str; 8] = [
@@ -82,9 +86,34 @@ impl Listener for Lines {
         if line.is_empty() {
             return Heard::default();
         }
+        let mut said = understand(line);
+        if self.is_of_another(&said) {
+            said = Said::Unknown {
+                line: short_bytes(line, LINE),
+            };
+        }
         Heard {
-            said: vec![understand(line)],
+            said: vec![said],
             ..Heard::default()
+        }
+    }
+}
+
+impl Lines {
+    /// Whether this is about another session than the first. Remembers the first.
+    fn is_of_another(&mut self, said: &Said) -> bool {
+        let named = match said {
+            Said::Started { session_id, .. } => session_id,
+            Said::Result { verdict } => &verdict.session_id,
+            _ => return false,
+        };
+        match (&self.session, named) {
+            (Some(own), Some(named)) => own != named,
+            (None, Some(named)) if matches!(said, Said::Started { .. }) => {
+                self.session = Some(named.clone());
+                false
+            }
+            _ => false,
         }
     }
 }
@@ -147,6 +176,18 @@ fn shortened(said: Said) -> Said {
                 ..verdict
             },
         },
+        // A program that is any program has no session to count over.
+        Said::Usage {
+            tokens,
+            cost_usd,
+            turns,
+            meter: _,
+        } => Said::Usage {
+            tokens,
+            cost_usd,
+            turns,
+            meter: None,
+        },
         other => other,
     }
 }
@@ -167,7 +208,7 @@ mod tests {
     }
 
     fn said(line: &[u8]) -> Vec<Said> {
-        let heard = Lines.line(line, &mut Nobody);
+        let heard = Lines::default().line(line, &mut Nobody);
         assert!(heard.answer.is_empty() && !heard.hang_up);
         heard.said
     }

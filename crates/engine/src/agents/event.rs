@@ -46,6 +46,9 @@ pub enum Said {
         cost_usd: Option<Usd>,
         #[serde(default)]
         turns: u64,
+        /// What the agent's own counter shows, where that goes on over sessions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meter: Option<Meter>,
     },
     /// The model did not answer and is asked again.
     Retrying {
@@ -63,6 +66,38 @@ pub enum Said {
 }
 
 impl Said {
+    /// Every text that came from the agent, or is about it.
+    pub fn each_text(&mut self, each: &mut dyn FnMut(&mut String)) {
+        match self {
+            Self::Started { session_id, model } => {
+                session_id.iter_mut().for_each(&mut *each);
+                model.iter_mut().for_each(each);
+            }
+            Self::Text { text } | Self::Note { text } => each(text),
+            Self::Tool { name, detail } | Self::ToolDone { name, detail, .. } => {
+                each(name);
+                each(detail);
+            }
+            Self::Denied { name, reason } => {
+                each(name);
+                each(reason);
+            }
+            Self::Retrying { why, .. } => each(why),
+            Self::Result { verdict } => {
+                each(&mut verdict.reason);
+                each(&mut verdict.text);
+                verdict.session_id.iter_mut().for_each(each);
+            }
+            Self::Unknown { line } => each(line),
+            Self::Usage { .. } => {}
+        }
+    }
+
+    /// Whoever runs the model refuses, and the agent waits by itself.
+    pub fn is_limited(&self) -> bool {
+        matches!(self, Self::Retrying { why, .. } if matches!(why.as_str(), "rate_limit" | "overloaded"))
+    }
+
     /// In a line for people; what came from the agent is data, and may be anything.
     pub fn for_people(&self) -> String {
         match self {
@@ -83,6 +118,7 @@ impl Said {
                 tokens,
                 cost_usd,
                 turns,
+                meter: _,
             } => {
                 let cost = cost_usd.map(|usd| format!(", ${:.4}", usd.0 as f64 / 1e6));
                 format!(
@@ -127,4 +163,47 @@ pub struct Verdict {
     /// Trying again may help: a limit, an overload, a broken line.
     #[serde(default)]
     pub retryable: bool,
+    /// Whoever runs the model refuses for now: too many requests, a used up quota, an overload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<Limited>,
+}
+
+/// Nobody is to ask this model now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Limited {
+    /// Not before then, if it was said when: wall clock, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<i64>,
+}
+
+/// Tokens as an agent counts them over a whole session, resumed or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Meter {
+    /// With those that were cached.
+    pub input: u64,
+    #[serde(default)]
+    pub cached: u64,
+    pub output: u64,
+}
+
+impl Meter {
+    /// What came after `before`. A counter that shows less than then began anew, so all of it did.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        if self.input < before.input || self.output < before.output {
+            return self;
+        }
+        Self {
+            input: self.input - before.input,
+            cached: self.cached.saturating_sub(before.cached),
+            output: self.output - before.output,
+        }
+    }
+
+    pub fn tokens(self) -> Tokens {
+        Tokens {
+            input: self.input,
+            output: self.output,
+        }
+    }
 }

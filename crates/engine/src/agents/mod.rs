@@ -7,11 +7,17 @@
 //! - costs and tokens are those of this attempt alone, whatever the agent adds up over its sessions;
 //! - that an agent ended well is not believed: its [`Verdict`] is what it claims, and git is asked afterwards.
 
+pub mod acp;
 pub mod ask;
 pub mod claude;
+pub mod codex;
 pub mod command;
 pub mod event;
+pub mod gemini;
+pub mod limit;
+pub mod price;
 pub mod prompt;
+mod refused;
 pub mod rules;
 
 use std::ffi::OsString;
@@ -20,7 +26,7 @@ use std::path::Path;
 use serde_json::value::RawValue;
 
 use crate::runner::job::Job;
-use event::Said;
+use event::{Said, Verdict};
 
 /// How an agent is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +51,7 @@ pub enum Stdin {
 
 /// One kind of agent.
 pub trait Agent: Send + Sync {
-    /// `claude`, `command`.
+    /// `claude`, `command`, …
     fn name(&self) -> &'static str;
 
     /// Whether a session of an earlier attempt can be gone on with.
@@ -64,6 +70,21 @@ pub trait Agent: Send + Sync {
         None
     }
 
+    /// Whether such a session can be left as it is, and a new one be begun from it.
+    fn forks(&self) -> bool {
+        false
+    }
+
+    /// Whether a session can have an id before it begins.
+    fn takes_session_ids(&self) -> bool {
+        true
+    }
+
+    /// Whether it says itself what it costs. Where it does not, a price is needed.
+    fn tells_cost(&self) -> bool {
+        true
+    }
+
     fn launch(&self, job: &Job) -> Result<Launch, String>;
 
     /// Understands what one running agent says.
@@ -75,9 +96,19 @@ pub trait Listener: Send {
     /// One line of its standard output, without the line end.
     fn line(&mut self, line: &[u8], ask: &mut dyn Ask) -> Heard;
 
+    /// It is about to be ended: what is said to it before. With nothing to say it is ended at once.
+    fn stop(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Its output has ended.
     fn end(&mut self) -> Vec<Said> {
         Vec::new()
+    }
+
+    /// It has ended by itself without a result: what its code and the end of its standard error mean, if that is known.
+    fn exited(&mut self, _code: Option<i32>, _stderr: &str) -> Option<Verdict> {
+        None
     }
 }
 
@@ -126,13 +157,16 @@ pub enum Permission {
 }
 
 /// The agents there are.
-pub const NAMES: &[&str] = &["claude", "command"];
+pub const NAMES: &[&str] = &["acp", "claude", "codex", "command", "gemini"];
 
 /// The agent that a job, a plan or a setting names.
 pub fn by_name(name: &str) -> Option<Box<dyn Agent>> {
     match name {
+        "acp" => Some(Box::new(acp::Acp)),
         "claude" => Some(Box::new(claude::Claude)),
+        "codex" => Some(Box::new(codex::Codex)),
         "command" => Some(Box::new(command::Command)),
+        "gemini" => Some(Box::new(gemini::Gemini)),
         _ => None,
     }
 }
@@ -181,6 +215,8 @@ mod tests {
             session: None,
             resume: None,
             cost_before: None,
+            meter_before: None,
+            prices: Vec::new(),
             model: None,
             allowed_tools: Vec::new(),
             permission_mode: None,
@@ -194,6 +230,8 @@ mod tests {
             grace_secs: 5,
             artifacts: Vec::new(),
             validate: Vec::new(),
+            writes: Vec::new(),
+            task: None,
         };
         (folder, job)
     }

@@ -149,20 +149,38 @@ fn like(pattern: &str, text: &str) -> bool {
 
 fn paths(arguments: &[&str], path: &Path, cwd: Option<&Path>, root: &Path) -> bool {
     let whole = cwd.unwrap_or(root).join(path);
-    let stays = |path: &Path| !path.components().any(|part| matches!(part, Component::ParentDir));
-    let Some(below) = whole.strip_prefix(root).ok().filter(|below| stays(below)) else {
+    if !is_inside(root, &whole) {
         return false;
-    };
-    // A link may lead elsewhere: what is there already has to lie below the worktree as well.
-    let there = whole.ancestors().find_map(|folder| folder.canonicalize().ok());
-    let inside = |there: PathBuf| root.canonicalize().is_ok_and(|root| there.starts_with(root));
-    let Some(below) = below.to_str().filter(|_| there.is_some_and(inside)) else {
+    }
+    let Some(below) = whole.strip_prefix(root).ok().and_then(Path::to_str) else {
         return false;
     };
     arguments
         .iter()
         .filter_map(|argument| Pattern::parse(argument).ok())
         .any(|pattern| pattern.matches(below))
+}
+
+/// Whether a path, seen from `root`, lies below it, and nothing on the way leads out: neither `..` nor a link. What is
+/// git's own does not count as inside: who writes the file `.git` of a worktree says which repository it is of.
+pub(super) fn is_inside(root: &Path, path: &Path) -> bool {
+    let whole = root.join(path);
+    let leaves = |part: Component<'_>| match part {
+        Component::ParentDir => true,
+        part => part.as_os_str().eq_ignore_ascii_case(".git"),
+    };
+    let stays = |path: &Path| !path.components().any(leaves);
+    if !whole.strip_prefix(root).is_ok_and(stays) {
+        return false;
+    }
+    // What is there already has to lie below as well. A link to nothing is there: who writes to it writes elsewhere.
+    let Some(there) = whole.ancestors().find(|part| part.symlink_metadata().is_ok()) else {
+        return false;
+    };
+    match (there.canonicalize(), root.canonicalize()) {
+        (Ok(there), Ok(root)) => there.starts_with(root),
+        _ => false,
+    }
 }
 
 fn domains(arguments: &[&str], url: &str) -> bool {
@@ -250,6 +268,7 @@ mod tests {
         let root = folder.path().canonicalize().expect("a path").join("tree");
         std::fs::create_dir_all(root.join("docs")).expect("folders");
         std::os::unix::fs::symlink("/etc", root.join("docs/out")).expect("a link");
+        std::os::unix::fs::symlink("/nowhere/new", root.join("docs/hanging")).expect("a link");
         let write = |path: &str| allowed(&["Write(docs/**)"], "Write", json!({ "file_path": path }), &root);
         assert!(write("docs/a.md"));
         assert!(write(&root.join("docs/new/a.md").to_string_lossy()));
@@ -259,6 +278,9 @@ mod tests {
             "/docs/a.md",
             "../tree/docs/a.md",
             "docs/out/passwd",
+            "docs/hanging",
+            "docs/.git",
+            "docs/.Git/config",
             "",
         ] {
             assert!(!write(not), "{not}");

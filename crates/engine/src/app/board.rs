@@ -339,6 +339,11 @@ impl App {
             active,
             ready,
             needs_attention: attention,
+            parked: state::accounts(table)
+                .map_err(unreadable)?
+                .iter()
+                .filter_map(|account| account.shown(view.now.wall))
+                .collect(),
         };
         self.read_answer(&view, Reply::Status(Box::new(status)))
     }

@@ -12,26 +12,30 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jit_core::account::AccountId;
 use jit_core::command::{Command, Target};
-use jit_core::coordinate;
 use jit_core::ids::{AgentId, UnitId};
 use jit_core::lease::{Actor, Lease, Resource};
 use jit_core::plan::Settings;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
-use jit_core::unit::{Artifact, Facts, Failure, Input, Phase, Unit, Usd};
+use jit_core::unit::{Artifact, Facts, Input, Phase, Unit, Usd};
 
+use super::handoff::Handoffs;
+use super::scope::Scope;
 use super::{App, Kept, refuse, shell_word};
 use crate::agents;
+use crate::agents::event::Meter;
+use crate::agents::price;
 use crate::agents::prompt::{self, Brief, Comment, IssueText, Words};
 use crate::config::Dispatching;
 use crate::duration::format_secs;
-use crate::gates::run::{GRACE, Run, run};
-use crate::git::Git;
+use crate::hooks::agent::Program;
+use crate::hooks::agent::settings::{self, Reach};
 use crate::os::{file, random};
 use crate::request::{Answer, Reply, UnitView};
 use crate::runner::attempt::{self, Attempt};
-use crate::runner::job::{End, Exit, Job, Resume, Stop};
+use crate::runner::job::{Job, Resume, Stop};
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
 use crate::trust::Kind;
@@ -55,9 +59,6 @@ pub(crate) enum Starting {
     Forbidden,
 }
 
-/// A shim that was started may take so long to show itself.
-const SPAWN_AGAIN: Duration = Duration::from_secs(3);
-
 /// How an agent is to be started.
 #[derive(Debug, Clone, Default)]
 pub struct DispatchAsk {
@@ -71,6 +72,12 @@ pub struct DispatchAsk {
     pub again: Again,
     pub artifacts: Vec<Artifact>,
     pub validate: Vec<String>,
+    /// Where it may write; as the attempt before, when nothing is said.
+    pub writes: Option<Vec<String>>,
+    /// What others have for it.
+    pub handoffs: Handoffs,
+    /// Also on an account that is parked.
+    pub force: bool,
 }
 
 /// Bytes of the repository's own rules that agents are told.
@@ -124,6 +131,7 @@ impl App {
         let list = |words: Vec<String>| Some(words).filter(|words| !words.is_empty());
         Settings {
             agent: Some(set.agent),
+            account: Some(set.account).filter(|word| !word.is_empty()),
             command: list(set.command),
             model: None,
             // `dispatch.allow` is asked when the agent asks.
@@ -170,7 +178,9 @@ impl App {
         let unit = self.living_unit(&self.view()?, ask.unit.as_deref())?;
         let unit = self.start_attempt(&unit.id, ask)?;
         let view = self.view()?;
-        self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
+        let mut answer = self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))?;
+        answer.warnings.extend(self.cautions(&ask.run));
+        Ok(answer)
     }
 
     /// The same, for a coordinator.
@@ -196,36 +206,64 @@ impl App {
                 .help(format!("jit worktree status {id}")),
             ));
         }
-        let job = self.job(&unit, ask)?;
+        let account = self.require_open_account(&ask.run, ask.force, Some(id))?;
+        let (job, facts) = self.prepare_attempt(&unit, ask, account)?;
+        if unit.state == Phase::Failed {
+            self.advance(id, Input::RetryDispatch, Facts::default())?;
+        }
+        let unit = self.advance(id, Input::DispatchInstance, facts)?;
+        self.begin_attempt(&unit.id, job.attempt)?;
+        Ok(unit)
+    }
+
+    /// The shim of an attempt that the log knows is started.
+    pub(super) fn begin_attempt(&self, id: &UnitId, attempt: u32) -> Outcome<()> {
+        let folder = self.attempt_folder(id, attempt);
+        if let Err(e) = attempt::spawn(&folder) {
+            self.advance(id, Input::SpawnFailed, Facts::default())?;
+            return Err(io_refusal("start the shim for", &folder, &e));
+        }
+        Ok(())
+    }
+
+    /// Everything that an attempt needs is on disk. Until the log knows of it, that means nothing.
+    pub(super) fn prepare_attempt(
+        &self,
+        unit: &Unit,
+        ask: &DispatchAsk,
+        account: Option<AccountId>,
+    ) -> Outcome<(Job, Facts)> {
+        let mut job = self.job(unit, ask)?;
         let words = match (&ask.prompt, &ask.prompt_file) {
             (Some(text), _) => Some(Words::Text(text.clone())),
             (None, Some(path)) => Some(Words::file(self.place.start.join(path))),
             (None, None) => None,
         };
-        let brief = self.brief(&unit, job.attempt)?;
+        let mut brief = self.brief(unit, job.attempt)?;
+        brief.writes.clone_from(&job.writes);
+        let received = self.receive(unit, ask, &mut job, &mut brief)?;
         let prompt = prompt::make(words.as_ref(), &brief).map_err(|e| refuse(Code::Invalid, e))?;
-        if unit.state == Phase::Failed {
-            self.advance(id, Input::RetryDispatch, Facts::default())?;
-        }
-        let folder = self.attempt_folder(id, job.attempt);
+        let folder = self.attempt_folder(&unit.id, job.attempt);
         // What somebody prepared who was killed, or refused, before the log knew of it.
         attempt::discard(&folder).map_err(|e| io_refusal("remove", &folder, &e))?;
         attempt::prepare(&folder, &job, &prompt).map_err(|e| io_refusal("write", &folder, &e))?;
+        received
+            .put(&folder)
+            .map_err(|e| io_refusal("write", &folder, &e))?;
         let facts = Facts {
             agent: Some(job.agent.clone()),
             session_id: job.session.clone(),
             worker: Some(job.worker.clone()),
+            writes: Some(job.writes.clone()),
+            handoffs: received.news,
+            account,
+            despite_parked: ask.force,
             ..Facts::default()
         };
-        let unit = self.advance(id, Input::DispatchInstance, facts)?;
-        if let Err(e) = attempt::spawn(&folder) {
-            self.advance(id, Input::SpawnFailed, Facts::default())?;
-            return Err(io_refusal("start the shim for", &folder, &e));
-        }
-        Ok(unit)
+        Ok((job, facts))
     }
 
-    fn job(&self, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> {
+    pub(super) fn job(&self, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> {
         let invalid = |why: String| refuse(Code::Invalid, why);
         let set: Dispatching = self.config.dispatching();
         let run = ask.run.over(&self.run_settings());
@@ -237,10 +275,12 @@ impl App {
             ));
         };
         let command = run.command.clone().unwrap_or_default();
-        if agent == "command" && command.is_empty() {
+        if matches!(agent.as_str(), "command" | "acp") && command.is_empty() {
             return Err(Box::new(
                 Refusal::new(Code::Invalid, "it is not said which command the agent is")
-                    .help("jit worktree dispatch <unit> --command <program>")
+                    .help(format!(
+                        "jit worktree dispatch <unit> --agent {agent} --command <program>"
+                    ))
                     .help("jit config set dispatch.command '[\"<program>\"]'"),
             ));
         }
@@ -259,8 +299,16 @@ impl App {
         }
         let resume = match ask.again {
             Again::Fresh => None,
+            Again::Fork if !program.forks() => {
+                return Err(Box::new(
+                    Refusal::new(Code::Invalid, format!("{agent} cannot fork a session"))
+                        .help(format!("jit worktree dispatch {} --resume", unit.id)),
+                ));
+            }
             Again::Resume | Again::Fork => {
-                let Some(session) = unit.session_id.clone().filter(|_| program.resumes()) else {
+                // A session is its own agent's.
+                let own = program.resumes() && unit.agent.as_ref().is_none_or(|last| *last == agent);
+                let Some(session) = unit.session_id.clone().filter(|_| own) else {
                     return Err(invalid(format!(
                         "{} has no session that {agent} could go on with",
                         unit.id
@@ -273,8 +321,9 @@ impl App {
             }
         };
         let session = match &resume {
-            Some(resume) if !resume.fork => resume.session.clone(),
-            _ => uuid().map_err(|e| refuse(Code::Io, e))?,
+            Some(resume) if !resume.fork => Some(resume.session.clone()),
+            _ if !program.takes_session_ids() => None,
+            _ => Some(uuid().map_err(|e| refuse(Code::Io, e))?),
         };
         let worker: AgentId = format!("agent:{agent}-{}", unit.id)
             .parse()
@@ -285,19 +334,26 @@ impl App {
             let control = self.place.control_dir.to_string_lossy().into_owned();
             vars.push(("JIT_DIR".to_owned(), control));
         }
+        let writes = ask.writes.clone().unwrap_or_else(|| unit.writes.clone());
+        Scope::of(&writes)?;
         let attempt = unit.attempt + 1;
         let before = resume.as_ref().and(unit.cost_usd);
+        let meter = resume
+            .as_ref()
+            .and_then(|resume| self.meter_of(unit, &resume.session));
         Ok(Job {
             unit: unit.id.clone(),
             attempt,
             prompt_file: self.attempt_folder(&unit.id, attempt).join("prompt.md"),
             cost_before: before,
+            meter_before: meter,
+            prices: set.prices,
             agent,
             worker,
             dir: PathBuf::from(&unit.worktree_path),
             command,
             vars,
-            session: Some(session),
+            session,
             resume,
             model: run.model.clone(),
             allowed_tools: run.allowed_tools.clone().unwrap_or_default(),
@@ -312,6 +368,57 @@ impl App {
             grace_secs: set.grace_secs,
             artifacts: ask.artifacts.clone(),
             validate: ask.validate.clone(),
+            writes,
+            task: ask.prompt.clone(),
+        })
+    }
+
+    /// What the counter of this session showed when an attempt last told of it. One that was ended before its time told
+    /// nothing: what it used is the next one's, and is not lost.
+    fn meter_of(&self, unit: &Unit, session: &str) -> Option<Meter> {
+        (1..=unit.attempt)
+            .rev()
+            .filter_map(|n| match attempt::look(&self.attempt_folder(&unit.id, n)) {
+                Ok(Attempt::Ended(exit)) => Some(exit),
+                _ => None,
+            })
+            .filter(|exit| exit.session_id.as_deref() == Some(session))
+            .find_map(|exit| exit.meter)
+    }
+
+    /// What somebody should know who starts agents in this way: limits that cannot be kept, locks that do not count.
+    pub fn cautions(&self, run: &Settings) -> Vec<String> {
+        let run = run.over(&self.run_settings());
+        let name = run.agent.unwrap_or_default();
+        let mut said = Vec::new();
+        let Some(agent) = agents::by_name(&name) else {
+            return said;
+        };
+        let prices = self.config.dispatching().prices;
+        let price = price::find(&prices, &name, run.model.as_deref());
+        if let (Some(budget), false, None) = (run.budget_usd, agent.tells_cost(), price) {
+            said.push(format!(
+                "{name} does not say what it costs, and dispatch.prices has nothing for {}: a budget of ${budget:.2} cannot be \
+                 checked; turns and time bound it",
+                shell_word(run.model.as_deref().unwrap_or(&name)),
+            ));
+        }
+        if name == "gemini" && !self.has_hook(Program::Gemini) {
+            said.push(
+                "file locks do not hold gemini back while it works: jit hooks install --agent gemini --user"
+                    .to_owned(),
+            );
+        }
+        said
+    }
+
+    /// Whether this agent program asks before it acts, as far as settings here and of this user tell.
+    fn has_hook(&self, program: Program) -> bool {
+        let root = self.place.worktree_root.as_deref().unwrap_or(&self.place.start);
+        [Reach::Project, Reach::User].into_iter().any(|reach| {
+            let file = settings::file(program, reach, root, |name| std::env::var_os(name));
+            let text = file.and_then(|file| std::fs::read_to_string(file).ok());
+            text.is_some_and(|text| settings::has_hook(&text))
         })
     }
 
@@ -352,207 +459,14 @@ impl App {
             target: unit.target.clone(),
             rules: rules.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
             handoffs: Vec::new(),
+            handoff_files: Vec::new(),
+            writes: Vec::new(),
             attempt,
             last_failure: unit
                 .last_error
                 .as_ref()
                 .map(|error| format!("{}: {}", error.reason, error.message)),
         })
-    }
-
-    /// What the log says about units at work is what their files say. For everybody who shows or decides something.
-    /// Units of workflows are their coordinator's affair. What cannot be settled now is shown as it was.
-    pub(super) fn settle_all(&self, units: &[Unit]) {
-        for unit in units {
-            let at_work = matches!(unit.state, Phase::Dispatched | Phase::Running);
-            if at_work && unit.worker.is_some() && unit.workflow.is_none() {
-                let _ = self.settle(&unit.id, Starting::Allowed);
-            }
-        }
-    }
-
-    /// The same, for one of them. Somebody else who is at it already does it as well.
-    pub(crate) fn settle(&self, id: &UnitId, starting: Starting) -> Outcome<Unit> {
-        let Some(_turn) = self.unit_turn(id, false)? else {
-            return self.load_unit(id);
-        };
-        self.settle_held(self.load_unit(id)?, starting)
-    }
-
-    fn settle_held(&self, mut unit: Unit, starting: Starting) -> Outcome<Unit> {
-        if unit.worker.is_none() || !matches!(unit.state, Phase::Dispatched | Phase::Running) {
-            return Ok(unit);
-        }
-        let folder = self.attempt_folder(&unit.id, unit.attempt);
-        let io = |e: std::io::Error| io_refusal("read", &folder, &e);
-        let exit = match attempt::look(&folder).map_err(io)? {
-            // There was one, or it would not be RUNNING: its traces are gone.
-            Attempt::NotStarted if unit.state == Phase::Running => return self.give_up_attempt(&unit),
-            Attempt::NotStarted if starting == Starting::Forbidden || self.is_cancelled(&unit)? => {
-                // A shim may be on its way: it finds the attempt closed, or is told to stop.
-                return match attempt::bury(&folder) {
-                    Ok(_) => self.advance(&unit.id, Input::SpawnFailed, Facts::default()),
-                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Ok(unit),
-                    Err(e) => Err(io(e)),
-                };
-            }
-            Attempt::NotStarted => {
-                // One that was started a moment ago comes to its lock soon.
-                if !attempt::spawned_within(&folder, SPAWN_AGAIN) {
-                    attempt::spawn(&folder).map_err(io)?;
-                }
-                return Ok(unit);
-            }
-            Attempt::Starting => return Ok(unit),
-            Attempt::Running(at_work) => {
-                if unit.state == Phase::Dispatched {
-                    let facts = Facts {
-                        pid: at_work.agent.map(|agent| agent.pid),
-                        ..Facts::default()
-                    };
-                    unit = self.advance(&unit.id, Input::InstanceRunning, facts)?;
-                }
-                return Ok(unit);
-            }
-            Attempt::Lost => attempt::bury(&folder).map_err(io)?,
-            Attempt::Ended(exit) => exit,
-        };
-        let Ok(job) = attempt::job(&folder) else {
-            return self.give_up_attempt(&unit);
-        };
-        if unit.state == Phase::Dispatched && exit.end != End::NotStarted {
-            unit = self.advance(&unit.id, Input::InstanceRunning, Facts::default())?;
-        }
-        let (input, facts) = self.judge_attempt(&unit, &job, &exit, &folder)?;
-        self.advance(&unit.id, input, facts)
-    }
-
-    /// The files of an attempt are gone, and with them what it came to.
-    fn give_up_attempt(&self, unit: &Unit) -> Outcome<Unit> {
-        let facts = Facts {
-            error: Some(failure(
-                "shim_lost",
-                "the files of its attempt are gone".to_owned(),
-            )),
-            ..Facts::default()
-        };
-        self.advance(&unit.id, Input::InstanceFailed, facts)
-    }
-
-    /// Nothing new begins in its workflow.
-    fn is_cancelled(&self, unit: &Unit) -> Outcome<bool> {
-        let Some(id) = &unit.workflow else {
-            return Ok(false);
-        };
-        let workflow = state::workflow(&*self.view()?.table, id).map_err(|e| refuse(Code::Io, e))?;
-        Ok(workflow.is_some_and(|workflow| workflow.cancelling))
-    }
-
-    /// T6, T7 or T8: what an attempt came to.
-    fn judge_attempt(&self, unit: &Unit, job: &Job, exit: &Exit, folder: &Path) -> Outcome<(Input, Facts)> {
-        let mut facts = Facts {
-            session_id: exit
-                .verdict
-                .as_ref()
-                .and_then(|verdict| verdict.session_id.clone()),
-            spent: exit.cost_usd,
-            tokens: exit.tokens,
-            turns: exit.turns,
-            duration_ms: Some(exit.duration_ms),
-            artifacts: Some(found(job)),
-            ..Facts::default()
-        };
-        let output = folder.strip_prefix(&self.place.control_dir).unwrap_or(folder);
-        let failure = match failed(exit, &unit.agent) {
-            Some(failure) if exit.end == End::Stopped => {
-                Some(stopped_for(failure, attempt::stop_reason(folder)))
-            }
-            Some(failure) => Some(failure),
-            None => self.missing(unit, job)?,
-        };
-        let Some(mut failure) = failure else {
-            return Ok((Input::InstanceCompleted, facts));
-        };
-        failure.exit_code = failure.exit_code.or(exit.exit_code);
-        failure
-            .output
-            .get_or_insert_with(|| output.to_string_lossy().into_owned());
-        let input = match exit.end {
-            End::TimedOut | End::Hung => Input::InstanceTimeout,
-            _ => Input::InstanceFailed,
-        };
-        facts.error = Some(failure);
-        Ok((input, facts))
-    }
-
-    /// What a unit lacks whose agent ended well.
-    fn missing(&self, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
-        let dir = Path::new(&unit.worktree_path);
-        let found = found(job);
-        let lacking: Vec<&str> = job
-            .artifacts
-            .iter()
-            .filter(|wanted| !found.iter().any(|one| fits(&wanted.path, &one.path)))
-            .map(|wanted| wanted.path.as_str())
-            .collect();
-        if !lacking.is_empty() {
-            let message = format!("it ended, and these files are not there: {}", lacking.join(", "));
-            return Ok(Some(failure("artifacts_missing", message)));
-        }
-        let git = |e| refuse(Code::Io, e);
-        let branch = format!("refs/heads/{}", unit.branch);
-        let Some(tip) = Git::in_git_dir(self.common()?).verify(&branch).map_err(git)? else {
-            return Ok(Some(failure(
-                "no_commits",
-                format!("its branch {} is gone", unit.branch),
-            )));
-        };
-        if let Err(refusal) = self.require_committed(unit, &tip) {
-            return Ok(Some(failure("uncommitted", refusal.message)));
-        }
-        let range = format!("{}..{tip}", unit.base);
-        let commits = Git::at(dir)
-            .args(["rev-list", "--count", &range])
-            .line()
-            .map_err(git)?;
-        if commits.trim() == "0" {
-            return Ok(Some(failure(
-                "no_commits",
-                "it ended without a commit".to_owned(),
-            )));
-        }
-        let vars: Vec<_> = job
-            .vars
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        for (n, command) in job.validate.iter().enumerate() {
-            let below = Path::new("units").join(unit.id.as_str());
-            let name = below
-                .join(format!("attempt-{}", job.attempt))
-                .join(format!("validate-{}.log", n + 1));
-            let mut log = self.log_file(&name).map_err(|e| io_refusal("write", &name, &e))?;
-            let ran = run(
-                &Run {
-                    command,
-                    dir,
-                    timeout: Duration::from_secs(job.timeout_secs),
-                    grace: GRACE,
-                    vars: &vars,
-                },
-                &mut log,
-            );
-            if !ran.passed() {
-                let why = ran.reason().unwrap_or_else(|| "it failed".to_owned());
-                return Ok(Some(Failure {
-                    reason: "validation".to_owned(),
-                    message: format!("{}: {why}", shell_word(command)),
-                    exit_code: ran.exit_code,
-                    output: Some(name.to_string_lossy().into_owned()),
-                }));
-            }
-        }
-        Ok(None)
     }
 
     /// Asks the agent of a unit to end. It is settled when it has.
@@ -637,129 +551,6 @@ impl App {
         let view = self.view()?;
         jit_core::unit::require(&*view.table, id).map_err(super::stopped)
     }
-}
-
-fn failure(reason: &str, message: String) -> Failure {
-    Failure {
-        reason: reason.to_owned(),
-        message,
-        exit_code: None,
-        output: None,
-    }
-}
-
-/// Why an attempt was stopped, where that decides what comes next.
-fn stopped_for(mut failure: Failure, why: Option<String>) -> Failure {
-    let Some(why) = why else { return failure };
-    match why.as_str() {
-        coordinate::WORKFLOW_BUDGET => coordinate::reason::BUDGET.clone_into(&mut failure.reason),
-        coordinate::DAY_BUDGET => coordinate::reason::DAY_BUDGET.clone_into(&mut failure.reason),
-        _ => {}
-    }
-    failure.message = why;
-    failure
-}
-
-/// Words of agents about their end that are taken over. Any other is only told: it may be anything, and words of ours
-/// decide what comes next.
-const AGENTS_WORDS: &[&str] = &[
-    "api_error",
-    "max_turns",
-    "session_lost",
-    "image_error",
-    "aborted_tools",
-    "rate_limit",
-];
-
-/// Why an attempt failed, by how it ended alone.
-pub(super) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
-    let last = exit
-        .stderr_tail
-        .lines()
-        .rev()
-        .find(|line| !line.trim().is_empty());
-    let with_last = |text: String| match last {
-        Some(line) => format!("{text}: {}", line.trim()),
-        None => text,
-    };
-    let usage = agent
-        .as_deref()
-        .and_then(agents::by_name)
-        .and_then(|agent| agent.usage_code());
-    let word = |reason: &str, text: &str| Some(failure(reason, with_last(text.to_owned())));
-    match exit.end {
-        End::NotStarted => word("not_started", "the agent could not be started"),
-        End::TimedOut => word("timeout", "its time was up"),
-        End::Hung => word("hung", "it said nothing and did nothing any more"),
-        End::OverBudget => word("budget", "its budget was used up"),
-        End::OverTurns => word("max_turns", "it had taken all its turns"),
-        End::Stopped => word("stopped", "somebody stopped it"),
-        End::ShimLost => word("shim_lost", "the process that watched it was killed"),
-        End::Exited | End::Lingered => match &exit.verdict {
-            Some(verdict) if verdict.is_error => {
-                let reason = match (verdict.api_status, verdict.reason.as_str()) {
-                    (Some(429 | 529), _) => coordinate::reason::RATE_LIMIT,
-                    // Credentials, names, sizes: the same again would fail the same.
-                    (Some(400..=428), _) if !verdict.retryable => coordinate::reason::USAGE,
-                    (_, "budget_exhausted") => coordinate::reason::BUDGET,
-                    (_, reason) if AGENTS_WORDS.contains(&reason) => reason,
-                    _ => "error",
-                };
-                let text = if verdict.text.is_empty() {
-                    format!("it said that it failed: {}", verdict.reason)
-                } else {
-                    verdict.text.clone()
-                };
-                Some(failure(reason, text))
-            }
-            Some(_) => None,
-            // What was ended for lingering had given its result, so this is an exit.
-            None => match (exit.exit_code, exit.signal) {
-                (Some(0), _) => None,
-                (Some(code), _) if Some(code) == usage => word(
-                    coordinate::reason::USAGE,
-                    "it was called in a way it does not understand",
-                ),
-                (Some(code), _) => Some(failure("exit", with_last(format!("it ended with code {code}")))),
-                (None, signal) => {
-                    let signal = signal.map_or("an unknown signal".to_owned(), |n| format!("signal {n}"));
-                    Some(failure("killed", with_last(format!("it was ended by {signal}"))))
-                }
-            },
-        },
-    }
-}
-
-fn fits(pattern: &str, path: &str) -> bool {
-    pattern == path || jit_core::pattern::Pattern::parse(pattern).is_ok_and(|pattern| pattern.matches(path))
-}
-
-/// Which of the wanted files are there.
-fn found(job: &Job) -> Vec<Artifact> {
-    let mut found = Vec::new();
-    for wanted in &job.artifacts {
-        let plain = job.dir.join(&wanted.path);
-        if plain.exists() {
-            found.push(wanted.clone());
-        } else if wanted.path.contains(['*', '?', '[']) {
-            let listed = Git::at(&job.dir)
-                .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-                .run()
-                .unwrap_or_default();
-            let paths = listed
-                .split(|b| *b == 0)
-                .filter_map(|path| std::str::from_utf8(path).ok());
-            found.extend(
-                paths
-                    .filter(|path| !path.is_empty() && fits(&wanted.path, path))
-                    .map(|path| Artifact {
-                        path: path.to_owned(),
-                        kind: wanted.kind.clone(),
-                    }),
-            );
-        }
-    }
-    found
 }
 
 /// A random UUID, as agents want for the names of their sessions.

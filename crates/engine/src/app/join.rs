@@ -76,6 +76,8 @@ fn look(request: &Request) -> Look {
         | Request::UnitEnv { .. }
         | Request::RetryUnit { .. }
         | Request::StopUnit { .. }
+        | Request::Unpark { .. }
+        | Request::NotifyTest
         | Request::UnitDiff { .. }
         | Request::Workflows { .. }
         | Request::WorkflowStatus { .. }
@@ -95,7 +97,9 @@ fn look(request: &Request) -> Look {
         | Request::LockCleanup
         | Request::Rescue(_)
         | Request::Conflicts { .. } => Look::Nothing,
-        Request::Merge(_) | Request::Finish { .. } | Request::Dispatch(_) => Look::IfMoved,
+        Request::Merge(_) | Request::Finish { .. } | Request::Dispatch(_) | Request::Handoff(_) => {
+            Look::IfMoved
+        }
         Request::CreateIssue(create) => {
             let ids = create.id.iter().filter_map(|id| id.as_str().parse().ok());
             Look::Named(ids.collect())

@@ -2,6 +2,7 @@
 //!
 //! Opening an [`App`] starts no process and reads a handful of small files: it is on the path of every command.
 
+mod accounts;
 mod activities;
 mod audit;
 mod board;
@@ -11,10 +12,14 @@ mod dispatch;
 mod exchange;
 mod gates;
 mod graph;
+mod handoff;
 mod join;
+mod judging;
 mod landing;
 mod locks;
+mod notify;
 mod rescue;
+mod scope;
 mod sessions;
 mod situation;
 mod tracker;
@@ -56,12 +61,15 @@ use crate::worktree::identity::{self, Need};
 
 pub(crate) use dispatch::Starting;
 pub use dispatch::{Again, DispatchAsk};
+pub use handoff::{HandAsk, Handoffs};
 pub use landing::{ConflictWatch, MergeAsk, MergeMode};
 pub use locks::{LOCKS, LockPaths, OwnLocks};
+pub(crate) use scope::{Scope, Touched};
 pub use sessions::{SESSIONS, StartSession};
 pub(crate) use situation::{Sight, Situation, Troubles};
 pub use uninstall::{Left, Tree, Uninstall, Uninstalled};
 pub use units::CreateUnit;
+pub(crate) use workflows::in_the_way;
 
 /// How the program was called.
 #[derive(Debug, Clone, Default)]
@@ -446,7 +454,10 @@ impl App {
             Request::Landings { unit, limit } => self.landings(unit.as_deref(), limit),
             Request::PruneUnits { settle } => self.prune_units(settle),
             Request::Dispatch(asked) => self.dispatch_unit(&asked),
+            Request::Handoff(asked) => self.hand_on_unit(&asked),
             Request::StopUnit { unit, reason } => self.stop_unit(unit.as_deref(), &reason),
+            Request::Unpark { account } => self.unpark(account),
+            Request::NotifyTest => self.notify_test(),
             Request::UnitDiff { unit } => self.unit_diff(unit.as_deref()),
             Request::Workflows { all } => self.workflows(all),
             Request::WorkflowStatus { workflow } => self.workflow_status(workflow.as_deref()),
@@ -542,6 +553,7 @@ impl App {
             Decided::Unit(_)
             | Decided::Workflow(_)
             | Decided::Led(_)
+            | Decided::Account(_)
             | Decided::Queued(_)
             | Decided::Session(_)
             | Decided::SessionEnded(_)

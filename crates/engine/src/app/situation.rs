@@ -10,7 +10,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use jit_core::coordinate::{self, Cap, Facts as Known, Limits, Look, Member, Seen, Spent, Task, Trouble};
+use jit_core::account::Account;
+use jit_core::coordinate::{Cap, Facts as Known, Limits, Look, Member, Seen, Spent, Task, Trouble};
 use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::lease::{Lease, Resource};
 use jit_core::plan::Plan;
@@ -31,8 +32,6 @@ use crate::store::disk::Meta;
 use crate::store::file::io_refusal;
 use crate::workflows::view as orchestration;
 
-/// A model that was asked too much is left alone for so many times the wait before a first retry.
-const QUIET: u64 = 6;
 const DAY_MS: i64 = 86_400_000;
 
 /// A workflow, and everything that decides what comes next.
@@ -87,6 +86,8 @@ struct Read {
     /// Units of others in which agents work, and which attempt it is.
     others: Vec<(UnitId, u32)>,
     costs: Costs,
+    /// Accounts that were refused.
+    accounts: Vec<Account>,
 }
 
 fn is_own(unit: &Unit, workflow: &Workflow) -> bool {
@@ -143,8 +144,6 @@ impl App {
                 add(&mut spent_today, &sum);
             }
         }
-        let quiet_secs = self.config.dispatching().backoff_secs.saturating_mul(QUIET);
-        let mut quiet_until = None;
         let mut members = Vec::with_capacity(read.units.len());
         for (n, (id, (unit, lease))) in read.workflow.units.iter().zip(&read.units).enumerate() {
             let mut member = Member {
@@ -155,6 +154,7 @@ impl App {
                 claimed: false,
                 stopping: false,
                 sent_back: false,
+                touched: Vec::new(),
                 troubles: troubles.get(id).cloned().unwrap_or_default(),
             };
             if let Some(unit) = unit.as_ref().filter(|unit| is_own(unit, &read.workflow)) {
@@ -178,13 +178,6 @@ impl App {
                         Far::Lost => Seen::Lost,
                     };
                 }
-                let limited = unit
-                    .error
-                    .as_ref()
-                    .is_some_and(|e| e.reason == coordinate::reason::RATE_LIMIT);
-                if let Some(at) = unit.completion_time.filter(|_| limited) {
-                    quiet_until = quiet_until.max(Some(at.plus_secs(quiet_secs)));
-                }
             }
             members.push(member);
         }
@@ -194,7 +187,9 @@ impl App {
                 spent_today,
                 day_ends: Wall::from_ms((today + 1) * DAY_MS),
                 cancelled: read.workflow.cancelling,
-                quiet_until: quiet_until.filter(|until| *until > now.wall),
+                accounts: read.accounts.clone(),
+                others: Vec::new(),
+                locks: Vec::new(),
             },
             workflow: read.workflow.clone(),
             members,
@@ -235,6 +230,7 @@ impl App {
             units,
             others,
             costs,
+            accounts: state::accounts(&*view.table).map_err(unreadable)?,
         })
     }
 
@@ -288,7 +284,9 @@ fn can_resume(unit: &Unit, agent: Option<&str>) -> bool {
         .last_error
         .as_ref()
         .is_some_and(|e| e.reason == "session_lost");
-    resumes && unit.session_id.is_some() && unit.attempt > 0 && !lost
+    // A session of another kind of agent, to which somebody handed it, says nothing to this one.
+    let same = unit.agent.as_deref() == agent;
+    resumes && same && unit.session_id.is_some() && unit.attempt > 0 && !lost
 }
 
 /// Whether the claim on its issue is held for it.
@@ -299,7 +297,7 @@ fn holds(lease: &Lease, unit: &Unit, now: &Now) -> bool {
 }
 
 /// Whether a merge in that worktree waits to be settled.
-fn is_merging(root: &Path) -> bool {
+pub(super) fn is_merging(root: &Path) -> bool {
     let Ok(link) = std::fs::read_to_string(root.join(".git")) else {
         return false;
     };

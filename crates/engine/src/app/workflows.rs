@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jit_core::account::{Account, AccountId};
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::coordinate::Standing;
 use jit_core::ids::{IssuePrefix, UnitId, WorkflowId};
@@ -14,7 +15,8 @@ use jit_core::time::Wall;
 use jit_core::unit::{Phase, Unit, Usd};
 use jit_core::workflow::{self, NewWorkflow, Outcome as Ended, Workflow};
 
-use super::dispatch::failed;
+use super::judging::failed;
+use super::scope::Touched;
 use super::situation::{Sight, Troubles};
 use super::{App, Kept, refuse, stopped};
 use crate::agents;
@@ -247,18 +249,33 @@ impl App {
             .map(|lease| lease.agent_id);
         // A plan that is gone is told by whoever needs it.
         let plan = self.load_plan(workflow).ok();
-        let at = self.situation(
+        let mut at = self.situation(
             &workflow.id,
             plan.as_ref(),
             &Troubles::new(),
             &mut Sight::default(),
         )?;
         let mut waiting = Vec::new();
+        let mut parked = Vec::new();
         if let Some(plan) = &plan {
+            self.look_around(&mut at, plan, &mut Touched::new())?;
+            let own = |account: &&Account| {
+                let mut all = plan.units.iter();
+                all.any(|unit| AccountId::of(&unit.run).as_ref() == Some(&account.id))
+            };
+            let accounts = at.facts.accounts.iter();
+            if !workflow.is_over() {
+                parked = accounts.filter(own).filter_map(|one| one.shown(at.now)).collect();
+            }
             let limits = self.limits(plan, &workflow.id);
-            let standings = at.look(plan, &limits).standings();
+            let look = at.look(plan, &limits);
+            let (standings, hits) = (look.standings(), look.collisions());
             for (member, standing) in at.members.iter().zip(standings) {
+                let hit = hits.iter().find(|hit| hit.unit == member.id);
                 let why = match standing {
+                    Standing::Open if hit.is_some() => {
+                        hit.map_or_else(String::new, |hit| in_the_way(&hit.with, &hit.path))
+                    }
                     Standing::Blocked => "waits for what it needs".to_owned(),
                     Standing::Open if at.own(member).is_none() => "has not begun".to_owned(),
                     Standing::Skipped(why) => format!("will not begin: {why}"),
@@ -280,6 +297,7 @@ impl App {
             tokens: at.facts.spent.tokens,
             instances,
             waiting,
+            parked,
             orchestration: orchestration.to_string_lossy().into_owned(),
             workflow: at.workflow,
         })
@@ -368,6 +386,11 @@ fn progress(folder: &Path, running: &Running) -> Option<AgentProgress> {
             .budget_tokens
             .map(|all| all.saturating_sub(running.sum.tokens.total())),
     })
+}
+
+/// Why a unit does not begin.
+pub(crate) fn in_the_way(with: &str, path: &str) -> String {
+    format!("waits for {with}, which is at {path}")
 }
 
 /// A name nobody else has: the day, and something random.

@@ -54,8 +54,16 @@ pub enum Kind {
     MergeRules,
     /// A list of tools an agent may use, each perhaps with what it may do: `Bash(git add *)`.
     ToolRules,
+    /// A list of what models cost: `gpt-5* = 1.25 / 0.125 / 10`.
+    Prices,
     /// A list of agent kinds.
     AgentKinds,
+    /// A word for an account, or nothing.
+    Account,
+    /// An address that begins with `http://` or `https://`, or nothing.
+    Url,
+    /// A list of some of these words.
+    Choices(&'static [&'static str]),
     /// A list of chains of issue types, each from the outermost to the innermost: `epic > story > task`.
     Chains,
 }
@@ -129,7 +137,7 @@ const AMOUNT: Kind = Kind::Count {
     max: 1_000_000_000_000,
 };
 /// The agents that can be started.
-pub const AGENTS: &[&str] = &["claude", "command"];
+pub const AGENTS: &[&str] = crate::agents::NAMES;
 const LOCK: Kind = Kind::Seconds { min: 1, max: DAY };
 const TTL: Kind = Kind::Seconds {
     min: 1,
@@ -191,6 +199,12 @@ pub const KEYS: &[Key] = &[
         kind: TTL,
         default: Default::Int(30 * DAY),
         help: "longest lease anybody may ask for",
+    },
+    Key {
+        name: "dispatch.account",
+        kind: Kind::Account,
+        default: Default::Word(""),
+        help: "which of several accounts of the agent is used, in one word of yours: a limit counts for that one alone",
     },
     Key {
         name: "dispatch.agent",
@@ -294,10 +308,22 @@ pub const KEYS: &[Key] = &[
         help: "turns that an attempt may take; 0 for any number",
     },
     Key {
+        name: "dispatch.park_secs",
+        kind: Kind::Seconds { min: 1, max: DAY },
+        default: Default::Int(60),
+        help: "how long an account that was refused is left alone where no time was named; twice as long each time in a row",
+    },
+    Key {
         name: "dispatch.permission_mode",
         kind: Kind::Template,
         default: Default::Word("acceptEdits"),
         help: "what an agent may do, in its own word",
+    },
+    Key {
+        name: "dispatch.prices",
+        kind: Kind::Prices,
+        default: Default::Empty,
+        help: "what models cost whose agents do not say it, such as \"gpt-5* = 1.25 / 0.125 / 10\": dollars for a million tokens of input / cached input / output",
     },
     Key {
         name: "dispatch.stagger_secs",
@@ -445,6 +471,30 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Seconds { min: 0, max: DAY },
         default: Default::Int(3600),
         help: "how long to wait while others land on the same target",
+    },
+    Key {
+        name: "notify.command",
+        kind: Kind::Words,
+        default: Default::Empty,
+        help: "program and arguments that get each notification as JSON on standard input; counts only outside the repository's own file",
+    },
+    Key {
+        name: "notify.on",
+        kind: Kind::Choices(crate::notify::CLASSES),
+        default: Default::List(&["needs_person"]),
+        help: "what is notified of",
+    },
+    Key {
+        name: "notify.timeout_secs",
+        kind: Kind::Seconds { min: 1, max: 300 },
+        default: Default::Int(10),
+        help: "how long the delivery of a notification may take",
+    },
+    Key {
+        name: "notify.webhook",
+        kind: Kind::Url,
+        default: Default::Word(""),
+        help: "where notifications are posted to as JSON, with curl; counts only outside the repository's own file",
     },
     Key {
         name: "rescue.ignored",
@@ -609,6 +659,10 @@ pub fn agent_type(text: &str) -> Option<(String, Scope)> {
 }
 
 impl Kind {
+    fn is_text(self) -> bool {
+        matches!(self, Self::Template | Self::Account | Self::Url)
+    }
+
     fn is_list(self) -> bool {
         matches!(
             self,
@@ -620,11 +674,23 @@ impl Kind {
                 | Self::AgentTypes
                 | Self::MergeRules
                 | Self::ToolRules
+                | Self::Prices
                 | Self::Commands
                 | Self::Words
+                | Self::Choices(_)
                 | Self::FileRules
         )
     }
+}
+
+/// What a notification can be posted to.
+fn is_address(text: &str) -> bool {
+    let rest = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        && text.len() <= 2_000
+        && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// A lower-case word, as types and kinds are.
@@ -705,7 +771,7 @@ pub enum Misfit {
 impl Key {
     pub fn default_value(&self) -> Value {
         match self.default {
-            Default::Word(word) if self.kind == Kind::Template => Value::Text(word.to_owned()),
+            Default::Word(word) if self.kind.is_text() => Value::Text(word.to_owned()),
             Default::Word(word) => Value::Word(word),
             Default::Int(number) => Value::Int(number),
             Default::Dollars(number) => Value::Dollars(Usd(number.saturating_mul(MICRO))),
@@ -724,6 +790,9 @@ impl Key {
             Kind::Count { min, max } => format!("a number from {min} to {max}"),
             Kind::Dollars => "US dollars such as 10 or 2.50".to_owned(),
             Kind::Template => "a text such as \"jit/{unit}\"".to_owned(),
+            Kind::Account => "a word such as \"work\"".to_owned(),
+            Kind::Url => "an address such as \"https://example.org/hook\"".to_owned(),
+            Kind::Choices(words) => format!("a list of some of {}", words.join(", ")),
             Kind::Commands => "a list of command lines".to_owned(),
             Kind::Words => "a list of words".to_owned(),
             Kind::FileRules => "a list of files such as \"node_modules = symlink\"".to_owned(),
@@ -733,6 +802,7 @@ impl Key {
             Kind::Branches => "a list of branch names".to_owned(),
             Kind::MergeRules => "a list of rules such as \"docs/** = union\"".to_owned(),
             Kind::ToolRules => "a list of tools such as \"Bash(git add *)\"".to_owned(),
+            Kind::Prices => "a list of prices such as \"gpt-5* = 1.25 / 0.125 / 10\"".to_owned(),
             Kind::Patterns => "a list of patterns such as \"*.env\"".to_owned(),
             Kind::AgentKinds => "a list of words".to_owned(),
             Kind::Chains => "a list of chains of types such as \"epic > story > task\"".to_owned(),
@@ -742,9 +812,8 @@ impl Key {
     /// The value of this key in a TOML document.
     pub fn from_toml(&self, value: &DeValue<'_>) -> Result<Value, Misfit> {
         match (self.kind, value) {
-            (Kind::Word(_) | Kind::Seconds { .. } | Kind::Template, DeValue::String(text)) => {
-                self.scalar(text)
-            }
+            (Kind::Word(_) | Kind::Seconds { .. }, DeValue::String(text)) => self.scalar(text),
+            (kind, DeValue::String(text)) if kind.is_text() => self.scalar(text),
             (Kind::Dollars, DeValue::Float(number)) => self.scalar(&number.as_str().replace('_', "")),
             (
                 Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. } | Kind::Dollars,
@@ -772,12 +841,10 @@ impl Key {
     /// written as in TOML.
     pub fn from_text(&self, text: &str) -> Result<Value, Misfit> {
         match self.kind {
-            Kind::Word(_)
-            | Kind::Seconds { .. }
-            | Kind::Percent
-            | Kind::Count { .. }
-            | Kind::Dollars
-            | Kind::Template => self.scalar(text),
+            Kind::Word(_) | Kind::Seconds { .. } | Kind::Percent | Kind::Count { .. } | Kind::Dollars => {
+                self.scalar(text)
+            }
+            kind if kind.is_text() => self.scalar(text),
             Kind::Flag => match text {
                 "true" => Ok(Value::Flag(true)),
                 "false" => Ok(Value::Flag(false)),
@@ -844,6 +911,16 @@ impl Key {
                     self.expected()
                 ))
             }),
+            Kind::Account if text.is_empty() || jit_core::account::is_word(text) => {
+                Ok(Value::Text(text.to_owned()))
+            }
+            Kind::Account => Err(Misfit::Value(
+                "it must be a word of at most 39 letters".to_owned(),
+            )),
+            Kind::Url if text.is_empty() || is_address(text) => Ok(Value::Text(text.to_owned())),
+            Kind::Url => Err(Misfit::Value(
+                "it must begin with http:// or https:// and hold no blanks".to_owned(),
+            )),
             Kind::Count { min, max } => match text.parse::<u64>() {
                 Ok(number) if (min..=max).contains(&number) => Ok(Value::Int(number)),
                 _ => Err(Misfit::Value(format!("it must be a number from {min} to {max}"))),
@@ -856,6 +933,7 @@ impl Key {
         for item in &items {
             let fits = match self.kind {
                 Kind::AgentKinds => is_word(item),
+                Kind::Choices(words) => words.contains(&item.as_str()),
                 Kind::Patterns => Pattern::parse(item).is_ok(),
                 Kind::ScopeRules => scope_rule(item).is_ok(),
                 Kind::FileRules => crate::units::files::rule(item).is_ok(),
@@ -865,6 +943,7 @@ impl Key {
                 Kind::AgentTypes => agent_type(item).is_some(),
                 Kind::MergeRules => Rule::parse(item).is_ok(),
                 Kind::ToolRules => crate::agents::rules::Rule::parse(item).is_ok(),
+                Kind::Prices => crate::agents::price::Price::parse(item).is_ok(),
                 Kind::Chains => {
                     let types = chain(item);
                     types.len() > 1 && types.iter().all(|word| is_word(word))
@@ -874,11 +953,16 @@ impl Key {
             if !fits {
                 let shown: String = item.chars().take(40).collect();
                 let what = match self.kind {
+                    Kind::Choices(words) => {
+                        let words = words.join(", ");
+                        return Err(Misfit::Value(format!("{shown:?} is none of {words}")));
+                    }
                     Kind::AgentKinds => "a lower-case word such as bot",
                     Kind::Patterns => "a pattern such as *.env",
                     Kind::ScopeRules => "a rule such as docs/** = global",
                     Kind::MergeRules => "a rule such as docs/** = union",
                     Kind::ToolRules => "a tool such as WebFetch or Bash(git add *)",
+                    Kind::Prices => "a price such as gpt-5* = 1.25 / 0.125 / 10",
                     Kind::FileRules => "a file such as node_modules = symlink",
                     Kind::Commands => "a command line",
                     Kind::Words => "a word",

@@ -27,6 +27,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::agent::{KINDS, user_folder};
+use crate::agents::price::Price;
 use crate::git::Place;
 use crate::hooks::agent::verdict::Mode as Guard;
 use jit_core::merge_policy::MergePolicy;
@@ -167,6 +168,8 @@ pub struct Merging {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatching {
     pub agent: String,
+    /// Empty where the agent has one account.
+    pub account: String,
     pub command: Vec<String>,
     pub permission_mode: String,
     pub max_turns: Option<u32>,
@@ -183,6 +186,19 @@ pub struct Dispatching {
     pub max_concurrent: u32,
     pub max_retries: u32,
     pub stagger_secs: u64,
+    pub prices: Vec<Price>,
+    pub park_secs: u64,
+}
+
+/// The section `[notify]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notifying {
+    /// Program and arguments; empty for none.
+    pub command: Vec<String>,
+    /// Empty for none.
+    pub webhook: String,
+    pub on: Vec<String>,
+    pub timeout: Duration,
 }
 
 /// One setting as it stands.
@@ -701,6 +717,7 @@ impl Config {
         let small = |key: &'static str| u32::try_from(self.int(key)).unwrap_or(u32::MAX);
         Dispatching {
             agent: self.word("dispatch.agent").to_owned(),
+            account: self.text("dispatch.account").to_owned(),
             command: self.list("dispatch.command").to_vec(),
             permission_mode: self.text("dispatch.permission_mode").to_owned(),
             max_turns: amount("dispatch.max_turns").map(|turns| u32::try_from(turns).unwrap_or(u32::MAX)),
@@ -717,6 +734,24 @@ impl Config {
             max_concurrent: small("dispatch.max_concurrent"),
             max_retries: small("dispatch.max_retries"),
             stagger_secs: self.int("dispatch.stagger_secs"),
+            // Checked when they were read.
+            prices: self
+                .list("dispatch.prices")
+                .iter()
+                .filter_map(|text| Price::parse(text).ok())
+                .collect(),
+            park_secs: self.int("dispatch.park_secs"),
+        }
+    }
+
+    /// Whom to tell. To be asked of the person's own settings ([`Sources::without_repository`]): what comes with a
+    /// repository starts no program and posts nothing anywhere.
+    pub fn notifying(&self) -> Notifying {
+        Notifying {
+            command: self.list("notify.command").to_vec(),
+            webhook: self.text("notify.webhook").to_owned(),
+            on: self.list("notify.on").to_vec(),
+            timeout: Duration::from_secs(self.int("notify.timeout_secs")),
         }
     }
 

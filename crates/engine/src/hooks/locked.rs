@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use jit_core::file_lock::{self, FileTarget};
+use jit_core::lease::{Actor, Lease};
 use jit_core::pattern::Pattern;
 use jit_core::policy::Enforce;
 use jit_core::refusal::{Code, Details, Refusal, left};
@@ -12,7 +13,7 @@ use jit_core::scope::Scope;
 
 use super::staged::Staged;
 use crate::app::App;
-use crate::store::Outcome;
+use crate::store::{Outcome, View};
 
 /// Refuses a commit of paths that somebody else has locked, or says so where the settings ask for no
 /// more. Where nobody holds such a lock, no path is looked at.
@@ -27,25 +28,14 @@ pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>>
         Err(refusal) if refusal.code == Code::NotInitialized => return Ok(Vec::new()),
         Err(refusal) => return Err(refusal),
     };
-    let mut locks =
-        file_lock::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
-    locks.retain(|lease| {
-        // One in this worktree counts here, and a global one everywhere.
-        let here = lease.worktree_id == app.actor.worktree_id;
-        let counts = |file: &FileTarget| (file.scope == Scope::Global || here) && !file.outside;
-        !lease.expired(&view.now)
-            && lease.agent_id != app.actor.agent_id
-            && lease.resource.file().is_some_and(counts)
-    });
+    let locks = of_others(&view, &app.actor)?;
     if locks.is_empty() {
         return Ok(Vec::new());
     }
     for one in staged {
-        let holder = locks.iter().find(|lease| {
-            let covers = |file: &FileTarget| file.pattern.matches(&as_text(&one.path, &file.pattern));
-            lease.resource.file().is_some_and(covers)
-        });
-        let Some(lease) = holder else { continue };
+        let Some(lease) = covering(&locks, &one.path) else {
+            continue;
+        };
         let message = format!(
             "{} is locked by {} for another {}: it is not to be committed now",
             one.path.display(),
@@ -66,6 +56,29 @@ pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>>
         ));
     }
     Ok(Vec::new())
+}
+
+/// The locks of others that count where this one works.
+pub fn of_others(view: &View, actor: &Actor) -> Outcome<Vec<Lease>> {
+    let mut locks =
+        file_lock::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+    locks.retain(|lease| {
+        // One in this worktree counts here, and a global one everywhere.
+        let here = lease.worktree_id == actor.worktree_id;
+        let counts = |file: &FileTarget| (file.scope == Scope::Global || here) && !file.outside;
+        !lease.expired(&view.now)
+            && lease.agent_id != actor.agent_id
+            && lease.resource.file().is_some_and(counts)
+    });
+    Ok(locks)
+}
+
+/// The lock that covers this path of the tree.
+pub fn covering<'a>(locks: &'a [Lease], path: &Path) -> Option<&'a Lease> {
+    locks.iter().find(|lease| {
+        let covers = |file: &FileTarget| file.pattern.matches(&as_text(path, &file.pattern));
+        lease.resource.file().is_some_and(covers)
+    })
 }
 
 /// A path for a pattern to look at. Each byte that is not text becomes a character that the pattern does not name: folders

@@ -28,7 +28,7 @@ pub mod agent;
 pub mod divergence;
 mod global;
 pub mod install;
-mod locked;
+pub(crate) mod locked;
 mod pre_commit;
 mod push;
 mod run;

@@ -277,6 +277,8 @@ pub(super) fn bury_locked(files: &Files) -> io::Result<Exit> {
         exit_code: None,
         signal: None,
         verdict: sum.verdict,
+        session_id: sum.session_id,
+        meter: sum.meter,
         tokens: sum.tokens,
         cost_usd: sum.cost_usd,
         turns: sum.turns,
@@ -394,6 +396,7 @@ fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
                     tokens,
                     cost_usd,
                     turns,
+                    meter: _,
                 } => {
                     if !has_usage {
                         (sum.tokens, sum.turns) = (*tokens, *turns);

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use jit_core::ids::{AgentId, UnitId};
 use jit_core::unit::{Artifact, Tokens, Usd};
 
-use crate::agents::event::Verdict;
+use crate::agents::event::{Meter, Verdict};
+use crate::agents::price::Price;
 
 /// What a shim is to do. Holds no secret: those come with the environment the shim is started in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,7 +23,7 @@ pub struct Job {
     /// The file with what the agent is told: `prompt.md` of the attempt's folder, from the root.
     #[serde(default)]
     pub prompt_file: PathBuf,
-    /// Program and arguments, for `command`; the program alone, for the others, if it is not the usual one.
+    /// Program and arguments, for `command` and `acp`; the program alone, for the others, if it is not the usual one.
     #[serde(default)]
     pub command: Vec<String>,
     /// `JIT_*` and what the unit's environment has besides.
@@ -36,6 +37,12 @@ pub struct Job {
     /// where.
     #[serde(default)]
     pub cost_before: Option<Usd>,
+    /// What the session's own counter of tokens showed by then, for agents that have one.
+    #[serde(default)]
+    pub meter_before: Option<Meter>,
+    /// What models cost, for agents that do not say it.
+    #[serde(default)]
+    pub prices: Vec<Price>,
     #[serde(default)]
     pub model: Option<String>,
     #[serde(default)]
@@ -64,6 +71,12 @@ pub struct Job {
     /// What must succeed in its worktree when it has ended.
     #[serde(default)]
     pub validate: Vec<String>,
+    /// Where it may write, seen from `dir`; none: anywhere in it.
+    #[serde(default)]
+    pub writes: Vec<String>,
+    /// The words of whoever started it, for whoever goes on.
+    #[serde(default)]
+    pub task: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +102,12 @@ pub struct Exit {
     /// What the agent said about its end, if it did.
     #[serde(default)]
     pub verdict: Option<Verdict>,
+    /// Its session, as it said itself.
+    #[serde(default)]
+    pub session_id: Option<String>,
+    /// What the session's own counter of tokens showed last.
+    #[serde(default)]
+    pub meter: Option<Meter>,
     pub tokens: Tokens,
     #[serde(default)]
     pub cost_usd: Option<Usd>,

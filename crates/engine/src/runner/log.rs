@@ -1,6 +1,6 @@
 //! What an agent printed, in a file of bounded size: the beginning, and the end.
 //!
-//! Format: the bytes as they came; where some are missing, a line `[jit: <20 digits> bytes were cut here]` stands instead.
+//! Format: the bytes as they came, without secrets ([`super::redact`]): the last line is written when it has ended. Where some are missing, a line `[jit: <20 digits> bytes were cut here]` stands instead.
 //!
 //! What must hold: the file is never larger than the head and twice the tail; a disk that is full loses output and
 //! nothing else.
@@ -10,7 +10,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::redact::{Redactor, Scrub};
 use crate::os::file;
 
 /// How much of the beginning is kept.
@@ -35,6 +37,7 @@ pub(super) struct Log {
     pub(super) lost: u64,
     last: VecDeque<u8>,
     keep: usize,
+    scrub: Option<Scrub>,
 }
 
 impl Log {
@@ -50,10 +53,35 @@ impl Log {
             lost: 0,
             last: VecDeque::new(),
             keep,
+            scrub: None,
         }
     }
 
+    /// The same, without secrets.
+    pub(super) fn without_secrets(mut self, redactor: Arc<Redactor>) -> Self {
+        self.scrub = Some(Scrub::new(redactor));
+        self
+    }
+
     pub(super) fn take(&mut self, bytes: &[u8]) {
+        match self.scrub.take() {
+            None => self.keep(bytes),
+            Some(mut scrub) => {
+                scrub.take(bytes, &mut |clean| self.keep(clean));
+                self.scrub = Some(scrub);
+            }
+        }
+    }
+
+    /// There is no more.
+    pub(super) fn end(&mut self) {
+        if let Some(mut scrub) = self.scrub.take() {
+            scrub.end(&mut |clean| self.keep(clean));
+            self.scrub = Some(scrub);
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         let kept = bytes
             .get(bytes.len().saturating_sub(self.keep)..)
             .unwrap_or_default();

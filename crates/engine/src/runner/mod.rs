@@ -26,7 +26,8 @@
 //! - one attempt starts at most one agent, whatever is killed and started again;
 //! - after `exit.json` is there, nothing the agent started runs any more;
 //! - a shim that is killed is noticed by its lock; whoever notices ends the orphans and writes `exit.json` for it;
-//! - whatever the agent prints, memory stays bounded.
+//! - whatever the agent prints, memory stays bounded;
+//! - what it prints and says is written down without secrets ([`redact`]).
 
 //!
 //! Limitations: an agent that has another user end its processes, or leaves its machine, is out of reach. While something
@@ -42,6 +43,7 @@ mod limits;
 mod lines;
 mod log;
 mod record;
+pub mod redact;
 pub mod shim;
 mod talk;
 

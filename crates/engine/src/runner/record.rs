@@ -6,7 +6,9 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::redact::Redactor;
 use crate::agents::event::{Line, Said};
 use crate::os::{clock, file};
 
@@ -34,10 +36,11 @@ pub(super) struct Record {
     pub(super) lost: u64,
     /// Lines that were left out to keep the file small.
     left_out: u64,
+    redactor: Arc<Redactor>,
 }
 
 impl Record {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(super) fn new(path: &Path, redactor: Arc<Redactor>) -> Self {
         Self {
             path: path.to_owned(),
             file: None,
@@ -46,7 +49,13 @@ impl Record {
             torn: false,
             lost: 0,
             left_out: 0,
+            redactor,
         }
+    }
+
+    /// What may be written down and counted. For everything that [`Record::say`] is given.
+    pub(super) fn redact(&self, said: &mut Said) {
+        self.redactor.clean_said(said);
     }
 
     /// Written down at the next [`Record::flush`].
@@ -97,7 +106,7 @@ impl Record {
 
     pub(super) fn note(&mut self, text: &str) {
         self.say(Said::Note {
-            text: text.to_owned(),
+            text: self.redactor.clean(text).into_owned(),
         });
         self.flush();
     }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -23,6 +24,7 @@ use super::limits::{self, Limits};
 use super::lines::Lines;
 use super::log::{LAST, Log};
 use super::record::Record;
+use super::redact::Redactor;
 use super::talk::{Sum, Talk};
 use crate::agents::{Agent, Ask, Stdin};
 use crate::git::run::is_users_own;
@@ -34,6 +36,8 @@ use crate::os::watch::Watch;
 
 /// How often lease and session are renewed.
 const PULSE: Duration = Duration::from_secs(15);
+/// Between two times that others are told that it was refused.
+const TELL_LIMIT: Duration = Duration::from_secs(2);
 /// How long a lock may be waited for that others have only to look at it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long output may still come after the agent has ended.
@@ -45,6 +49,8 @@ const LOOK: Duration = Duration::from_secs(5);
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// Between two attempts to kill what does not die.
 const AGAIN: Duration = Duration::from_millis(50);
+/// What an agent may take to end of itself when it was asked to in its own words.
+const ASKED: Duration = Duration::from_secs(2);
 /// When it is said that something does not die.
 const STUBBORN: Duration = Duration::from_secs(10);
 /// How many seconds a full disk is waited for.
@@ -81,7 +87,9 @@ pub fn run(
     let Some(mark) = files.begin()? else {
         return attempt::bury_locked(&files);
     };
-    let mut record = Record::new(&files.path("events.jsonl"));
+    let vars = job.vars.iter().map(|(name, value)| (name.into(), value.into()));
+    let redactor = Arc::new(Redactor::of(std::env::vars_os().chain(vars)));
+    let mut record = Record::new(&files.path("events.jsonl"), Arc::clone(&redactor));
     if let Some(reason) = stop_asked(&files) {
         record.note(&reason);
         return ended_early(&files, End::Stopped, reason);
@@ -93,6 +101,7 @@ pub fn run(
         Ok(started) => started,
         Err(reason) => {
             record.note(&format!("it could not be started: {reason}"));
+            let reason = redactor.clean(&reason).into_owned();
             return ended_early(&files, End::NotStarted, reason);
         }
     };
@@ -115,15 +124,17 @@ pub fn run(
         stdout: child.stdout.take(),
         stderr: child.stderr.take(),
         lines: Lines::default(),
-        out_log: Log::new(&files.path("stdout.log"), 0),
-        err_log: Log::new(&files.path("stderr.log"), LAST),
+        out_log: Log::new(&files.path("stdout.log"), 0).without_secrets(Arc::clone(&redactor)),
+        err_log: Log::new(&files.path("stderr.log"), LAST).without_secrets(redactor),
         family: Family::new(child.id(), &mark, adopts),
         handle: its.and_then(process::handle),
         end: None,
+        term_at: None,
         kill_at: None,
         look_at: started + FIRST_LOOK,
         look_step: FIRST_LOOK,
         pulse_at: started + PULSE,
+        told_limit: None,
         pulse_error: None,
         buffer: vec![0; PIECE],
         pulse,
@@ -178,6 +189,8 @@ fn ended_early(files: &Files, end: End, reason: String) -> io::Result<Exit> {
         exit_code: None,
         signal: None,
         verdict: None,
+        session_id: None,
+        meter: None,
         tokens: Default::default(),
         cost_usd: None,
         turns: 0,
@@ -251,6 +264,8 @@ struct Shim<'a> {
     talk: Talk<'a>,
     pulse: &'a mut dyn FnMut() -> io::Result<()>,
     pulse_at: Instant,
+    /// When others were last told that it was refused.
+    told_limit: Option<Instant>,
     /// Said once, until it is another one.
     pulse_error: Option<String>,
     stdout: Option<ChildStdout>,
@@ -272,8 +287,9 @@ struct Shim<'a> {
     limits: Limits,
     look_at: Instant,
     look_step: Duration,
-    /// Why it was told to end, and when that is enforced.
+    /// Why it was told to end, and when that is enforced: with a signal, and with the one that cannot be ignored.
     end: Option<End>,
+    term_at: Option<Instant>,
     kill_at: Option<Instant>,
 }
 
@@ -284,7 +300,7 @@ impl Shim<'_> {
         while self.family.status.is_none() {
             let now = Instant::now();
             let mut until = self.pulse_at.min(self.look_at);
-            until = match self.kill_at {
+            until = match self.term_at.or(self.kill_at) {
                 Some(at) => until.min(at),
                 None => until.min(self.limits.next()),
             };
@@ -316,6 +332,10 @@ impl Shim<'_> {
             self.look();
         }
         if let Some(at) = self.kill_at {
+            if self.term_at.is_some_and(|at| now >= at) {
+                self.term_at = None;
+                self.tell(Signal::TERM);
+            }
             if now >= at {
                 self.tell(Signal::KILL);
                 self.kill_at = Some(now + AGAIN);
@@ -354,8 +374,13 @@ impl Shim<'_> {
     fn stop(&mut self, end: End, why: &str) {
         self.talk.record.note(why);
         self.end = Some(end);
-        self.tell(Signal::TERM);
-        self.kill_at = Some(Instant::now() + limits::secs(self.job.grace_secs));
+        let grace = limits::secs(self.job.grace_secs);
+        if self.talk.ask_to_stop() {
+            self.term_at = Some(Instant::now() + ASKED.min(grace / 2));
+        } else {
+            self.tell(Signal::TERM);
+        }
+        self.kill_at = Some(Instant::now() + grace);
     }
 
     fn tell(&mut self, signal: Signal) {
@@ -490,6 +515,11 @@ impl Shim<'_> {
         if std::mem::take(&mut self.talk.results) > 0 {
             self.limits.result(now);
         }
+        if std::mem::take(&mut self.talk.limited) && self.told_limit.is_none_or(|at| now >= at + TELL_LIMIT) {
+            // Others are to know at once.
+            self.pulse_at = now;
+            self.told_limit = Some(now);
+        }
     }
 
     /// The agent has ended: takes what is left of its output, ends what is left of its family. Says how many that were.
@@ -574,6 +604,8 @@ impl Shim<'_> {
     }
 
     fn write_exit(&mut self, ended_orphans: u32) -> io::Result<Exit> {
+        self.out_log.end();
+        self.err_log.end();
         let lost = self.out_log.lost + self.err_log.lost;
         let mut stderr_tail = self.err_log.last();
         if lost > 0 || self.talk.record.lost > 0 {
@@ -584,18 +616,26 @@ impl Shim<'_> {
             self.talk.record.note(&text);
             stderr_tail = format!("{stderr_tail}\n{text}");
         }
+        let status = self.family.status;
+        if self.end.is_none() {
+            self.talk
+                .exited(status.and_then(|status| status.code), &stderr_tail);
+        }
         let Sum {
             tokens,
             cost_usd,
             turns,
             verdict,
+            session_id,
+            meter,
         } = self.talk.sum.clone();
-        let status = self.family.status;
         let exit = Exit {
             end: self.end.unwrap_or(End::Exited),
             exit_code: status.and_then(|status| status.code),
             signal: status.and_then(|status| status.signal),
             verdict,
+            session_id,
+            meter,
             tokens,
             cost_usd,
             turns,

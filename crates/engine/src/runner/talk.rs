@@ -5,7 +5,7 @@ use jit_core::unit::{Tokens, Usd};
 use super::feed::Feed;
 use super::lines::Line;
 use super::record::{Record, shortened};
-use crate::agents::event::{Said, Verdict};
+use crate::agents::event::{Meter, Said, Verdict};
 use crate::agents::{Ask, Heard, Listener};
 
 /// What is kept of a line that was not understood, in characters.
@@ -18,6 +18,9 @@ pub struct Sum {
     pub cost_usd: Option<Usd>,
     pub turns: u64,
     pub verdict: Option<Verdict>,
+    /// The first session it said it has.
+    pub session_id: Option<String>,
+    pub meter: Option<Meter>,
 }
 
 impl Sum {
@@ -27,10 +30,15 @@ impl Sum {
                 tokens,
                 cost_usd,
                 turns,
+                meter,
             } => {
+                self.meter = meter.or(self.meter);
                 self.tokens = *tokens;
                 self.cost_usd = cost_usd.or(self.cost_usd);
                 self.turns = *turns;
+            }
+            Said::Started { session_id, .. } if self.session_id.is_none() => {
+                self.session_id.clone_from(session_id);
             }
             Said::Result { verdict } => self.verdict = Some(verdict.clone()),
             _ => {}
@@ -46,6 +54,8 @@ pub(super) struct Talk<'a> {
     pub(super) sum: Sum,
     /// Results that nobody has taken notice of yet.
     pub(super) results: u32,
+    /// It was refused by whoever runs the model, waits, and nobody has taken notice of that yet.
+    pub(super) limited: bool,
     deaf: bool,
 }
 
@@ -58,6 +68,7 @@ impl<'a> Talk<'a> {
             feed,
             sum: Sum::default(),
             results: 0,
+            limited: false,
             deaf: false,
         }
     }
@@ -95,6 +106,12 @@ impl<'a> Talk<'a> {
         }
     }
 
+    /// It is about to be ended. Says whether it was asked to stop in words it understands.
+    pub(super) fn ask_to_stop(&mut self) -> bool {
+        let words = self.listener.stop();
+        !words.is_empty() && self.feed.offer(&words) && self.feed.wants().is_some()
+    }
+
     /// Its output has ended.
     pub(super) fn end(&mut self) {
         for said in self.listener.end() {
@@ -103,8 +120,19 @@ impl<'a> Talk<'a> {
         self.record.flush();
     }
 
-    fn say(&mut self, said: Said) {
+    /// It has ended by itself, and said nothing about it but this.
+    pub(super) fn exited(&mut self, code: Option<i32>, stderr: &str) {
+        if self.sum.verdict.is_none()
+            && let Some(verdict) = self.listener.exited(code, stderr)
+        {
+            self.say(Said::Result { verdict });
+        }
+    }
+
+    fn say(&mut self, mut said: Said) {
+        self.record.redact(&mut said);
         self.sum.add(&said);
+        self.limited |= said.is_limited();
         let said = match said {
             Said::Unknown { line } if line.len() > UNKNOWN => Said::Unknown {
                 line: shortened(&line, UNKNOWN + 40),

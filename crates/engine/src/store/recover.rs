@@ -831,6 +831,12 @@ impl FileStore {
                 unit: Box::new(unit),
             });
         }
+        for account in state::accounts(memory).map_err(unreadable)? {
+            events.push(Event::Account {
+                did: jit_core::account::Did::Parked,
+                account: Box::new(account),
+            });
+        }
         for session in state::sessions(memory).map_err(unreadable)? {
             events.push(Event::SessionStarted { session });
         }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::time::Wall;
-use jit_core::unit::{Artifact, Clash, Failure, MergeStatus, Phase, Tokens, Unit, Usd};
+use jit_core::unit::{Artifact, Clash, Failure, Handed, MergeStatus, Phase, Tokens, Unit, Usd};
 use jit_core::workflow::{Outcome as Status, Workflow};
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +74,10 @@ pub struct Instance {
     pub merge_commit: Option<String>,
     pub merge_conflicts: Vec<Clash>,
     pub abandoned: Option<String>,
+    /// Where it may write; empty for anywhere in its worktree.
+    pub writes: Vec<String>,
+    /// What its agents were handed, and by whom.
+    pub handoffs: Vec<Handed>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -122,6 +126,8 @@ impl Instance {
             merge_commit: unit.merge_commit.clone(),
             merge_conflicts: unit.merge_conflicts.clone(),
             abandoned: unit.abandoned.clone(),
+            writes: unit.writes.clone(),
+            handoffs: unit.handoffs.clone(),
         }
     }
 }

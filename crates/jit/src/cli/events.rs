@@ -55,6 +55,7 @@ fn line_for_people(line: &Stamped) -> String {
     let about = match &line.event {
         Event::Issue { issue, .. } => Some(format!("  {}  {}", issue.id, clean_line(&issue.title))),
         Event::GateJudged { issue_id, gate, .. } => Some(format!("  {issue_id}  {}", clean_line(gate))),
+        Event::Account { account, .. } => Some(format!("  {}  {}", account.id, clean_line(&account.why))),
         event => event.issue_id().map(|id| format!("  {id}")),
     };
     let about = about.unwrap_or_default();

@@ -18,6 +18,7 @@ mod events;
 mod finish;
 mod gate;
 mod graph;
+mod handoff;
 mod heartbeat;
 mod hooks;
 mod init;
@@ -28,6 +29,7 @@ mod man;
 mod mcp;
 mod merge_driver;
 mod migrate;
+mod notify;
 mod pivot;
 mod progress;
 mod ready;
@@ -178,11 +180,23 @@ const TABLE: &[Entry] = &[
         "Agents for a plan, or for everything that is ready",
         run
     )),
+    Entry::Verb(verb!(
+        "handoff",
+        "Let another agent go on, and tell it what there is",
+        handoff,
+        Shown::WithAll
+    )),
     Entry::Noun(
         "workflow",
         "Plans that are being worked off",
         Shown::WithAll,
         workflow::VERBS,
+    ),
+    Entry::Noun(
+        "notify",
+        "Who is told of what happens",
+        Shown::WithAll,
+        notify::VERBS,
     ),
     Entry::Verb(verb!(
         "log",
@@ -573,6 +587,7 @@ fn ids(reply: &Reply) -> String {
         Reply::Deleted { deleted } => vec![deleted.as_str()],
         Reply::Comment(comment) => vec![&comment.id],
         Reply::Imported(done) => done.imported.iter().map(|id| id.as_str()).collect(),
+        Reply::Handoff(view) => vec![view.unit.as_str()],
         Reply::Unit(view) => vec![view.unit.id.as_str()],
         Reply::Units { units } => units.iter().map(|view| view.unit.id.as_str()).collect(),
         Reply::Session(session) => vec![session.session_id.as_str()],
@@ -581,6 +596,7 @@ fn ids(reply: &Reply) -> String {
         Reply::Locks { locks } | Reply::Unlocked { released: locks } => {
             locks.iter().map(|lock| lock.lease_id.as_str()).collect()
         }
+        Reply::Account(account) => vec![account.id.as_str()],
         Reply::Workflow(view) => vec![view.workflow.id.as_str()],
         Reply::Workflows { workflows } => workflows.iter().map(|view| view.workflow.id.as_str()).collect(),
         Reply::Merge(report) => report.units.iter().map(|one| one.unit.as_str()).collect(),
@@ -600,6 +616,7 @@ fn ids(reply: &Reply) -> String {
         | Reply::LockChecks { .. }
         | Reply::Env { .. }
         | Reply::Diff(_)
+        | Reply::Notified { .. }
         | Reply::Landings { .. }
         | Reply::Orphans { .. }
         | Reply::Verified(_)
@@ -679,9 +696,15 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::Graph(of) => jit_core::graph::text(&of.graph),
         Reply::Tree(tree) => jit_core::graph::lines(tree),
         Reply::Imported(_) => ids(reply),
+        Reply::Handoff(view) => handoff::view_text(view, style),
         Reply::Unit(view) => worktree::view_text(view, style),
         Reply::Units { units } => worktree::units_text(units, style),
         Reply::Diff(diff) => render::clean(&diff.diff),
+        Reply::Account(account) => format!(
+            "Agents are started on {} again\n",
+            style.bold(account.id.as_str())
+        ),
+        Reply::Notified { sent } => notify::sent_text(sent, style),
         Reply::Workflow(view) => workflow::workflow_text(view, style),
         Reply::Workflows { workflows } => workflow::workflows_text(workflows, style),
         Reply::Env { env } => env

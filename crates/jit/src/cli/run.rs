@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use jit_core::ids::IssueId;
@@ -86,6 +87,14 @@ fn announce(plan: &Plan, app: &App) -> String {
     for unit in &plan.units {
         let run = plan.settings(unit, &config);
         out.push_str(&format!("  {:<20}  {}\n", unit.id, dispatch::announce(&run)));
+    }
+    let all: BTreeSet<String> = plan
+        .units
+        .iter()
+        .flat_map(|unit| app.cautions(&plan.settings(unit, &config)))
+        .collect();
+    for caution in all {
+        out.push_str(&format!("  note: {}\n", render::clean_line(&caution)));
     }
     out
 }

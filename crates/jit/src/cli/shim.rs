@@ -1,14 +1,17 @@
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jit_core::ids::SessionId;
+use jit_core::ids::{SessionId, UnitId};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::session::Status;
+use jit_core::time::Wall;
 use jit_engine::agents;
 use jit_engine::agents::ask::Policy;
+use jit_engine::agents::event::{Line, Said};
 use jit_engine::app::{App, Options, Surroundings};
 use jit_engine::request::{Reply, Request};
+use jit_engine::runner::attempt::Attempt;
 use jit_engine::runner::job::{End, Job};
 use jit_engine::runner::{attempt, shim};
 use jit_engine::store::Outcome;
@@ -37,7 +40,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let exit = match attempt::job(&folder) {
         Ok(job) => match agents::by_name(&job.agent) {
             Some(agent) => {
-                let mut worker = Worker::of(&job);
+                let mut worker = Worker::of(&job, &folder);
                 let mut ask = Policy::of(&job);
                 let exit = shim::run(&folder, &*agent, &mut ask, &mut || worker.renew());
                 worker.end(
@@ -59,10 +62,13 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
 struct Worker {
     options: Options,
     session: Option<SessionId>,
+    folder: PathBuf,
+    unit: UnitId,
+    attempt: u32,
 }
 
 impl Worker {
-    fn of(job: &Job) -> Self {
+    fn of(job: &Job, folder: &Path) -> Self {
         let options = Options {
             dir: Some(job.dir.clone()),
             agent: Some(job.worker.to_string()),
@@ -72,6 +78,26 @@ impl Worker {
         Self {
             options,
             session: None,
+            folder: folder.to_owned(),
+            unit: job.unit.clone(),
+            attempt: job.attempt,
+        }
+    }
+
+    /// Tells everybody if the agent was refused and waits to ask again.
+    fn tell_refusal(&self, app: &App) -> Outcome<()> {
+        let Ok(Attempt::Running(running)) = attempt::look(&self.folder) else {
+            return Ok(());
+        };
+        match running.last {
+            Some(Line {
+                at,
+                said: said @ Said::Retrying { delay_ms, .. },
+            }) if said.is_limited() => {
+                let until = Wall::from_ms(at).plus_ms(delay_ms);
+                app.park_while_it_waits(&self.unit, self.attempt, until, &said.for_people())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -86,6 +112,7 @@ impl Worker {
     fn renew(&mut self) -> io::Result<()> {
         let mut beat = || -> Outcome<()> {
             let app = self.app()?;
+            self.tell_refusal(&app)?;
             match &self.session {
                 Some(session) => {
                     app.handle(Request::BeatSession {

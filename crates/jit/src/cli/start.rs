@@ -34,8 +34,14 @@ pub struct Flags {
     /// What the agent is told besides the issue
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
+    /// With an agent: where it may write, a path or a glob; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    writes: Vec<String>,
     #[command(flatten)]
     run: RunFlags,
+    /// With an agent: also on an account that is parked
+    #[arg(long)]
+    force: bool,
     /// With an agent: do not wait for it
     #[arg(long)]
     detach: bool,
@@ -84,6 +90,11 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
 
 pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     let settings = std::mem::take(&mut flags.run).settings()?;
+    if settings.agent.is_some() {
+        // Before anything is made for it.
+        cx.app(Need::Read)?
+            .require_open_account(&settings, flags.force, None)?;
+    }
     let what = issue(&flags, cx)?;
     let app = cx.app(Need::Write)?;
     let answer = app.handle(Request::CreateUnit(Box::new(CreateUnit {
@@ -99,11 +110,18 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
         let unit = view.unit.id.to_string();
         if !cx.json() && !cx.quiet() {
             render::say(&announce(&settings.over(&app.run_settings())));
+            if !flags.detach {
+                for caution in app.cautions(&settings) {
+                    render::say(&format!("note: {}", render::clean_line(&caution)));
+                }
+            }
         }
         let started = cx.ask(Request::Dispatch(Box::new(DispatchAsk {
             unit: Some(unit.clone()),
             run: settings,
             prompt: flags.prompt,
+            writes: Some(flags.writes).filter(|writes| !writes.is_empty()),
+            force: flags.force,
             ..DispatchAsk::default()
         })))?;
         return match flags.detach {

@@ -95,6 +95,7 @@ impl Driven {
                 tokens,
                 cost_usd,
                 turns,
+                ..
             } => Some((tokens.total(), cost_usd.map(|cost| cost.0), *turns)),
             _ => None,
         });
@@ -134,6 +135,8 @@ fn job(bench: &Bench, world: &World, dir: &Path) -> Job {
         session: Some(ONE.into()),
         resume: None,
         cost_before: None,
+        meter_before: None,
+        prices: Vec::new(),
         model: None,
         allowed_tools: Vec::new(),
         permission_mode: None,
@@ -147,6 +150,8 @@ fn job(bench: &Bench, world: &World, dir: &Path) -> Job {
         grace_secs: 5,
         artifacts: Vec::new(),
         validate: Vec::new(),
+        writes: Vec::new(),
+        task: None,
     }
 }
 

@@ -60,6 +60,11 @@ fn g13_a_plan_is_checked_with_line_and_column_and_its_schema_is_printed() {
     let _ = world.jit(args).ok();
     let schema = world.jit(["schema", "plan"]).ok().json();
     assert_eq!(schema["title"], "jit plan");
+    let unit = &schema["properties"]["units"]["items"]["properties"];
+    for field in ["writes", "handoff_from"] {
+        assert_eq!(unit[field]["items"]["type"], "string", "{unit}");
+    }
+    assert!(unit["handoff"].to_string().contains("\"prompt\""), "{unit}");
 }
 
 #[test]

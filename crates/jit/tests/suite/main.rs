@@ -1,6 +1,8 @@
 //! The built program, used from outside as people and agents use it. One binary: forty would be linked for minutes.
 
+mod agents_acp;
 mod agents_claude;
+mod agents_codex_gemini;
 mod agents_driven;
 mod agents_others;
 mod agents_running;
@@ -28,6 +30,7 @@ mod cli_tracker;
 mod cli_uninstall;
 mod cli_units;
 mod cli_verify;
+mod handoff;
 mod hook_programs;
 mod landing;
 mod landing_chaos;
@@ -35,7 +38,9 @@ mod landing_checkout;
 mod landing_remote;
 mod landing_verdicts;
 mod landing_ways;
+mod limits;
 mod merging;
+mod notify;
 mod process_disk;
 mod process_kill;
 mod process_merge;
@@ -47,6 +52,7 @@ mod rescue_random;
 mod rescuing;
 mod runner_shim;
 mod running;
+mod scopes;
 mod workflow_chaos;
 mod workflow_failures;
 mod workflow_ways;

@@ -34,7 +34,11 @@ const REASONS: &[&str] = &[
     reason::ARTIFACTS,
     reason::BUDGET,
     reason::RATE_LIMIT,
+    reason::OUTSIDE,
 ];
+
+/// Some of them meet.
+const PLACES: &[&str] = &["a/**", "a/x.rs", "*/x.rs", "b/", "b/y", "c"];
 
 struct World {
     plan: Plan,
@@ -68,6 +72,10 @@ impl World {
             if dice.one_in(40) {
                 unit.run.budget_usd = Some(2.0);
             }
+            if dice.one_in(2) {
+                unit.writes.push(dice.of(PLACES).to_owned());
+            }
+            unit.run.agent = dice.of(&[None, Some("claude"), Some("codex")]).map(str::to_owned);
             unit.run.max_retries = dice.one_in(2).then(|| u32::try_from(dice.below(4)).unwrap_or(0));
             planned.units.push(unit);
         }
@@ -92,10 +100,21 @@ impl World {
             limits.day.usd = Some(Usd((1 + dice.below(20)) * 1_000_000));
         }
         let members = planned.units.iter().map(|unit| member(&unit.id)).collect();
+        let mut facts = facts();
+        let mut somebody = |by: &str| {
+            let place = Pattern::parse(dice.of(PLACES)).expect("a pattern");
+            dice.one_in(3).then(|| Occupied {
+                by: by.to_owned(),
+                paths: vec![place],
+                until: None,
+            })
+        };
+        facts.others.extend(somebody("elsewhere"));
+        facts.locks.extend(somebody("agent:z"));
         Self {
             plan: planned,
             members,
-            facts: facts(),
+            facts,
             limits,
             now: 0,
             dice,
@@ -127,14 +146,47 @@ impl World {
             return false;
         };
         assert!(
-            input != Input::RetryDispatch || unit.retry_count < MAX_RETRIES,
+            input != Input::RetryDispatch || unit.retry_count < MAX_RETRIES || was_refused(&unit),
             "refused by the core"
         );
         self.members[n].unit = Some(moved(unit, edge, &facts, now));
         true
     }
 
+    /// Its account is parked, as it is in the same breath in the log.
+    fn park(&mut self, n: usize) {
+        let Some(account) = AccountId::of(&self.plan.units[n].run) else {
+            return;
+        };
+        let now = wall(self.now);
+        let hit = crate::account::Hit {
+            account,
+            until: self
+                .dice
+                .one_in(2)
+                .then(|| now.plus_ms(1 + self.dice.below(60_000))),
+            why: "429".to_owned(),
+            unit: Some(self.members[n].id.clone()),
+            attempt: self.members[n].unit.as_ref().map_or(0, |unit| unit.attempt),
+            backoff_ms: 60_000,
+            waits: false,
+        };
+        let known = self.facts.accounts.iter().position(|one| one.id == hit.account);
+        let before = known.map(|at| self.facts.accounts.swap_remove(at));
+        let account = crate::account::after(before.as_ref(), &hit, now);
+        self.facts.accounts.push(account);
+    }
+
+    fn parked(&self, n: usize) -> bool {
+        let account = AccountId::of(&self.plan.units[n].run);
+        let mut known = self.facts.accounts.iter();
+        known.any(|one| Some(&one.id) == account.as_ref() && one.parked(wall(self.now)).is_some())
+    }
+
     fn fail(&mut self, n: usize, input: Input, reason: &str) {
+        if reason == reason::RATE_LIMIT {
+            self.park(n);
+        }
         let facts = crate::unit::Facts {
             error: Some(failure(reason)),
             ..Default::default()
@@ -179,6 +231,29 @@ impl World {
             matches!(phase, Some(Phase::Dispatched | Phase::Running)) || member.seen == Seen::Running
         });
         running.count()
+    }
+
+    fn nobody_in_the_way(&self, n: usize) {
+        let scope = |n: usize| {
+            let texts = self.plan.units[n].writes.iter();
+            texts
+                .map(|text| Pattern::parse(text).expect("a pattern"))
+                .collect::<Vec<_>>()
+        };
+        for (m, member) in self.members.iter().enumerate().filter(|(m, _)| *m != n) {
+            let phase = member.unit.as_ref().map(|unit| unit.state);
+            let active =
+                matches!(phase, Some(Phase::Dispatched | Phase::Running)) || member.seen == Seen::Running;
+            let meets = scope(m)
+                .iter()
+                .any(|one| scope(n).iter().any(|other| one.overlaps(other)));
+            assert!(
+                !(active && meets),
+                "{} runs, and {} begins in its place",
+                member.id,
+                self.members[n].id
+            );
+        }
     }
 
     fn launch(&mut self, n: usize) {
@@ -275,6 +350,10 @@ impl World {
                     return;
                 }
                 assert!(self.members[n].seen != Seen::Running, "two agents in {unit}");
+                // It was parked since: the log refuses.
+                if self.parked(n) {
+                    return;
+                }
                 self.members[n].seen = Seen::None;
                 self.members[n].stopping = false;
                 self.go(n, Input::DispatchInstance);
@@ -284,6 +363,7 @@ impl World {
                     "{} agents, and {most} may be",
                     self.active()
                 );
+                self.nobody_in_the_way(n);
                 if !self.dies() {
                     self.launch(n);
                 }
@@ -407,6 +487,11 @@ impl World {
             }
             _ => self.now += 1000,
         }
+        // Who holds a lock lets go of it, sooner or later.
+        if why.iter().any(|why| matches!(why, Awaited::Collision { .. })) && self.dice.one_in(3) {
+            self.facts.locks.clear();
+            self.facts.others.clear();
+        }
         if wall(self.now) >= self.facts.day_ends {
             self.facts.day_ends = wall(self.now + DAY);
             self.facts.spent_today = Spent::default();
@@ -471,6 +556,14 @@ impl World {
         for _ in 0..20_000 {
             let steps = self.ask();
             shape(&steps);
+            for step in &steps {
+                if let Step::Dispatch { unit, .. } = step {
+                    assert!(
+                        !self.parked(self.index(unit)),
+                        "{unit} begins on a parked account"
+                    );
+                }
+            }
             let stop = self.limits.workflow.used(&self.facts.spent) >= 100
                 || self.limits.day.used(&self.facts.spent_today) >= 100
                 || self.facts.cancelled;

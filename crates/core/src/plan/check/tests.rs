@@ -271,3 +271,52 @@ fn g13_the_schema_is_that_of_the_types() {
         MAX_RETRIES
     );
 }
+
+#[test]
+fn g15_a_scope_stays_inside_and_has_room_for_what_is_to_be_made() {
+    let unit = |extra: Value| {
+        let mut unit = json!({ "id": "a", "prompt": "x" });
+        for (key, value) in extra.as_object().expect("an object") {
+            unit[key] = value.clone();
+        }
+        json!({ "units": [unit] })
+    };
+    for good in [
+        json!({ "writes": ["src/**", "docs/"] }),
+        json!({ "writes": ["src/**"], "artifacts": [{ "path": "src/a.rs" }, { "path": "**/*.rs" }] }),
+    ] {
+        assert_eq!(problems(unit(good)), []);
+    }
+    for (bad, path) in [
+        (json!({ "writes": ["../x"] }), "units[0].writes[0]"),
+        (json!({ "writes": ["src/", "/etc"] }), "units[0].writes[1]"),
+        (json!({ "writes": ["a/.git/x"] }), "units[0].writes[0]"),
+        (json!({ "writes": [""] }), "units[0].writes[0]"),
+        (
+            json!({ "writes": ["src/"], "artifacts": [{ "path": "b.rs" }] }),
+            "units[0].artifacts[0].path",
+        ),
+    ] {
+        assert_eq!(paths(unit(bad.clone())), [path], "{bad}");
+    }
+}
+
+#[test]
+fn g14_only_what_has_landed_by_then_is_handed_over() {
+    let plan = |from: &[&str]| {
+        json!({ "units": [
+            { "id": "a", "prompt": "x" },
+            { "id": "b", "prompt": "x", "depends_on": ["a"] },
+            { "id": "c", "prompt": "x", "depends_on": ["b"], "handoff_from": from },
+            { "id": "d", "prompt": "x" },
+            { "id": "e", "prompt": "x", "phase": 1, "handoff_from": ["d"], "handoff": "file" },
+        ]})
+    };
+    assert_eq!(problems(plan(&["a", "b"])), []);
+    for bad in ["d", "e", "c", "nobody"] {
+        assert_eq!(paths(plan(&[bad])), ["units[2].handoff_from[0]"], "{bad}");
+    }
+    assert_eq!(paths(plan(&["a", "a"])), ["units[2].handoff_from[1]"]);
+    let alone = json!({ "units": [{ "id": "a", "prompt": "x", "handoff": "prompt" }] });
+    assert_eq!(paths(alone), ["units[0].handoff"]);
+}

@@ -5,6 +5,7 @@
 //! - every question gets an answer, also one that is cut off or not understood: then the tool is refused, for Claude Code
 //!   uses it where the answer is an error, and waits where there is none;
 //! - a refusal is told once, whoever refused;
+//! - a line that names another session than the one that began changes nothing;
 //! - the last words before an end without a result count: an agent that was ended while it asked the model again and
 //!   again failed for that reason.
 
@@ -15,14 +16,15 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event::{Said, Verdict};
-use super::super::{Ask, Heard, Listener, Permission, Question, prompt_of, short, short_bytes};
+use super::super::event::{Limited, Said, Verdict};
+use super::super::{Ask, Heard, Listener, Permission, Question, limit, prompt_of, short, short_bytes};
 use super::control;
 use super::spent::Spent;
 use super::stream::{
     ApiRetry, Assistant, CanUseTool, ControlRequest, ControlResponse, Head, HookCallback, Init, Outcome,
-    Part, PermissionDenied, StreamEvent, UsageAnswer, User,
+    Part, PermissionDenied, RateLimitEvent, StreamEvent, UsageAnswer, User,
 };
+use crate::os::clock;
 use crate::runner::job::Job;
 
 /// Characters of words, of what a tool is used on, of a line that is not understood.
@@ -64,6 +66,8 @@ pub struct Stream {
     cwd: Option<PathBuf>,
     asks: Asks,
     retrying: Option<ApiRetry>,
+    /// When a subscription that is used up begins anew: wall clock, milliseconds.
+    resets_at: Option<i64>,
     gave_up: bool,
     ended: bool,
 }
@@ -107,6 +111,7 @@ impl Stream {
                 last: None,
             },
             retrying: None,
+            resets_at: None,
             gave_up: false,
             ended: false,
         }
@@ -114,6 +119,13 @@ impl Stream {
 
     fn event(&mut self, line: &[u8], heard: &mut Heard, ask: &mut dyn Ask) -> serde_json::Result<()> {
         let head: Head<'_> = serde_json::from_slice(line)?;
+        if let (Some(own), Some(named)) = (&self.session, head.session_id.as_deref())
+            && !named.is_empty()
+            && own != named
+        {
+            heard.said.push(unknown(line));
+            return Ok(());
+        }
         match (&*head.kind, head.subtype.as_deref().unwrap_or_default()) {
             ("system", "init") => self.init(serde_json::from_slice(line)?, heard),
             ("system", "api_retry") => self.api_retry(serde_json::from_slice(line)?, heard),
@@ -122,6 +134,7 @@ impl Stream {
             ("assistant", _) => self.assistant(&serde_json::from_slice(line)?, heard),
             ("user", _) => self.user(&serde_json::from_slice(line)?, heard)?,
             ("stream_event", _) => self.stream_event(&serde_json::from_slice(line)?),
+            ("rate_limit_event", _) => self.rate_limit(&serde_json::from_slice(line)?),
             ("result", _) => self.result(serde_json::from_slice(line)?, heard),
             ("control_request", _) => self.asked(&serde_json::from_slice(line)?, heard, ask),
             ("control_response", _) => self.answered(&serde_json::from_slice(line)?, heard),
@@ -154,6 +167,14 @@ impl Stream {
             heard.hang_up = true;
         }
         self.retrying = Some(retry);
+    }
+
+    fn rate_limit(&mut self, event: &RateLimitEvent) {
+        let info = &event.rate_limit_info;
+        self.resets_at = match (info.status.as_deref(), info.resets_at) {
+            (Some("rejected"), Some(at)) => Some((at * 1e3) as i64),
+            _ => None,
+        };
     }
 
     fn permission_denied(&mut self, denied: PermissionDenied, heard: &mut Heard) {
@@ -255,8 +276,28 @@ impl Stream {
         if self.gave_up && verdict.is_error {
             blame(&mut verdict, self.retrying.as_ref());
         }
+        self.limit(&mut verdict);
         heard.said.push(Said::Result { verdict });
         heard.hang_up = true;
+    }
+
+    /// Whether it failed because too much was asked, and until when it is so.
+    fn limit(&self, verdict: &mut Verdict) {
+        if !verdict.is_error {
+            return;
+        }
+        let now = clock::wall_ms();
+        let by_text = limit::is_limit(&verdict.text);
+        let by_status = matches!(verdict.api_status, Some(429 | 529));
+        let broke = by_status || (verdict.api_status.is_none() && verdict.reason == "api_error");
+        let by_word = matches!(verdict.reason.as_str(), "rate_limit" | "overloaded");
+        if by_word || by_status || (broke && by_text) || self.resets_at.is_some_and(|at| at > now) {
+            let resets_at = self.resets_at.filter(|at| *at > now);
+            verdict.limited = Some(Limited {
+                until: resets_at.or_else(|| limit::until(&verdict.text, now)),
+            });
+            verdict.retryable = true;
+        }
     }
 
     fn ask_usage(&mut self, heard: &mut Heard) {
@@ -275,6 +316,7 @@ impl Stream {
             tokens: self.spent.tokens(),
             cost_usd: self.spent.cost(),
             turns: self.spent.turns(),
+            meter: None,
         };
         if self.told.as_ref() != Some(&said) {
             self.told = Some(said.clone());
@@ -404,6 +446,7 @@ impl Listener for Stream {
                 ..Verdict::default()
             };
             blame(&mut verdict, Some(retry));
+            self.limit(&mut verdict);
             heard.said.push(Said::Result { verdict });
         }
         heard.said
@@ -452,6 +495,7 @@ fn verdict(outcome: Outcome<'_>) -> Verdict {
         session_id: outcome.session_id,
         denials: u32::try_from(outcome.permission_denials.len()).unwrap_or(u32::MAX),
         api_status: outcome.api_error_status,
+        limited: None,
     }
 }
 

@@ -17,6 +17,22 @@ pub struct Head<'a> {
     pub kind: Cow<'a, str>,
     #[serde(borrow, default)]
     pub subtype: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub session_id: Option<Cow<'a, str>>,
+}
+
+/// `rate_limit_event`: how much of a subscription is left.
+#[derive(Debug, Deserialize)]
+pub struct RateLimitEvent {
+    pub rate_limit_info: RateLimitInfo,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct RateLimitInfo {
+    pub status: Option<String>,
+    /// Seconds since 1970.
+    #[serde(rename = "resetsAt")]
+    pub resets_at: Option<f64>,
 }
 
 /// `system/init`, before each turn.

@@ -22,6 +22,8 @@ fn brief() -> Brief {
             from: "agent:bob".into(),
             text: "Half is done.".into(),
         }],
+        handoff_files: vec![("parser".to_owned(), "/files/handoff.md".to_owned())],
+        writes: vec!["src/**".to_owned()],
         attempt: 1,
         last_failure: None,
     }

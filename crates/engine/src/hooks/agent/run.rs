@@ -26,7 +26,7 @@ use super::input::{self, Act, BadInput, ToolCall};
 use super::verdict::{Mode, Objection, Verdict};
 use super::{Event, Program, answer};
 use crate::agent::Source;
-use crate::app::{App, LockPaths, Options, StartSession, Surroundings};
+use crate::app::{App, LockPaths, Options, Scope, StartSession, Surroundings};
 use crate::config::{Config, Origin, Sources};
 use crate::git::{GitEnv, Place};
 use crate::heartbeat::Beats;
@@ -87,6 +87,59 @@ pub fn judge(options: &Options, program: Program, start: &Path, call: Result<Too
         Hook::new(options, program, session, start.to_owned()).before_tool(call, &mut verdict);
     }
     verdict
+}
+
+/// Whether this is a worktree beside the main one, as units have it.
+fn is_linked(place: &Place) -> bool {
+    place.git_dir.is_some() && place.git_dir != place.common_dir
+}
+
+/// An agent that was told where it may write does not write elsewhere in this repository (G15). A command that may change
+/// anything is judged by what comes of it, when the agent has ended.
+fn within(
+    ground: &Ground,
+    scope: &Scope,
+    files: &[PathBuf],
+    runs: bool,
+    whole_tree: Option<&str>,
+    verdict: &mut Verdict,
+) {
+    let own = std::fs::canonicalize(&ground.own).unwrap_or_else(|_| ground.own.clone());
+    for path in files {
+        let allowed = match ground.whose(path) {
+            Whose::Elsewhere => true,
+            Whose::Other(_) | Whose::Git | Whose::State => false,
+            Whose::Own => match path.strip_prefix(&own) {
+                // Parts of git's folder that are this worktree's.
+                Err(_) => true,
+                Ok(below) => {
+                    let below = below.to_string_lossy();
+                    // A folder on the way to what it may write may be made.
+                    let on_the_way = runs && !path.is_file() && scope.reaches_below(&below);
+                    scope.allows(&below) || on_the_way
+                }
+            },
+        };
+        if !allowed {
+            let what = format!(
+                "{} is not yours to change: you may write only {}.",
+                path.display(),
+                scope.shown()
+            );
+            let instead = "Do without it, and say in your last message what should be changed there.";
+            verdict.add(Mode::Deny, Objection::new(what, instead));
+        }
+    }
+    if let Some(text) = whole_tree {
+        let text: String = text.chars().take(60).collect();
+        let what = format!(
+            "{text:?} may change any file, and you may write only {}.",
+            scope.shown()
+        );
+        let instead =
+            "Look at `git status` afterwards: what differs elsewhere when you end is sent back to you.";
+        verdict.add(Mode::Warn, Objection::new(what, instead));
+    }
 }
 
 fn uses_jit(place: &Place) -> bool {
@@ -200,7 +253,9 @@ impl Hook {
             Err(refusal) => return verdict.add(Mode::Deny, objection(&refusal)),
         };
         let most = ceiling(&found.config);
-        if most == Mode::Off {
+        // A unit's scope was set by whoever started its agent: no setting of the repository lifts it.
+        let may_be_scoped = is_linked(&found.place);
+        if most == Mode::Off && !may_be_scoped {
             return;
         }
         let call = match call {
@@ -239,7 +294,7 @@ impl Hook {
                 paths.iter().filter_map(judge).collect()
             }
             Act::Run(text) => {
-                if text.contains("git") {
+                if most != Mode::Off && text.contains("git") {
                     match App::within(found, &self.options, Need::Write).and_then(|app| {
                         ground.held = held(&app)?;
                         Ok(app)
@@ -253,6 +308,28 @@ impl Hook {
                 seen.writes
             }
         };
+        if may_be_scoped && (!files.is_empty() || whole_tree.is_some()) {
+            let opened = match app.take() {
+                Some(opened) => Ok(opened),
+                None => self.app(Need::Write),
+            };
+            let scope = opened.and_then(|opened| {
+                let scope = opened.scope_here()?;
+                app = Some(opened);
+                Ok(scope)
+            });
+            match scope {
+                Ok(None) => {}
+                Ok(Some(scope)) => {
+                    let runs = matches!(call.act, Act::Run(_));
+                    within(&ground, &scope, &files, runs, whole_tree.as_deref(), verdict);
+                }
+                Err(refusal) => return verdict.add(most, objection(&refusal)),
+            }
+        }
+        if most == Mode::Off {
+            return;
+        }
         // What lies outside of every checkout is nobody's here.
         let ours = |path: &PathBuf| matches!(ground.whose(path), Whose::Own | Whose::Other(_));
         let files: Vec<OsString> = files

@@ -97,6 +97,11 @@ pub fn without_hook(text: &str) -> Result<Option<String>, BadSettings> {
     }
 }
 
+/// Whether the hook is called before tools.
+pub fn has_hook(text: &str) -> bool {
+    without_hook(text).is_ok_and(|without| without.as_deref() != Some(text))
+}
+
 /// What is left of settings after one of our commands was taken out.
 enum Less {
     /// There was none.
@@ -106,7 +111,7 @@ enum Less {
 }
 
 /// Which tools it is called for.
-fn matcher(program: Program) -> &'static str {
+pub fn matcher(program: Program) -> &'static str {
     match program {
         Program::Claude => "Edit|Write|MultiEdit|NotebookEdit|Bash|Monitor|PowerShell",
         Program::Codex => "^(Bash|apply_patch)$",

@@ -10,7 +10,7 @@ use jit_engine::request::{UnitView, WorkflowView};
 
 use super::{Verb, verb};
 use crate::cli::worktree::units_text;
-use crate::render::{Style, clean_line, table};
+use crate::render::{self, Style, clean_line, table};
 
 pub const VERBS: &[Verb] = &[
     verb!("list", "Workflows, and how they stand", list),
@@ -79,6 +79,7 @@ pub fn workflow_text(view: &WorkflowView, style: Style) -> String {
         )),
         None => {}
     }
+    out.push_str(&render::parked(&view.parked, style));
     out.push_str(&units_text(&view.instances, style));
     for one in &view.waiting {
         out.push_str(&format!(

@@ -4,19 +4,23 @@ use jit_core::plan::Settings;
 use jit_engine::app::{Again, DispatchAsk};
 use jit_engine::request::Request;
 use jit_engine::store::Outcome;
+use jit_engine::worktree::identity::Need;
 
 use super::logs;
 use crate::cli::workflow::money;
 use crate::cli::{Cx, Output, invalid};
-use crate::render::clean_line;
+use crate::render::{self, clean_line};
 
 // How an agent is run, on every command that starts one. No doc comment: it would become the help of those commands.
 #[derive(Debug, Default, clap::Args)]
 pub struct RunFlags {
-    /// Which one: claude, or command for any program
+    /// Which one: claude, codex, gemini, acp for a program that speaks that protocol, command for any other
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// The program and its arguments, for --agent command
+    /// Which of several accounts of the agent, in one word of yours
+    #[arg(long, value_name = "WORD", value_parser = account)]
+    account: Option<String>,
+    /// The program and its arguments, for --agent command and acp
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, value_terminator = ";")]
     command: Option<Vec<String>>,
     /// Of the agent's models
@@ -42,7 +46,25 @@ pub struct RunFlags {
     allow: Vec<String>,
 }
 
+fn account(text: &str) -> Result<String, String> {
+    match jit_core::account::is_word(text) {
+        true => Ok(text.to_owned()),
+        false => Err("an account is a word of at most 39 letters, digits, '-', '_' and '.'".to_owned()),
+    }
+}
+
 impl RunFlags {
+    /// For an agent of this kind, named elsewhere.
+    pub fn for_kind(mut self, kind: &str) -> Outcome<Settings> {
+        if let Some(other) = self.agent.as_deref().filter(|other| *other != kind) {
+            return Err(invalid(format!(
+                "the agent is {kind:?}, and --agent says {other:?}"
+            )));
+        }
+        self.agent = Some(kind.to_owned());
+        self.settings()
+    }
+
     pub fn settings(self) -> Outcome<Settings> {
         if self.budget.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) || self.budget_tokens == Some(0) {
             return Err(invalid(
@@ -56,6 +78,7 @@ impl RunFlags {
         };
         Ok(Settings {
             agent,
+            account: self.account,
             command: self.command,
             model: self.model,
             allowed_tools: Some(self.allow).filter(|tools| !tools.is_empty()),
@@ -100,12 +123,18 @@ pub struct Flags {
     prompt_file: Option<PathBuf>,
     #[command(flatten)]
     run: RunFlags,
+    /// Where it may write, a path or a glob; may be repeated. As before, when not given
+    #[arg(long, value_name = "GLOB")]
+    writes: Vec<String>,
     /// Go on with the session of the last attempt
     #[arg(long, conflicts_with = "fork")]
     resume: bool,
     /// Begin a new session from that of the last attempt
     #[arg(long)]
     fork: bool,
+    /// Also on an account that is parked
+    #[arg(long)]
+    force: bool,
     /// Show what it does, until it has ended
     #[arg(long, short)]
     wait: bool,
@@ -117,17 +146,28 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         (_, true) => Again::Fork,
         _ => Again::Fresh,
     };
+    let settings = flags.run.settings()?;
     let request = Request::Dispatch(Box::new(DispatchAsk {
         unit: flags.unit.clone(),
-        run: flags.run.settings()?,
+        run: settings.clone(),
         prompt: flags.prompt,
         prompt_file: flags.prompt_file,
         again,
+        writes: Some(flags.writes).filter(|writes| !writes.is_empty()),
+        force: flags.force,
         ..DispatchAsk::default()
     }));
     let started = cx.ask(request)?;
     if !flags.wait {
         return Ok(started);
+    }
+    // Said while it works, not when it is over; with --json there is one answer, at the end.
+    let cautions = cx.app(Need::Read)?.cautions(&settings);
+    if cx.json() {
+        return Ok(logs::follow_to_the_end(flags.unit.as_deref(), cx)?.warn(cautions));
+    }
+    for caution in cautions.iter().filter(|_| !cx.quiet()) {
+        render::say(&format!("note: {}", clean_line(caution)));
     }
     logs::follow_to_the_end(flags.unit.as_deref(), cx)
 }

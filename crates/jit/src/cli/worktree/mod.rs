@@ -16,6 +16,7 @@ mod prune;
 mod retry;
 mod status;
 mod stop;
+mod unpark;
 
 use jit_core::unit::{Phase, Unit};
 use jit_engine::duration::format_secs;
@@ -32,6 +33,11 @@ pub const VERBS: &[Verb] = &[
     verb!("logs", "What the agent of a unit said and did", logs),
     verb!("diff", "What a unit changed", diff),
     verb!("stop", "End the agent of a unit", stop),
+    verb!(
+        "unpark",
+        "Start agents again on an account that was refused",
+        unpark
+    ),
     verb!("path", "Where a unit's worktree is", path),
     verb!("env", "What a unit's commands find in their environment", env),
     verb!("retry", "Another attempt at a unit that failed", retry),

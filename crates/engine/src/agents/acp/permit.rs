@@ -1,0 +1,268 @@
+//! What a question of an agent is about, and the answer (F9, G15).
+//!
+//! What must hold:
+//!
+//! - all that can be seen of a step is asked about, whatever the agent calls its kind: a difference is a write and a
+//!   command is a command, also in what is said to be a mere look;
+//! - what is said to change something and does not show what is refused, and so is what is too much to look at;
+//! - a path is inside if it lies below the worktree and no link on the way leads out of it.
+//!
+//! The questions are asked in the words of Claude Code, for which the rules are (`Write`, `Bash`, `Read`, …).
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::super::rules::is_inside;
+use super::super::{Ask, Permission, Question, short};
+use super::wire::{PermissionOption, ToolCall, ToolContent};
+
+/// Files of one step.
+const MOST: usize = 200;
+
+/// Fields of an input that name what is changed.
+const PATHS: [&str; 14] = [
+    "file_path",
+    "filePath",
+    "notebook_path",
+    "notebookPath",
+    "path",
+    "abs_path",
+    "absolute_path",
+    "old_path",
+    "new_path",
+    "source",
+    "destination",
+    "source_path",
+    "destination_path",
+    "target_file",
+];
+
+/// A step, as one who asks leave for it.
+#[derive(Debug)]
+pub struct Step<'a> {
+    pub call: &'a ToolCall,
+    /// The agent's own name of the tool, if it has said.
+    pub tool: Option<&'a str>,
+    pub dir: &'a Path,
+}
+
+impl Step<'_> {
+    /// Whether it may be done.
+    pub fn judge(&self, ask: &mut dyn Ask) -> Permission {
+        let mut warnings = Vec::new();
+        let questions = match self.questions() {
+            Ok(questions) => questions,
+            Err(why) => return not_judged(&why),
+        };
+        for (tool, input, leave) in questions {
+            let Ok(raw) = serde_json::value::to_raw_value(&input) else {
+                return not_judged("its description is not JSON");
+            };
+            match self.ask(&tool, &raw, &input, leave, ask) {
+                Permission::Allow => {}
+                Permission::Warn(text) => warnings.push(text),
+                no @ Permission::Deny(_) => return no,
+            }
+        }
+        match warnings.is_empty() {
+            true => Permission::Allow,
+            false => Permission::Warn(warnings.join("\n")),
+        }
+    }
+
+    fn ask(&self, tool: &str, raw: &RawValue, input: &Value, leave: Leave, ask: &mut dyn Ask) -> Permission {
+        let cwd = self.cwd(input);
+        let question = Question {
+            tool,
+            input: raw,
+            cwd: Some(&cwd),
+        };
+        match leave {
+            Leave::Inside => ask.may(&question),
+            Leave::ByRule => ask.approve(&question),
+        }
+    }
+
+    /// Where a command runs.
+    fn cwd(&self, input: &Value) -> PathBuf {
+        let named = ["cwd", "workdir", "dir_path", "directory"]
+            .iter()
+            .find_map(|name| input.get(name).and_then(Value::as_str));
+        // Joined, one from the root stays as it is.
+        named.map_or_else(|| self.dir.to_owned(), |named| self.dir.join(named))
+    }
+
+    fn questions(&self) -> Result<Vec<(String, Value, Leave)>, String> {
+        let kind = self.call.kind.as_deref().unwrap_or("other");
+        let input = self.call.raw_input.clone().unwrap_or(Value::Null);
+        let mut all = Vec::new();
+        let diffs = self.diffs();
+        let changes = matches!(kind, "edit" | "delete" | "move");
+        if changes || !diffs.is_empty() {
+            let mut paths = diffs;
+            paths.extend(self.named());
+            if paths.is_empty() {
+                return Err("it does not say which files it changes".to_owned());
+            }
+            all.extend(self.about("Write", paths)?);
+        }
+        let command = self.command()?;
+        if let Some(command) = &command {
+            let mut asked = json!({ "command": command });
+            for name in ["cwd", "workdir", "dir_path", "directory"] {
+                if let Some(dir) = input.get(name) {
+                    asked["cwd"] = dir.clone();
+                }
+            }
+            all.push(("Bash".to_owned(), asked, Leave::ByRule));
+        }
+        match kind {
+            "edit" | "delete" | "move" => {}
+            "execute" if command.is_none() => return Err("it does not say which command it is".to_owned()),
+            "execute" | "think" => {}
+            "read" => {
+                let paths = self.named();
+                match paths.is_empty() {
+                    true => all.push(("Read".to_owned(), input, Leave::ByRule)),
+                    false => all.extend(self.about("Read", paths)?),
+                }
+            }
+            "search" => all.extend(self.about("Grep", self.named())?),
+            "fetch" => all.push((self.tool.unwrap_or("WebFetch").to_owned(), input, Leave::ByRule)),
+            _ => {
+                let name = self.tool.unwrap_or(kind).to_owned();
+                all.push((name, input, Leave::ByRule));
+            }
+        }
+        Ok(all)
+    }
+
+    /// A question for each path; those inside need nobody's leave but that of whoever has them locked.
+    fn about(&self, tool: &str, paths: BTreeSet<PathBuf>) -> Result<Vec<(String, Value, Leave)>, String> {
+        if paths.len() > MOST {
+            return Err(format!("it is about more than {MOST} files"));
+        }
+        let each = |path: PathBuf| {
+            let text = path
+                .to_str()
+                .filter(|text| !text.contains('\0') && !text.is_empty());
+            let text = text.ok_or("a path in it is not one")?;
+            let leave = match is_inside(self.dir, &path) {
+                true => Leave::Inside,
+                false => Leave::ByRule,
+            };
+            Ok((tool.to_owned(), json!({ "file_path": text }), leave))
+        };
+        paths.into_iter().map(each).collect()
+    }
+
+    fn diffs(&self) -> BTreeSet<PathBuf> {
+        let parts = self.call.content.iter().flatten();
+        parts
+            .filter_map(|part| match part {
+                ToolContent::Diff { path } => Some(path.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The paths in its locations and its input.
+    fn named(&self) -> BTreeSet<PathBuf> {
+        let places = self.call.locations.iter().flatten().map(|one| one.path.clone());
+        let input = self.call.raw_input.as_ref();
+        let fields = PATHS.iter().filter_map(|name| input?.get(name)?.as_str());
+        // Codex has a table of them.
+        let changes = input.and_then(|input| input.get("changes")?.as_object());
+        let changes = changes.into_iter().flatten().map(|(name, _)| name.as_str());
+        places.chain(fields.chain(changes).map(PathBuf::from)).collect()
+    }
+
+    /// The command line in it.
+    fn command(&self) -> Result<Option<String>, String> {
+        let input = self.call.raw_input.as_ref().filter(|input| !is_empty(input));
+        let given = input.and_then(|input| input.get("command").or_else(|| input.get("cmd")));
+        match given {
+            Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.clone())),
+            Some(Value::Array(words)) if !words.is_empty() => {
+                let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+                let words = words.ok_or("its command is not made of words")?;
+                Ok(Some(line(&words)))
+            }
+            Some(_) => Err("its command is not one".to_owned()),
+            None if self.call.kind.as_deref() != Some("execute") => Ok(None),
+            None if input.is_some() => Err("it does not say which command it is".to_owned()),
+            // All that it shows is what a person would read.
+            None => match self.call.title.as_deref().map(shown) {
+                Some(title) if title.ends_with('…') || title.ends_with("...") => {
+                    Err("it does not show all of its command".to_owned())
+                }
+                Some(title) if !title.is_empty() => Ok(Some(title.to_owned())),
+                _ => Ok(None),
+            },
+        }
+    }
+}
+
+/// What a step needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    /// Nothing, if nothing is against it.
+    Inside,
+    ByRule,
+}
+
+fn is_empty(input: &Value) -> bool {
+    match input {
+        Value::Null => true,
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
+/// A title may be dressed up as code.
+fn shown(title: &str) -> &str {
+    let title = title.trim();
+    let inner = title.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+    inner.filter(|inner| !inner.contains('`')).unwrap_or(title)
+}
+
+/// A command line that means these words. One that only starts a shell is what the shell is told.
+fn line(words: &[&str]) -> String {
+    if let [shell, flag, text] = words
+        && matches!(
+            shell.rsplit('/').next(),
+            Some("sh" | "bash" | "zsh" | "dash" | "ash")
+        )
+        && matches!(*flag, "-c" | "-lc")
+    {
+        return (*text).to_owned();
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    let quoted = words
+        .iter()
+        .map(|word| match !word.is_empty() && word.chars().all(plain) {
+            true => (*word).to_owned(),
+            false => format!("'{}'", word.replace('\'', r"'\''")),
+        });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+pub fn not_judged(why: &str) -> Permission {
+    Permission::Deny(format!(
+        "jit: this step cannot be judged: {}. Try it in another way, in smaller steps.",
+        short(why, 200)
+    ))
+}
+
+/// The option that says this, if there is one. Leave is given once or not at all.
+pub fn choose<'a>(options: &'a [PermissionOption], permission: &Permission) -> Option<&'a str> {
+    let of = |kind: &str| options.iter().find(|option| option.kind == kind);
+    let option = match permission {
+        Permission::Allow | Permission::Warn(_) => of("allow_once"),
+        Permission::Deny(_) => of("reject_once").or_else(|| of("reject_always")),
+    };
+    option.map(|option| option.option_id.as_str())
+}

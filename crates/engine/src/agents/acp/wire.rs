@@ -1,0 +1,429 @@
+//! The messages, as far as they matter here.
+//!
+//! Format: JSON-RPC 2.0, one object a line. A request has `id` and `method`, an answer `id` and `result` or `error`, a
+//! notification `method` alone. Ours have the numbers 1, 2, 3, …; the agent's ids may be anything, and are given back as
+//! they came.
+//!
+//! Every field may be missing or new ones be there. A field of an unexpected type makes the message one that is not
+//! understood.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize as Read, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// The version of the protocol that is spoken here.
+pub const VERSION: u64 = 1;
+/// The number of the first request.
+pub const FIRST: u64 = 1;
+
+/// Codes of JSON-RPC and of the protocol.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+pub const INVALID_PARAMS: i64 = -32602;
+pub const AUTH_REQUIRED: i64 = -32000;
+
+pub const PERMISSION: &str = "session/request_permission";
+
+fn line(value: &impl Serialize) -> Vec<u8> {
+    // Values with texts for keys always are JSON.
+    let mut bytes = serde_json::to_vec(value).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+pub fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
+    line(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+}
+
+pub fn initialize() -> Vec<u8> {
+    let params = json!({
+        "protocolVersion": VERSION,
+        "clientCapabilities": { "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false },
+        "clientInfo": { "name": "jit", "title": "jit", "version": env!("CARGO_PKG_VERSION") },
+    });
+    request(FIRST, "initialize", &params)
+}
+
+pub fn cancel(session: &str) -> Vec<u8> {
+    line(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }))
+}
+
+/// What is told to the model.
+pub fn words(session: &str, text: &str) -> Value {
+    json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
+}
+
+/// Where a session is, and the servers it has; `more` is what the request has besides.
+pub fn place(dir: &Path, servers: &Value, session: Option<&str>) -> Value {
+    let mut params = json!({ "cwd": dir, "mcpServers": servers });
+    if let Some(session) = session {
+        params["sessionId"] = json!(session);
+    }
+    params
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    jsonrpc: &'static str,
+    id: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+}
+
+/// The answer to a question: one of its options, or none of them, and why.
+pub fn chosen(id: &RawValue, option: Option<&str>, why: Option<&str>) -> Vec<u8> {
+    let mut result = match option {
+        Some(option) => json!({ "outcome": { "outcome": "selected", "optionId": option } }),
+        None => json!({ "outcome": { "outcome": "cancelled" } }),
+    };
+    if let Some(why) = why {
+        result["_meta"] = json!({ "jit": { "reason": why } });
+    }
+    line(&Answer {
+        jsonrpc: "2.0",
+        id,
+        result: Some(result),
+        error: None,
+    })
+}
+
+pub fn refused(id: &RawValue, code: i64, message: &str) -> Vec<u8> {
+    line(&Answer {
+        jsonrpc: "2.0",
+        id,
+        result: None,
+        error: Some(json!({ "code": code, "message": message })),
+    })
+}
+
+/// What a message is, before it is known what it says.
+#[derive(Debug, Read)]
+pub struct Message<'a> {
+    #[serde(borrow, default, deserialize_with = "there")]
+    pub id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    pub result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub error: Option<&'a RawValue>,
+}
+
+/// `null` is something that is there.
+fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
+}
+
+/// A request of which the end is missing, or that is broken: who asks, and for what.
+pub fn beginning(line: &[u8]) -> Option<(Box<RawValue>, String)> {
+    #[derive(Default)]
+    struct Found {
+        id: Option<Box<RawValue>>,
+        method: Option<String>,
+    }
+    struct Into<'a>(&'a mut Found);
+    impl<'de> Visitor<'de> for Into<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a message")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(name) = map.next_key::<String>()? {
+                match &*name {
+                    "id" => self.0.id = Some(map.next_value()?),
+                    "method" => self.0.method = Some(map.next_value()?),
+                    _ => drop(map.next_value::<IgnoredAny>()?),
+                }
+            }
+            Ok(())
+        }
+    }
+    let mut found = Found::default();
+    let mut from = serde_json::Deserializer::from_slice(line);
+    // It does not end, or not well: what was found on the way counts.
+    let _ = from.deserialize_map(Into(&mut found));
+    Some((found.id?, found.method?))
+}
+
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct Initialized {
+    pub protocol_version: Value,
+    #[serde(default)]
+    pub agent_capabilities: Capabilities,
+    #[serde(default)]
+    pub auth_methods: Vec<AuthMethod>,
+}
+
+#[derive(Debug, Default, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct Capabilities {
+    #[serde(default)]
+    pub load_session: bool,
+    #[serde(default)]
+    pub session_capabilities: SessionCapabilities,
+}
+
+/// An object where it is offered.
+#[derive(Debug, Default, Read)]
+pub struct SessionCapabilities {
+    #[serde(default)]
+    pub resume: Option<IgnoredAny>,
+    #[serde(default)]
+    pub fork: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Read)]
+pub struct AuthMethod {
+    #[serde(default)]
+    pub name: String,
+}
+
+/// A session that was begun, loaded, resumed or forked. Only new ones have an id.
+#[derive(Debug, Default, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct Opened {
+    #[serde(default)]
+    pub session_id: Option<String>,
+    #[serde(default)]
+    pub modes: Option<Modes>,
+    #[serde(default)]
+    pub models: Option<Models>,
+    #[serde(default)]
+    pub config_options: Option<Vec<ConfigOption>>,
+}
+
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct Modes {
+    #[serde(default)]
+    pub available_modes: Vec<Mode>,
+}
+
+#[derive(Debug, Read)]
+pub struct Mode {
+    pub id: String,
+}
+
+/// Not in the protocol any more; some agents still say it.
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct Models {
+    #[serde(default)]
+    pub current_model_id: Option<String>,
+    #[serde(default)]
+    pub available_models: Vec<Model>,
+}
+
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct Model {
+    pub model_id: String,
+}
+
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigOption {
+    pub id: String,
+    #[serde(default)]
+    pub category: Option<String>,
+    #[serde(default)]
+    pub current_value: Value,
+    /// Values, or groups of them.
+    #[serde(default)]
+    pub options: Vec<ConfigValue>,
+}
+
+#[derive(Debug, Read)]
+pub struct ConfigValue {
+    #[serde(default)]
+    pub value: Option<String>,
+    #[serde(default)]
+    pub options: Vec<ConfigValue>,
+}
+
+impl ConfigOption {
+    pub fn offers(&self, wanted: &str) -> bool {
+        fn any(values: &[ConfigValue], wanted: &str) -> bool {
+            values
+                .iter()
+                .any(|one| one.value.as_deref() == Some(wanted) || any(&one.options, wanted))
+        }
+        any(&self.options, wanted)
+    }
+}
+
+/// The answer to `session/prompt`.
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct Prompted {
+    pub stop_reason: String,
+    #[serde(default)]
+    pub usage: Option<TurnUsage>,
+    #[serde(default, rename = "_meta")]
+    pub meta: Option<Value>,
+}
+
+/// Tokens of one turn.
+#[derive(Debug, Clone, Copy, Default, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnUsage {
+    #[serde(default, deserialize_with = "count")]
+    pub input_tokens: u64,
+    #[serde(default, deserialize_with = "count")]
+    pub output_tokens: u64,
+    #[serde(default, deserialize_with = "count")]
+    pub thought_tokens: u64,
+    #[serde(default, deserialize_with = "count")]
+    pub cached_read_tokens: u64,
+    #[serde(default, deserialize_with = "count")]
+    pub cached_write_tokens: u64,
+}
+
+/// Of a notification or a question: whose it is.
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct Whose<'a> {
+    #[serde(borrow)]
+    pub session_id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub update: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateHead<'a> {
+    #[serde(borrow)]
+    pub session_update: Cow<'a, str>,
+}
+
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct Chunk {
+    pub content: Content,
+    #[serde(default)]
+    pub message_id: Option<String>,
+}
+
+#[derive(Debug, Default, Read)]
+pub struct Content {
+    #[serde(default)]
+    pub text: Option<String>,
+}
+
+#[derive(Debug, Read)]
+pub struct Plan {
+    #[serde(default)]
+    pub entries: Vec<PlanEntry>,
+}
+
+#[derive(Debug, Read)]
+pub struct PlanEntry {
+    #[serde(default)]
+    pub content: String,
+    #[serde(default)]
+    pub status: String,
+}
+
+#[derive(Debug, Read)]
+pub struct UsageUpdate {
+    #[serde(default, deserialize_with = "count")]
+    pub used: u64,
+    #[serde(default)]
+    pub cost: Option<Cost>,
+}
+
+#[derive(Debug, Read)]
+pub struct Cost {
+    pub amount: f64,
+    pub currency: String,
+}
+
+/// `tool_call`, `tool_call_update`, and what a question is about: only what changed is said again.
+#[derive(Debug, Clone, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    pub tool_call_id: String,
+    #[serde(default)]
+    pub title: Option<String>,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub kind: Option<String>,
+    #[serde(default)]
+    pub status: Option<String>,
+    #[serde(default)]
+    pub content: Option<Vec<ToolContent>>,
+    #[serde(default)]
+    pub locations: Option<Vec<Location>>,
+    #[serde(default)]
+    pub raw_input: Option<Value>,
+    #[serde(default, rename = "_meta")]
+    pub meta: Option<Value>,
+}
+
+#[derive(Debug, Clone, Read)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToolContent {
+    Content {
+        #[serde(default)]
+        content: Value,
+    },
+    Diff {
+        path: PathBuf,
+    },
+    Terminal {},
+}
+
+#[derive(Debug, Clone, Read)]
+pub struct Location {
+    pub path: PathBuf,
+}
+
+/// `session/request_permission`.
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionRequest {
+    pub tool_call: ToolCall,
+    #[serde(default)]
+    pub options: Vec<PermissionOption>,
+}
+
+#[derive(Debug, Read)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionOption {
+    pub option_id: String,
+    #[serde(default)]
+    pub kind: String,
+}
+
+#[derive(Debug, Read)]
+pub struct Failure {
+    #[serde(default)]
+    pub code: Value,
+    #[serde(default)]
+    pub message: String,
+    #[serde(default)]
+    pub data: Value,
+}
+
+/// A number of tokens; what is none, or less than none, is no tokens.
+fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let value = Value::deserialize(from)?;
+    let rounded = || {
+        value
+            .as_f64()
+            .filter(|number| *number > 0.0)
+            .map(|number| number as u64)
+    };
+    Ok(value.as_u64().or_else(rounded).unwrap_or_default())
+}

@@ -1,0 +1,196 @@
+//! Bringing a notification to where the person's settings say.
+//!
+//! What must hold: a program is started with its arguments as they are, never through a shell, and gets the notification as
+//! JSON on its standard input; an address is posted to by `curl`, which is told everything on its standard input, for
+//! argument lists can be read by everybody on the machine. No redirect is followed, nothing but http and https is spoken.
+//! Whatever takes longer than its time is ended with all that it started in its group.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process_group};
+use serde::Serialize;
+
+use super::Notice;
+use crate::agents::short;
+use crate::config::Notifying;
+use crate::os::{children, process};
+use crate::runner::redact::Redactor;
+
+/// What came of one way to tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sent {
+    /// `command` or `webhook`.
+    pub way: &'static str,
+    pub ok: bool,
+    /// Why not.
+    pub why: Option<String>,
+}
+
+/// By every way there is.
+pub fn all(set: &Notifying, notice: &Notice) -> Vec<Sent> {
+    let mut sent = Vec::new();
+    let json = serde_json::to_string(notice).unwrap_or_default();
+    let mut note = |way, done: Result<(), String>| {
+        let why = done
+            .err()
+            .map(|why| Redactor::of_process().clean(&why).into_owned());
+        sent.push(Sent {
+            way,
+            ok: why.is_none(),
+            why,
+        });
+    };
+    if let Some((program, args)) = set.command.split_first() {
+        note("command", by_command(program, args, &json, set.timeout));
+    }
+    if !set.webhook.is_empty() {
+        note("webhook", by_webhook(&set.webhook, &json, set.timeout));
+    }
+    sent
+}
+
+fn by_command(program: &str, args: &[String], json: &str, timeout: Duration) -> Result<(), String> {
+    run(
+        Command::new(program).args(args),
+        program,
+        format!("{json}\n").as_bytes(),
+        timeout,
+    )
+}
+
+fn by_webhook(address: &str, json: &str, timeout: Duration) -> Result<(), String> {
+    let secs = timeout.as_secs().max(1);
+    let config = format!(
+        "url = {}\nrequest = \"POST\"\nheader = \"Content-Type: application/json\"\nheader = \"Expect:\"\nuser-agent = \"jit\"\n\
+         data-raw = {}\nmax-time = {secs}\nproto = \"=http,https\"\nmax-redirs = 0\nsilent\nshow-error\nfail\noutput = \"/dev/null\"\n",
+        quoted(address),
+        quoted(json)
+    );
+    // Without the person's own configuration of curl, which could follow or keep things.
+    run(
+        Command::new("curl").args(["-q", "--config", "-"]),
+        "curl",
+        config.as_bytes(),
+        timeout + Duration::from_secs(1),
+    )
+}
+
+/// A value as it stands in a configuration of curl.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\0' => {}
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn run(command: &mut Command, name: &str, input: &[u8], timeout: Duration) -> Result<(), String> {
+    let until = Instant::now() + timeout;
+    children::own_session(command);
+    // Not the coordinator's: what is started here is nobody's agent.
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        if name_text.starts_with("JIT_") || name_text.starts_with("GIT_") {
+            command.env_remove(name);
+        }
+    }
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{name}: {e}"))?;
+    // Less than any pipe holds; and whoever does not want to know it need not read it.
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(input);
+    }
+    let stderr = child.stderr.take();
+    // Whatever it says is taken, so that it does not wait for a reader; but no longer than it may take.
+    let (say, said) = std::sync::mpsc::channel();
+    let listener = std::thread::Builder::new().spawn(move || {
+        let mut text = Vec::new();
+        if let Some(stderr) = stderr {
+            let _ = stderr.take(2_000).read_to_end(&mut text);
+        }
+        let _ = say.send(text);
+    });
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Ok(status),
+            Ok(None) if Instant::now() >= until => {
+                // A child that was not waited for: its number, and its group's, are its own.
+                if let Some(group) = process::raw(child.id()) {
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+                let _ = child.kill();
+                let _ = child.wait();
+                break Err(format!("{name}: it took longer than {} s", timeout.as_secs()));
+            }
+            Ok(None) => std::thread::sleep(Duration::from_millis(10)),
+            Err(e) => break Err(format!("{name}: {e}")),
+        }
+    }?;
+    if status.success() {
+        return Ok(());
+    }
+    let text = match listener {
+        Ok(_) => said.recv_timeout(Duration::from_millis(200)).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    let text = String::from_utf8_lossy(&text);
+    let last = text
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    Err(match last {
+        "" => format!("{name}: {status}"),
+        last => format!("{name}: {status}: {}", short(last.trim(), 200)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g13_values_for_curl_cannot_end_early() {
+        assert_eq!(quoted("a\"b\\c\nd"), r#""a\"b\\c\nd""#);
+        assert_eq!(quoted("x\0\"\noutput = \"/etc/x"), r#""x\"\noutput = \"/etc/x""#);
+    }
+
+    #[test]
+    fn g13_a_program_that_fails_hangs_or_is_not_there_is_told_of_in_time() {
+        let long = Duration::from_secs(60);
+        let words = |all: &[&str]| -> Vec<String> { all.iter().map(|word| (*word).to_owned()).collect() };
+        assert_eq!(by_command("true", &[], "{}", long), Ok(()));
+        let failed = by_command(
+            "sh",
+            &words(&["-c", "echo one >&2; echo two >&2; exit 3"]),
+            "{}",
+            long,
+        );
+        assert!(
+            failed
+                .as_ref()
+                .is_err_and(|why| why.contains("3") && why.contains("two")),
+            "{failed:?}"
+        );
+        assert!(by_command("/nowhere/at/all", &[], "{}", long).is_err());
+        let hangs = words(&["-c", "sleep 600 & wait"]);
+        let hung = by_command("sh", &hangs, "{}", Duration::from_millis(50));
+        assert!(hung.is_err_and(|why| why.contains("longer")));
+    }
+}
