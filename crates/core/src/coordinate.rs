@@ -52,6 +52,8 @@ pub mod reason {
     pub const DAY_BUDGET: &str = "day_budget";
     /// Somebody stopped it.
     pub const STOPPED: &str = "stopped";
+    /// It was to be handed to another agent, and whoever did that did not come to the end of it.
+    pub const HANDED_ON: &str = "handed_on";
     /// It says it is done, and files are missing.
     pub const ARTIFACTS: &str = "artifacts_missing";
     /// It does not merge.
@@ -65,6 +67,8 @@ pub mod reason {
 /// Why an agent is told to end, where it matters afterwards.
 pub const WORKFLOW_BUDGET: &str = "the workflow's budget is used up";
 pub const DAY_BUDGET: &str = "the day's budget is used up";
+/// Followed by who gets it.
+pub const HANDED_ON: &str = "it is handed to ";
 
 /// A unit whose account is refused for so long waits for a person.
 pub const LONGEST_PARKED_MS: u64 = 86_400_000;

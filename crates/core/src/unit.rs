@@ -637,7 +637,11 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     if edge.to != Phase::Running {
         unit.pid = None;
     }
-    take(&mut unit.session_id, &facts.session_id);
+    match edge.input {
+        // Another agent has another session, or will say which.
+        Input::DispatchInstance => unit.session_id.clone_from(&facts.session_id),
+        _ => take(&mut unit.session_id, &facts.session_id),
+    }
     take(&mut unit.worker, &facts.worker);
     take(&mut unit.account, &facts.account);
     if let Some(spent) = facts.spent {

@@ -21,12 +21,12 @@ use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::plan::{Plan, PlanUnit};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::time::Wall;
-use jit_core::unit::{Artifact, Phase, Unit};
+use jit_core::unit::{Phase, Unit};
 use jit_core::workflow::Workflow;
 
 use crate::app::{
-    Again, App, DispatchAsk, Handoffs, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Touched,
-    Troubles, in_the_way,
+    Again, App, DispatchAsk, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Touched, Troubles,
+    in_the_way,
 };
 use crate::notify::Notifier;
 use crate::notify::happened::Scene;
@@ -341,6 +341,8 @@ impl<'a> Coordinator<'a> {
                     self.note_trouble(std::slice::from_ref(unit), &done.step, refusal, watcher);
                 }
             }
+            // Somebody else is at it.
+            Err(refusal) if refusal.code == Code::Busy && matches!(done.step, Step::Settle(_)) => {}
             Err(refusal) => self.note_trouble(&done.units, &done.step, &refusal, watcher),
         }
     }
@@ -482,16 +484,8 @@ impl<'a> Coordinator<'a> {
                 };
                 let before = unit(id)?;
                 let ask = DispatchAsk {
-                    unit: Some(id.to_string()),
-                    run: planned.run.clone(),
-                    prompt: planned.prompt.clone(),
-                    prompt_file: None,
                     again: if *resume { Again::Resume } else { Again::Fresh },
-                    artifacts: artifacts(planned),
-                    validate: planned.validate.clone(),
-                    writes: Some(planned.writes.clone()),
-                    handoffs: handoffs(planned)?,
-                    force: false,
+                    ..DispatchAsk::of_plan(id, planned)?
                 };
                 self.app.start_attempt(&before.id, &ask).map(drop)
             }
@@ -642,27 +636,6 @@ impl<'a> Coordinator<'a> {
 
 fn is_up_to_people(why: &[Awaited]) -> bool {
     !why.is_empty() && why.iter().all(|one| matches!(one, Awaited::Person(..)))
-}
-
-fn handoffs(planned: &PlanUnit) -> Outcome<Handoffs> {
-    let name = |name: &String| {
-        name.parse()
-            .map_err(|e| Box::new(Refusal::new(Code::Invalid, format!("{e}"))))
-    };
-    let from: Outcome<Vec<UnitId>> = planned.handoff_from.iter().map(name).collect();
-    Ok(Handoffs {
-        from: from?,
-        by: planned.handoff,
-        barrier: planned.phase,
-    })
-}
-
-fn artifacts(planned: &PlanUnit) -> Vec<Artifact> {
-    let one = |wanted: &jit_core::plan::PlanArtifact| Artifact {
-        path: wanted.path.clone(),
-        kind: wanted.kind.clone(),
-    };
-    planned.artifacts.iter().map(one).collect()
 }
 
 /// What is being tried, for people.

@@ -232,12 +232,10 @@ pub fn page(known: &Known, longest: usize) -> String {
         if let Some(bytes) = artifact.bytes {
             let _ = write!(place, ", {bytes} bytes");
         }
-        if let Some(commit) = commit {
-            let _ = write!(
-                place,
-                ": `git show {commit}:{}`",
-                in_line(&artifact.path).replace('`', "'")
-            );
+        // The name is the agent's choice, and this is a command.
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+        if let Some(commit) = commit.filter(|_| artifact.path.chars().all(plain)) {
+            let _ = write!(place, ": `git show {commit}:{}`", artifact.path);
         }
         place.push('\n');
         let what = format!("the artifact {}", in_line(&artifact.path));

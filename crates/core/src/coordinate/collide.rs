@@ -2,7 +2,7 @@
 //!
 //! What must hold:
 //!
-//! - of two units that say where they write, and would write to the same place, one begins when the other has landed, has
+//! - of two units of a workflow that say where they write, and would write to the same place, one begins when the other has landed, has
 //!   failed for good or waits for a person: no two of them ever run at the same time;
 //! - nobody waits for somebody who waits: what holds a place goes on by itself, so two never wait for each other;
 //! - a unit that does not say where it writes waits for nobody here.

@@ -16,7 +16,7 @@ use jit_core::account::AccountId;
 use jit_core::command::{Command, Target};
 use jit_core::ids::{AgentId, UnitId};
 use jit_core::lease::{Actor, Lease, Resource};
-use jit_core::plan::Settings;
+use jit_core::plan::{PlanArtifact, PlanUnit, Settings};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::unit::{Artifact, Facts, Input, Phase, Unit, Usd};
@@ -78,6 +78,34 @@ pub struct DispatchAsk {
     pub handoffs: Handoffs,
     /// Also on an account that is parked.
     pub force: bool,
+}
+
+impl DispatchAsk {
+    /// What a plan asks of a unit's agent.
+    pub(crate) fn of_plan(id: &UnitId, planned: &PlanUnit) -> Outcome<Self> {
+        let name = |name: &String| name.parse::<UnitId>().map_err(|e| refuse(Code::Invalid, e));
+        let from: Outcome<Vec<UnitId>> = planned.handoff_from.iter().map(name).collect();
+        let artifact = |wanted: &PlanArtifact| Artifact {
+            path: wanted.path.clone(),
+            kind: wanted.kind.clone(),
+        };
+        Ok(Self {
+            unit: Some(id.to_string()),
+            run: planned.run.clone(),
+            prompt: planned.prompt.clone(),
+            prompt_file: None,
+            again: Again::Fresh,
+            artifacts: planned.artifacts.iter().map(artifact).collect(),
+            validate: planned.validate.clone(),
+            writes: Some(planned.writes.clone()),
+            handoffs: Handoffs {
+                from: from?,
+                by: planned.handoff,
+                barrier: planned.phase,
+            },
+            force: false,
+        })
+    }
 }
 
 /// Bytes of the repository's own rules that agents are told.

@@ -20,7 +20,7 @@ use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::unit::{Facts, Failure, Handed, Input, Phase, Unit, Usd};
 
-use super::dispatch::DispatchAsk;
+use super::dispatch::{Again, DispatchAsk};
 use super::{App, Kept, refuse};
 use crate::agents::prompt::{Brief, Handoff};
 use crate::git::{Git, GitError};
@@ -316,7 +316,7 @@ impl App {
             facts.push(format!("failed before: {}: {}", error.reason, error.message));
         }
         let folder = self.attempt_folder(&unit.id, unit.attempt);
-        let job = attempt::job(&folder).ok();
+        let job = self.own_job(unit);
         let mut checks = Vec::new();
         // It would not have landed otherwise.
         if let (Some(job), true) = (&job, unit.merge_commit.is_some()) {
@@ -520,29 +520,37 @@ impl App {
             )
         };
         let folder = self.attempt_folder(id, unit.attempt);
-        let before = attempt::job(&folder).ok();
+        let before = self.own_job(&unit);
         let at_work = matches!(unit.state, Phase::Dispatched | Phase::Running);
         if !at_work && !matches!(unit.state, Phase::Ready | Phase::Failed) || unit.worktree_id.is_none() {
             return Err(wrong_state(&unit));
         }
+        let asked = self.asked_of(&unit, before.as_ref())?;
+        let run = Settings {
+            agent: Some(to.clone()),
+            ..ask.run.clone()
+        };
         let dispatch = DispatchAsk {
-            unit: Some(id.to_string()),
-            run: Settings {
-                agent: Some(to.clone()),
-                ..ask.run.clone()
-            },
-            prompt: before.as_ref().and_then(|job| job.task.clone()),
-            artifacts: before.as_ref().map_or_else(Vec::new, |job| job.artifacts.clone()),
-            validate: before.as_ref().map_or_else(Vec::new, |job| job.validate.clone()),
-            ..DispatchAsk::default()
+            run: run.over(&asked.run),
+            // What was handed to the one before is in what it was told; this one is told by what follows.
+            handoffs: Handoffs::default(),
+            again: Again::Fresh,
+            ..asked
         };
         // What would be refused is refused before anybody is stopped.
-        let _ = self.job(&unit, &dispatch)?;
+        let mut then = unit.clone();
+        if let Ok(Attempt::Running(running)) = attempt::look(&folder) {
+            let used = running.sum.cost_usd.unwrap_or_default().0;
+            let cost = then.cost_usd.unwrap_or_default().0.saturating_add(used);
+            then.cost_usd = Some(Usd(cost)).filter(|usd| usd.0 > 0);
+            then.tokens = then.tokens.plus(running.sum.tokens);
+        }
+        let _ = self.job(&then, &dispatch)?;
         let account = self.require_open_account(&dispatch.run, false, Some(id))?;
         let mut ended = Facts::default();
         let mut now = unit.clone();
         if at_work {
-            let why = format!("it is handed to {to}");
+            let why = format!("{}{to}", jit_core::coordinate::HANDED_ON);
             let Some(facts) = self.end_for_another(&unit, before.as_ref(), &folder, &why)? else {
                 let unit = self.settle_held(unit, super::Starting::Forbidden)?;
                 return Err(wrong_state(&unit));
@@ -576,6 +584,50 @@ impl App {
         };
         self.begin_attempt(id, job.attempt)?;
         self.handed(&now, to, Some(path), text, Some(*unit))
+    }
+
+    /// The job of a unit's last attempt. One of the same name that is over has left its own behind.
+    fn own_job(&self, unit: &Unit) -> Option<Job> {
+        unit.worker.as_ref()?;
+        attempt::job(&self.attempt_folder(&unit.id, unit.attempt)).ok()
+    }
+
+    /// What a unit's agent is asked for: by the plan, or by whoever started the one before.
+    fn asked_of(&self, unit: &Unit, before: Option<&Job>) -> Outcome<DispatchAsk> {
+        if let Some(workflow) = &unit.workflow {
+            let workflow = self.find_workflow(Some(workflow.as_str()))?;
+            let plan = self.load_plan(&workflow)?;
+            let planned = plan.units.iter().find(|planned| planned.id == unit.id.as_str());
+            if let Some(planned) = planned {
+                return DispatchAsk::of_plan(&unit.id, planned);
+            }
+        }
+        let Some(job) = before else {
+            return Ok(DispatchAsk {
+                unit: Some(unit.id.to_string()),
+                ..DispatchAsk::default()
+            });
+        };
+        // A job has what was left; a budget is for all attempts together.
+        let whole = |left: Usd| (left.0.saturating_add(unit.cost_usd.unwrap_or_default().0)) as f64 / 1e6;
+        Ok(DispatchAsk {
+            unit: Some(unit.id.to_string()),
+            run: Settings {
+                agent: Some(job.agent.clone()),
+                max_turns: job.max_turns,
+                budget_usd: job.budget.map(whole),
+                budget_tokens: job
+                    .budget_tokens
+                    .map(|left| left.saturating_add(unit.tokens.total())),
+                timeout: Some(format!("{}s", job.timeout_secs)),
+                idle: Some(format!("{}s", job.idle_secs)),
+                ..Settings::default()
+            },
+            prompt: job.task.clone(),
+            artifacts: job.artifacts.clone(),
+            validate: job.validate.clone(),
+            ..DispatchAsk::default()
+        })
     }
 
     /// Ends the agent of a unit, and says what it came to. `None`: it had done its work before it could be stopped.

@@ -5,9 +5,7 @@
 //! all of it committed.
 
 use std::borrow::Cow;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jit_core::coordinate;
@@ -28,7 +26,7 @@ use crate::git::Git;
 use crate::hooks::locked;
 use crate::runner::attempt::{self, Attempt};
 use crate::runner::job::{End, Exit, Job};
-use crate::runner::redact::{Redactor, Scrubbed};
+use crate::runner::redact::Redactor;
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
 
@@ -220,7 +218,7 @@ impl App {
                 "it ended without a commit".to_owned(),
             )));
         }
-        if let Some(failure) = self.wrote_locked(unit, job, &tip)? {
+        if let Some(failure) = self.wrote_locked(unit, job)? {
             return Ok(Some(failure));
         }
         let vars: Vec<_> = job
@@ -233,8 +231,7 @@ impl App {
             let name = below
                 .join(format!("attempt-{}", job.attempt))
                 .join(format!("validate-{}.log", n + 1));
-            let log = self.log_file(&name).map_err(|e| io_refusal("write", &name, &e))?;
-            let mut log = Scrubbed::new(Arc::clone(Redactor::of_process()), log);
+            let mut log = self.log_file(&name).map_err(|e| io_refusal("write", &name, &e))?;
             let ran = run(
                 &Run {
                     command,
@@ -245,8 +242,6 @@ impl App {
                 },
                 &mut log,
             );
-            // What it printed is for people; what it came to counts.
-            let _ = log.finish();
             if !ran.passed() {
                 let why = ran.reason().unwrap_or_else(|| "it failed".to_owned());
                 return Ok(Some(Failure {
@@ -261,7 +256,7 @@ impl App {
     }
 
     /// G15: what it committed although somebody else has it locked, for agents that were not held back, or went another way.
-    fn wrote_locked(&self, unit: &Unit, job: &Job, tip: &str) -> Outcome<Option<Failure>> {
+    fn wrote_locked(&self, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
         if self.config.enforce_leases() != Enforce::Strict {
             return Ok(None);
         }
@@ -274,16 +269,11 @@ impl App {
         if locks.is_empty() {
             return Ok(None);
         }
-        let listed = Git::at(&job.dir)
-            .args(["diff", "--name-only", "--no-renames", "-z", &unit.base, tip, "--"])
-            .run()
-            .map_err(|e| refuse(Code::Io, e))?;
-        let mut named: Vec<String> = listed
-            .split(|b| *b == 0)
-            .filter(|path| !path.is_empty())
-            .map(|path| Path::new(std::ffi::OsStr::from_bytes(path)))
-            .filter_map(|path| Some((path, locked::covering(&locks, path)?)))
-            .map(|(path, lease)| format!("{} ({})", shell_word(&path.to_string_lossy()), lease.agent_id))
+        let mut named: Vec<String> = self
+            .changed_paths(unit)?
+            .iter()
+            .filter_map(|path| Some((path, locked::covering(&locks, Path::new(path))?)))
+            .map(|(path, lease)| format!("{} ({})", shell_word(path), lease.agent_id))
             .collect();
         if named.is_empty() {
             return Ok(None);
@@ -313,6 +303,9 @@ fn stopped_for(mut failure: Failure, why: Option<String>) -> Failure {
     match why.as_str() {
         coordinate::WORKFLOW_BUDGET => coordinate::reason::BUDGET.clone_into(&mut failure.reason),
         coordinate::DAY_BUDGET => coordinate::reason::DAY_BUDGET.clone_into(&mut failure.reason),
+        why if why.starts_with(coordinate::HANDED_ON) => {
+            coordinate::reason::HANDED_ON.clone_into(&mut failure.reason);
+        }
         _ => {}
     }
     failure.message = why;

@@ -196,6 +196,8 @@ impl App {
                 let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
                 all.into_iter()
                     .filter(|unit| ask.into.as_ref().is_none_or(|into| unit.target == *into))
+                    // One that is to be tried again has not been judged.
+                    .filter(|unit| unit.state != Phase::Ready || unit.worker.is_none())
                     .filter(waits_for_landing)
                     .collect()
             }

@@ -27,6 +27,7 @@ use jit_core::unit::{Failure, Phase, Unit};
 use super::situation::{Situation, is_merging};
 use super::{App, refuse};
 use crate::git::{Git, GitError};
+use crate::runner::attempt;
 use crate::store::Outcome;
 
 /// So many paths are named when something is wrong.
@@ -185,6 +186,10 @@ impl App {
         let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
         for unit in units.iter().filter(at_work) {
             let own = unit.workflow.as_ref() == Some(&at.workflow.id);
+            // Nobody may be there any more to write down that it ended.
+            if !own && attempt::is_over(&self.attempt_folder(&unit.id, unit.attempt)).unwrap_or(true) {
+                continue;
+            }
             let paths = match unit.writes.is_empty() {
                 // The plan says it of its own units.
                 false if own => continue,

@@ -1,18 +1,23 @@
-//! What a command printed: all of it for a file, up to a bound, and its end for the result.
+//! What a command printed: all of it for a file, up to a bound, and its end for the result. Without secrets: a command
+//! has the environment of whoever runs it, and results are versioned.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::sync::Arc;
+
+use crate::runner::redact::{Redactor, Scrub};
 
 /// Takes output as it comes.
 pub(super) struct Output<'a> {
     all: &'a mut dyn Write,
+    scrub: Scrub,
     /// How many bytes may still be written.
     room: u64,
     most: u64,
     is_cut: bool,
     error: Option<io::Error>,
     tail: VecDeque<u8>,
-    keep: usize,
+    most_kept: usize,
     is_truncated: bool,
 }
 
@@ -21,20 +26,27 @@ impl<'a> Output<'a> {
     pub(super) fn new(all: &'a mut dyn Write, most: u64, keep: usize) -> Self {
         Self {
             all,
+            scrub: Scrub::new(Arc::clone(Redactor::of_process())),
             room: most,
             most,
             is_cut: false,
             error: None,
             tail: VecDeque::with_capacity(keep),
-            keep,
+            most_kept: keep,
             is_truncated: false,
         }
     }
 
     pub(super) fn take(&mut self, bytes: &[u8]) {
-        let end = bytes.len().saturating_sub(self.keep);
+        let mut clean = Vec::with_capacity(bytes.len());
+        self.scrub.take(bytes, &mut |some| clean.extend_from_slice(some));
+        self.keep(&clean);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let end = bytes.len().saturating_sub(self.most_kept);
         let kept = bytes.get(end..).unwrap_or_default();
-        let over = (self.tail.len() + kept.len()).saturating_sub(self.keep);
+        let over = (self.tail.len() + kept.len()).saturating_sub(self.most_kept);
         self.is_truncated |= over > 0 || end > 0;
         self.tail.drain(..over.min(self.tail.len()));
         self.tail.extend(kept);
@@ -58,7 +70,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// The end of the output, and whether that is less than all of it.
+    /// The end of the output, once it is finished, and whether that is less than all of it.
     pub(super) fn tail(&mut self) -> (Vec<u8>, bool) {
         (self.tail.make_contiguous().to_vec(), self.is_truncated)
     }
@@ -69,6 +81,9 @@ impl<'a> Output<'a> {
 
     /// Why not everything was written, if it was not.
     pub(super) fn finish(&mut self) -> Option<String> {
+        let mut rest = Vec::new();
+        self.scrub.end(&mut |some| rest.extend_from_slice(some));
+        self.keep(&rest);
         if self.error.is_none()
             && let Err(error) = self.all.flush()
         {
@@ -89,9 +104,9 @@ mod tests {
             let mut file = Vec::new();
             let mut output = Output::new(&mut file, 20, 10);
             all.chunks(piece).for_each(|bytes| output.take(bytes));
+            assert_eq!(output.finish(), None);
             assert_eq!(output.tail(), (all[246..].to_vec(), true), "{piece}");
             assert!(output.is_cut());
-            assert_eq!(output.finish(), None);
             let note = b"\n[jit: cut here, after 20 bytes]\n";
             assert_eq!(file, [&all[..20], note].concat(), "{piece}");
         }
@@ -103,6 +118,7 @@ mod tests {
         let mut output = Output::new(&mut file, 10, 10);
         output.take(b"01234");
         output.take(b"56789");
+        assert_eq!(output.finish(), None);
         assert_eq!(output.tail(), (b"0123456789".to_vec(), false));
         assert!(!output.is_cut());
         assert_eq!(file, b"0123456789");
@@ -116,8 +132,8 @@ mod tests {
         output.take(b"012");
         output.take(b"3456");
         output.take(b"789");
-        assert_eq!(output.tail(), (b"0123456789".to_vec(), false));
         assert!(output.finish().is_some());
+        assert_eq!(output.tail(), (b"0123456789".to_vec(), false));
         assert_eq!(&room, b"0123");
     }
 }

@@ -15,7 +15,6 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -508,43 +507,6 @@ impl Scrub {
         if !held.is_empty() {
             out(&self.of.clean_bytes(&held));
         }
-    }
-}
-
-/// Writes what it is given without secrets. The end comes with [`Scrubbed::finish`].
-#[derive(Debug)]
-pub struct Scrubbed<W> {
-    scrub: Scrub,
-    to: W,
-}
-
-impl<W: Write> Scrubbed<W> {
-    pub fn new(of: Arc<Redactor>, to: W) -> Self {
-        Self {
-            scrub: Scrub::new(of),
-            to,
-        }
-    }
-
-    pub fn finish(mut self) -> io::Result<()> {
-        let mut done = Ok(());
-        let to = &mut self.to;
-        self.scrub.end(&mut |bytes| done = to.write_all(bytes));
-        done?;
-        self.to.flush()
-    }
-}
-
-impl<W: Write> Write for Scrubbed<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut done = Ok(());
-        let to = &mut self.to;
-        self.scrub.take(bytes, &mut |clean| done = to.write_all(clean));
-        done.map(|()| bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
     }
 }
 

@@ -112,7 +112,6 @@ impl Worker {
     fn renew(&mut self) -> io::Result<()> {
         let mut beat = || -> Outcome<()> {
             let app = self.app()?;
-            self.tell_refusal(&app)?;
             match &self.session {
                 Some(session) => {
                     app.handle(Request::BeatSession {
@@ -127,7 +126,9 @@ impl Worker {
                     }
                 }
             }
-            app.renew_own().map(drop)
+            app.renew_own()?;
+            // What it holds comes first.
+            self.tell_refusal(&app)
         };
         beat().map_err(|refusal| io::Error::other(refusal.message))
     }

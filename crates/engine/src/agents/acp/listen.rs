@@ -98,7 +98,8 @@ impl Client {
             dir: job.dir.clone(),
             vars: job.vars.clone(),
             resume: job.resume.clone(),
-            mode: job.permission_mode.clone(),
+            // The usual mode of each, whatever it calls it.
+            mode: job.permission_mode.clone().filter(|mode| mode != "acceptEdits"),
             model: job.model.clone(),
             awaited: Awaited::Hello,
             number: wire::FIRST,

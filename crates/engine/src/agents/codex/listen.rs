@@ -29,6 +29,8 @@ const DETAIL: usize = 300;
 const UNKNOWN: usize = 500;
 /// Ids of tools in use that are remembered.
 const REMEMBERED: usize = 10_000;
+/// A longer id of a tool is not remembered.
+const LONGEST_ID: usize = 200;
 
 #[derive(Debug)]
 pub struct Stream {
@@ -218,7 +220,7 @@ impl Stream {
     fn begun(&mut self, item: &Item, said: &mut Vec<Said>) {
         let Some((name, detail)) = item.tool() else { return };
         self.model_spoke(said);
-        if self.tools.len() < REMEMBERED {
+        if self.tools.len() < REMEMBERED && item.id.len() <= LONGEST_ID {
             self.tools.insert(item.id.clone());
         }
         said.push(Said::Tool { name, detail });

@@ -28,6 +28,8 @@ const DETAIL: usize = 300;
 const UNKNOWN: usize = 500;
 /// Ids of tools in use that are remembered.
 const REMEMBERED: usize = 10_000;
+/// A longer id of a tool is not remembered.
+const LONGEST_ID: usize = 200;
 
 /// The kinds of lines that are known.
 const KINDS: &[&str] = &["init", "message", "tool_use", "tool_result", "error", "result"];
@@ -169,8 +171,9 @@ impl Stream {
             }
             "tool_use" => {
                 self.model_spoke(said);
-                if self.tools.len() < REMEMBERED {
-                    self.tools.insert(event.tool_id.clone(), event.tool_name.clone());
+                if self.tools.len() < REMEMBERED && event.tool_id.len() <= LONGEST_ID {
+                    self.tools
+                        .insert(event.tool_id.clone(), short(&event.tool_name, 100));
                 }
                 said.push(Said::Tool {
                     name: short(&event.tool_name, 100),

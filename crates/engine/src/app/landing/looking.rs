@@ -66,6 +66,17 @@ impl Run<'_> {
                 ..report_of(&unit, Verdict::AlreadyLanded)
             })));
         }
+        // However it got here: what was written elsewhere does not land.
+        if matches!(
+            unit.state,
+            Phase::Ready | Phase::Completed | Phase::Dispatched | Phase::Running
+        ) && let Some(failure) = self.app.outside_scope(&unit, &unit.writes)?
+        {
+            let help = format!("jit worktree diff {}", unit.id);
+            return Err(Box::new(
+                Refusal::new(Code::CheckFailed, format!("{}: {}", unit.id, failure.message)).help(help),
+            ));
+        }
         if !waits_for_landing(&unit) {
             return Err(match unit.state {
                 Phase::Failed => bad(
