@@ -10,7 +10,8 @@ use jit_engine::runner::job::{Job, Resume};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-const SESSION: &str = "11111111-1111-4111-8111-111111111111";
+/// That of the recorded session that was gone on with.
+const SESSION: &str = "588aabf9-7701-443b-8c60-af62c3902d9c";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude")
@@ -227,10 +228,14 @@ const TABLE: &[Row] = &[
 ];
 
 fn job_for(file: &str) -> Job {
-    job(
+    let mut job = job(
         file.contains("resumed") || file.contains("forked"),
         file.contains("one-shot"),
-    )
+    );
+    if let Some(resume) = &mut job.resume {
+        resume.fork = file.contains("forked");
+    }
+    job
 }
 
 #[test]

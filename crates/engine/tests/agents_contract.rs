@@ -396,6 +396,10 @@ fn g7_half_lines_harm_nothing() {
         let before = replay(&job(case.agent), &plain).1;
         for (at, line) in plain.iter().enumerate() {
             for end in (1..line.len()).step_by(7) {
+                // A question that is cut off is answered with no, and that does change something.
+                if case.agent == "acp" && line[..end].windows(8).any(|part| part == b"request_") {
+                    continue;
+                }
                 let mut more = plain.clone();
                 more.insert(at, line[..end].to_vec());
                 assert_eq!(

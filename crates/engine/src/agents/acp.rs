@@ -61,6 +61,10 @@ impl Agent for Acp {
         false
     }
 
+    fn tells_end(&self) -> bool {
+        true
+    }
+
     fn launch(&self, job: &Job) -> Result<Launch, String> {
         let Some((program, args)) = job.command.split_first() else {
             return Err("the agent `acp` needs a program to run, such as `gemini --acp`".to_owned());

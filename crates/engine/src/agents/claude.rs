@@ -50,6 +50,10 @@ impl Agent for Claude {
         true
     }
 
+    fn tells_end(&self) -> bool {
+        true
+    }
+
     fn launch(&self, job: &Job) -> Result<Launch, String> {
         let prompt = prompt_of(job)?;
         let mut args: Vec<OsString> = match job.one_shot {

@@ -84,6 +84,10 @@ impl Agent for Codex {
         Some("codex")
     }
 
+    fn tells_end(&self) -> bool {
+        true
+    }
+
     fn launch(&self, job: &Job) -> Result<Launch, String> {
         let prompt = prompt_of(job)?;
         if prompt.trim().is_empty() {

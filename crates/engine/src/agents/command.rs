@@ -15,8 +15,9 @@ use std::ffi::OsString;
 
 use serde::Deserialize;
 
-use super::event::{Said, Verdict};
-use super::{Agent, Ask, Heard, Launch, Listener, Stdin, prompt_of, short, short_bytes};
+use super::event::{Limited, Said, Verdict};
+use super::{Agent, Ask, Heard, Launch, Listener, Stdin, limit, prompt_of, short, short_bytes};
+use crate::os::clock;
 use crate::runner::job::Job;
 
 /// Characters of a line that are kept.
@@ -173,6 +174,12 @@ fn shortened(said: Said) -> Said {
                 reason: short(&verdict.reason, NAME),
                 text: short(&verdict.text, LINE),
                 session_id: cut(verdict.session_id),
+                limited: verdict.limited.or_else(|| {
+                    let refused = verdict.is_error && verdict.reason == "rate_limit";
+                    refused.then(|| Limited {
+                        until: limit::until(&verdict.text, clock::wall_ms()),
+                    })
+                }),
                 ..verdict
             },
         },

@@ -59,6 +59,10 @@ impl Agent for Gemini {
         Some("gemini")
     }
 
+    fn tells_end(&self) -> bool {
+        true
+    }
+
     fn launch(&self, job: &Job) -> Result<Launch, String> {
         let prompt = plain(&prompt_of(job)?);
         if prompt.trim().is_empty() {

@@ -64,6 +64,11 @@ pub trait Agent: Send + Sync {
         None
     }
 
+    /// Whether it says how it ended whenever it ends by itself. Of one that does not, silence is no sign of anything.
+    fn tells_end(&self) -> bool {
+        false
+    }
+
     /// The exit code by which it says that it was called in a way it does not understand, if it has one: it is not called
     /// that way again. Of any program such a code may mean anything.
     fn usage_code(&self) -> Option<i32> {

@@ -546,6 +546,15 @@ impl App {
             then.tokens = then.tokens.plus(running.sum.tokens);
         }
         let _ = self.job(&then, &dispatch)?;
+        if let Some(program) = self.missing_program(&dispatch.run) {
+            return Err(Box::new(
+                Refusal::new(
+                    Code::Invalid,
+                    format!("there is no program {program:?} that could be started"),
+                )
+                .help(format!("jit handoff {id} --to {to} --command <program>")),
+            ));
+        }
         let account = self.require_open_account(&dispatch.run, false, Some(id))?;
         let mut ended = Facts::default();
         let mut now = unit.clone();

@@ -152,7 +152,16 @@ impl App {
                 Some(stopped_for(failure, attempt::stop_reason(folder)))
             }
             Some(failure) => Some(failure),
+            None if !Path::new(&unit.worktree_path).is_dir() => None,
             None => self.missing(unit, job)?,
+        };
+        // Nothing can be asked of git there, and nobody can go on in it.
+        let failure = match Path::new(&unit.worktree_path).is_dir() {
+            true => failure,
+            false => Some(self::failure(
+                "worktree_gone",
+                format!("its worktree {} is gone", unit.worktree_path),
+            )),
         };
         let Some(mut failure) = failure else {
             return Ok((Input::InstanceCompleted, facts));
@@ -185,6 +194,9 @@ impl App {
             return Ok(Some(failure));
         }
         let dir = Path::new(&unit.worktree_path);
+        if let Some(failure) = self.marked_conflict(unit)? {
+            return Ok(Some(failure));
+        }
         let found = found(job);
         let lacking: Vec<&str> = job
             .artifacts
@@ -255,6 +267,22 @@ impl App {
         Ok(None)
     }
 
+    /// A conflict that was committed with its marks.
+    pub(super) fn marked_conflict(&self, unit: &Unit) -> Outcome<Option<Failure>> {
+        for clash in &unit.merge_conflicts {
+            let blob = format!("refs/heads/{}:{}", unit.branch, clash.path);
+            let (_, text, _) = Git::in_git_dir(self.common()?)
+                .args(["cat-file", "blob", &blob])
+                .try_run()
+                .map_err(|e| refuse(Code::Io, e))?;
+            if has_conflict_marks(&text) {
+                let message = format!("{} still has the marks of its conflict", shell_word(&clash.path));
+                return Ok(Some(failure("conflict_marks", message)));
+            }
+        }
+        Ok(None)
+    }
+
     /// G15: what it committed although somebody else has it locked, for agents that were not held back, or went another way.
     fn wrote_locked(&self, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
         if self.config.enforce_leases() != Enforce::Strict {
@@ -295,6 +323,12 @@ fn failure(reason: &str, message: String) -> Failure {
         exit_code: None,
         output: None,
     }
+}
+
+/// Whether git's marks of a conflict stand in a text, both of them at the beginning of a line and in order.
+fn has_conflict_marks(text: &[u8]) -> bool {
+    let mut lines = text.split(|byte| *byte == b'\n');
+    lines.any(|line| line.starts_with(b"<<<<<<< ")) && lines.any(|line| line.starts_with(b">>>>>>> "))
 }
 
 /// Why an attempt was stopped, where that decides what comes next.
@@ -343,10 +377,9 @@ pub(super) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
         Some(line) => format!("{text}: {}", line.trim()),
         None => text,
     };
-    let usage = agent
-        .as_deref()
-        .and_then(agents::by_name)
-        .and_then(|agent| agent.usage_code());
+    let kind = agent.as_deref().and_then(agents::by_name);
+    let usage = kind.as_ref().and_then(|agent| agent.usage_code());
+    let tells_end = kind.as_ref().is_some_and(|agent| agent.tells_end());
     let word = |reason: &str, text: &str| Some(failure(reason, with_last(text.to_owned())));
     // Its time was used up by waiting for the model.
     if matches!(exit.end, End::TimedOut | End::Hung) && exit.verdict.as_ref().is_some_and(was_limited) {
@@ -384,6 +417,7 @@ pub(super) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
             Some(_) => None,
             // What was ended for lingering had given its result, so this is an exit.
             None => match (exit.exit_code, exit.signal) {
+                (Some(0), _) if tells_end => word("no_result", "it ended without saying how"),
                 (Some(0), _) => None,
                 (Some(code), _) if Some(code) == usage => word(
                     coordinate::reason::USAGE,

@@ -138,8 +138,10 @@ impl App {
         if reason.trim().is_empty() {
             return Err(refuse(Code::Invalid, "giving a unit up needs a reason"));
         }
+        super::dispatch::require_not_of_another(id)?;
         let _turn = self.cleanup_turn(id)?;
         let mut unit = self.unit(id)?;
+        self.require_not_held_by_another(&unit)?;
         if unit.state != Phase::Cleanup || unit.abandoned.is_none() {
             if unit::step(unit.state, Input::Abandon).is_some() {
                 self.may_remove(&unit, force)?;
@@ -151,6 +153,32 @@ impl App {
             unit = self.advance(id, Input::Abandon, facts)?;
         }
         self.remove_unit(unit, force)
+    }
+
+    /// What another agent holds is not for an agent to give up.
+    fn require_not_held_by_another(&self, unit: &Unit) -> Outcome<()> {
+        let own = &self.actor;
+        let Some(issue) = unit.issue_id.as_ref().filter(|_| own.agent_id.kind() == "agent") else {
+            return Ok(());
+        };
+        let view = self.view()?;
+        let key = Resource::Issue(issue.clone()).key();
+        let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
+        match lease.filter(|lease| !lease.expired(&view.now)) {
+            Some(lease)
+                if lease.agent_id != own.agent_id && !lease.obeys(own) && unit.created_by != own.agent_id =>
+            {
+                let message = format!(
+                    "the issue {issue} of {} is held by {}, so giving it up is up to them",
+                    unit.id, lease.agent_id
+                );
+                Err(Box::new(Refusal::new(Code::NotHolder, message).help(format!(
+                    "jit claim transfer {} --to {}",
+                    lease.lease_id, own.agent_id
+                ))))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses what must not be removed, and what somebody works in.

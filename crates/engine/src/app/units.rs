@@ -59,6 +59,21 @@ fn git(e: GitError) -> Box<Refusal> {
     refuse(Code::Io, e)
 }
 
+/// What a unit is called: as asked, or as its issue is.
+fn unit_id(asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<UnitId> {
+    let name = issue.map_or(asked.what.as_str(), |issue| issue.id.as_str());
+    match (&asked.name, name.parse::<UnitId>()) {
+        (Some(id), _) => Ok(id.clone()),
+        (None, Ok(id)) if issue.is_none() => Ok(id),
+        _ => UnitId::slug(name).ok_or_else(|| {
+            refuse(
+                Code::Invalid,
+                format!("{name:?} gives no name for a unit: use letters and digits"),
+            )
+        }),
+    }
+}
+
 impl App {
     pub(super) fn common(&self) -> Outcome<&Path> {
         self.place.common_dir.as_deref().ok_or_else(|| {
@@ -204,23 +219,33 @@ impl App {
                 return Err(Box::new(Refusal::held(&lease, &view.now)));
             }
         }
-        let unit = self.make_unit(asked, issue.as_ref())?;
+        let id = unit_id(asked, issue.as_ref())?;
+        let Some(_turn) = self.unit_turn(&id, false)? else {
+            return Err(refuse(
+                Code::Busy,
+                format!("somebody else is at {id}: jit worktree status {id}"),
+            ));
+        };
+        let begun = state::unit(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
+        let unit = match begun {
+            // Whoever began to make it is gone: it would hold its turn.
+            Some(unit)
+                if unit.state == Phase::Provisioning
+                    && unit.workflow.is_none()
+                    && unit.created_by == self.actor.agent_id =>
+            {
+                let steps = self.trusted_steps()?;
+                self.make_ready(unit, &steps)?
+            }
+            _ => self.make_unit(asked, issue.as_ref())?,
+        };
         let view = self.view()?;
         self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
     }
 
     fn plan(&self, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<NewUnit> {
         let invalid = |why: String| refuse(Code::Invalid, why);
-        let name = issue.map_or(asked.what.as_str(), |issue| issue.id.as_str());
-        let id = match (&asked.name, name.parse::<UnitId>()) {
-            (Some(id), _) => id.clone(),
-            (None, Ok(id)) if issue.is_none() => id,
-            _ => UnitId::slug(name).ok_or_else(|| {
-                invalid(format!(
-                    "{name:?} gives no name for a unit: use letters and digits"
-                ))
-            })?,
-        };
+        let id = unit_id(asked, issue)?;
         let main = self.main_root()?;
         let repository = main
             .file_name()

@@ -8,7 +8,7 @@ use jit_core::coordinate::Standing;
 use jit_core::ids::{IssuePrefix, UnitId, WorkflowId};
 use jit_core::issue::Issue;
 use jit_core::lease::Resource;
-use jit_core::plan::{Plan, Problem};
+use jit_core::plan::{Plan, Problem, Settings};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
@@ -123,18 +123,8 @@ impl App {
                 add(format!("units[{n}].issue"), refusal.message);
             }
         }
-        let config = self.run_settings();
         for (n, unit) in plan.units.iter().enumerate() {
-            let run = plan.settings(unit, &config);
-            let named = run.command.as_ref().and_then(|words| words.first().cloned());
-            let usual = || {
-                let agent = agents::by_name(run.agent.as_deref()?)?;
-                agent.program().map(str::to_owned)
-            };
-            if let Some(program) = named
-                .or_else(usual)
-                .filter(|program| !program::can_be_started(program))
-            {
+            if let Some(program) = self.missing_program(&plan.settings(unit, &Settings::default())) {
                 let place = match (&unit.run.command, &plan.run.command) {
                     (Some(_), _) => format!("units[{n}].run.command"),
                     (None, Some(_)) => "run.command".to_owned(),
@@ -329,8 +319,28 @@ impl App {
         shown
     }
 
+    /// The program that would be started with these settings, if there is none of that name.
+    pub(super) fn missing_program(&self, run: &Settings) -> Option<String> {
+        let run = run.over(&self.run_settings());
+        let named = run.command.as_ref().and_then(|words| words.first().cloned());
+        let usual = || {
+            agents::by_name(run.agent.as_deref()?)?
+                .program()
+                .map(str::to_owned)
+        };
+        named
+            .or_else(usual)
+            .filter(|program| !program::can_be_started(program))
+    }
+
     /// Asks for its end. Whoever coordinates it ends it; if nobody does, the caller has to.
     pub fn ask_to_cancel(&self, named: Option<&str>) -> Outcome<Workflow> {
+        if let Ok(own) = std::env::var("JIT_UNIT") {
+            let message = format!("you work in {own}: whether its workflow goes on is not for you to say");
+            return Err(Box::new(
+                Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit workflow cancel"),
+            ));
+        }
         let workflow = self.find_workflow(named)?;
         self.about_workflow(&Command::CancelWorkflow {
             workflow: workflow.id,

@@ -128,6 +128,43 @@ fn failed(e: GitError) -> Box<jit_core::refusal::Refusal> {
     refuse(Code::Io, e)
 }
 
+/// Folders that tools make, by their names.
+const MADE_AGAIN: &[&str] = &[
+    "__pycache__",
+    "_build",
+    "bin",
+    "build",
+    "coverage",
+    "deps",
+    "dist",
+    "node_modules",
+    "obj",
+    "out",
+    "target",
+    "tmp",
+    "venv",
+    ".cache",
+    ".direnv",
+    ".gradle",
+    ".mypy_cache",
+    ".next",
+    ".nuxt",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".terraform",
+    ".tox",
+    ".turbo",
+    ".venv",
+];
+/// More than that in one ignored folder is not kept: it is data that comes from elsewhere, or a build under another name.
+const MOST_KEPT: u64 = 256 << 20;
+const MOST_FILES: usize = 20_000;
+
+fn is_made_again(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    MADE_AGAIN.contains(&&*name)
+}
+
 /// Looks at everything.
 pub fn gather(site: &Site, walk: &Walk, admin: &Walk, ignored: &[String]) -> Outcome<Evidence> {
     let mut look = Look {
@@ -446,6 +483,9 @@ impl Look<'_> {
                 }
             }
             self.out.ignored_folders.push(path.to_owned());
+            if !is_made_again(path) {
+                self.keep_inside(path);
+            }
             return Ok(());
         }
         let is_link = self.walk.at(path).is_some_and(|one| one.what == What::Link);
@@ -458,6 +498,32 @@ impl Look<'_> {
             self.aside(Kind::Ignored, shown(path));
         }
         Ok(())
+    }
+
+    /// A folder that git ignores and no tool is known to make: notes, data, secrets. What is in it is kept, without a
+    /// question, as single ignored files are.
+    fn keep_inside(&mut self, folder: &Path) {
+        let files: Vec<(PathBuf, u64)> = self
+            .walk
+            .below(folder)
+            .filter(|one| one.what == What::File)
+            .map(|one| (one.path.clone(), one.size))
+            .collect();
+        let size = files
+            .iter()
+            .fold(0_u64, |all, (_, size)| all.saturating_add(*size));
+        if size > MOST_KEPT || files.len() > MOST_FILES {
+            return;
+        }
+        for (path, _) in files {
+            let below_made = path
+                .strip_prefix(folder)
+                .is_ok_and(|rest| rest.ancestors().skip(1).any(is_made_again));
+            if !below_made && !self.out.work_inside.contains(&path) && !self.is_in_main(&path) {
+                self.aside(Kind::Ignored, shown(&path));
+                self.out.work_inside.push(path);
+            }
+        }
     }
 
     /// The main worktree has the same file: it was copied from there.

@@ -14,8 +14,9 @@
 //! untracked files, changes that git was told not to see, ignored files that `rescue.ignored` names (unless the main
 //! worktree has the same), repositories inside with anything unpushed, an unfinished rebase, merge, cherry-pick or bisect.
 //! What is kept without asking: commits that only a reflog knows, the commits of a squash, single ignored files, bytes
-//! that git's filters would not give back. Ignored folders as a whole (`target/`, `node_modules/`) are what tools can
-//! make again: they go along into the trash when the folder is kept for another reason, and are gone otherwise.
+//! that git's filters would not give back, the files of ignored folders. But folders by whose names tools make them
+//! (`target/`, `node_modules/`), and ignored folders of more than 256 MiB or 20,000 files, go along into the trash when the
+//! worktree is kept for another reason, and are gone otherwise.
 //! Stashes belong to the repository, not to a worktree, and are never touched.
 //!
 //! Format: `<control>/trash/<id>/` has `manifest.json`, `tree/` (the worktree) and `admin/` (its folder in

@@ -465,3 +465,38 @@ fn g14_a_coordinator_goes_on_with_whoever_was_handed_its_unit() {
     );
     yard.world.validates();
 }
+
+#[test]
+fn g14_who_is_handed_what_nobody_began_has_the_task_and_the_scope_of_the_plan() {
+    let yard = Yard::new("");
+    let sleeper = yard.world.home().join("sleeper");
+    program(
+        &sleeper,
+        "#!/bin/sh\ncat > /dev/null\necho '{\"kind\":\"started\"}'\nsleep 600 & wait\n",
+    );
+    let run = format!("run: {{command: [{:?}]}}", sleeper.display().to_string());
+    let other = "writes: [\"b/**\"]\nrun: {budget_usd: 0.5, max_retries: 0}";
+    let plan = yard.plan("max_concurrent: 2", &[("a", &[], &run), ("b", &[], other)]);
+    let text = read(&plan).replace("stagger: 0s", "stagger: 10m");
+    fs::write(&plan, text).expect("a plan");
+    let mut coordinator = yard.coordinator("flow", &["run", &plan.display().to_string()]);
+    // Its worktree is there; its turn has not come.
+    let tree = yard.world.root().join("repo-worktrees/b");
+    until("the worktree", || {
+        tree.exists() && yard.unit("b")["state"] == "READY"
+    });
+    let agent = yard.agent().display().to_string();
+    let _ = yard
+        .world
+        .jit(["handoff", "b", "--to", "command", "--command", &agent])
+        .ok();
+    until("its end", || yard.unit("b")["error"]["reason"] == "outside_scope");
+    let job = yard.world.repo().join(".git/jit/units/b/attempt-1/job.json");
+    let job: Value = serde_json::from_str(&read(&job)).expect("a job");
+    assert_eq!(job["writes"], serde_json::json!(["b/**"]), "{job}");
+    assert_eq!(job["budget"], 0.5, "{job}");
+    assert!(!yard.on_main("b.txt"));
+    let _ = yard.world.jit(["workflow", "cancel", "flow"]).ok();
+    let _ = coordinator.wait().expect("its end");
+    yard.world.validates();
+}

@@ -531,3 +531,19 @@ fn h3_issue_files_merge_by_their_fields_though_jit_is_not_on_the_path() {
         (&json!("Do it well"), &json!("high"))
     );
 }
+
+#[test]
+fn h5_a_conflict_that_was_committed_with_its_marks_does_not_land() {
+    let yard = Yard::new();
+    let path = yard.done("u1", "file", "mine\n");
+    yard.push_to_main("file", "theirs\n");
+    let _ = yard.merge(&["u1", "--send-back"]).exits(6);
+    yard.commit(&path, "oops");
+    let refused = yard.merge(&["u1", "--continue"]).exits(6).json();
+    assert!(refused.to_string().contains("marks of its conflict"), "{refused}");
+    assert_eq!(yard.on_main("file").as_deref(), Some("theirs\n"));
+    yard.write(&path, "file", "both\n");
+    yard.commit(&path, "settled");
+    let _ = yard.merge(&["u1", "--continue"]).ok();
+    assert_eq!(yard.on_main("file").as_deref(), Some("both\n"));
+}

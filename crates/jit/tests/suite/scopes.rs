@@ -173,8 +173,9 @@ fn fake_claude(yard: &Yard) -> PathBuf {
     let answers = yard.world.home().join("answers");
     let script = format!(
         r#"#!/bin/sh
+id=$(printf '%s\n' "$@" | sed -n 's/^--session-id=//p')
 IFS= read -r init; IFS= read -r told
-echo '{{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","model":"m"}}'
+echo '{{"type":"system","subtype":"init","session_id":"'"$id"'","model":"m"}}'
 k=0
 ask() {{
     k=$((k+1))
@@ -192,7 +193,7 @@ ask Bash command "mkdir -p src/deep && echo x > src/deep/c.rs"
 ask Write file_path "{main}/b.rs"
 rm -f src.link src/link
 echo ok > src/a.rs; git add src >&2; git commit -qm work >&2
-echo '{{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","result":"done","num_turns":1,"total_cost_usd":0.1,"session_id":"11111111-1111-4111-8111-111111111111"}}'
+echo '{{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","result":"done","num_turns":1,"total_cost_usd":0.1,"session_id":"'"$id"'"}}'
 cat > /dev/null
 "#,
         answers = answers.display(),

@@ -286,9 +286,9 @@ fn g10_fm13_a_model_that_is_asked_too_much_is_left_alone_for_a_while() {
     assert!(ran.stdout.contains("rate_limit"), "{}", ran.stdout);
     let quiet = ran.stdout.find("the account claude was refused").expect("told");
     let late = ran.stdout.split_at(quiet).1;
-    assert!(late.contains("RUNNING"), "nobody began before: {}", ran.stdout);
+    assert!(late.contains("DISPATCHED"), "nobody began before: {}", ran.stdout);
     let early = ran.stdout.split_at(quiet).0;
-    assert_eq!(early.matches("RUNNING").count(), 1, "{}", ran.stdout);
+    assert_eq!(early.matches("DISPATCHED").count(), 1, "{}", ran.stdout);
     assert!(yard.on_main("a.txt") && yard.on_main("b.txt"));
     let starts = yard.starts();
     assert_eq!(starts.len(), 3, "{starts:?}");

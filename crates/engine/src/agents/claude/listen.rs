@@ -54,7 +54,9 @@ pub struct Stream {
     /// What is said once it is known where the session stood; nothing where it was said at the start.
     prompt: Option<String>,
     /// The session that was told of last.
+    /// Its own, as far as that is known: chosen by whoever started it, or the first that it named.
     session: Option<String>,
+    began: bool,
     spent: Spent,
     /// What was last said of it.
     told: Option<Said>,
@@ -97,7 +99,11 @@ impl Stream {
         Self {
             // It could be read when the agent was started.
             prompt: waits.then(|| prompt_of(job).unwrap_or_default()),
-            session: None,
+            session: match &job.resume {
+                Some(resume) if !resume.fork => Some(resume.session.clone()),
+                _ => job.session.clone(),
+            },
+            began: false,
             spent: Spent::new(job.resume.is_some(), job.cost_before),
             told: None,
             tools: HashMap::new(),
@@ -146,7 +152,7 @@ impl Stream {
 
     fn init(&mut self, init: Init, heard: &mut Heard) {
         // It says so again before each turn.
-        if self.session.is_none() || self.session != init.session_id {
+        if !std::mem::replace(&mut self.began, true) || self.session.is_none() {
             self.session.clone_from(&init.session_id);
             heard.said.push(Said::Started {
                 session_id: init.session_id,

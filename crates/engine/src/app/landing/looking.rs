@@ -77,6 +77,12 @@ impl Run<'_> {
                 Refusal::new(Code::CheckFailed, format!("{}: {}", unit.id, failure.message)).help(help),
             ));
         }
+        if let Some(failure) = self.app.marked_conflict(&unit)? {
+            let help = format!("git -C {} grep -n '^<<<<<<< '", shell_word(&unit.worktree_path));
+            return Err(Box::new(
+                Refusal::new(Code::CheckFailed, format!("{}: {}", unit.id, failure.message)).help(help),
+            ));
+        }
         if !waits_for_landing(&unit) {
             return Err(match unit.state {
                 Phase::Failed => bad(

@@ -8,7 +8,15 @@ use crate::cli::{Cx, Output, invalid};
 use crate::render::clean_line;
 
 /// Settings that restrain agents.
-const GUARDED: &[&str] = &["agents.", "worktree.", "global_operations.", "hooks.", "merge."];
+const GUARDED: &[&str] = &[
+    "agents.",
+    "dispatch.",
+    "global_operations.",
+    "hooks.",
+    "merge.",
+    "notify.",
+    "worktree.",
+];
 
 #[derive(Debug, clap::Args)]
 #[command(

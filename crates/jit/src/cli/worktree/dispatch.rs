@@ -20,7 +20,7 @@ pub struct RunFlags {
     /// Which of several accounts of the agent, in one word of yours
     #[arg(long, value_name = "WORD", value_parser = account)]
     account: Option<String>,
-    /// The program and its arguments, for --agent command and acp
+    /// The program and its arguments, for --agent command and acp; all that follows belongs to it
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, value_terminator = ";")]
     command: Option<Vec<String>>,
     /// Of the agent's models
@@ -53,6 +53,42 @@ fn account(text: &str) -> Result<String, String> {
     }
 }
 
+/// Options of the commands that start agents. Whoever writes one behind the program means jit.
+const OURS: &[&str] = &[
+    "--account",
+    "--agent",
+    "--allow",
+    "--budget",
+    "--detach",
+    "--dry-run",
+    "--force",
+    "--json",
+    "--max",
+    "--prompt",
+    "--quiet",
+    "--ready",
+    "--timeout",
+    "--wait",
+    "--writes",
+];
+
+/// The words of a program, none of them meant for us.
+fn own_words(mut words: Vec<String>) -> Outcome<Vec<String>> {
+    if words.get(1).is_some_and(|word| word == "--") {
+        words.remove(1);
+        return Ok(words);
+    }
+    let named = |word: &&String| OURS.contains(&word.split('=').next().unwrap_or_default());
+    match words.iter().skip(1).find(named) {
+        None => Ok(words),
+        Some(flag) => Err(invalid(format!(
+            "{flag} would be given to {:?}: jit's own options come before --command; for an option of the program's, write -- \
+             after its name",
+            words[0]
+        ))),
+    }
+}
+
 impl RunFlags {
     /// For an agent of this kind, named elsewhere.
     pub fn for_kind(mut self, kind: &str) -> Outcome<Settings> {
@@ -79,7 +115,7 @@ impl RunFlags {
         Ok(Settings {
             agent,
             account: self.account,
-            command: self.command,
+            command: self.command.map(own_words).transpose()?,
             model: self.model,
             allowed_tools: Some(self.allow).filter(|tools| !tools.is_empty()),
             permission_mode: self.permission_mode,

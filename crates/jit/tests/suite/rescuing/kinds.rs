@@ -91,6 +91,11 @@ pub const KINDS: &[Make] = &[
     ),
     ("ignored", |_, dir| write(&dir.join("today.log"), "a log\n"), ""),
     (
+        "in an ignored folder",
+        |_, dir| write(&dir.join("private/deep/notes.md"), "nobody else has this\n"),
+        "",
+    ),
+    (
         "line ends",
         |world, dir| {
             commit(world, dir, ".gitattributes", "*.txt text=auto\n");

@@ -40,7 +40,7 @@ pub fn filled(world: World) -> World {
         ("a.txt", "one\ntwo\nthree\n"),
         ("b.txt", "b\n"),
         ("dir/c.txt", "c\n"),
-        (".gitignore", "*.log\n*.env\n/out/\n"),
+        (".gitignore", "*.log\n*.env\n/out/\n/private/\n"),
     ] {
         let path = repo.join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
