@@ -39,9 +39,7 @@ mod spent;
 mod tests;
 mod wire;
 
-use std::ffi::OsString;
-
-use super::{Agent, Launch, Listener, Stdin, prompt_of};
+use super::{Agent, Launch, Listener, Stdin, command_of, prompt_of};
 use crate::runner::job::Job;
 
 #[derive(Debug, Clone, Copy)]
@@ -66,22 +64,14 @@ impl Agent for Acp {
     }
 
     fn launch(&self, job: &Job) -> Result<Launch, String> {
-        let Some((program, args)) = job.command.split_first() else {
+        let Some((program, args)) = command_of(job)? else {
             return Err("the agent `acp` needs a program to run, such as `gemini --acp`".to_owned());
         };
-        if program.is_empty() || job.command.iter().any(|word| word.contains('\0')) {
-            return Err(format!("{program:?} cannot be run"));
-        }
         // What cannot be told later is noticed before it starts.
         prompt_of(job)?;
-        let program = match program.contains('/') {
-            // Seen from where it will run, not from where we are.
-            true => job.dir.join(program).into_os_string(),
-            false => OsString::from(program),
-        };
         Ok(Launch {
             program,
-            args: args.iter().map(OsString::from).collect(),
+            args,
             env: Vec::new(),
             stdin: Stdin::Open(wire::initialize()),
         })

@@ -141,12 +141,7 @@ mod tests {
     const TWO: &str = "22222222-2222-4222-8222-22222222222a";
 
     fn args(job: &Job) -> Vec<String> {
-        let launch = Claude.launch(job).expect("a launch");
-        launch
-            .args
-            .iter()
-            .map(|arg| arg.to_string_lossy().into_owned())
-            .collect()
+        super::super::tests::args(&Claude, job)
     }
 
     #[test]

@@ -239,12 +239,7 @@ mod tests {
     const THREAD: &str = "01a1e39a-3d9e-7c11-9d8a-1b69a8295212";
 
     fn args(job: &Job) -> Vec<String> {
-        let launch = Codex.launch(job).expect("a launch");
-        launch
-            .args
-            .iter()
-            .map(|arg| arg.to_string_lossy().into_owned())
-            .collect()
+        super::super::tests::args(&Codex, job)
     }
 
     #[test]

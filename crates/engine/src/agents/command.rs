@@ -11,12 +11,10 @@
 //!
 //! Limitations: it cannot ask, so it is not held back; hooks of git and what lands still are. It has no session.
 
-use std::ffi::OsString;
-
 use serde::Deserialize;
 
 use super::event::{Limited, Said, Verdict};
-use super::{Agent, Ask, Heard, Launch, Listener, Stdin, limit, prompt_of, short, short_bytes};
+use super::{Agent, Ask, Heard, Launch, Listener, Stdin, command_of, limit, prompt_of, short, short_bytes};
 use crate::os::clock;
 use crate::runner::job::Job;
 
@@ -34,20 +32,12 @@ impl Agent for Command {
     }
 
     fn launch(&self, job: &Job) -> Result<Launch, String> {
-        let Some((program, args)) = job.command.split_first() else {
+        let Some((program, args)) = command_of(job)? else {
             return Err("the agent `command` needs a program to run".to_owned());
-        };
-        if program.is_empty() || job.command.iter().any(|word| word.contains('\0')) {
-            return Err(format!("{program:?} cannot be run"));
-        }
-        let program = match program.contains('/') {
-            // Seen from where it will run, not from where we are.
-            true => job.dir.join(program).into_os_string(),
-            false => OsString::from(program),
         };
         Ok(Launch {
             program,
-            args: args.iter().map(OsString::from).collect(),
+            args,
             env: vec![("JIT_PROMPT_FILE".into(), job.prompt_file.clone().into_os_string())],
             stdin: Stdin::Bytes(prompt_of(job)?.into_bytes()),
         })

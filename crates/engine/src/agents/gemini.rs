@@ -143,12 +143,7 @@ mod tests {
     const ONE: &str = "11111111-1111-4111-8111-111111111111";
 
     fn args(job: &Job) -> Vec<String> {
-        let launch = Gemini.launch(job).expect("a launch");
-        launch
-            .args
-            .iter()
-            .map(|arg| arg.to_string_lossy().into_owned())
-            .collect()
+        super::super::tests::args(&Gemini, job)
     }
 
     #[test]

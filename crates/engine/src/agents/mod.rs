@@ -191,6 +191,22 @@ pub(crate) fn short_bytes(bytes: &[u8], most: usize) -> String {
     short(&String::from_utf8_lossy(head), most)
 }
 
+/// The program and its arguments, of an agent that is whatever program the job names.
+fn command_of(job: &Job) -> Result<Option<(OsString, Vec<OsString>)>, String> {
+    let Some((program, args)) = job.command.split_first() else {
+        return Ok(None);
+    };
+    if program.is_empty() || job.command.iter().any(|word| word.contains('\0')) {
+        return Err(format!("{program:?} cannot be run"));
+    }
+    let program = match program.contains('/') {
+        // Seen from where it will run, not from where we are.
+        true => job.dir.join(program).into_os_string(),
+        false => OsString::from(program),
+    };
+    Ok(Some((program, args.iter().map(OsString::from).collect())))
+}
+
 /// What the agent is told.
 fn prompt_of(job: &Job) -> Result<String, String> {
     let file = &job.prompt_file;
@@ -239,6 +255,16 @@ mod tests {
             task: None,
         };
         (folder, job)
+    }
+
+    /// The arguments that an agent would be started with.
+    pub(crate) fn args(agent: &dyn Agent, job: &Job) -> Vec<String> {
+        let launch = agent.launch(job).expect("a launch");
+        launch
+            .args
+            .iter()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect()
     }
 
     #[test]

@@ -148,20 +148,16 @@ impl App {
         };
         let output = folder.strip_prefix(&self.place.control_dir).unwrap_or(folder);
         let failure = match failed(exit, &unit.agent) {
+            // Nothing can be asked of git there, and nobody can go on in it.
+            _ if !Path::new(&unit.worktree_path).is_dir() => Some(self::failure(
+                "worktree_gone",
+                format!("its worktree {} is gone", unit.worktree_path),
+            )),
             Some(failure) if exit.end == End::Stopped => {
                 Some(stopped_for(failure, attempt::stop_reason(folder)))
             }
             Some(failure) => Some(failure),
-            None if !Path::new(&unit.worktree_path).is_dir() => None,
             None => self.missing(unit, job)?,
-        };
-        // Nothing can be asked of git there, and nobody can go on in it.
-        let failure = match Path::new(&unit.worktree_path).is_dir() {
-            true => failure,
-            false => Some(self::failure(
-                "worktree_gone",
-                format!("its worktree {} is gone", unit.worktree_path),
-            )),
         };
         let Some(mut failure) = failure else {
             return Ok((Input::InstanceCompleted, facts));

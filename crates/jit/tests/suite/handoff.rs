@@ -474,28 +474,49 @@ fn g14_who_is_handed_what_nobody_began_has_the_task_and_the_scope_of_the_plan() 
         &sleeper,
         "#!/bin/sh\ncat > /dev/null\necho '{\"kind\":\"started\"}'\nsleep 600 & wait\n",
     );
-    let run = format!("run: {{command: [{:?}]}}", sleeper.display().to_string());
-    let other = "writes: [\"b/**\"]\nrun: {budget_usd: 0.5, max_retries: 0}";
-    let plan = yard.plan("max_concurrent: 2", &[("a", &[], &run), ("b", &[], other)]);
+    let sleeper = sleeper.display().to_string();
+    let run = |id: &str| {
+        let run = format!("run: {{command: [{sleeper:?}], budget_usd: 0.5, max_retries: 0}}");
+        format!("writes: [\"for-{id}/**\"]\n{run}")
+    };
+    let plan = yard.plan(
+        "max_concurrent: 2",
+        &[("a", &[], &run("a")), ("b", &[], &run("b"))],
+    );
     let text = read(&plan).replace("stagger: 0s", "stagger: 10m");
     fs::write(&plan, text).expect("a plan");
     let mut coordinator = yard.coordinator("flow", &["run", &plan.display().to_string()]);
-    // Its worktree is there; its turn has not come.
-    let tree = yard.world.root().join("repo-worktrees/b");
-    until("the worktree", || {
-        tree.exists() && yard.unit("b")["state"] == "READY"
+    // One of them runs, whose worktree was made first; the turn of the other has not come.
+    let mut waiting = "";
+    until("one that waits", || {
+        let is = |id: &str, state: &str| {
+            let seen = yard.world.jit(["worktree", "status", id, "--json"]);
+            seen.code == 0 && seen.json()["state"] == state
+        };
+        waiting = match () {
+            () if is("a", "READY") && is("b", "RUNNING") => "a",
+            () if is("a", "RUNNING") && is("b", "READY") => "b",
+            () => return false,
+        };
+        true
     });
     let agent = yard.agent().display().to_string();
     let _ = yard
         .world
-        .jit(["handoff", "b", "--to", "command", "--command", &agent])
+        .jit(["handoff", waiting, "--to", "command", "--command", &agent])
         .ok();
-    until("its end", || yard.unit("b")["error"]["reason"] == "outside_scope");
-    let job = yard.world.repo().join(".git/jit/units/b/attempt-1/job.json");
-    let job: Value = serde_json::from_str(&read(&job)).expect("a job");
-    assert_eq!(job["writes"], serde_json::json!(["b/**"]), "{job}");
+    until("its end", || {
+        yard.unit(waiting)["error"]["reason"] == "outside_scope"
+    });
+    let job = format!(".git/jit/units/{waiting}/attempt-1/job.json");
+    let job: Value = serde_json::from_str(&read(&yard.world.repo().join(job))).expect("a job");
+    assert_eq!(
+        job["writes"],
+        serde_json::json!([format!("for-{waiting}/**")]),
+        "{job}"
+    );
     assert_eq!(job["budget"], 0.5, "{job}");
-    assert!(!yard.on_main("b.txt"));
+    assert!(!yard.on_main(&format!("{waiting}.txt")));
     let _ = yard.world.jit(["workflow", "cancel", "flow"]).ok();
     let _ = coordinator.wait().expect("its end");
     yard.world.validates();
