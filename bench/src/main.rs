@@ -36,7 +36,7 @@ const USAGE: &str = "usage: bench [filter] [--jit PATH] [--dir DIR] [--pairs N] 
   --jit      the program to measure (default: jit beside this one)
   --dir      where to make the scratch repositories (default: the folder this program's folder is in)
   --pairs    how often each program is started in turn (default 300)
-  --seconds  how long each round of contention lasts (default 4)
+  --seconds  how long each round of contention lasts (default 2)
   --workers  how many processes contend (default 64)";
 
 struct Options {
@@ -55,7 +55,7 @@ impl Options {
             jit: None,
             dir: None,
             pairs: 300,
-            round: Duration::from_secs(4),
+            round: Duration::from_secs(2),
             workers: 64,
         };
         while let Some(arg) = args.next() {
@@ -251,7 +251,7 @@ impl Bench<'_> {
 
     /// Many agents at once, each taking and giving back an issue of its own: they meet at the store's lock.
     fn contend(&mut self) -> io::Result<()> {
-        const TURNS: usize = 2;
+        const TURNS: usize = 5;
         let workers = self.options.workers;
         let repo = Repo::create(self.scratch, self.tools, "contend")?;
         let log = self.scratch.dir("contend-floor")?;

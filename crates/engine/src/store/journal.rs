@@ -14,7 +14,7 @@
 //! - It is appended to under the store's lock and otherwise replaced whole by a rename, so a reader sees an old or a new
 //!   one. A batch cut off at the end is as good as not written: the log has it.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::run::{Cursor, put_record};
 use jit_core::table::Changes;
 
-/// Up to so many changes are searched one by one.
-const FEW: usize = 512;
+/// So many comparisons are cheaper than putting the changes in order, for each of them.
+const PATIENCE: usize = 40;
 
 const MAGIC: &[u8; 12] = b"jit-state 4\n";
 
@@ -121,8 +121,10 @@ pub struct Journal {
     changes: Vec<Change>,
     /// Where the next batch goes.
     pub end: u64,
-    /// Places in `changes`, made when there are many.
+    /// Places in `changes` in the order of their keys, made when enough has been asked.
     sorted: OnceCell<Vec<usize>>,
+    /// How often it was asked before that.
+    asked: Cell<usize>,
 }
 
 pub fn encode_header(header: &Header) -> Vec<u8> {
@@ -198,6 +200,7 @@ impl Journal {
             end: end as u64,
             bytes,
             sorted: OnceCell::new(),
+            asked: Cell::new(0),
         })
     }
 
@@ -227,8 +230,8 @@ impl Journal {
 
     /// `None`: not in the journal. `Some(None)`: removed.
     pub fn get(&self, key: &str) -> Option<Option<Vec<u8>>> {
-        let found = if self.changes.len() <= FEW {
-            // Newest first. A few hundred comparisons of lengths are cheaper than building a map of them.
+        let found = if self.is_asked_little() {
+            // Newest first. Comparing lengths is next to nothing.
             self.changes
                 .iter()
                 .rev()
@@ -240,6 +243,13 @@ impl Journal {
             (self.key(newest) == key.as_bytes()).then_some(newest)?
         };
         Some(found.value.map(|(from, to)| self.bytes[from..to].to_vec()))
+    }
+
+    /// Whether searching from one end to the other is still the cheaper way. A claim asks a dozen times, a list thousands.
+    fn is_asked_little(&self) -> bool {
+        let asked = self.asked.get();
+        self.asked.set(asked + 1);
+        asked < PATIENCE
     }
 
     /// The changes by key, and those of one key from the oldest to the newest.
@@ -263,7 +273,7 @@ impl Journal {
             .last()
             .map_or(0, |(.., n)| *n);
         let mut found = Changes::new();
-        if self.changes.len() > FEW && !prefix.is_empty() {
+        if !prefix.is_empty() && !self.is_asked_little() {
             let sorted = self.sorted();
             let first = sorted.partition_point(|n| self.key(&self.changes[*n]) < prefix.as_bytes());
             for n in sorted[first..].iter().filter(|n| **n < count) {
