@@ -350,45 +350,57 @@ fn g3_what_jit_brought_into_a_worktree_is_in_nobodys_way() {
     assert!(refused.to_string().contains("untracked: .env"), "{refused}");
 }
 
+/// A removal that a full disk cut short, and what goes on with it when there is room again.
 #[cfg(target_os = "linux")]
-#[test]
-fn h7_a_removal_that_a_full_disk_cut_short_goes_on() {
+fn goes_on(again: &[&str]) {
     if without("strace") {
         return;
     }
-    for again in [
-        &["worktree", "cleanup", "u"][..],
-        &["worktree", "abandon", "u", "--reason", "x"],
-        &["worktree", "prune", "--settle"],
-    ] {
-        let world = world();
-        let path = create(&world, &["u"]);
-        commit(&world, &path, "new", "new\n");
-        let _ = world.jit(["worktree", "merge", "u"]).ok();
-        fs::write(path.join("precious"), "precious\n").expect("a file");
-        let way = [
-            "strace",
-            "-f",
-            "-qq",
-            "-o/dev/null",
-            "-etrace=link,linkat,rename",
-            "-einject=link,linkat,rename:error=ENOSPC",
-        ];
-        let words = ["worktree", "cleanup", "u", "--force", "--json"];
-        let ran = world.run(world.jit_by_way_of(&way, WHO, words));
-        assert_ne!(ran.code, 0, "{ran:?}");
-        let help = ran.json()["error"]["help"].to_string();
-        assert!(help.contains("jit worktree cleanup u --force"), "{help}");
-        assert_eq!(unit(&world, "u")["state"], "CLEANUP");
-        assert!(path.join("precious").exists());
-        let told = world.jit(["worktree", "prune"]).ok().stdout;
-        assert!(told.contains("jit worktree cleanup u"), "{told}");
-        let _ = world.jit(again).ok();
-        assert_eq!(unit(&world, "u")["state"], "IDLE", "{again:?}");
-        assert!(!path.exists(), "{again:?}");
-        let kept = world.jit(["rescue", "list", "--json"]).ok().stdout;
-        assert!(kept.contains("precious"), "{kept}");
-    }
+    let world = world();
+    let path = create(&world, &["u"]);
+    commit(&world, &path, "new", "new\n");
+    let _ = world.jit(["worktree", "merge", "u"]).ok();
+    fs::write(path.join("precious"), "precious\n").expect("a file");
+    let way = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o/dev/null",
+        "-etrace=link,linkat,rename",
+        "-einject=link,linkat,rename:error=ENOSPC",
+    ];
+    let words = ["worktree", "cleanup", "u", "--force", "--json"];
+    let ran = world.run(world.jit_by_way_of(&way, WHO, words));
+    assert_ne!(ran.code, 0, "{ran:?}");
+    let help = ran.json()["error"]["help"].to_string();
+    assert!(help.contains("jit worktree cleanup u --force"), "{help}");
+    assert_eq!(unit(&world, "u")["state"], "CLEANUP");
+    assert!(path.join("precious").exists());
+    let told = world.jit(["worktree", "prune"]).ok().stdout;
+    assert!(told.contains("jit worktree cleanup u"), "{told}");
+    let _ = world.jit(again).ok();
+    assert_eq!(unit(&world, "u")["state"], "IDLE", "{again:?}");
+    assert!(!path.exists(), "{again:?}");
+    let kept = world.jit(["rescue", "list", "--json"]).ok().stdout;
+    assert!(kept.contains("precious"), "{kept}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn h7_a_removal_that_a_full_disk_cut_short_goes_on_by_the_same_command() {
+    goes_on(&["worktree", "cleanup", "u"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn h7_a_removal_that_a_full_disk_cut_short_goes_on_by_giving_the_unit_up() {
+    goes_on(&["worktree", "abandon", "u", "--reason", "x"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn h7_a_removal_that_a_full_disk_cut_short_goes_on_by_a_prune() {
+    goes_on(&["worktree", "prune", "--settle"]);
 }
 
 #[test]
