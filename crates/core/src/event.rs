@@ -269,6 +269,8 @@ pub fn unit_kind(input: Input) -> &'static str {
         Input::RetryDispatch => "unit.retry_dispatch",
         Input::Abandon => "unit.abandon",
         Input::CleanedUp => "unit.cleaned_up",
+        Input::MoreWork => "unit.more_work",
+        Input::WorktreeMoved => "unit.worktree_moved",
     }
 }
 

@@ -46,14 +46,15 @@ words! {
         InstanceFailed = "instance_failed", InstanceTimeout = "instance_timeout", BeginMerge = "begin_merge",
         MergeSuccess = "merge_success", MergeConflictEscalate = "merge_conflict_escalate",
         BeginCleanup = "begin_cleanup", RetryDispatch = "retry_dispatch", Abandon = "abandon",
-        CleanedUp = "cleaned_up",
+        CleanedUp = "cleaned_up", MoreWork = "more_work", WorktreeMoved = "worktree_moved",
     }
 }
 
 /// One edge of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition {
-    /// `T1` to `T14`; edges that undo or end one have the name of what they undo or end, and a dash.
+    /// `T1` to `T14`; edges that undo or end one have the name of what they undo or end, and a dash; `T0` changes nothing but
+    /// where the worktree is.
     pub id: &'static str,
     pub from: Phase,
     pub input: Input,
@@ -99,6 +100,14 @@ pub const TRANSITIONS: &[Transition] = &[
     edge("T13", Phase::Completed, Input::Abandon, Phase::Cleanup),
     edge("T14", Phase::Merging, Input::MergeConflictEscalate, Phase::Failed),
     edge("T11-", Phase::Cleanup, Input::CleanedUp, Phase::Idle),
+    edge("T10-", Phase::Merged, Input::MoreWork, Phase::Completed),
+    edge("T0", Phase::Ready, Input::WorktreeMoved, Phase::Ready),
+    edge("T0", Phase::Dispatched, Input::WorktreeMoved, Phase::Dispatched),
+    edge("T0", Phase::Running, Input::WorktreeMoved, Phase::Running),
+    edge("T0", Phase::Completed, Input::WorktreeMoved, Phase::Completed),
+    edge("T0", Phase::Failed, Input::WorktreeMoved, Phase::Failed),
+    edge("T0", Phase::Merging, Input::WorktreeMoved, Phase::Merging),
+    edge("T0", Phase::Merged, Input::WorktreeMoved, Phase::Merged),
 ];
 
 /// Where a unit goes from a phase, if that can happen there.
@@ -317,6 +326,19 @@ impl Unit {
     pub fn is_over(&self) -> bool {
         self.state == Phase::Idle
     }
+
+    /// Whether a unit that failed may be tried again.
+    pub fn may_be_retried(&self) -> bool {
+        self.retry_count < MAX_RETRIES || was_refused(self)
+    }
+
+    /// The command to run when it has failed and is mended.
+    pub fn after_failure(&self) -> String {
+        match self.may_be_retried() {
+            true => format!("jit worktree retry {}", self.id),
+            false => format!("jit worktree abandon {} --reason <why>", self.id),
+        }
+    }
 }
 
 /// What is to be made.
@@ -337,6 +359,8 @@ pub struct NewUnit {
 pub struct Facts {
     pub agent: Option<String>,
     pub worktree_id: Option<WorktreeId>,
+    /// Where it was moved to.
+    pub worktree_path: Option<String>,
     pub base: Option<String>,
     pub provisioning_time_ms: Option<u64>,
     pub pid: Option<u32>,
@@ -384,19 +408,20 @@ pub fn require(table: &dyn Table, id: &UnitId) -> Result<Unit, Stop> {
     })
 }
 
+fn taken(what: &str, other: &Unit) -> Refusal {
+    Refusal::new(
+        Code::Exists,
+        format!(
+            "{what} belongs to the unit {}, which is {}",
+            other.id, other.state
+        ),
+    )
+    .help(format!("jit worktree status {}", other.id))
+}
+
 /// T1: takes the name, the path, the branch and the issue for a unit, all at once.
 pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answer, Stop> {
     let all = state::units(draft.state())?;
-    let taken = |what: &str, other: &Unit| {
-        Refusal::new(
-            Code::Exists,
-            format!(
-                "{what} belongs to the unit {}, which is {}",
-                other.id, other.state
-            ),
-        )
-        .help(format!("jit worktree status {}", other.id))
-    };
     let mut used = Vec::new();
     for other in all.iter().filter(|unit| !unit.is_over()) {
         if other.id == new.id {
@@ -504,6 +529,15 @@ pub fn advance(
         .help(format!("jit worktree status {id}"))
         .into());
     };
+    if let Some(path) = &facts.worktree_path {
+        let all = state::units(draft.state())?;
+        if let Some(other) = all
+            .iter()
+            .find(|unit| !unit.is_over() && unit.id != *id && unit.worktree_path == *path)
+        {
+            return Err(taken(&format!("the path {path}"), other).into());
+        }
+    }
     let reason = before.error.as_ref().map(|error| error.reason.as_str());
     if edge.input == Input::BeginMerge && edge.from == Phase::Failed && reason != Some("merge_conflict") {
         return Err(Refusal::new(
@@ -513,10 +547,10 @@ pub fn advance(
                 reason.unwrap_or("unknown")
             ),
         )
-        .help(format!("jit worktree retry {id}"))
+        .help(before.after_failure())
         .into());
     }
-    if edge.input == Input::RetryDispatch && before.retry_count >= MAX_RETRIES && !was_refused(&before) {
+    if edge.input == Input::RetryDispatch && !before.may_be_retried() {
         return Err(Refusal::new(
             Code::NotAllowed,
             format!("{id} was tried {} times already", before.retry_count + 1),
@@ -652,6 +686,9 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     take(&mut unit.duration_ms, &facts.duration_ms);
     take(&mut unit.merge_commit, &facts.merge_commit);
     take(&mut unit.abandoned, &facts.abandoned);
+    if let Some(path) = &facts.worktree_path {
+        unit.worktree_path.clone_from(path);
+    }
     if let Some(base) = &facts.base {
         unit.base.clone_from(base);
     }
@@ -702,6 +739,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
             unit.merge_status = MergeStatus::Merged;
             unit.merge_conflicts.clear();
         }
+        Input::MoreWork => unit.merge_status = MergeStatus::Pending,
         Input::MergeConflictEscalate => unit.merge_status = MergeStatus::Conflict,
         Input::RetryDispatch => {
             // That its account was refused says nothing about it.
@@ -831,11 +869,9 @@ mod tests {
                     .filter(|e| e.from == *phase && e.input == *input);
                 assert!(edges.count() <= 1, "{phase} {input}");
             }
-            assert!(phase.inputs().next().is_some(), "{phase} is a dead end");
-            assert!(
-                TRANSITIONS.iter().any(|e| e.to == *phase),
-                "{phase} is never reached"
-            );
+            let between = || TRANSITIONS.iter().filter(|e| e.from != e.to);
+            assert!(between().any(|e| e.from == *phase), "{phase} is a dead end");
+            assert!(between().any(|e| e.to == *phase), "{phase} is never reached");
         }
         for input in Input::ALL {
             assert!(
@@ -875,6 +911,10 @@ mod tests {
             (Phase::Failed, Input::BeginMerge, Some(Phase::Merging)),
             (Phase::Completed, Input::Abandon, Some(Phase::Cleanup)),
             (Phase::Merged, Input::Abandon, None),
+            (Phase::Merged, Input::MoreWork, Some(Phase::Completed)),
+            (Phase::Provisioning, Input::WorktreeMoved, None),
+            // What is being removed is not followed: it may have been restored elsewhere.
+            (Phase::Cleanup, Input::WorktreeMoved, None),
             (Phase::Running, Input::Abandon, None),
             (Phase::Ready, Input::BeginMerge, None),
             (Phase::Idle, Input::CleanedUp, None),

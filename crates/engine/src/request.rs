@@ -491,7 +491,8 @@ pub struct UnitView {
     /// While an agent runs in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<AgentProgress>,
-    /// What its attempt came to, while nobody has written it down: whoever leads its workflow does.
+    /// What its attempt came to, while nobody has written it down: whoever leads its workflow does. Of one that has landed:
+    /// that there are commits which its target has not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
 }

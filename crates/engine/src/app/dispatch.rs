@@ -592,7 +592,8 @@ impl App {
 
     pub(crate) fn load_unit(&self, id: &UnitId) -> Outcome<Unit> {
         let view = self.view()?;
-        jit_core::unit::require(&*view.table, id).map_err(super::stopped)
+        let unit = jit_core::unit::require(&*view.table, id).map_err(super::stopped)?;
+        Ok(self.located(unit))
     }
 }
 

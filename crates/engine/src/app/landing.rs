@@ -12,12 +12,14 @@
 mod looking;
 mod moving;
 mod proposing;
+mod submodules;
 mod telling;
 mod watching;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use jit_core::command::{Change, Command};
 use jit_core::ids::UnitId;
@@ -34,14 +36,14 @@ use super::{App, Kept, refuse, shell_word};
 use crate::config::{Config, Merging, Sources};
 use crate::gates::Registry;
 use crate::git::run::default_branch;
-use crate::git::snapshot::{Folder, without_jit};
+use crate::git::snapshot::{Folder, sweep, without_jit};
 use crate::git::{Git, GitError};
 use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, rule_name};
 use crate::landing::detect::{self, Merge};
-use crate::landing::landed::{Move, landed_as, require_movable};
+use crate::landing::landed::{LANDED, Move, landed_as, require_movable};
 use crate::landing::live::{Live, Touched};
 use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitReport, Verdict, hunks};
-use crate::landing::tested::{Check, Validation, Verdict as Tried, digest};
+use crate::landing::tested::{Check, TRIAL, Validation, Verdict as Tried, digest, discard_trial};
 use crate::landing::{Repo, failed, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
@@ -176,12 +178,14 @@ struct Run<'a> {
     target: String,
     mode: MergeMode,
     leave_proposed: bool,
+    /// Nobody named the units.
+    every: bool,
     reports: Vec<UnitReport>,
     warnings: Vec<String>,
 }
 
 impl App {
-    fn landing_repo(&self) -> Outcome<Repo> {
+    pub(super) fn landing_repo(&self) -> Outcome<Repo> {
         let Some(common) = &self.place.common_dir else {
             return Err(refuse(Code::Invalid, "without git there is nothing to merge"));
         };
@@ -217,7 +221,10 @@ impl App {
         let target = self.landing_target(&repo, ask, &units)?;
         let _turn = match ask.mode {
             MergeMode::DryRun => None,
-            _ => Some(self.landing_turn(&target)?),
+            _ => {
+                self.sweep_scratch(&repo);
+                Some(self.landing_turn(&target)?)
+            }
         };
         step("locked");
         let mut run = Run {
@@ -226,11 +233,12 @@ impl App {
             target,
             mode: ask.mode,
             leave_proposed: ask.leave_proposed,
+            every: ask.all,
             reports: Vec::new(),
             warnings: self.warnings.clone(),
         };
         let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
-        let report = run.all(&asked, ask.all)?;
+        let report = run.all(&asked)?;
         let warnings = run.warnings;
         Ok(Answer {
             reply: Reply::Merge(Box::new(report)),
@@ -246,9 +254,18 @@ impl App {
             (None, Some(_)) => {
                 let names: Vec<&str> = targets.into_iter().collect();
                 let message = format!("these units have different targets: {}", names.join(", "));
-                return Err(Box::new(
-                    Refusal::new(Code::Invalid, message).help("jit worktree merge --all --into <branch>"),
-                ));
+                let mut refusal = Refusal::new(Code::Invalid, message);
+                for name in names {
+                    refusal = refusal.help(match ask.all {
+                        true => format!("jit worktree merge --all --into {}", shell_word(name)),
+                        false => {
+                            let own = units.iter().filter(|unit| unit.target == name);
+                            let own: Vec<&str> = own.map(|unit| unit.id.as_str()).collect();
+                            format!("jit worktree merge {}", own.join(" "))
+                        }
+                    });
+                }
+                return Err(Box::new(refusal));
             }
             (None, None) => self.usual_target(repo)?,
         };
@@ -280,7 +297,7 @@ impl App {
     fn landing_turn(&self, target: &str) -> Outcome<Box<dyn crate::store::disk::LockGuard>> {
         let control = &self.place.control_dir;
         let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
-        let name = format!("locks/land-{}.lock", digest(target));
+        let name = landing_lock(&digest(target));
         disk.make_dir("locks")
             .map_err(|e| io_refusal("use", &control.join("locks"), &e))?;
         let wait = self.config.merging().wait;
@@ -293,10 +310,30 @@ impl App {
                         wait.as_secs()
                     ),
                 )
-                .help("jit config set merge.wait_secs <longer>"),
+                .help(format!(
+                    "jit config set merge.wait_secs {}",
+                    wait.as_secs().saturating_mul(2).clamp(60, 86_400)
+                )),
             ),
             _ => io_refusal("lock", &control.join(&name), &e),
         })
+    }
+
+    /// Removes what landings left that were killed. Only where nobody is at it: whoever lands has the target's lock.
+    pub(super) fn sweep_scratch(&self, repo: &Repo) {
+        sweep(repo.scratch());
+        let Ok(disk) = RealDisk::open(&self.place.control_dir) else {
+            return;
+        };
+        for entry in fs::read_dir(repo.scratch()).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(target) = name.strip_prefix(TRIAL) else {
+                continue;
+            };
+            if let Ok(_turn) = disk.lock(&landing_lock(target), Duration::ZERO) {
+                discard_trial(repo, target);
+            }
+        }
     }
 
     /// Commands of merging that need to be approved, as this worktree has them.
@@ -333,6 +370,20 @@ impl App {
         };
         let view = self.view()?;
         self.read_answer(&view, Reply::Conflicts(Box::new(picture)))
+    }
+
+    /// What a unit that has landed has besides, if its target has it not.
+    pub(super) fn more_work(&self, unit: &Unit) -> Option<String> {
+        let repo = self.landing_repo().ok()?;
+        let target = repo.tip(&unit.target).ok()??;
+        let tip = repo.tip(&unit.branch).ok()??;
+        let has = repo.has(&target, &tip, unit.merge_commit.as_deref()).ok()?;
+        (!has).then(|| {
+            format!(
+                "{} has commits that {} has not: jit finish {}",
+                unit.branch, unit.target, unit.id
+            )
+        })
     }
 
     /// Lands the unit; what is left of it is removed afterwards.
@@ -377,6 +428,11 @@ impl App {
     }
 }
 
+/// What whoever lands on a target holds, by the target's digest.
+fn landing_lock(target: &str) -> String {
+    format!("locks/land-{target}.lock")
+}
+
 /// Whether a unit can be on its way to the target at all.
 fn waits_for_landing(unit: &Unit) -> bool {
     let conflict = unit
@@ -384,15 +440,15 @@ fn waits_for_landing(unit: &Unit) -> bool {
         .as_ref()
         .is_some_and(|error| error.reason == "merge_conflict");
     match unit.state {
-        Phase::Ready | Phase::Completed | Phase::Merging => true,
+        Phase::Ready | Phase::Completed | Phase::Merging | Phase::Merged => true,
         Phase::Dispatched | Phase::Running => unit.agent.as_deref() == Some(MANUAL),
         Phase::Failed => conflict,
-        Phase::Idle | Phase::Provisioning | Phase::Merged | Phase::Cleanup => false,
+        Phase::Idle | Phase::Provisioning | Phase::Cleanup => false,
     }
 }
 
 impl Run<'_> {
-    fn all(&mut self, asked: &[UnitId], every: bool) -> Outcome<MergeReport> {
+    fn all(&mut self, asked: &[UnitId]) -> Outcome<MergeReport> {
         let mut left: Vec<Work> = Vec::new();
         for id in asked {
             let unit = self.app.load_unit(id)?;
@@ -401,7 +457,8 @@ impl Run<'_> {
                     Some(report) => self.reports.push(report),
                     None => left.push(*work),
                 },
-                Ok(Sorted::Told(report)) if every && report.verdict == Verdict::Nothing => {}
+                Ok(Sorted::Told(report)) if self.every && report.verdict == Verdict::Nothing => {}
+                Ok(Sorted::Told(_)) if self.every && unit.state == Phase::Merged => {}
                 Ok(Sorted::Told(report)) => self.reports.push(*report),
                 Err(refusal) if asked.len() == 1 => return Err(refusal),
                 Err(refusal) => self.reports.push(told(&unit, Verdict::Refused, &refusal)),

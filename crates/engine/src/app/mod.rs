@@ -4,6 +4,7 @@
 
 mod accounts;
 mod activities;
+mod again;
 mod audit;
 mod board;
 mod changelog;
@@ -17,7 +18,9 @@ mod join;
 mod judging;
 mod landing;
 mod locks;
+mod moved;
 mod notify;
+mod prune;
 mod rescue;
 mod scope;
 mod sessions;

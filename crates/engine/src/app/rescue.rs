@@ -16,7 +16,7 @@ use jit_core::unit::{self, Facts, Input, Phase, Unit};
 
 use super::{App, refuse};
 use crate::request::{Answer, Cleaned, Force, Reply, RescueReply, RescueRequest, RescueView};
-use crate::rescue::evidence::{self, Evidence};
+use crate::rescue::evidence::{self, Evidence, Kind};
 use crate::rescue::raw::{self, shown, unshown};
 use crate::rescue::restore::restore;
 use crate::rescue::site::Site;
@@ -53,14 +53,20 @@ impl App {
             }
             RescueRequest::Show { id } => {
                 let trash = self.trash()?;
-                RescueReply::One(Box::new(rescue_view(&trash, trash.require(&id)?, true)))
+                let manifest = trash.require(&id)?;
+                let next = self.ways_back(&manifest).unwrap_or_default();
+                let view = rescue_view(&trash, manifest, true);
+                RescueReply::One(Box::new(RescueView { next, ..view }))
             }
             RescueRequest::Restore { id, to, branch } => {
                 let trash = self.trash()?;
                 let manifest = trash.require(&id)?;
                 let _turn = self.cleanup_turn(&manifest.unit)?;
                 let to = to.map(|to| crate::git::files::plain(&self.place.start.join(to)));
-                RescueReply::Restored(restore(&trash, self.common()?, trash.require(&id)?, to, branch)?)
+                let mut restored = restore(&trash, self.common()?, trash.require(&id)?, to, branch)?;
+                // It is restored, whatever comes of this.
+                restored.next = self.ways_to_land(&manifest, &restored).unwrap_or_default();
+                RescueReply::Restored(restored)
             }
             RescueRequest::Prune { older_than_secs } => self.prune_rescues(older_than_secs)?,
             RescueRequest::Drop { id } => self.drop_rescue(&id)?,
@@ -73,11 +79,6 @@ impl App {
 
     fn trash(&self) -> Outcome<Trash> {
         Ok(Trash::at(&self.place.control_dir, self.common()?))
-    }
-
-    fn unit(&self, id: &UnitId) -> Outcome<Unit> {
-        let view = self.view()?;
-        unit::require(&*view.table, id).map_err(super::stopped)
     }
 
     /// One process at a time removes or restores the worktree of a unit.
@@ -111,17 +112,30 @@ impl App {
     /// where an earlier call was cut short; of a unit that is over it does nothing.
     pub fn cleanup_unit(&self, id: &UnitId, force: Force) -> Outcome<Cleaned> {
         let _turn = self.cleanup_turn(id)?;
-        let unit = self.unit(id)?;
+        let unit = self.load_unit(id)?;
         match unit.state {
             Phase::Merged | Phase::Cleanup => self.remove_unit(unit, force),
             Phase::Idle => self.cleaned(&unit, None, false),
-            Phase::Failed | Phase::Ready | Phase::Completed => Err(Box::new(
+            Phase::Failed | Phase::Ready | Phase::Completed => {
+                let conflict = unit.error.as_ref().is_none_or(|e| e.reason == "merge_conflict");
+                let next = match unit.state {
+                    Phase::Failed if !conflict => unit.after_failure(),
+                    _ => format!("jit worktree merge {id}"),
+                };
+                let abandon = format!("jit worktree abandon {id} --reason <why>");
+                let message = format!("{id} is {}: it has not landed", unit.state);
+                let mut refusal = Refusal::new(Code::BadTransition, message).help(next);
+                if !refusal.help.contains(&abandon) {
+                    refusal = refusal.help(abandon);
+                }
+                Err(Box::new(refusal))
+            }
+            Phase::Merging => Err(Box::new(
                 Refusal::new(
                     Code::BadTransition,
-                    format!("{id} is {}: it has not landed", unit.state),
+                    format!("a landing of {id} has begun, and comes to its end first"),
                 )
-                .help(format!("jit worktree merge {id}"))
-                .help(format!("jit worktree abandon {id} --reason <why>")),
+                .help(format!("jit worktree merge {id}")),
             )),
             _ => Err(Box::new(
                 Refusal::new(
@@ -140,18 +154,25 @@ impl App {
         }
         super::dispatch::require_not_of_another(id)?;
         let _turn = self.cleanup_turn(id)?;
-        let mut unit = self.unit(id)?;
+        let mut unit = self.load_unit(id)?;
         self.require_not_held_by_another(&unit)?;
-        if unit.state != Phase::Cleanup || unit.abandoned.is_none() {
-            if unit::step(unit.state, Input::Abandon).is_some() {
-                self.may_remove(&unit, force)?;
-            }
-            let facts = Facts {
-                abandoned: Some(reason.to_owned()),
-                ..Facts::default()
-            };
-            unit = self.advance(id, Input::Abandon, facts)?;
+        if unit.state == Phase::Merged {
+            let message = format!("{id} has landed: there is nothing to give up");
+            let help = format!("jit worktree cleanup {id}");
+            return Err(Box::new(Refusal::new(Code::BadTransition, message).help(help)));
         }
+        if unit.state == Phase::Cleanup {
+            // Its removal was cut short; what is not on the target is kept in any case.
+            return self.remove_unit(unit, force.max(Force::Work));
+        }
+        if unit::step(unit.state, Input::Abandon).is_some() {
+            self.may_remove(&unit, force)?;
+        }
+        let facts = Facts {
+            abandoned: Some(reason.to_owned()),
+            ..Facts::default()
+        };
+        unit = self.advance(id, Input::Abandon, facts)?;
         self.remove_unit(unit, force)
     }
 
@@ -173,8 +194,8 @@ impl App {
                     unit.id, lease.agent_id
                 );
                 Err(Box::new(Refusal::new(Code::NotHolder, message).help(format!(
-                    "jit claim transfer {} --to {}",
-                    lease.lease_id, own.agent_id
+                    "ask {} to run: jit claim transfer {} --to {}",
+                    lease.agent_id, lease.lease_id, own.agent_id
                 ))))
             }
             _ => Ok(()),
@@ -228,7 +249,23 @@ impl App {
         Ok(())
     }
 
-    fn remove_unit(&self, mut unit: Unit, force: Force) -> Outcome<Cleaned> {
+    /// Whatever a removal ends by, it goes on from there.
+    fn remove_unit(&self, unit: Unit, force: Force) -> Outcome<Cleaned> {
+        let again = match force {
+            Force::No => format!("jit worktree cleanup {}", unit.id),
+            Force::Work => format!("jit worktree cleanup {} --force", unit.id),
+            Force::Locked => format!("jit worktree cleanup {} --force --force", unit.id),
+        };
+        self.remove(unit, force).map_err(|mut refusal| {
+            if refusal.code == Code::Io {
+                let help = format!("mend that (is the disk full?), then go on with: {again}");
+                refusal.help.push(help);
+            }
+            refusal
+        })
+    }
+
+    fn remove(&self, mut unit: Unit, force: Force) -> Outcome<Cleaned> {
         let site = self.may_remove(&unit, force)?;
         let trash = self.trash()?;
         let begun = trash.unfinished(&unit.id)?;
@@ -244,7 +281,9 @@ impl App {
                 let walk = Walk::of(&site.root)?;
                 let admin = site.admin.as_deref().map_or(Ok(Walk::default()), Walk::of)?;
                 let evidence = evidence::gather(&site, &walk, &admin, self.config.rescue_ignored())?;
-                let forced = force > Force::No || unit.abandoned.is_some();
+                // One that was cut short had passed this, unless somebody has it back since. All that there is gets kept.
+                let goes_on = unit.state == Phase::Cleanup && !trash.was_restored(&unit)?;
+                let forced = force > Force::No || unit.abandoned.is_some() || goes_on;
                 if !evidence.work.is_empty() && !forced {
                     return Err(work_left(&unit, &evidence));
                 }
@@ -306,6 +345,26 @@ impl App {
         manifest.stage = Stage::Moving;
         trash.write(&manifest)?;
         Ok(manifest)
+    }
+
+    /// Git's folder of a worktree that somebody deleted goes to the trash, so that the worktree can be made again: HEAD and the
+    /// index may have had what no branch has.
+    pub(super) fn put_aside_gone(&self, unit: &Unit) -> Outcome<()> {
+        let site = Site::find(&self.place, unit)?;
+        let Some(folder) = site.admin.as_deref().filter(|_| !site.root_is_there) else {
+            return Ok(());
+        };
+        let (walk, admin) = (Walk::default(), Walk::of(folder)?);
+        let evidence = evidence::gather(&site, &walk, &admin, self.config.rescue_ignored())?;
+        let trash = self.trash()?;
+        let manifest = trash.begin(unit, &site.root)?;
+        let mut manifest = self.keep(&site, &trash, &evidence, &walk, &admin, manifest)?;
+        trash.take(&manifest.id, folder, ADMIN)?;
+        if manifest.refs.is_empty() {
+            return trash.empty(&mut manifest, true);
+        }
+        manifest.stage = Stage::Kept;
+        trash.write(&manifest)
     }
 
     fn move_away(&self, site: &Site, trash: &Trash, manifest: &Manifest) -> Outcome<()> {
@@ -414,7 +473,9 @@ impl App {
         let trash = self.trash()?;
         let mut manifest = trash.require(id)?;
         let _turn = self.cleanup_turn(&manifest.unit)?;
-        if matches!(manifest.stage, Stage::Saving | Stage::Moving) && !self.unit(&manifest.unit)?.is_over() {
+        if matches!(manifest.stage, Stage::Saving | Stage::Moving)
+            && !self.load_unit(&manifest.unit)?.is_over()
+        {
             let message = format!("the removal of {} is not finished", manifest.unit);
             let help = format!("jit worktree cleanup {}", manifest.unit);
             return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
@@ -464,8 +525,12 @@ fn work_left(unit: &Unit, evidence: &Evidence) -> Box<Refusal> {
         .work
         .iter()
         .map(|one| format!("{}: {}", one.kind.as_str(), one.what));
+    let mut refusal = Refusal::new(Code::WorkLeft, message);
+    if evidence.work.iter().any(|one| one.kind == Kind::Commit) && unit.state == Phase::Merged {
+        refusal = refusal.help(format!("jit finish {}", unit.id));
+    }
     Box::new(
-        Refusal::new(Code::WorkLeft, message)
+        refusal
             .help(format!("jit worktree cleanup {} --force", unit.id))
             .details(Details::Candidates(names.collect())),
     )
@@ -494,6 +559,7 @@ fn rescue_view(trash: &Trash, manifest: Manifest, whole: bool) -> RescueView {
         trash_path: in_trash.then(|| path(trash.folder(&manifest.id).join(TREE))),
         trash_bytes: whole.then(|| trash.size(&manifest.id)),
         restored_to: manifest.restored_to,
+        next: Vec::new(),
         unit: manifest.unit,
         id: manifest.id,
     }

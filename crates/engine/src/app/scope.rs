@@ -87,7 +87,9 @@ impl App {
         let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
         let here = units.iter().filter(at_work).find(|unit| {
             let path = Path::new(&unit.worktree_path);
-            path == root || std::fs::canonicalize(path).is_ok_and(|real| real == root)
+            path == root
+                || std::fs::canonicalize(path).is_ok_and(|real| real == root)
+                || (unit.worktree_id.is_some() && unit.worktree_id == self.actor.worktree_id)
         });
         here.map_or(Ok(None), |unit| Scope::of(&unit.writes))
     }
@@ -132,7 +134,16 @@ impl App {
                 .args(["--untracked-files=all", "--ignore-submodules=none"])
                 .run()
                 .map_err(git)?;
-            found.extend(names(&listed, 3));
+            let brought = match listed.is_empty() {
+                true => None,
+                false => Some(self.brought()?),
+            };
+            // What jit put there itself is not the unit's doing.
+            let untracked: BTreeSet<String> = names_marked(&listed, b"??").collect();
+            let own = |path: &String| {
+                untracked.contains(path) && brought.as_ref().is_some_and(|brought| brought.has(path))
+            };
+            found.extend(names(&listed, 3).filter(|path| !own(path)));
         }
         Ok(found)
     }
@@ -247,6 +258,14 @@ impl App {
         touched.insert(unit.id.clone(), (unit.attempt, Instant::now(), paths.clone()));
         paths
     }
+}
+
+/// Paths that git's status lists with these two letters.
+fn names_marked<'a>(listed: &'a [u8], marks: &'a [u8]) -> impl Iterator<Item = String> + 'a {
+    listed
+        .split(|b| *b == 0)
+        .filter(move |one| one.starts_with(marks))
+        .flat_map(|one| names(one, 3))
 }
 
 /// Paths that git lists, each behind so many other characters.

@@ -12,7 +12,7 @@ use jit_core::issue::Issue;
 use jit_core::lease::Resource;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
-use jit_core::unit::{Facts, Failure, Input, NewUnit, Phase, Unit};
+use jit_core::unit::{self, Facts, Failure, Input, NewUnit, Phase, Unit};
 
 use super::{App, Kept, refuse, shell_word};
 use crate::config::Origin;
@@ -20,7 +20,7 @@ use crate::gates::run::{GRACE, Run, run};
 use crate::git::run::{Git, GitError, default_branch};
 use crate::git::{GitEnv, Place, worktrees};
 use crate::os::file;
-use crate::request::{Answer, Landing, Orphan, Reply, UnitView};
+use crate::request::{Answer, Landing, Reply, UnitView};
 use crate::store::{Outcome, Store as _, View};
 use crate::trust::Kind;
 use crate::units::{self, PORTS, Words, files, room};
@@ -74,6 +74,19 @@ fn unit_id(asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<UnitId> {
     }
 }
 
+/// A branch that cannot be, with what to do about it.
+fn other_branch(message: String, create: &str, taken: &str) -> Box<Refusal> {
+    let template = format!("{}-{{unit}}", taken.replace('/', "-"));
+    Box::new(
+        Refusal::new(Code::Exists, message)
+            .help(format!("{create} --branch <another name>"))
+            .help(format!(
+                "jit config set worktree.branch {}",
+                shell_word(&template)
+            )),
+    )
+}
+
 impl App {
     pub(super) fn common(&self) -> Outcome<&Path> {
         self.place.common_dir.as_deref().ok_or_else(|| {
@@ -107,8 +120,9 @@ impl App {
     /// The unit that is meant: by its name, its branch, its issue or its folder; without a word, the one whose worktree
     /// this is. One that is over is meant only when no living one is.
     pub(super) fn find_unit(&self, view: &View, named: Option<&str>) -> Outcome<Unit> {
-        let (living, over): (Vec<Unit>, Vec<Unit>) = state::units(&*view.table)
-            .map_err(|e| refuse(Code::Io, e))?
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let (living, over): (Vec<Unit>, Vec<Unit>) = self
+            .located_all(units)
             .into_iter()
             .partition(|unit| !unit.is_over());
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -177,6 +191,7 @@ impl App {
                 let mut found = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
                 found.retain(|unit| all || !unit.is_over());
                 found.sort_by_key(|unit| unit.created_at);
+                let found = self.located_all(found);
                 Reply::Units {
                     units: found.into_iter().map(|unit| self.unit_view(unit)).collect(),
                 }
@@ -266,7 +281,7 @@ impl App {
             Some(branch) => branch.clone(),
             None => units::fill(self.config.worktree_branch(), words).map_err(invalid)?,
         };
-        self.require_free(&path, &branch)?;
+        self.require_free(&path, &branch, &asked.what)?;
         let target = match &asked.target {
             Some(target) => target.clone(),
             None => self.target_branch()?,
@@ -276,10 +291,12 @@ impl App {
             .verify(&format!("{from}^{{commit}}"))
             .map_err(git)?
             .ok_or_else(|| {
-                Box::new(
-                    Refusal::new(Code::NotFound, format!("there is no commit {from} to start from"))
-                        .help("git commit --allow-empty -m 'begin'"),
-                )
+                let help = match &asked.base {
+                    Some(_) => "git log --oneline --all",
+                    None => "git commit --allow-empty -m 'begin'",
+                };
+                let message = format!("there is no commit {from} to start from");
+                Box::new(Refusal::new(Code::NotFound, message).help(help))
             })?;
         Ok(NewUnit {
             id,
@@ -294,11 +311,12 @@ impl App {
     }
 
     /// The path is free and lies in no checkout, and the branch is new.
-    fn require_free(&self, path: &Path, branch: &str) -> Outcome<()> {
+    pub(super) fn require_free(&self, path: &Path, branch: &str, what: &str) -> Outcome<()> {
+        let create = format!("jit worktree create {}", shell_word(what));
         if path.symlink_metadata().is_ok() {
             return Err(Box::new(
                 Refusal::new(Code::Exists, format!("{} exists already", path.display()))
-                    .help("choose another with --path"),
+                    .help(format!("{create} --path <another folder>")),
             ));
         }
         let common = self.common()?;
@@ -317,6 +335,7 @@ impl App {
                         around.display()
                     ),
                 )
+                .help(format!("{create} --path <a folder beside it>"))
                 .help("jit config set worktree.path '../{repo}-worktrees/{unit}'"),
             ));
         }
@@ -329,12 +348,27 @@ impl App {
                 format!("{branch:?} cannot be the name of a branch"),
             ));
         }
-        let full = format!("refs/heads/{branch}");
-        if Git::in_git_dir(common).verify(&full).map_err(git)?.is_some() {
-            return Err(Box::new(
-                Refusal::new(Code::Exists, format!("there is a branch {branch} already"))
-                    .help("choose another with --branch"),
-            ));
+        // Git keeps branches like files: none can be both a name and a folder of names.
+        let above = branch.match_indices('/').filter_map(|(at, _)| branch.get(..at));
+        for name in above.chain([branch]) {
+            let full = format!("refs/heads/{name}");
+            if Git::in_git_dir(common).verify(&full).map_err(git)?.is_none() {
+                continue;
+            }
+            let message = match name == branch {
+                true => format!("there is a branch {branch} already"),
+                false => format!("there is a branch {name}, so git cannot have {branch} beside it"),
+            };
+            return Err(other_branch(message, &create, name));
+        }
+        let below = Git::in_git_dir(common)
+            .args(["for-each-ref", "--count=1", "--format=%(refname:lstrip=2)"])
+            .arg(format!("refs/heads/{branch}/"))
+            .line()
+            .map_err(git)?;
+        if !below.is_empty() {
+            let message = format!("there is a branch {below}, so git cannot have {branch} beside it");
+            return Err(other_branch(message, &create, branch));
         }
         Ok(())
     }
@@ -350,8 +384,7 @@ impl App {
         let reserve = self.config.min_free_mb() << 20;
         let mb = |bytes: u64| bytes >> 20;
         if disk.free < needed.saturating_add(reserve) {
-            return Err(Box::new(
-                Refusal::new(
+            let mut refusal = Refusal::new(
                     Code::Io,
                     format!(
                         "there is not enough room for another worktree: {} MB are free, about {} MB are needed and {} MB stay free",
@@ -360,9 +393,12 @@ impl App {
                         mb(reserve)
                     ),
                 )
-                .help("jit worktree prune")
-                .help("jit config set worktree.min_free_mb 100"),
-            ));
+                .help("jit rescue prune");
+            let spare = mb(disk.free.saturating_sub(needed));
+            if spare > 1 {
+                refusal = refusal.help(format!("jit config set worktree.min_free_mb {}", spare / 2));
+            }
+            return Err(Box::new(refusal));
         }
         let used = disk.percent_used();
         Ok((used >= 80).then(|| format!("the disk is {used} % full")))
@@ -520,6 +556,9 @@ impl App {
             let _ = std::fs::remove_dir(path);
             break;
         }
+        if unit.worktree_id.is_some() && path.symlink_metadata().is_err() {
+            self.put_aside_gone(unit)?;
+        }
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)
                 .map_err(|e| crate::store::file::io_refusal("create", parent, &e))?;
@@ -650,6 +689,14 @@ impl App {
         Ok(())
     }
 
+    /// What the worktree of a unit may have that jit put there.
+    pub(super) fn brought(&self) -> Outcome<files::Brought> {
+        Ok(files::Brought::new(
+            &self.main_root()?,
+            self.config.shared_files(),
+        ))
+    }
+
     /// A new file in the control plane, private or shared as that is. One of that name is taken away, not written over:
     /// somebody may be reading it, or still writing it.
     pub(super) fn log_file(&self, below: &Path) -> std::io::Result<std::fs::File> {
@@ -679,6 +726,10 @@ impl App {
 
     pub(crate) fn try_again(&self, id: &UnitId) -> Outcome<Unit> {
         let unit = self.load_unit(id)?;
+        if unit::step(unit.state, Input::RetryDispatch).is_none() || !unit.may_be_retried() {
+            // Refused before anything is made for it.
+            return self.advance(id, Input::RetryDispatch, Facts::default());
+        }
         let unready = unit.worktree_id.is_none();
         let steps = if unready {
             self.trusted_steps()?
@@ -692,6 +743,7 @@ impl App {
                     Code::CheckFailed,
                     format!("{} is not ready: {}", unit.id, failure.message),
                 )
+                .help(format!("jit worktree retry {}", unit.id))
                 .help(format!("jit worktree abandon {} --reason <why>", unit.id)),
             ));
         }
@@ -736,58 +788,5 @@ impl App {
         })?;
         let landed = landed.into();
         self.read_answer(&view, Reply::Landings { landed })
-    }
-
-    /// Compares units, git's worktrees and the disk (G16). With `settle`, units whose worktree is gone are ended: their
-    /// branches stay as they are.
-    pub(super) fn prune_units(&self, settle: bool) -> Outcome<Answer> {
-        let view = self.view()?;
-        let common = self.common()?;
-        let known = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
-        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let live: Vec<&Unit> = units.iter().filter(|unit| !unit.is_over()).collect();
-        let mut orphans = Vec::new();
-        for unit in &live {
-            let path = Path::new(&unit.worktree_path);
-            if path.join(".git").symlink_metadata().is_ok() {
-                continue;
-            }
-            let what = "its worktree is gone";
-            let mut settled = false;
-            if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
-                let facts = Facts {
-                    abandoned: Some(what.to_owned()),
-                    ..Facts::default()
-                };
-                self.advance(&unit.id, Input::Abandon, facts)?;
-                self.advance(&unit.id, Input::CleanedUp, Facts::default())?;
-                settled = true;
-            }
-            orphans.push(Orphan {
-                path: unit.worktree_path.clone(),
-                unit: Some(unit.id.clone()),
-                what: what.to_owned(),
-                settled,
-            });
-        }
-        for entry in known.into_iter().skip(1) {
-            let Some(root) = entry.root else { continue };
-            if live.iter().any(|unit| Path::new(&unit.worktree_path) == root) {
-                continue;
-            }
-            let gone = root.join(".git").symlink_metadata().is_err();
-            let what = if gone {
-                "git remembers a worktree that is gone: git worktree prune"
-            } else {
-                "a worktree that no unit has"
-            };
-            orphans.push(Orphan {
-                path: root.to_string_lossy().into_owned(),
-                unit: None,
-                what: what.to_owned(),
-                settled: false,
-            });
-        }
-        self.read_answer(&view, Reply::Orphans { orphans })
     }
 }

@@ -297,6 +297,10 @@ impl App {
     pub(super) fn unit_view(&self, unit: Unit) -> UnitView {
         let mut shown = UnitView::of(unit);
         let unit = &shown.unit;
+        if unit.state == Phase::Merged {
+            shown.unsettled = self.more_work(unit);
+            return shown;
+        }
         if unit.worker.is_none() || !matches!(unit.state, Phase::Dispatched | Phase::Running) {
             return shown;
         }

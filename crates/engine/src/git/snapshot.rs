@@ -9,8 +9,8 @@
 //! - same content, same hash: nothing else goes into it.
 //!
 //! Limitations: a submodule or a repository inside counts by its checked-out commit only, and one without a commit is
-//! an error, as it is for `git add`. A killed process leaves `jit-tree-<16 hex digits>` in the git folder, which may be
-//! deleted.
+//! an error, as it is for `git add`. A killed process leaves `jit-tree-<16 hex digits>` in the git folder, which the next
+//! one deletes: whoever uses such a folder holds the kernel's lock on it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
@@ -135,21 +135,30 @@ impl Folder {
         };
         sweep(git_dir);
         let number = random::u64().map_err(named(git_dir))?;
-        let path = git_dir.join(OsStr::new(&format!("jit-tree-{number:016x}")));
-        make(&path).map_err(named(&path))?;
-        // As long as this process lives: so nobody takes it for one that was left.
-        let held = File::open(&path).ok().filter(|held| {
+        let making = git_dir.join(OsStr::new(&format!("{MAKING}{number:016x}")));
+        let path = git_dir.join(OsStr::new(&format!("{MADE}{number:016x}")));
+        make(&making).map_err(named(&making))?;
+        // As long as this process lives: so nobody takes it for one that was left. It has its name only then.
+        let held = File::open(&making).ok().filter(|held| {
             rustix::fs::flock(held, rustix::fs::FlockOperation::NonBlockingLockShared).is_ok()
         });
-        let folder = Self { path, _held: held };
+        let mut folder = Self {
+            path: making,
+            _held: held,
+        };
         make(&folder.path.join("objects")).map_err(named(&folder.path))?;
+        fs::rename(&folder.path, &path).map_err(named(&path))?;
+        folder.path = path;
         Ok(folder)
     }
 }
 
 /// How much has to be free in memory for a folder there.
 const ROOM: u64 = 256 << 20;
-/// One that a killed process left may be removed after this time.
+/// How folders are called, and before they are locked.
+const MADE: &str = "jit-tree-";
+const MAKING: &str = "jit-new-tree-";
+/// One that a killed process left before it was locked may be removed after this time.
 const STALE: std::time::Duration = std::time::Duration::from_secs(600);
 
 impl Folder {
@@ -165,15 +174,17 @@ impl Folder {
     }
 }
 
-/// Removes what processes of this user left in `parent` that are long gone.
-fn sweep(parent: &Path) {
+/// Removes what processes of this user left in `parent` that are gone.
+pub(crate) fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let left = entry.file_name().to_string_lossy().starts_with("jit-tree-")
+        let name = entry.file_name();
+        let is_called = |word: &str| name.as_bytes().starts_with(word.as_bytes());
+        let left = (is_called(MADE) || is_called(MAKING))
             && entry.metadata().is_ok_and(|meta| {
-                let old = meta.modified().ok().and_then(|time| time.elapsed().ok());
+                let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
                 meta.is_dir()
                     && meta.uid() == rustix::process::getuid().as_raw()
-                    && old.is_some_and(|old| old > STALE)
+                    && (is_called(MADE) || age.is_some_and(|age| age > STALE))
             });
         if left && !is_locked(&entry.path()) {
             let _ = fs::remove_dir_all(entry.path());

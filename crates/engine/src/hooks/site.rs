@@ -177,6 +177,7 @@ impl Site {
         let Some(set) = self.setting.clone().filter(|_| !self.is_own()) else {
             return Ok(());
         };
+        self.require_one_value()?;
         self.note.hooks_path = Some(set.value.as_os_str().as_bytes().to_vec());
         self.note.was_local = set.scope == "local";
         self.save()?;
@@ -193,6 +194,30 @@ impl Site {
         Ok(())
     }
 
+    /// Git replaces one value of a setting, not one of several.
+    fn require_one_value(&self) -> Outcome<()> {
+        let asked = Git::in_git_dir(&self.common)
+            .args(["config", "--local", "-z", "--get-all", "core.hooksPath"])
+            .run();
+        let values = match asked {
+            Ok(values) => values,
+            Err(e) if e.code() == Some(1) => return Ok(()),
+            Err(e) => return Err(refuse(Code::Io, e)),
+        };
+        let mut values = values.split(|b| *b == 0).filter(|one| !one.is_empty());
+        let last = match (values.next(), values.next_back()) {
+            (Some(_), Some(last)) => String::from_utf8_lossy(last).into_owned(),
+            _ => return Ok(()),
+        };
+        let message = "core.hooksPath has several values in this repository's configuration, and git uses the last: \
+                       leave one";
+        let help = format!(
+            "git config --local --replace-all core.hooksPath {}",
+            crate::app::shell_word(&last)
+        );
+        Err(Box::new(Refusal::new(Code::Invalid, message).help(help)))
+    }
+
     /// Puts `core.hooksPath` back, unless somebody has changed it since.
     pub fn point_back(&mut self) -> Outcome<bool> {
         let Some(old) = self.note.hooks_path.take() else {
@@ -201,6 +226,7 @@ impl Site {
         if !self.is_own() {
             return Ok(false);
         }
+        self.require_one_value()?;
         let git = Git::in_git_dir(&self.common).args(["config", "--local"]);
         let git = match self.note.was_local {
             true => git.arg("core.hooksPath").arg(OsString::from_vec(old)),

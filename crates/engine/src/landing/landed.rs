@@ -26,6 +26,9 @@ use crate::git::snapshot::{Folder, copy_index};
 use crate::git::{Git, worktrees};
 use crate::store::Outcome;
 
+/// How reflogs tell of a landing.
+pub const LANDED: &str = "jit: landed";
+
 /// The target has it.
 #[derive(Debug)]
 #[must_use]
@@ -75,7 +78,7 @@ impl Tested {
                 }
             }
             Some(Use::CheckedOut(root)) => {
-                let (code, _, said) = forward(&root, &new).try_run().map_err(failed)?;
+                let (code, _, said) = forward(&root, &new, why).try_run().map_err(failed)?;
                 let tip = repo.tip(&branch)?;
                 if tip.as_deref() != Some(&new) {
                     if tip.as_deref() != Some(&old) {
@@ -95,9 +98,10 @@ impl Tested {
     }
 }
 
-fn forward(root: &Path, new: &str) -> Git {
+fn forward(root: &Path, new: &str, why: &str) -> Git {
     Git::at(root)
         .without_hooks()
+        .env("GIT_REFLOG_ACTION", why)
         .setting("merge.autoStash", "false")
         .args([
             "merge",
@@ -125,7 +129,9 @@ fn dirty(branch: &str, root: &Path, said: &str, code: Option<i32>) -> Box<Refusa
             ),
         )
         .help(format!("git -C {shown} status"))
-        .help(format!("git -C {shown} commit -a, or: git -C {shown} stash -u; then the same command again")),
+        .help(format!("git -C {shown} commit -a"))
+        .help(format!("git -C {shown} stash -u"))
+        .help("then the same command again"),
     )
 }
 
@@ -264,11 +270,12 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
 /// The commit by which a unit came to its target, if it did.
 ///
 /// `begun` tells that a landing was begun: then a tip that the target contains is that landing. Otherwise it counts only
-/// if work was done on the branch, because a branch that merely followed the target is contained in it too.
+/// if work was done on the branch, because a branch that merely followed the target is contained in it too. So is one that
+/// was put back to where it began; where that is not the target's own, the target's reflog has to say that it landed.
 pub fn landed_as(
     repo: &Repo,
     (branch, tip, base): (&str, &str, &str),
-    target: &str,
+    (name, target): (&str, &str),
     begun: bool,
 ) -> Outcome<Option<String>> {
     let since = format!("{base}..{target}");
@@ -289,21 +296,29 @@ pub fn landed_as(
             return Ok(Some(commit.to_owned()));
         }
     }
-    if tip == base || !repo.is_ancestor(tip, target)? {
+    if !repo.is_ancestor(tip, target)? {
         return Ok(None);
     }
-    let worked = || -> Outcome<bool> {
+    let log = |branch: &str, format: &str| -> Outcome<String> {
         let refname = format!("refs/heads/{branch}");
-        let git = repo
-            .git()
-            .args(["reflog", "show", "--format=%gs", &refname, "--"]);
+        let git = repo.git().args(["reflog", "show", format, &refname, "--"]);
         let (_, out, _) = git.try_run().map_err(failed)?;
-        let text = String::from_utf8_lossy(&out).into_owned();
-        Ok(text.lines().any(|line| {
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    };
+    let landed = match (tip == base, begun) {
+        (true, false) => false,
+        (true, true) => {
+            let ours = format!("{tip} {LANDED}");
+            log(name, "--format=%H %gs")?
+                .lines()
+                .any(|line| line.starts_with(&ours))
+        }
+        (false, true) => true,
+        (false, false) => log(branch, "--format=%gs")?.lines().any(|line| {
             ["commit", "cherry-pick", "rebase", "am"]
                 .iter()
                 .any(|word| line.starts_with(word))
-        }))
+        }),
     };
-    Ok((begun || worked()?).then(|| tip.to_owned()))
+    Ok(landed.then(|| tip.to_owned()))
 }

@@ -99,6 +99,37 @@ impl Repo {
             .map_err(failed)
     }
 
+    /// Whether what a commit changes is on the target: the commit itself, its patches, or, as it was when it landed, all that
+    /// it would change.
+    pub fn has(&self, target: &str, tip: &str, landed: Option<&str>) -> Outcome<bool> {
+        if self.is_ancestor(tip, target)? || self.carries(target, tip)? {
+            return Ok(true);
+        }
+        match landed.map(|commit| self.git().verify(&format!("{commit}^{{commit}}"))) {
+            Some(landed) => match landed.map_err(failed)? {
+                Some(landed) => Ok(self.is_ancestor(&landed, target)? && self.carries(&landed, tip)?),
+                None => Ok(false),
+            },
+            None => Ok(false),
+        }
+    }
+
+    /// Whether a branch had this commit at some time, as far as its reflog tells.
+    pub fn was_on(&self, branch: &str, commit: &str) -> Outcome<bool> {
+        let refname = format!("refs/heads/{branch}");
+        let log = self
+            .git()
+            .args(["reflog", "show", "--format=^%H", &refname, "--"]);
+        let (_, mut ask, _) = log.try_run().map_err(failed)?;
+        ask.extend_from_slice(format!("{commit}\n").as_bytes());
+        // Commits that are gone for good are in a reflog too.
+        let git = self
+            .git()
+            .args(["rev-list", "--max-count=1", "--ignore-missing", "--stdin"]);
+        let (code, left, _) = git.stdin(ask).try_run().map_err(failed)?;
+        Ok(code == Some(0) && left.is_empty())
+    }
+
     /// The best common ancestor, `None` for histories that have nothing in common.
     pub fn merge_base(&self, a: &str, b: &str) -> Outcome<Option<String>> {
         merge_base(self.git(), a, b)

@@ -199,6 +199,9 @@ fn read_some(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// How the folder of a trial is called, before the target's [`digest`].
+pub const TRIAL: &str = "land-";
+
 /// A worktree for one trial.
 struct Trial<'a> {
     repo: &'a Repo,
@@ -207,7 +210,7 @@ struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     fn make(repo: &'a Repo, name: &str, commit: &str) -> Outcome<Self> {
-        let path = repo.scratch().join(format!("land-{name}"));
+        let path = repo.scratch().join(format!("{TRIAL}{name}"));
         let trial = Self { repo, path };
         trial.remove();
         if trial.path.exists() {
@@ -239,6 +242,14 @@ impl<'a> Trial<'a> {
             }
         }
     }
+}
+
+/// What a killed process left of a trial, by the name it had. The caller has the target's lock.
+pub fn discard_trial(repo: &Repo, name: &str) {
+    drop(Trial {
+        repo,
+        path: repo.scratch().join(format!("{TRIAL}{name}")),
+    });
 }
 
 impl Drop for Trial<'_> {

@@ -118,4 +118,6 @@ pub struct RescueView {
     /// Null in lists.
     pub trash_bytes: Option<u64>,
     pub restored_to: Option<String>,
+    /// How it comes back, and to the target. Empty in lists.
+    pub next: Vec<String>,
 }

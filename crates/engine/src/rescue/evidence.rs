@@ -441,7 +441,7 @@ impl Look<'_> {
                 b"!!" => self.ignored(&path, name.ends_with(b"/"), &patterns)?,
                 // A repository inside is looked at as such.
                 b"??" if name.ends_with(b"/") && inner.iter().any(|inner| inner.starts_with(&path)) => {}
-                b"??" if self.is_derived(&path) => {}
+                b"??" if self.is_derived(&path) || self.is_in_main(&path) => {}
                 b"??" => self.work(Kind::Untracked, shown(&path)),
                 [staged, unstaged] => {
                     if *staged != b' ' {
@@ -526,10 +526,17 @@ impl Look<'_> {
         }
     }
 
-    /// The main worktree has the same file: it was copied from there.
+    /// The main worktree has the same file, or link, or is where the link leads: it was brought from there.
     fn is_in_main(&self, path: &Path) -> bool {
         let Some(main) = &self.site.main else { return false };
-        same_content(&self.site.root.join(path), &main.join(path))
+        let (here, there) = (self.site.root.join(path), main.join(path));
+        match fs::read_link(&here) {
+            Ok(goal) => {
+                fs::read_link(&there).is_ok_and(|known| known == goal)
+                    || (goal == there && there.symlink_metadata().is_ok())
+            }
+            Err(_) => same_content(&here, &there),
+        }
     }
 
     /// Written by jit, and as jit would write it again.

@@ -11,8 +11,8 @@
 //! - whether work is on the target is read from git (ancestry, patches, trees), never from what somebody said.
 //!
 //! What counts as work, and stops a removal without `--force`: commits that are not on the target, staged, unstaged and
-//! untracked files, changes that git was told not to see, ignored files that `rescue.ignored` names (unless the main
-//! worktree has the same), repositories inside with anything unpushed, an unfinished rebase, merge, cherry-pick or bisect.
+//! untracked files, changes that git was told not to see, ignored files that `rescue.ignored` names (untracked and ignored
+//! ones not where the main worktree has the same), repositories inside with anything unpushed, an unfinished rebase, merge, cherry-pick or bisect.
 //! What is kept without asking: commits that only a reflog knows, the commits of a squash, single ignored files, bytes
 //! that git's filters would not give back, the files of ignored folders. But folders by whose names tools make them
 //! (`target/`, `node_modules/`), and ignored folders of more than 256 MiB or 20,000 files, go along into the trash when the

@@ -35,6 +35,8 @@ pub struct Restored {
     pub branch: Option<String>,
     /// `trash` or `refs`.
     pub from: &'static str,
+    /// How it comes to the target.
+    pub next: Vec<String>,
 }
 
 struct Restore<'a> {
@@ -375,6 +377,7 @@ impl Restore<'_> {
             path: self.goal.to_string_lossy().into_owned(),
             branch,
             from,
+            next: Vec::new(),
         })
     }
 }

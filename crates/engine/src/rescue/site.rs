@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jit_core::refusal::{Code, Refusal};
-use jit_core::unit::Unit;
+use jit_core::unit::{Phase, Unit};
 
 use crate::app::refuse;
 use crate::git::files::plain;
@@ -221,13 +221,18 @@ impl Site {
         Err(Box::new(
             Refusal::new(Code::NotAllowed, message)
                 .help(format!("git worktree unlock {word}"))
-                .help(format!("jit worktree cleanup {} --force --force", unit.id)),
+                .help(match unit.state {
+                    Phase::Merged | Phase::Cleanup => {
+                        format!("jit worktree cleanup {} --force --force", unit.id)
+                    }
+                    _ => format!("jit worktree abandon {} --reason <why> --force --force", unit.id),
+                }),
         ))
     }
 }
 
 /// Where the `.git` file of a worktree leads.
-pub(super) fn leads_to(root: &Path) -> Option<PathBuf> {
+pub(crate) fn leads_to(root: &Path) -> Option<PathBuf> {
     let content = file::read_real(&root.join(".git"), 1 << 16).ok().flatten()?;
     let goal = content.strip_prefix(b"gitdir: ")?.trim_ascii_end();
     Some(plain(&root.join(OsStr::from_bytes(goal))))

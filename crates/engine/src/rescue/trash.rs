@@ -254,6 +254,13 @@ impl Trash {
         Ok(all.pop())
     }
 
+    /// Whether somebody got back what a removal of this unit had taken.
+    pub fn was_restored(&self, unit: &Unit) -> Outcome<bool> {
+        let of_unit = |one: &Manifest| one.unit == unit.id && one.created_ms >= unit.created_at.ms();
+        let all = self.all()?;
+        Ok(all.iter().any(|one| of_unit(one) && one.stage == Stage::Restored))
+    }
+
     /// An attempt that was cut short while it saved: its refs, if it came that far, become an entry of their own.
     pub fn settle(&self, mut manifest: Manifest) -> Outcome<()> {
         match self.in_refs(&manifest.id)? {

@@ -114,6 +114,55 @@ pub fn bring(from: &Path, to: &Path, rules: &[(Pattern, How)]) -> Result<Vec<Str
     Ok(brought)
 }
 
+/// What a worktree may have from the main checkout.
+#[derive(Debug)]
+pub struct Brought {
+    main: PathBuf,
+    rules: Vec<(Pattern, How)>,
+    include: Option<Ignore>,
+}
+
+impl Brought {
+    pub fn new(main: &Path, rules: Vec<(Pattern, How)>) -> Self {
+        let include = std::fs::read(main.join(".worktreeinclude")).ok();
+        Self {
+            main: main.to_owned(),
+            rules,
+            include: include.map(|contents| Ignore::new().excludes_file(&contents)),
+        }
+    }
+
+    /// Whether this is a name that is brought, or below one, and the main checkout has it.
+    pub fn has(&self, name: &str) -> bool {
+        let plain = name.trim_end_matches('/');
+        let is_named = |path: &str| {
+            let folder = path != plain || name.ends_with('/');
+            self.rules
+                .iter()
+                .any(|(pattern, _)| pattern.matches(path) || (folder && pattern.matches(&format!("{path}/"))))
+                || self.include.as_ref().is_some_and(|all| all.ignores(path, folder))
+        };
+        let above = plain.match_indices('/').filter_map(|(at, _)| plain.get(..at));
+        above.chain([plain]).any(is_named) && self.main.join(plain).symlink_metadata().is_ok()
+    }
+
+    /// The same for an untracked name as git tells it, where a folder may stand for all that is in it.
+    pub fn covers(&self, root: &Path, name: &[u8]) -> Result<bool, GitError> {
+        let Ok(name) = std::str::from_utf8(name) else {
+            return Ok(false);
+        };
+        if !name.ends_with('/') {
+            return Ok(self.has(name));
+        }
+        let inside = Git::at(root)
+            .args(["--literal-pathspecs", "ls-files", "-z", "--others"])
+            .args(["--exclude-standard", "--", name])
+            .run()?;
+        let mut inside = inside.split(|b| *b == 0).filter(|one| !one.is_empty());
+        Ok(inside.all(|one| std::str::from_utf8(one).is_ok_and(|one| self.has(one))))
+    }
+}
+
 fn bring_one(source: &Path, goal: &Path, how: How) -> io::Result<()> {
     if let Some(parent) = goal.parent() {
         std::fs::create_dir_all(parent)?;

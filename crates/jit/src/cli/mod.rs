@@ -717,7 +717,8 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
             .iter()
             .map(|one| {
                 let done = if one.settled { " (ended)" } else { "" };
-                format!("{}: {}{done}\n", render::clean_line(&one.path), one.what)
+                let what = render::clean_line(&one.what);
+                format!("{}: {what}{done}\n", render::clean_line(&one.path))
             })
             .collect(),
         Reply::Session(session) => session::session_text(session, style),

@@ -53,6 +53,7 @@ mod rescuing;
 mod runner_shim;
 mod running;
 mod scopes;
+mod unit_life;
 mod workflow_chaos;
 mod workflow_failures;
 mod workflow_ways;

@@ -58,8 +58,17 @@ impl Run<'_> {
         let status = format!("jit worktree status {}", unit.id);
         let reason = unit.error.as_ref().map(|error| error.reason.as_str());
         let conflict = unit.state == Phase::Failed && reason == Some("merge_conflict");
-        if unit.state == Phase::Merged {
-            let issue_done = self.close(&view, &unit);
+        if unit.state == Phase::Merged && !self.has_more(&unit)? {
+            let issue_done = match self.mode {
+                MergeMode::DryRun => None,
+                _ => self.close(&view, &unit),
+            };
+            if !self.every
+                && let Some(tip) = self.repo.tip(&unit.branch)?
+                && let Err(refusal) = self.app.require_committed(&unit, &tip)
+            {
+                self.warnings.push(refusal.message);
+            }
             return Ok(Sorted::Told(Box::new(UnitReport {
                 merge_commit: unit.merge_commit.clone(),
                 issue_done,
@@ -69,7 +78,7 @@ impl Run<'_> {
         // However it got here: what was written elsewhere does not land.
         if matches!(
             unit.state,
-            Phase::Ready | Phase::Completed | Phase::Dispatched | Phase::Running
+            Phase::Ready | Phase::Completed | Phase::Dispatched | Phase::Running | Phase::Merged
         ) && let Some(failure) = self.app.outside_scope(&unit, &unit.writes)?
         {
             let help = format!("jit worktree diff {}", unit.id);
@@ -91,7 +100,7 @@ impl Run<'_> {
                         unit.id,
                         reason.unwrap_or("unknown")
                     ),
-                    format!("jit worktree retry {}", unit.id),
+                    unit.after_failure(),
                 ),
                 Phase::Dispatched | Phase::Running => {
                     bad(format!("{} is still being worked on", unit.id), status)
@@ -126,7 +135,8 @@ impl Run<'_> {
         let work = self.work(&view, unit, tip)?;
         drop(view);
         let about = (work.unit.branch.as_str(), work.tip.as_str(), base.as_str());
-        let mut landed = landed_as(&self.repo, about, &target, work.unit.state == Phase::Merging)?;
+        let begun = work.unit.state == Phase::Merging;
+        let mut landed = landed_as(&self.repo, about, (&self.target, &target), begun)?;
         if landed.is_none()
             && remote::open_for(&self.repo, work.unit.id.as_str()).is_some()
             && self.repo.carries(&target, &work.tip)?
@@ -156,20 +166,67 @@ impl Run<'_> {
             }
             return Err(refusal);
         }
-        if self.repo.is_ancestor(&work.tip, &base)? || self.repo.is_ancestor(&work.tip, &target)? {
-            let id = &work.unit.id;
-            let refusal = Refusal::new(
-                Code::Invalid,
-                format!("{id} has no commits that {} has not", self.target),
-            )
-            .help(format!("jit worktree abandon {id} --reason <why>"));
-            return Ok(Sorted::Told(Box::new(told(
-                &work.unit,
-                Verdict::Nothing,
-                &refusal,
-            ))));
+        if let Some(refusal) = self.nothing_new(&work, &base, &target)? {
+            let unit = match work.unit.state {
+                // A landing that was cut off has begun: it must not stay so.
+                Phase::Merging if self.mode != MergeMode::DryRun => {
+                    let facts = Facts {
+                        error: Some(Failure {
+                            reason: "no_commits".to_owned(),
+                            message: refusal.message.clone(),
+                            exit_code: None,
+                            output: None,
+                        }),
+                        ..Facts::default()
+                    };
+                    self.app.advance(&work.unit.id, Input::InstanceFailed, facts)?
+                }
+                _ => work.unit,
+            };
+            return Ok(Sorted::Told(Box::new(told(&unit, Verdict::Nothing, &refusal))));
         }
+        self.require_reachable_submodules(&work, &target)?;
         Ok(Sorted::Work(Box::new(work)))
+    }
+
+    /// Whether a unit that has landed has something that its target has not: commits since then, or all of it, where the
+    /// target was moved back. What was taken back is not brought again with everything else, only by name.
+    fn has_more(&self, unit: &Unit) -> Outcome<bool> {
+        let Some(tip) = self.repo.tip(&unit.branch)? else {
+            return Ok(false);
+        };
+        let target = self.repo.require_tip(&self.target)?;
+        let landed = unit.merge_commit.as_deref();
+        if self.repo.has(&target, &tip, landed)? {
+            return Ok(false);
+        }
+        Ok(match landed {
+            Some(landed) if self.every => !self.repo.has(landed, &tip, None)?,
+            _ => true,
+        })
+    }
+
+    /// Why there is nothing to land: the target has all of it, or had it and was moved back since.
+    fn nothing_new(&self, work: &Work, base: &str, target: &str) -> Outcome<Option<Refusal>> {
+        let id = &work.unit.id;
+        let abandon = format!("jit worktree abandon {id} --reason <why>");
+        if self.repo.is_ancestor(&work.tip, target)? {
+            let message = format!("{id} has no commits that {} has not", self.target);
+            return Ok(Some(Refusal::new(Code::Invalid, message).help(abandon)));
+        }
+        // Of others' commits that it began with, only those count that were never there.
+        if !self.repo.is_ancestor(&work.tip, base)? || !self.repo.was_on(&self.target, &work.tip)? {
+            return Ok(None);
+        }
+        let message = format!(
+            "{id} has no commits of its own, and {} was moved back behind those it began with",
+            self.target
+        );
+        let shown = shell_word(&work.unit.worktree_path);
+        let again = format!("git -C {shown} commit --allow-empty -m 'bring it back'");
+        Ok(Some(
+            Refusal::new(Code::Invalid, message).help(abandon).help(again),
+        ))
     }
 
     pub(super) fn work(&self, view: &View, unit: Unit, tip: String) -> Outcome<Work> {
@@ -194,7 +251,10 @@ impl Run<'_> {
                         unit.id,
                         lease.agent_id
                     );
-                    let help = format!("jit claim transfer {} --to {}", lease.lease_id, own.agent_id);
+                    let help = format!(
+                        "ask {} to run: jit claim transfer {} --to {}",
+                        lease.agent_id, lease.lease_id, own.agent_id
+                    );
                     return Err(Box::new(Refusal::new(Code::NotHolder, message).help(help)));
                 }
                 Actor {
@@ -390,12 +450,26 @@ impl App {
             .args([":(top,exclude).jit/issues", ":(top,exclude).jit/gates/results"])
             .run()
             .map_err(failed)?;
-        if !status.is_empty() {
-            let first = status
-                .split(|b| *b == 0)
-                .find(|one| !one.is_empty())
-                .unwrap_or_default();
-            let first = String::from_utf8_lossy(first.get(3..).unwrap_or(first)).into_owned();
+        let mut left = status.split(|b| *b == 0).filter(|one| !one.is_empty()).peekable();
+        let brought = match left.peek() {
+            Some(_) => Some(self.brought()?),
+            None => None,
+        };
+        let mut first = None;
+        for one in left {
+            let name = one.get(3..).unwrap_or(one);
+            // What jit put there itself is nobody's work.
+            let own = one.starts_with(b"??")
+                && match &brought {
+                    Some(brought) => brought.covers(root, name).map_err(failed)?,
+                    None => false,
+                };
+            if !own {
+                first = Some(String::from_utf8_lossy(name).into_owned());
+                break;
+            }
+        }
+        if let Some(first) = first {
             let why = format!("{} has work that is not committed, {first:?} for one", unit.id);
             return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
         }

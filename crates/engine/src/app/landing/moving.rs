@@ -174,7 +174,7 @@ impl Run<'_> {
                 continue;
             }
             let names: Vec<String> = group.iter().map(Work::id).collect();
-            let landed = match tested.land(&format!("jit: landed {}", names.join(", ")))? {
+            let landed = match tested.land(&format!("{LANDED} {}", names.join(", ")))? {
                 Move::Done(landed) => landed,
                 Move::Elsewhere => continue,
             };
@@ -222,7 +222,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// T4 to T6 where somebody worked by hand, then T9. What has happened already does not happen again.
+    /// T4 to T6 where somebody worked by hand, T10- where it landed before, then T9. What has happened already does not happen again.
     pub(super) fn begin(&self, work: &Work) -> Outcome<Unit> {
         let mut unit = work.unit.clone();
         loop {
@@ -230,7 +230,8 @@ impl Run<'_> {
                 Phase::Ready => Input::DispatchInstance,
                 Phase::Dispatched => Input::InstanceRunning,
                 Phase::Running => Input::InstanceCompleted,
-                Phase::Merging | Phase::Merged => return Ok(unit),
+                Phase::Merging => return Ok(unit),
+                Phase::Merged => Input::MoreWork,
                 _ => Input::BeginMerge,
             };
             let agent = (input == Input::DispatchInstance).then(|| MANUAL.to_owned());
@@ -369,12 +370,13 @@ impl Run<'_> {
             error: Some(failure),
             ..Facts::default()
         };
-        self.app.advance(id, Input::InstanceFailed, facts)?;
+        let unit = self.app.advance(id, Input::InstanceFailed, facts)?;
         let mut refusal = Refusal::new(Code::Uncommitted, message);
         refusal.help = why.help.clone();
-        Ok(Box::new(
-            refusal.help(format!("jit worktree retry {id}, then: jit finish {id}")),
-        ))
+        Ok(Box::new(refusal.help(match unit.may_be_retried() {
+            true => format!("{} && jit finish {id}", unit.after_failure()),
+            false => unit.after_failure(),
+        })))
     }
 
     /// T7: it does not work on the target.
@@ -383,7 +385,7 @@ impl Run<'_> {
         let why = failed.and_then(|one| one.reason.clone()).unwrap_or_default();
         let name = failed.map_or("", |one| one.name.as_str());
         let message = format!("merged into {}, it does not pass {name}: {why}", self.target);
-        self.app.advance(
+        let unit = self.app.advance(
             &work.unit.id,
             Input::InstanceFailed,
             Facts {
@@ -400,7 +402,7 @@ impl Run<'_> {
         report.validation = validations;
         report.code = Some(Code::CheckFailed.as_str());
         report.message = Some(message);
-        report.help = vec![format!("jit worktree retry {}", work.unit.id)];
+        report.help = vec![unit.after_failure()];
         Ok(report)
     }
 }

@@ -166,6 +166,7 @@ impl Run<'_> {
                 Phase::Ready => Input::DispatchInstance,
                 Phase::Dispatched => Input::InstanceRunning,
                 Phase::Running => Input::InstanceCompleted,
+                Phase::Merged => Input::MoreWork,
                 _ => return Ok(()),
             };
             let facts = Facts {
@@ -264,6 +265,7 @@ impl App {
             target,
             mode: MergeMode::Land,
             leave_proposed: false,
+            every: false,
             reports: Vec::new(),
             warnings: self.warnings.clone(),
         };

@@ -119,7 +119,7 @@ impl Run<'_> {
         report.code = Some("merge_conflict");
         report.help = vec![
             format!(
-                "cd {shown} && git merge {}, settle it, commit",
+                "git -C {shown} merge {} # settle it there, and commit",
                 shell_word(&self.target)
             ),
             format!("jit worktree merge {id} --continue"),

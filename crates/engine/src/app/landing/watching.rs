@@ -94,7 +94,8 @@ impl App {
     pub(super) fn unit_roots(&self) -> Outcome<BTreeMap<PathBuf, String>> {
         let view = self.view()?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        Ok(units
+        Ok(self
+            .located_all(units)
             .iter()
             .filter(|unit| !unit.is_over())
             .map(|unit| (real(Path::new(&unit.worktree_path)), unit.id.to_string()))

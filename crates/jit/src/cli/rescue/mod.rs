@@ -41,7 +41,8 @@ pub fn text(reply: &RescueReply, style: Style) -> String {
             let branch = done.branch.as_deref().map_or("no branch".to_owned(), |name| {
                 format!("branch {}", style.bold(&clean_line(name)))
             });
-            format!("Restored {} ({branch})\n", style.bold(&clean_line(&done.path)))
+            let restored = format!("Restored {} ({branch})\n", style.bold(&clean_line(&done.path)));
+            restored + &next_text(&done.next)
         }
         RescueReply::Pruned { pruned, freed_bytes } => {
             format!("Emptied: {} ({} bytes)\n", pruned.len(), freed_bytes)
@@ -130,5 +131,11 @@ fn show_text(one: &RescueView, style: Style) -> String {
     for work in one.work.iter().chain(&one.aside) {
         out.push_str(&format!("  {}\n", line(work)));
     }
-    out
+    out + &next_text(&one.next)
+}
+
+fn next_text(next: &[String]) -> String {
+    next.iter()
+        .map(|command| format!("next: {}\n", clean_line(command)))
+        .collect()
 }

@@ -113,7 +113,12 @@ pub fn view_text(view: &UnitView, style: Style) -> String {
     let mut text = unit_text(&view.unit, style);
     if let Some(known) = &view.unsettled {
         text.push_str(&format!("  {:<9} {}\n", "now", clean_line(known)));
-        if let Some(workflow) = &view.unit.workflow {
+        if let Some(workflow) = view
+            .unit
+            .workflow
+            .as_ref()
+            .filter(|_| view.unit.state != Phase::Merged)
+        {
             text.push_str(&format!("  {:<9} jit workflow resume {workflow}\n", "next"));
         }
     }

@@ -1,0 +1,98 @@
+//! What does not fit together: units, git's worktrees and the disk (G16).
+
+use std::path::Path;
+
+use jit_core::refusal::Code;
+use jit_core::state;
+use jit_core::unit::{Facts, Input, Phase, Unit};
+
+use super::{App, refuse};
+use crate::git::worktrees;
+use crate::request::{Answer, Force, Orphan, Reply};
+use crate::store::Outcome;
+
+impl App {
+    /// Compares units, git's worktrees and the disk (G16). With `settle`, removals that were cut short are finished, and
+    /// units whose worktree is gone are ended: their branches stay as they are.
+    pub(super) fn prune_units(&self, settle: bool) -> Outcome<Answer> {
+        let view = self.view()?;
+        let common = self.common()?;
+        let repo = self.landing_repo()?;
+        self.sweep_scratch(&repo);
+        let known = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let mut live = self.located_all(units);
+        live.retain(|unit| !unit.is_over());
+        let mut orphans = Vec::new();
+        for unit in &live {
+            let path = Path::new(&unit.worktree_path);
+            let gone = path.join(".git").symlink_metadata().is_err();
+            let (mut what, mut settled) = match unit.state {
+                Phase::Cleanup => self.settle_removal(unit, settle),
+                _ if !gone => continue,
+                Phase::Merged => self.settle_removal(unit, settle),
+                _ => {
+                    let moved =
+                        "its worktree is gone; if it was moved: git worktree repair <where it is now>";
+                    (moved.to_owned(), false)
+                }
+            };
+            if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
+                what = "its worktree is gone".to_owned();
+                let facts = Facts {
+                    abandoned: Some(what.clone()),
+                    ..Facts::default()
+                };
+                self.advance(&unit.id, Input::Abandon, facts)?;
+                self.advance(&unit.id, Input::CleanedUp, Facts::default())?;
+                settled = true;
+            }
+            orphans.push(Orphan {
+                path: unit.worktree_path.clone(),
+                unit: Some(unit.id.clone()),
+                what,
+                settled,
+            });
+        }
+        for entry in known.into_iter().skip(1) {
+            let Some(root) = entry.root else { continue };
+            // A landing is being tried out there.
+            let trial = root.starts_with(repo.scratch());
+            if trial || live.iter().any(|unit| Path::new(&unit.worktree_path) == root) {
+                continue;
+            }
+            let gone = root.join(".git").symlink_metadata().is_err();
+            let what = if gone {
+                "git remembers a worktree that is gone: git worktree prune"
+            } else {
+                "a worktree that no unit has"
+            };
+            orphans.push(Orphan {
+                path: root.to_string_lossy().into_owned(),
+                unit: None,
+                what: what.to_owned(),
+                settled: false,
+            });
+        }
+        self.read_answer(&view, Reply::Orphans { orphans })
+    }
+
+    /// Goes on with a removal; what stands in its way is told.
+    fn settle_removal(&self, unit: &Unit, settle: bool) -> (String, bool) {
+        let next = format!("jit worktree cleanup {}", unit.id);
+        let begun = match unit.state {
+            Phase::Cleanup => "its removal was cut short",
+            _ => "it has landed, and its worktree is gone",
+        };
+        if !settle {
+            return (format!("{begun}: {next}"), false);
+        }
+        match self.cleanup_unit(&unit.id, Force::No) {
+            Ok(_) => (begun.to_owned(), true),
+            Err(refusal) => {
+                let why = refusal.message.lines().next().unwrap_or_default();
+                (format!("{begun}, and goes on with {next}: {why}"), false)
+            }
+        }
+    }
+}
