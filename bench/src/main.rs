@@ -394,21 +394,19 @@ impl Bench<'_> {
     fn units(&mut self) -> io::Result<()> {
         let repo = Repo::create(self.scratch, self.tools, "units")?;
         units::fill(&repo)?;
-        let rounds = (self.options.pairs / 30).max(3);
+        // A checkout of this size takes seconds.
+        let rounds = (self.options.pairs / 60).max(3);
         let summary =
             |samples: &[Duration]| Summary::of(samples).ok_or_else(|| io::Error::other("no samples"));
         let complaints = &self.scratch.complaints;
-        let [git_add, create] = units::create(&repo, rounds, complaints)?;
-        let [one_each, together] = units::pairs(&repo, rounds.min(3), complaints)?;
-        let saves = units::saves(&repo, rounds, complaints)?;
-        let (git_add, create) = (summary(&git_add)?, summary(&create)?);
-        let (one_each, together) = (summary(&one_each)?, summary(&together)?);
         let r = &mut self.report;
         r.section(&format!(
             "units: {} files, {rounds} of each, in turn",
             units::FILES
         ));
         r.header();
+        let [git_add, create] = units::create(&repo, rounds, complaints)?;
+        let (git_add, create) = (summary(&git_add)?, summary(&create)?);
         r.times("git worktree add", &git_add);
         r.against(
             "jit worktree create",
@@ -417,6 +415,8 @@ impl Bench<'_> {
             &git_add,
             Some(Limit::AtMost(1.1)),
         );
+        let [one_each, together] = units::pairs(&repo, rounds.min(3), complaints)?;
+        let (one_each, together) = (summary(&one_each)?, summary(&together)?);
         r.times("git merge-tree, a process a pair", &one_each);
         let asked = format!("jit conflicts, {} branches", units::BRANCHES);
         r.against(&asked, &together, "git", &one_each, None);
@@ -426,6 +426,7 @@ impl Bench<'_> {
             "x",
             Some(Limit::AtLeast(8.0)),
         );
+        let saves = units::saves(&repo, 2 * rounds, complaints)?;
         r.figure(
             &format!("after a save, {} worktrees", units::WORKTREES),
             summary(&saves)?.median.as_secs_f64() * 1e3,
