@@ -4,7 +4,6 @@
 
 mod accounts;
 mod activities;
-mod again;
 mod audit;
 mod board;
 mod changelog;
@@ -29,6 +28,7 @@ mod tracker;
 mod trust;
 mod uninstall;
 mod units;
+mod way_back;
 mod workflows;
 
 pub use audit::{Audit, Finding};
