@@ -39,6 +39,7 @@ mod landing_remote;
 mod landing_verdicts;
 mod landing_ways;
 mod limits;
+mod limits_replayed;
 mod merging;
 mod notify;
 mod process_disk;
