@@ -54,6 +54,7 @@ mod rescuing;
 mod runner_shim;
 mod running;
 mod scopes;
+mod workflow_again;
 mod workflow_chaos;
 mod workflow_failures;
 mod workflow_ways;
