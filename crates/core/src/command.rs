@@ -152,6 +152,10 @@ pub enum Command {
         workflow: WorkflowId,
         outcome: Outcome,
     },
+    /// One that ended before all was done goes on.
+    ReopenWorkflow {
+        workflow: WorkflowId,
+    },
     /// An agent's account was refused.
     ParkAccount(Box<Hit>),
     /// Agents may be started on it again.
@@ -298,7 +302,8 @@ impl Command {
             | Self::LeadWorkflow { .. }
             | Self::LeaveWorkflow { .. }
             | Self::CancelWorkflow { .. }
-            | Self::EndWorkflow { .. } => workflow::reply(events),
+            | Self::EndWorkflow { .. }
+            | Self::ReopenWorkflow { .. } => workflow::reply(events),
             Self::ParkAccount(_) | Self::UnparkAccount { .. } => {
                 events.iter().rev().find_map(|event| match event {
                     Event::Account { account, .. } => Some(Reply::Account(account.clone())),

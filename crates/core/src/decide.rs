@@ -317,6 +317,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
         Command::LeaveWorkflow { workflow } => workflow::leave(draft, workflow, cx),
         Command::CancelWorkflow { workflow } => workflow::cancel(draft, workflow, cx),
         Command::EndWorkflow { workflow, outcome } => workflow::end(draft, workflow, *outcome, cx),
+        Command::ReopenWorkflow { workflow } => workflow::reopen(draft, workflow, cx),
         Command::ParkAccount(hit) => account::park(draft, hit, cx),
         Command::UnparkAccount { account } => account::unpark(draft, account, cx),
         Command::StartSession(session) => session::start(draft, session),

@@ -175,6 +175,7 @@ impl Event {
                 Managed::Started => "workflow.started",
                 Managed::Cancelling => "workflow.cancelling",
                 Managed::Ended => "workflow.ended",
+                Managed::Reopened => "workflow.reopened",
             },
             Self::Account { did, .. } => match did {
                 account::Did::Parked => "account.parked",

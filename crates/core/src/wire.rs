@@ -584,14 +584,17 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
             let UnqueuedRecord { ticket_id } = parse(payload)?;
             Event::Unqueued { ticket_id }
         }
-        "workflow.started" | "workflow.cancelling" | "workflow.ended" => Event::Workflow {
-            did: match kind {
-                "workflow.started" => Managed::Started,
-                "workflow.cancelling" => Managed::Cancelling,
-                _ => Managed::Ended,
-            },
-            workflow: parse(payload)?,
-        },
+        "workflow.started" | "workflow.cancelling" | "workflow.ended" | "workflow.reopened" => {
+            Event::Workflow {
+                did: match kind {
+                    "workflow.started" => Managed::Started,
+                    "workflow.cancelling" => Managed::Cancelling,
+                    "workflow.reopened" => Managed::Reopened,
+                    _ => Managed::Ended,
+                },
+                workflow: parse(payload)?,
+            }
+        }
         "account.parked" | "account.unparked" => Event::Account {
             did: match kind {
                 "account.parked" => account::Did::Parked,

@@ -6,7 +6,7 @@
 //! - a workflow's plan never changes: it is kept beside, under its digest, and was on disk before the workflow began;
 //! - at most one coordinator leads a workflow: leadership is a lease, taken over only when its time is over or its holder
 //!   is known to be dead;
-//! - what has ended is not led again.
+//! - what has ended is not led again, unless somebody opens it again because there is more that can be done.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,12 +31,26 @@ pub enum Managed {
     /// It is to end, its work kept.
     Cancelling,
     Ended,
+    /// It had ended before all was done, and goes on.
+    Reopened,
 }
 
 words! {
     /// How a workflow stands.
     Outcome, "outcome", {
         Running = "running", Completed = "completed", Failed = "failed", Cancelled = "cancelled",
+    }
+}
+
+impl Outcome {
+    /// In a sentence that begins with the workflow.
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::Running => "runs",
+            Self::Completed => "was completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "was cancelled",
+        }
     }
 }
 
@@ -129,7 +143,7 @@ pub fn lead(draft: &mut Draft<'_>, id: &WorkflowId, vacant: bool, cx: &Context) 
     if workflow.is_over() {
         return Err(Refusal::new(
             Code::BadTransition,
-            format!("the workflow {id} is over: it {}", workflow.status),
+            format!("the workflow {id} is over: it {}", workflow.status.told()),
         )
         .help(format!("jit workflow status {id}"))
         .into());
@@ -222,6 +236,32 @@ pub fn end(draft: &mut Draft<'_>, id: &WorkflowId, outcome: Outcome, cx: &Contex
     workflow.ended_at = Some(cx.now.wall);
     draft.emit(Event::Workflow {
         did: Managed::Ended,
+        workflow: Box::new(workflow),
+    })?;
+    clear_expired(draft, cx)?;
+    Ok(Answer::Done)
+}
+
+/// It goes on, after it ended before all was done. What is still to be done is for the caller to know.
+pub fn reopen(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Answer, Stop> {
+    let mut workflow = require(draft.state(), id)?;
+    match workflow.status {
+        Outcome::Running => return Ok(Answer::Already(Reply::Workflow(Box::new(workflow)))),
+        Outcome::Completed => {
+            return Err(Refusal::new(
+                Code::BadTransition,
+                format!("the workflow {id} is over: it {}", workflow.status.told()),
+            )
+            .help(format!("jit workflow status {id}"))
+            .into());
+        }
+        Outcome::Failed | Outcome::Cancelled => {}
+    }
+    workflow.status = Outcome::Running;
+    workflow.cancelling = false;
+    workflow.ended_at = None;
+    draft.emit(Event::Workflow {
+        did: Managed::Reopened,
         workflow: Box::new(workflow),
     })?;
     clear_expired(draft, cx)?;

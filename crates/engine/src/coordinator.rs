@@ -21,7 +21,7 @@ use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::plan::{Plan, PlanUnit};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::time::Wall;
-use jit_core::unit::{Phase, Unit};
+use jit_core::unit::{MergeStatus, Phase, Unit};
 use jit_core::workflow::Workflow;
 
 use crate::app::{
@@ -112,10 +112,11 @@ pub struct Coordinator<'a> {
     /// The state in which each unit was last told.
     known: BTreeMap<UnitId, String>,
     alerted: Vec<Purse>,
-    waited_for: Vec<Awaited>,
+    /// What was last told of each that waits: a unit, an account, or the day.
+    waits: BTreeMap<String, String>,
     touched: Touched,
-    /// Whom each unit was last said to wait for.
-    stopped_by: BTreeMap<UnitId, String>,
+    /// Whom each unit was said to wait for, until it begins.
+    stopped_by: BTreeMap<UnitId, BTreeSet<String>>,
     /// Tells people elsewhere, if anybody is to be told.
     notifier: Option<Notifier>,
     inbox: (mpsc::Sender<Done>, mpsc::Receiver<Done>),
@@ -182,7 +183,7 @@ impl<'a> Coordinator<'a> {
             blind: 0,
             known: BTreeMap::new(),
             alerted: Vec::new(),
-            waited_for: Vec::new(),
+            waits: BTreeMap::new(),
             touched: Touched::new(),
             stopped_by: BTreeMap::new(),
             notifier: Notifier::of(app.notifying()?, &app.workflow_folder(id)),
@@ -228,14 +229,14 @@ impl<'a> Coordinator<'a> {
                 match step {
                     // Nothing is left that could go on by itself.
                     Step::Wait { why, .. } if self.busy.is_empty() && is_up_to_people(&why) => {
-                        self.tell_waiting(why, watcher);
+                        self.tell_waiting(&why, &at, watcher);
                         self.app.leave_workflow(&self.id)?;
                         return self.app.find_workflow(Some(self.id.as_str()));
                     }
                     Step::Wait { until, why } => {
                         let ms = until.map_or(i64::MAX, |until| until.ms().saturating_sub(clock::wall_ms()));
                         wait = wait.min(Duration::from_millis(u64::try_from(ms).unwrap_or(1).max(1)));
-                        self.tell_waiting(why, watcher);
+                        self.tell_waiting(&why, &at, watcher);
                     }
                     Step::End(outcome) if self.busy.is_empty() => {
                         let workflow = self.app.end_workflow(&self.id, outcome)?;
@@ -576,39 +577,58 @@ impl<'a> Coordinator<'a> {
         )));
     }
 
-    fn tell_waiting(&mut self, why: Vec<Awaited>, watcher: &mut dyn Watcher) {
-        for one in &why {
-            if self.waited_for.contains(one) {
-                continue;
-            }
-            match one {
-                Awaited::Person(unit, why) => watcher.told(&Told::Unit {
-                    unit: unit.clone(),
-                    text: format!("waits for a person: {why}"),
-                }),
-                Awaited::Day => watcher.told(&Told::All(
-                    "the budget of the day is used up: it goes on tomorrow".into(),
-                )),
+    /// What is waited for is told when it is another thing than was told last, and not at every look.
+    fn tell_waiting(&mut self, why: &[Awaited], at: &Situation, watcher: &mut dyn Watcher) {
+        for one in why {
+            let (of, told) = match one {
+                Awaited::Person(unit, why) => (
+                    unit.to_string(),
+                    Told::Unit {
+                        unit: unit.clone(),
+                        text: format!("waits for a person: {why}"),
+                    },
+                ),
+                Awaited::Day => {
+                    let text = "the budget of the day is used up: it goes on tomorrow";
+                    (String::new(), Told::All(text.to_owned()))
+                }
+                Awaited::Parked(account) => {
+                    let known = at.facts.accounts.iter().find(|known| known.id == *account);
+                    let until = known.and_then(|known| known.parked(at.now));
+                    let until =
+                        until.map_or_else(|| "for a while".to_owned(), |until| format!("until {until}"));
+                    let text = format!("the account {account} was refused: nobody is started on it {until}");
+                    (format!("account {account}"), Told::All(text))
+                }
                 // Told when it is seen, though others go on meanwhile.
-                Awaited::Collision { .. } => {}
-                Awaited::Parked(account) => watcher.told(&Told::All(format!(
-                    "the account {account} was refused: nobody is started on it for a while"
-                ))),
-                Awaited::Agent(_) | Awaited::Again(_) | Awaited::Stagger => {}
+                Awaited::Collision { .. } => continue,
+                Awaited::Agent(_) | Awaited::Again(_) | Awaited::Stagger => continue,
+            };
+            let text = match &told {
+                Told::Unit { text, .. } | Told::All(text) | Told::Warning(text) => text.clone(),
+            };
+            if self.waits.get(&of) != Some(&text) {
+                watcher.told(&told);
+                self.waits.insert(of, text);
             }
         }
-        self.waited_for = why;
     }
 
-    /// Whom a unit waits for is told once, though what the other one touches may change.
+    /// Whom a unit waits for is told once for each, until it begins, though what the other one touches may change.
     fn tell_collisions(&mut self, at: &Situation, limits: &Limits, watcher: &mut dyn Watcher) {
+        for member in &at.members {
+            let begun = |unit: &Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
+            if at.own(member).is_some_and(begun) {
+                self.stopped_by.remove(&member.id);
+            }
+        }
         for hit in at.look(&self.plan, limits).collisions() {
-            if self.stopped_by.get(&hit.unit) != Some(&hit.with) {
+            let told = self.stopped_by.entry(hit.unit.clone()).or_default();
+            if told.insert(hit.with.clone()) {
                 watcher.told(&Told::Unit {
-                    unit: hit.unit.clone(),
+                    unit: hit.unit,
                     text: in_the_way(&hit.with, &hit.path),
                 });
-                self.stopped_by.insert(hit.unit, hit.with);
             }
         }
     }
@@ -664,7 +684,25 @@ pub fn in_words(unit: &Unit) -> String {
         0 | 1 => String::new(),
         n => format!(", attempt {n}"),
     };
-    format!("{}{attempt}{}", unit.state, failed.unwrap_or_default())
+    let given_up = unit.abandoned.as_ref().filter(|_| unit.is_over());
+    let given_up = given_up.map(|why| format!(": {why}"));
+    format!(
+        "{}{attempt}{}{}",
+        in_a_word(unit),
+        failed.unwrap_or_default(),
+        given_up.unwrap_or_default()
+    )
+}
+
+/// Where a unit is; of one that is over, how it ended.
+pub fn in_a_word(unit: &Unit) -> String {
+    let end = match (unit.state, unit.merge_status, &unit.abandoned) {
+        (Phase::Idle, MergeStatus::Merged, _) => " (landed)",
+        (Phase::Idle, _, Some(_)) => " (abandoned)",
+        (Phase::Idle, _, None) => " (not made)",
+        _ => "",
+    };
+    format!("{}{end}", unit.state)
 }
 
 /// What a thread beside needs to know.

@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `workflows/<id>/cross-pollination/barrier-<phase>/<from>-to-<to>/handoff.md` | made once, when the receiving unit of a plan is first dispatched; never changed |
 //! | `units/<to>/cross-pollination/<when it was made>/<digest>/handoff.md` | given by hand, `jit handoff` |
+//! | `units/<to>/cross-pollination/waiting/<digest>/handoff.md` | the same, for a unit of a workflow that has not begun; it is moved there when its first agent is dispatched |
 //! | `units/<to>/attempt-<n>/handoffs/<from>-to-<to>/handoff.md` | what the agent of that attempt was told: `JIT_HANDOFF_DIR` |
 
 use std::fmt::Write as _;

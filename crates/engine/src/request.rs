@@ -495,6 +495,9 @@ pub struct UnitView {
     /// that there are commits which its target has not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
+    /// Of how its agent was started now, what its last attempt or its plan said and whoever started it did not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub as_before: Vec<String>,
 }
 
 impl UnitView {
@@ -503,6 +506,7 @@ impl UnitView {
             unit,
             progress: None,
             unsettled: None,
+            as_before: Vec::new(),
         }
     }
 }

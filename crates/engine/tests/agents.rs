@@ -58,6 +58,8 @@ fn job(resumed: bool, one_shot: bool) -> Job {
         validate: Vec::new(),
         writes: Vec::new(),
         task: None,
+        task_file: None,
+        asked: Default::default(),
     }
 }
 

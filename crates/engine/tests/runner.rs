@@ -91,7 +91,7 @@ fn run(folder: &Path, script: &str, stdin: Stdin, answer: &[u8]) -> (Exit, Vec<S
         stdin,
         answer: answer.to_vec(),
     };
-    let exit = shim::run(&folder, &agent, &mut AllBut("forbidden"), &mut || Ok(())).expect("an exit");
+    let exit = shim::run(&folder, &agent, &mut AllBut("forbidden"), &mut |_| Ok(())).expect("an exit");
     let (lines, _) = attempt::follow(&folder, 0).expect("events");
     (exit, lines.into_iter().map(|line| line.said).collect())
 }

@@ -112,11 +112,24 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// How many characters a terminal shows: emphasis takes no room.
+fn shown_width(text: &str) -> usize {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().map_or(0, |part| part.chars().count());
+    let rest = parts.map(|part| {
+        part.split_once('m')
+            .map_or(part, |(_, shown)| shown)
+            .chars()
+            .count()
+    });
+    first + rest.sum::<usize>()
+}
+
 /// Rows of equal columns, two spaces apart.
 pub fn table(rows: &[Vec<String>]) -> String {
-    let width = |text: &str| match text.is_ascii() {
+    let width = |text: &str| match text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         true => text.len(),
-        false => text.chars().count(),
+        false => shown_width(text),
     };
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths = vec![0; columns];
@@ -591,6 +604,23 @@ mod tests {
             "a\\u{1b}[31mb\\u{9b}c\\u{202e}d\n"
         );
         assert_eq!(clean_line("a\nb"), "a b");
+    }
+
+    #[test]
+    fn i1_columns_stand_below_each_other_with_emphasis_and_without() {
+        let rows = |style: Style| {
+            let row = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
+            table(&[
+                row("UNIT", "STATE"),
+                vec![style.bold("täg"), style.bad("FAILED")],
+                row("x", "y"),
+            ])
+        };
+        let plain = rows(Style::plain());
+        assert_eq!(plain, "UNIT  STATE\ntäg   FAILED\nx     y\n");
+        let styled = rows(Style::new(Color::Always));
+        let bare = styled.replace("\u{1b}[1m", "").replace("\u{1b}[31m", "");
+        assert_eq!(bare.replace("\u{1b}[0m", ""), plain);
     }
 
     #[test]

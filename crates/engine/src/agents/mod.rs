@@ -253,6 +253,8 @@ mod tests {
             validate: Vec::new(),
             writes: Vec::new(),
             task: None,
+            task_file: None,
+            asked: Default::default(),
         };
         (folder, job)
     }

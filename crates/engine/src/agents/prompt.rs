@@ -25,12 +25,15 @@
 //! | `writes` | patterns of what it may write, or none |
 //! | `attempt` | 1 for the first |
 //! | `last_failure` | why the attempt before failed, or none |
+//! | `resumed` | it goes on with its session, and knows what it was told there |
+//! | `conflict` | none, or: `paths` that do not merge with the target, and whether the merge is `begun` in its worktree |
 
 use std::fmt;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jit_core::time::Wall;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, ObjectRepr};
 use minijinja::{
@@ -42,6 +45,8 @@ use super::short;
 
 /// Shipped with the program.
 const DEFAULT: &str = include_str!("prompt/default.jinja");
+/// The same for one who goes on with its session.
+const RESUMED: &str = include_str!("prompt/resumed.jinja");
 /// Bytes of a file with words or a template.
 const LONGEST_SOURCE: usize = 256 << 10;
 /// Bytes of a text that somebody else wrote; the rest is left out.
@@ -87,6 +92,17 @@ pub struct Brief {
     pub writes: Vec<String>,
     pub attempt: u32,
     pub last_failure: Option<String>,
+    /// It goes on with its session. `issue` has only those comments that came since.
+    pub resumed: bool,
+    pub conflict: Option<Conflict>,
+}
+
+/// The unit does not merge with its target.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Conflict {
+    pub paths: Vec<String>,
+    /// The target is being merged in its worktree, and git's marks are in those files.
+    pub begun: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -100,6 +116,7 @@ pub struct IssueText {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment {
+    pub at: Wall,
     pub author: String,
     pub text: String,
 }
@@ -125,7 +142,7 @@ pub enum BadPrompt {
     Nothing,
 }
 
-/// The prompt. Without words, the issue says it all.
+/// The prompt. Without words, the issue says it all, or the session does that is gone on with.
 pub fn make(words: Option<&Words>, brief: &Brief) -> Result<String, BadPrompt> {
     let task = match words {
         Some(Words::Template(path)) => {
@@ -143,10 +160,11 @@ pub fn make(words: Option<&Words>, brief: &Brief) -> Result<String, BadPrompt> {
     let task = task
         .map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty());
-    if task.is_none() && brief.issue.is_none() {
+    if task.is_none() && brief.issue.is_none() && !brief.resumed {
         return Err(BadPrompt::Nothing);
     }
-    render("the built-in template", DEFAULT, task, brief)
+    let template = if brief.resumed { RESUMED } else { DEFAULT };
+    render("the built-in template", template, task, brief)
 }
 
 fn read(path: &Path) -> Result<String, BadPrompt> {
@@ -292,6 +310,10 @@ fn variables(task: Option<String>, brief: &Brief) -> Value {
         .map(|(from, path)| context! { from => Data::line(from), path })
         .collect();
     let failure = brief.last_failure.as_ref();
+    let conflict = brief.conflict.as_ref().map(|conflict| {
+        let paths: Vec<Value> = conflict.paths.iter().map(|path| Data::line(path)).collect();
+        context! { paths, begun => conflict.begun }
+    });
     context! {
         task,
         issue,
@@ -304,6 +326,8 @@ fn variables(task: Option<String>, brief: &Brief) -> Value {
         writes => &brief.writes,
         attempt => brief.attempt,
         last_failure => failure.map(|text| Data::block("why the last attempt failed".to_owned(), text)),
+        resumed => brief.resumed,
+        conflict,
     }
 }
 

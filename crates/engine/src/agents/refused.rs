@@ -24,6 +24,7 @@ const STRANGER: &[&str] = &[
     "api key not valid",
     "invalid api key",
     "incorrect api key",
+    "invalid x-api-key",
     "permission_denied",
     "access token",
 ];
@@ -43,9 +44,14 @@ const BROKEN: &[&str] = &[
 
 /// A failure that an agent tells in these words. `now` is the wall clock, in milliseconds.
 pub(super) fn verdict(text: &str, now: i64) -> Verdict {
+    with_status(text, None, now)
+}
+
+/// The same, where the HTTP status is told beside the words.
+pub(super) fn with_status(text: &str, told: Option<u16>, now: i64) -> Verdict {
     let head: String = text.chars().take(LOOKED_AT).collect();
     let low = head.to_lowercase();
-    let status = status(&low);
+    let status = told.or_else(|| status(&low));
     let says = |words: &[&str]| words.iter().any(|word| low.contains(word));
     let limited = match status {
         Some(429 | 529) => true,
@@ -79,7 +85,7 @@ pub(super) fn verdict(text: &str, now: i64) -> Verdict {
 
 /// The HTTP status that is named as one.
 fn status(low: &str) -> Option<u16> {
-    for word in ["status", "code", "http"] {
+    for word in ["status", "code", "http", "api error"] {
         let mut rest = low;
         while let Some((_, after)) = rest.split_once(word) {
             rest = after;
@@ -162,6 +168,14 @@ mod tests {
                 false,
             ),
             ("You've hit your usage limit.", "rate_limit", None, true),
+            ("API Error: 500 oops", "api_error", Some(500), true),
+            (
+                "API Error: 401 invalid x-api-key",
+                "authentication_failed",
+                Some(401),
+                false,
+            ),
+            ("panicked at line 500", "error", None, false),
             ("it is a Tuesday", "error", None, false),
             ("", "error", None, false),
             ("exit status 1, code 7, http 200", "error", None, false),

@@ -21,6 +21,7 @@ use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::unit::{Artifact, Facts, Input, Phase, Unit, Usd};
 
+use super::again::conflict_of;
 use super::handoff::Handoffs;
 use super::scope::Scope;
 use super::{App, Kept, refuse, shell_word};
@@ -67,7 +68,7 @@ pub struct DispatchAsk {
     pub run: Settings,
     /// Besides what the issue says.
     pub prompt: Option<String>,
-    /// A template, instead of the built-in one.
+    /// A file with words, or a template instead of the built-in one.
     pub prompt_file: Option<PathBuf>,
     pub again: Again,
     pub artifacts: Vec<Artifact>,
@@ -218,9 +219,14 @@ impl App {
     /// T4: one agent is started in the unit.
     pub(super) fn dispatch_unit(&self, ask: &DispatchAsk) -> Outcome<Answer> {
         let unit = self.living_unit(&self.view()?, ask.unit.as_deref())?;
-        let unit = self.start_attempt(&unit.id, ask)?;
+        let (ask, as_before) = self.over_before(&unit, ask)?;
+        let unit = self.start_attempt(&unit.id, &ask)?;
         let view = self.view()?;
-        let mut answer = self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))?;
+        let shown = UnitView {
+            as_before,
+            ..UnitView::of(unit)
+        };
+        let mut answer = self.read_answer(&view, Reply::Unit(Box::new(shown)))?;
         answer.warnings.extend(self.cautions(&ask.run));
         Ok(answer)
     }
@@ -276,13 +282,22 @@ impl App {
         account: Option<AccountId>,
     ) -> Outcome<(Job, Facts)> {
         let mut job = self.job(unit, ask)?;
-        let words = match (&ask.prompt, &ask.prompt_file) {
+        let knows = self.memory(unit, &job);
+        let words = match (&job.task, &job.task_file) {
+            _ if knows.words => None,
             (Some(text), _) => Some(Words::Text(text.clone())),
-            (None, Some(path)) => Some(Words::file(self.place.start.join(path))),
+            (None, Some(path)) => Some(Words::file(path.clone())),
             (None, None) => None,
         };
         let mut brief = self.brief(unit, job.attempt)?;
         brief.writes.clone_from(&job.writes);
+        brief.resumed = knows.task;
+        brief.conflict = conflict_of(unit);
+        if let (true, Some(issue)) = (knows.task, &mut brief.issue) {
+            issue
+                .comments
+                .retain(|one| unit.dispatch_time.is_none_or(|at| one.at > at));
+        }
         let received = self.receive(unit, ask, &mut job, &mut brief)?;
         let prompt = prompt::make(words.as_ref(), &brief).map_err(|e| refuse(Code::Invalid, e))?;
         let folder = self.attempt_folder(&unit.id, job.attempt);
@@ -412,6 +427,11 @@ impl App {
             validate: ask.validate.clone(),
             writes,
             task: ask.prompt.clone(),
+            task_file: match &ask.prompt {
+                Some(_) => None,
+                None => ask.prompt_file.as_ref().map(|path| self.place.start.join(path)),
+            },
+            asked: ask.run.clone(),
         })
     }
 
@@ -484,6 +504,7 @@ impl App {
                     comments: comments
                         .into_iter()
                         .map(|comment| Comment {
+                            at: comment.at,
                             author: comment.agent_id.to_string(),
                             text: comment.text,
                         })
@@ -508,6 +529,8 @@ impl App {
                 .last_error
                 .as_ref()
                 .map(|error| format!("{}: {}", error.reason, error.message)),
+            resumed: false,
+            conflict: None,
         })
     }
 

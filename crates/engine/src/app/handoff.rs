@@ -18,7 +18,8 @@ use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::plan::{HandoffBy, Settings};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
-use jit_core::unit::{Facts, Failure, Handed, Input, Phase, Unit, Usd};
+use jit_core::unit::{Facts, Failure, Handed, Input, MergeStatus, Phase, Unit, Usd};
+use jit_core::workflow::Outcome as Ended;
 
 use super::dispatch::{Again, DispatchAsk};
 use super::{App, Kept, refuse};
@@ -38,6 +39,8 @@ use crate::store::file::io_refusal;
 const FILE: &str = "handoff.md";
 /// The folder for what is handed around, as workflows have it.
 const FOLDER: &str = "cross-pollination";
+/// Of a unit that is not there yet.
+const WAITING: &str = "waiting";
 /// Where an agent finds what it was handed.
 const VARIABLE: &str = "JIT_HANDOFF_DIR";
 
@@ -66,6 +69,16 @@ pub struct HandAsk {
     pub print: bool,
     /// How the other agent is run.
     pub run: Settings,
+}
+
+/// Who gets what is handed on by hand.
+#[derive(Debug, PartialEq, Eq)]
+enum Receiver {
+    /// Another agent in the same worktree.
+    Kind,
+    Unit(Box<Unit>),
+    /// A unit that a workflow will have.
+    ToCome(UnitId),
 }
 
 /// What an attempt is handed.
@@ -133,7 +146,7 @@ impl App {
         let mut received = Received::default();
         let mut told: Vec<(Handed, String)> = Vec::new();
         // A session that is gone on with knows what it was told.
-        if job.resume.is_none() {
+        if !brief.resumed {
             for known in &unit.handoffs {
                 let path = self.place.control_dir.join(&known.path);
                 let text = file::read_real(&path, LONGEST as u64).ok().flatten();
@@ -217,6 +230,7 @@ impl App {
         }
         // By hand, in the order in which they came.
         let inbox = self.inbox(unit);
+        self.let_in(unit, &inbox)?;
         let mut there: Vec<PathBuf> = std::fs::read_dir(&inbox)
             .map(|dir| dir.flatten().map(|entry| entry.path()).collect())
             .unwrap_or_default();
@@ -254,6 +268,34 @@ impl App {
     fn inbox(&self, unit: &Unit) -> PathBuf {
         let units = self.place.control_dir.join("units").join(unit.id.as_str());
         units.join(FOLDER).join(unit.created_at.ms().to_string())
+    }
+
+    /// What is given to the next unit of a name, before there is one.
+    fn waiting_room(&self, id: &UnitId) -> PathBuf {
+        let units = self.place.control_dir.join("units").join(id.as_str());
+        units.join(FOLDER).join(WAITING)
+    }
+
+    /// What waited for a unit of this name is this one's. Who is killed meanwhile is followed by somebody who goes on.
+    fn let_in(&self, unit: &Unit, inbox: &Path) -> Outcome<()> {
+        let room = self.waiting_room(&unit.id);
+        let Ok(waiting) = std::fs::read_dir(&room) else {
+            return Ok(());
+        };
+        let io = |e: std::io::Error| io_refusal("move", &room, &e);
+        for entry in waiting.flatten() {
+            let to = inbox.join(entry.file_name());
+            make_folders(&to).map_err(io)?;
+            match std::fs::rename(entry.path(), &to) {
+                Ok(()) => {}
+                // The same was given to it since.
+                Err(_) if to.join(FILE).exists() => {
+                    std::fs::remove_dir_all(entry.path()).map_err(io)?;
+                }
+                Err(e) => return Err(io(e)),
+            }
+        }
+        Ok(())
     }
 
     /// What is known about the work in a unit.
@@ -425,29 +467,64 @@ impl App {
     pub(super) fn hand_on_unit(&self, ask: &HandAsk) -> Outcome<Answer> {
         let unit = self.find_unit(&self.view()?, Some(&ask.unit))?;
         let (to, receiver) = match (&ask.to, &ask.to_unit) {
-            (Some(kind), None) => (kind.clone(), None),
-            (None, Some(named)) => {
-                let receiver = self.living_unit(&self.view()?, Some(named))?;
-                if receiver.id == unit.id {
-                    return Err(Box::new(
-                        Refusal::new(Code::Invalid, format!("{} hands nothing to itself", unit.id))
-                            .help(format!("jit handoff {} --to <kind of agent>", unit.id)),
-                    ));
+            (Some(kind), None) => (kind.clone(), Receiver::Kind),
+            (None, Some(named)) => match self.living_unit(&self.view()?, Some(named)) {
+                Ok(receiver) => (receiver.id.to_string(), Receiver::Unit(Box::new(receiver))),
+                Err(refusal) if refusal.code == Code::NotFound => {
+                    let id = self.to_come(named, refusal)?;
+                    (id.to_string(), Receiver::ToCome(id))
                 }
-                (receiver.id.to_string(), Some(receiver))
-            }
+                Err(refusal) => return Err(refusal),
+            },
             _ => return Err(refuse(Code::Invalid, "say to whom: --to or --to-unit")),
         };
+        if receiver != Receiver::Kind && to == unit.id.as_str() {
+            return Err(Box::new(
+                Refusal::new(Code::Invalid, format!("{} hands nothing to itself", unit.id))
+                    .help(format!("jit handoff {} --to <kind of agent>", unit.id)),
+            ));
+        }
         if ask.print {
             let text = self.page_about(&unit, &to, ask)?;
             return self.handed(&unit, to, None, text, None);
         }
-        let Some(receiver) = receiver else {
-            return self.hand_to_kind(&unit, ask, to);
+        let (inbox, receiver) = match receiver {
+            Receiver::Kind => return self.hand_to_kind(&unit, ask, to),
+            Receiver::Unit(receiver) => (self.inbox(&receiver), Some(*receiver)),
+            Receiver::ToCome(id) => (self.waiting_room(&id), None),
         };
         let text = self.page_about(&unit, &to, ask)?;
-        let path = self.give(&receiver, unit.id.as_str(), &text)?;
-        self.handed(&unit, to, Some(path), text, Some(receiver))
+        let path = self.give(&inbox, unit.id.as_str(), &text)?;
+        self.handed(&unit, to, Some(path), text, receiver)
+    }
+
+    /// A unit that has not begun, of a workflow that runs or may be opened again.
+    fn to_come(&self, named: &str, unknown: Box<Refusal>) -> Outcome<UnitId> {
+        let view = self.view()?;
+        let workflows = state::workflows(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        for workflow in workflows.into_iter().filter(|one| one.status != Ended::Completed) {
+            let Some(id) = workflow.units.iter().find(|id| id.as_str() == named) else {
+                continue;
+            };
+            let unit = state::unit(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
+            let own = unit.filter(|unit| unit.workflow.as_ref() == Some(&workflow.id));
+            // One whose making was undone is made again.
+            let ended = |unit: &Unit| unit.merge_status == MergeStatus::Merged || unit.abandoned.is_some();
+            if !own.as_ref().is_some_and(ended) {
+                return Ok(id.clone());
+            }
+        }
+        if let Ok(id) = named.parse::<UnitId>() {
+            return Err(Box::new(
+                Refusal::new(
+                    Code::NotFound,
+                    format!("{}, and no workflow is to have a unit {id}", unknown.message),
+                )
+                .help(format!("jit worktree create {id}"))
+                .help("jit run <plan>"),
+            ));
+        }
+        Err(unknown)
     }
 
     fn page_about(&self, unit: &Unit, to: &str, ask: &HandAsk) -> Outcome<String> {
@@ -456,8 +533,8 @@ impl App {
     }
 
     /// Into the place where the next agent of that unit is told from.
-    fn give(&self, receiver: &Unit, from: &str, text: &str) -> Outcome<PathBuf> {
-        let folder = self.inbox(receiver).join(handoffs::digest(text));
+    fn give(&self, inbox: &Path, from: &str, text: &str) -> Outcome<PathBuf> {
+        let folder = inbox.join(handoffs::digest(text));
         let path = folder.join(FILE);
         let io = |e: std::io::Error| io_refusal("write", &folder, &e);
         make_folders(&path).map_err(io)?;
@@ -525,7 +602,7 @@ impl App {
         if !at_work && !matches!(unit.state, Phase::Ready | Phase::Failed) || unit.worktree_id.is_none() {
             return Err(wrong_state(&unit));
         }
-        let asked = self.asked_of(&unit, before.as_ref())?;
+        let asked = self.asked_before(&unit, before.as_ref())?;
         let run = Settings {
             agent: Some(to.clone()),
             ..ask.run.clone()
@@ -581,7 +658,7 @@ impl App {
             .as_ref()
             .map_or_else(|| id.to_string(), ToString::to_string);
         let text = self.page_about(&now, &to, ask)?;
-        let path = self.give(&now, &from, &text)?;
+        let path = self.give(&self.inbox(&now), &from, &text)?;
         let (job, begun) = self.prepare_attempt(&now, &dispatch, account)?;
         let command = Command::ChangeHands {
             unit: id.clone(),
@@ -593,50 +670,6 @@ impl App {
         };
         self.begin_attempt(id, job.attempt)?;
         self.handed(&now, to, Some(path), text, Some(*unit))
-    }
-
-    /// The job of a unit's last attempt. One of the same name that is over has left its own behind.
-    fn own_job(&self, unit: &Unit) -> Option<Job> {
-        unit.worker.as_ref()?;
-        attempt::job(&self.attempt_folder(&unit.id, unit.attempt)).ok()
-    }
-
-    /// What a unit's agent is asked for: by the plan, or by whoever started the one before.
-    fn asked_of(&self, unit: &Unit, before: Option<&Job>) -> Outcome<DispatchAsk> {
-        if let Some(workflow) = &unit.workflow {
-            let workflow = self.find_workflow(Some(workflow.as_str()))?;
-            let plan = self.load_plan(&workflow)?;
-            let planned = plan.units.iter().find(|planned| planned.id == unit.id.as_str());
-            if let Some(planned) = planned {
-                return DispatchAsk::of_plan(&unit.id, planned);
-            }
-        }
-        let Some(job) = before else {
-            return Ok(DispatchAsk {
-                unit: Some(unit.id.to_string()),
-                ..DispatchAsk::default()
-            });
-        };
-        // A job has what was left; a budget is for all attempts together.
-        let whole = |left: Usd| (left.0.saturating_add(unit.cost_usd.unwrap_or_default().0)) as f64 / 1e6;
-        Ok(DispatchAsk {
-            unit: Some(unit.id.to_string()),
-            run: Settings {
-                agent: Some(job.agent.clone()),
-                max_turns: job.max_turns,
-                budget_usd: job.budget.map(whole),
-                budget_tokens: job
-                    .budget_tokens
-                    .map(|left| left.saturating_add(unit.tokens.total())),
-                timeout: Some(format!("{}s", job.timeout_secs)),
-                idle: Some(format!("{}s", job.idle_secs)),
-                ..Settings::default()
-            },
-            prompt: job.task.clone(),
-            artifacts: job.artifacts.clone(),
-            validate: job.validate.clone(),
-            ..DispatchAsk::default()
-        })
     }
 
     /// Ends the agent of a unit, and says what it came to. `None`: it had done its work before it could be stopped.

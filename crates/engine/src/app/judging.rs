@@ -16,11 +16,13 @@ use jit_core::refusal::Code;
 use jit_core::state;
 use jit_core::time::Wall;
 use jit_core::unit::{Artifact, Facts, Failure, Input, Phase, Refused, Unit};
+use jit_core::workflow::Workflow;
 
 use super::dispatch::Starting;
 use super::{App, refuse, shell_word};
 use crate::agents;
 use crate::agents::event::Verdict;
+use crate::coordinator;
 use crate::gates::run::{GRACE, Run, run};
 use crate::git::Git;
 use crate::hooks::locked;
@@ -38,14 +40,32 @@ const NAMED: usize = 10;
 
 impl App {
     /// What the log says about units at work is what their files say. For everybody who shows or decides something.
-    /// Units of workflows are their coordinator's affair. What cannot be settled now is shown as it was.
+    /// Units of workflows that are not over are their coordinator's affair. What cannot be settled now is shown as it was.
     pub(super) fn settle_all(&self, units: &[Unit]) {
         for unit in units {
             let at_work = matches!(unit.state, Phase::Dispatched | Phase::Running);
-            if at_work && unit.worker.is_some() && unit.workflow.is_none() {
+            if at_work && unit.worker.is_some() && matches!(self.running_workflow(unit), Ok(None)) {
                 let _ = self.settle(&unit.id, Starting::Allowed);
             }
         }
+    }
+
+    /// The same for one of them, also in a workflow that nobody leads: whoever waits for its end would wait for ever.
+    pub fn settle_unless_led(&self, id: &UnitId) -> Outcome<()> {
+        let led = self.running_workflow(&self.load_unit(id)?)?;
+        match led.is_some_and(|workflow| coordinator::is_led(&self.workflow_folder(&workflow.id))) {
+            true => Ok(()),
+            false => self.settle(id, Starting::Allowed).map(drop),
+        }
+    }
+
+    /// The workflow of a unit, if it is not over.
+    fn running_workflow(&self, unit: &Unit) -> Outcome<Option<Workflow>> {
+        let Some(id) = &unit.workflow else {
+            return Ok(None);
+        };
+        let workflow = state::workflow(&*self.view()?.table, id).map_err(|e| refuse(Code::Io, e))?;
+        Ok(workflow.filter(|workflow| !workflow.is_over()))
     }
 
     /// The same, for one of them. Somebody else who is at it already does it as well.
@@ -101,6 +121,11 @@ impl App {
             unit = self.advance(&unit.id, Input::InstanceRunning, Facts::default())?;
         }
         let (input, facts) = self.judge_attempt(&unit, &job, &exit, &folder)?;
+        // One whose shim was killed had nobody to do that.
+        self.let_go_of_files(&Actor {
+            agent_id: job.worker.clone(),
+            worktree_id: unit.worktree_id.clone(),
+        })?;
         self.advance(&unit.id, input, facts)
     }
 
@@ -118,10 +143,7 @@ impl App {
 
     /// Nothing new begins in its workflow.
     fn is_cancelled(&self, unit: &Unit) -> Outcome<bool> {
-        let Some(id) = &unit.workflow else {
-            return Ok(false);
-        };
-        let workflow = state::workflow(&*self.view()?.table, id).map_err(|e| refuse(Code::Io, e))?;
+        let workflow = self.running_workflow(unit)?;
         Ok(workflow.is_some_and(|workflow| workflow.cancelling))
     }
 

@@ -14,7 +14,7 @@ use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
 use jit_core::file_lock::{self, FileTarget, Labels, Queueing, Want, Which};
 use jit_core::ids::{LeaseId, TicketId};
-use jit_core::lease::Lease;
+use jit_core::lease::{Actor, Lease};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::roster::{self, LockView};
 use jit_core::scope::Scope;
@@ -22,7 +22,7 @@ use jit_core::session::Session;
 use jit_core::state;
 use jit_core::table::Table;
 
-use super::{App, refuse};
+use super::{App, Kept, refuse};
 use crate::locks::{Named, Paths};
 use crate::os::watch::Watch;
 use crate::os::{clock, file, random};
@@ -169,7 +169,7 @@ impl App {
                     gone,
                     ..Queueing::default()
                 };
-                match self.transact_as(None, &command(queueing), super::Kept::default()) {
+                match self.transact_as(None, &command(queueing), Kept::default()) {
                     // Somebody was quicker, by rights: the look was a moment ago.
                     Err(refusal) if refusal.code == Code::Held => {}
                     other => return self.locked(other?),
@@ -180,7 +180,7 @@ impl App {
                 let left = Command::LeaveQueue {
                     ticket: place.ticket.clone(),
                 };
-                self.transact_as(None, &left, super::Kept::default())?;
+                self.transact_as(None, &left, Kept::default())?;
                 return Err(self.in_the_way(&view, &wants));
             };
             let nap = soonest.map_or(left, |soonest| left.min(soonest));
@@ -317,6 +317,21 @@ impl App {
     pub(super) fn release_locks(&self, own: &OwnLocks) -> Outcome<Answer> {
         let which = self.which(own)?;
         self.let_go(&Command::ReleaseLocks { which })
+    }
+
+    /// Somebody who has ended holds no files any more. Nothing is written where nothing is held.
+    pub fn let_go_of_files(&self, holder: &Actor) -> Outcome<()> {
+        let view = self.view()?;
+        let held = file_lock::held_by(&*view.table, holder).map_err(|e| refuse(Code::Io, e))?;
+        if held.is_empty() {
+            return Ok(());
+        }
+        let command = Command::ReleaseLocks { which: Which::All };
+        let kept = Kept {
+            actor: Some(holder),
+            ..Kept::default()
+        };
+        self.transact_as(None, &command, kept).map(drop)
     }
 
     pub(super) fn clean_locks(&self) -> Outcome<Answer> {

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod activities;
+mod again;
 mod audit;
 mod board;
 mod changelog;

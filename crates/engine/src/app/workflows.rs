@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jit_core::account::{Account, AccountId};
 use jit_core::command::{Command, Reply as Decided};
-use jit_core::coordinate::Standing;
+use jit_core::coordinate::{Standing, Step};
 use jit_core::ids::{IssuePrefix, UnitId, WorkflowId};
 use jit_core::issue::Issue;
 use jit_core::lease::Resource;
@@ -165,6 +165,32 @@ impl App {
             workflow: id.clone(),
             outcome,
         })
+    }
+
+    /// A workflow that ended before all was done goes on, if there is anything in it that can.
+    pub fn reopen_workflow(&self, workflow: &Workflow) -> Outcome<Workflow> {
+        let id = &workflow.id;
+        let plan = self.load_plan(workflow)?;
+        let mut at = self.situation(id, Some(&plan), &Troubles::new(), &mut Sight::default())?;
+        at.facts.cancelled = false;
+        let limits = self.limits(&plan, id);
+        let look = at.look(&plan, &limits);
+        if workflow.status != Ended::Completed && matches!(look.next()[..], [Step::End(_)]) {
+            let message = format!(
+                "the workflow {id} {}, and nothing in it can go on as it is",
+                workflow.status.told()
+            );
+            let mut refusal = Refusal::new(Code::BadTransition, message);
+            for unit in at.members.iter().filter_map(|member| at.own(member)) {
+                if unit.state == Phase::Failed {
+                    refusal = refusal.help(format!("jit worktree retry {}", unit.id));
+                }
+            }
+            return Err(Box::new(refusal.help(format!("jit workflow status {id}"))));
+        }
+        let workflow = self.about_workflow(&Command::ReopenWorkflow { workflow: id.clone() })?;
+        self.write_orchestration(&workflow)?;
+        Ok(workflow)
     }
 
     pub(crate) fn load_plan(&self, workflow: &Workflow) -> Outcome<Plan> {

@@ -81,10 +81,11 @@ impl Scene<'_> {
     pub(crate) fn finished(&self, workflow: &Workflow) -> Notice {
         let at = workflow.ended_at.unwrap_or(workflow.created_at);
         let mut told = self.notice(workflow, "finished", at);
-        told.id = format!("{}/finished", workflow.id);
+        // One that was opened again ends again.
+        told.id = format!("{}/finished/{}", workflow.id, at.ms());
         told.title = match workflow.status {
             Outcome::Completed => format!("{}: everything has landed", workflow.id),
-            status => format!("{} has {status}", workflow.id),
+            status => format!("{} {}", workflow.id, status.told()),
         };
         told.message = format!("{} units, on {}", workflow.units.len(), workflow.target);
         told

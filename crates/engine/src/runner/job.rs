@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use jit_core::ids::{AgentId, UnitId};
+use jit_core::plan::Settings;
 use jit_core::unit::{Artifact, Tokens, Usd};
 
 use crate::agents::event::{Meter, Verdict};
@@ -77,6 +78,12 @@ pub struct Job {
     /// The words of whoever started it, for whoever goes on.
     #[serde(default)]
     pub task: Option<String>,
+    /// The file they came from, from the root, if it was one.
+    #[serde(default)]
+    pub task_file: Option<PathBuf>,
+    /// How whoever started it wanted it to be run, without what the configuration adds.
+    #[serde(default)]
+    pub asked: Settings,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

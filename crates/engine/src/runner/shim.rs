@@ -65,6 +65,16 @@ const MUCH: usize = 4 << 10;
 /// What is read at once.
 const PIECE: usize = 64 << 10;
 
+/// What others are told of the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beat {
+    /// It lives.
+    Alive,
+    /// It has ended, with everything it started, by itself and without an error or not. That is not written down yet, so
+    /// nobody can have begun another attempt.
+    Ended { well: bool },
+}
+
 /// Starts the agent of this attempt, unless that was done before, and stays with it to its end.
 ///
 /// [`io::ErrorKind::WouldBlock`]: another shim has this attempt. Any other error: nothing was started, or the disk does not
@@ -73,7 +83,7 @@ pub fn run(
     folder: &Path,
     agent: &dyn Agent,
     ask: &mut dyn Ask,
-    pulse: &mut dyn FnMut() -> io::Result<()>,
+    pulse: &mut dyn FnMut(Beat) -> io::Result<()>,
 ) -> io::Result<Exit> {
     let files = Files::of(folder);
     let Some(_lock) = own(&files)? else {
@@ -262,7 +272,7 @@ struct Shim<'a> {
     job: Job,
     started: Instant,
     talk: Talk<'a>,
-    pulse: &'a mut dyn FnMut() -> io::Result<()>,
+    pulse: &'a mut dyn FnMut(Beat) -> io::Result<()>,
     pulse_at: Instant,
     /// When others were last told that it was refused.
     told_limit: Option<Instant>,
@@ -409,7 +419,7 @@ impl Shim<'_> {
         if now < self.pulse_at {
             return;
         }
-        let error = (self.pulse)().err().map(|e| e.to_string());
+        let error = (self.pulse)(Beat::Alive).err().map(|e| e.to_string());
         memory::let_go_of_code();
         self.pulse_at = Instant::now() + PULSE;
         if let Some(error) = &error
@@ -595,10 +605,13 @@ impl Shim<'_> {
                 false => (nap * 2).min(AGAIN),
             };
         }
-        if !told.is_empty() {
-            self.talk
+        match told.len() {
+            0 => {}
+            1 => self.talk.record.note("1 process was left and was ended"),
+            many => self
+                .talk
                 .record
-                .note(&format!("{} processes were left and were ended", told.len()));
+                .note(&format!("{many} processes were left and were ended")),
         }
         u32::try_from(told.len()).unwrap_or(u32::MAX)
     }
@@ -643,6 +656,9 @@ impl Shim<'_> {
             stderr_tail,
             ended_orphans,
         };
+        let well = exit.end == End::Exited && exit.exit_code == Some(0);
+        // What is not given back now is when its end is written down in the log.
+        let _ = (self.pulse)(Beat::Ended { well });
         self.files.free_spare();
         let mut tries = 0;
         loop {

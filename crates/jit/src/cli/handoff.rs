@@ -10,7 +10,8 @@ use crate::render::{Style, clean};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With --to, the agent at work in the unit is ended, its work is kept, and one of another kind goes on in \
-    the same worktree with the same claim. With --to-unit nobody is ended: the next agent of that unit is told.\n\n\
+    the same worktree with the same claim. With --to-unit nobody is ended: the next agent of that unit is told, or its first \
+    one, if it is a unit of a workflow that has not begun.\n\n\
     Examples:\n  jit handoff date-1 --to claude --note 'the parser is done, the tests are not'\n  \
     jit handoff parser --to-unit printer\n  jit handoff date-1 --to claude --print"
 )]
@@ -61,13 +62,21 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
 }
 
 pub fn view_text(view: &HandoffView, style: Style) -> String {
-    let Some(receiver) = &view.receiver else {
-        return clean(&view.text);
+    let path = view.path.as_deref().map(clean);
+    let receiver = match (&view.receiver, &path) {
+        (Some(receiver), _) => receiver,
+        (None, Some(path)) => {
+            return format!(
+                "{} has not begun: its first agent is told about {}\n{path}\n",
+                view.to, view.unit
+            );
+        }
+        (None, None) => return clean(&view.text),
     };
     let to = match receiver.unit.id == view.unit {
         true => format!("{} goes on in {}", view.to, view.unit),
         false => format!("the next agent of {} is told about {}", view.to, view.unit),
     };
-    let path = view.path.as_deref().unwrap_or_default();
-    format!("{to}\n{}\n{}", clean(path), worktree::view_text(receiver, style))
+    let path = path.unwrap_or_default();
+    format!("{to}\n{path}\n{}", worktree::view_text(receiver, style))
 }

@@ -12,7 +12,8 @@ use jit_engine::agents::event::{Line, Said};
 use jit_engine::app::{App, Options, Surroundings};
 use jit_engine::request::{Reply, Request};
 use jit_engine::runner::attempt::Attempt;
-use jit_engine::runner::job::{End, Job};
+use jit_engine::runner::job::Job;
+use jit_engine::runner::shim::Beat;
 use jit_engine::runner::{attempt, shim};
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
@@ -42,12 +43,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             Some(agent) => {
                 let mut worker = Worker::of(&job, &folder);
                 let mut ask = Policy::of(&job);
-                let exit = shim::run(&folder, &*agent, &mut ask, &mut || worker.renew());
-                worker.end(
-                    exit.as_ref()
-                        .is_ok_and(|exit| exit.end == End::Exited && exit.exit_code == Some(0)),
-                );
-                exit
+                shim::run(&folder, &*agent, &mut ask, &mut |beat| worker.tell(beat))
             }
             None => shim::refuse(&folder, &format!("there is no agent {:?}", job.agent)),
         },
@@ -108,40 +104,47 @@ impl Worker {
         App::within(surroundings, &self.options, Need::Write)
     }
 
-    /// Says that it lives, and keeps what it holds.
-    fn renew(&mut self) -> io::Result<()> {
-        let mut beat = || -> Outcome<()> {
-            let app = self.app()?;
-            match &self.session {
-                Some(session) => {
-                    app.handle(Request::BeatSession {
-                        session: Some(session.clone()),
-                    })?;
-                }
-                // Only one that lives for a while is worth a session.
-                None => {
-                    let answer = app.handle(Request::StartSession(Box::default()))?;
-                    if let Reply::Session(session) = answer.reply {
-                        self.session = Some(session.session_id);
-                    }
-                }
-            }
-            app.renew_own()?;
-            // What it holds comes first.
-            self.tell_refusal(&app)
+    fn tell(&mut self, beat: Beat) -> io::Result<()> {
+        let told = match beat {
+            Beat::Alive => self.renew(),
+            Beat::Ended { well } => self.end(well),
         };
-        beat().map_err(|refusal| io::Error::other(refusal.message))
+        told.map_err(|refusal| io::Error::other(refusal.message))
     }
 
-    fn end(&self, well: bool) {
-        let Some(session) = &self.session else { return };
-        let status = if well { Status::Completed } else { Status::Failed };
-        // Who is gone without a word is noticed by its silence.
-        if let Ok(app) = self.app() {
-            let _ = app.handle(Request::EndSession {
+    /// Says that it lives, and keeps what it holds.
+    fn renew(&mut self) -> Outcome<()> {
+        let app = self.app()?;
+        match &self.session {
+            Some(session) => {
+                app.handle(Request::BeatSession {
+                    session: Some(session.clone()),
+                })?;
+            }
+            // Only one that lives for a while is worth a session.
+            None => {
+                let answer = app.handle(Request::StartSession(Box::default()))?;
+                if let Reply::Session(session) = answer.reply {
+                    self.session = Some(session.session_id);
+                }
+            }
+        }
+        app.renew_own()?;
+        // What it holds comes first.
+        self.tell_refusal(&app)
+    }
+
+    /// The files it had locked are free for others. Who is gone without a word is noticed by its silence.
+    fn end(&self, well: bool) -> Outcome<()> {
+        let app = self.app()?;
+        app.let_go_of_files(&app.actor)?;
+        if let Some(session) = &self.session {
+            let status = if well { Status::Completed } else { Status::Failed };
+            app.handle(Request::EndSession {
                 session: Some(session.clone()),
                 status,
-            });
+            })?;
         }
+        Ok(())
     }
 }

@@ -114,6 +114,7 @@ fn g15_a_scripted_agent_gets_files_of_its_worktree_that_nobody_has_and_no_others
             ask locked "$PWD/locked.txt"; ask link "$PWD/link"; ask dots "$PWD/../u/locked.txt"
             ask out "$PWD/out/x"; ask root /etc/passwd; ask main '{main}'; ask git '{git}'
             question other theirs-not "$PWD/fine.txt"; hear
+            "$jit" lock list --json > "$HOME/held"
             rm link out; work; finish 3
             hear; finish 4"#
         ),
@@ -130,11 +131,13 @@ fn g15_a_scripted_agent_gets_files_of_its_worktree_that_nobody_has_and_no_others
     let heard = yard.heard();
     let last = heard.last().expect("words")["params"]["prompt"][0]["text"].to_string();
     assert!(last.contains("locked by agent:bob"), "{last}");
-    let locks = yard.world.jit(["lock", "list", "--json"]).ok().stdout;
+    let held = std::fs::read_to_string(yard.world.home().join("held")).expect("locks");
     assert!(
-        locks.contains("fine.txt"),
-        "what it edits is locked for it: {locks}"
+        held.contains("fine.txt"),
+        "what it edits is locked for it: {held}"
     );
+    let locks = yard.world.jit(["lock", "list", "--json"]).ok().stdout;
+    assert!(!locks.contains("fine.txt"), "until it has ended: {locks}");
     assert_eq!(yard.unit()["state"], "COMPLETED");
 }
 
@@ -241,21 +244,31 @@ fn g4_acp_without_a_program_is_refused_with_what_to_do() {
 /// With the real one.
 struct Real {
     bench: Bench,
+    /// What its program is called with.
+    args: &'static [&'static str],
     yard: Yard,
 }
 
 impl Real {
     fn new() -> Option<Self> {
-        let bench = Bench::of(Agent::ClaudeAcp)?;
+        Self::of(Agent::ClaudeAcp, &[])
+    }
+
+    fn of(agent: Agent, args: &'static [&'static str]) -> Option<Self> {
+        let bench = Bench::of(agent)?;
         Some(Self {
             bench,
+            args,
             yard: Yard::new(),
         })
     }
 
     fn dispatch(&self, model: &ModelApi, more: &[&str]) -> Ran {
         let wrapper = self.bench.wrapper(&self.yard.world).display().to_string();
-        let command = self.yard.command(more, &[&wrapper]);
+        let program: Vec<&str> = std::iter::once(wrapper.as_str())
+            .chain(self.args.iter().copied())
+            .collect();
+        let command = self.yard.command(more, &program);
         self.bench.run_beside(&self.yard.world, command, model)
     }
 }
@@ -348,4 +361,45 @@ fn g8_claude_agent_acp_that_meets_a_limit_is_told_from_one_that_made_a_mistake()
         "{unit} {} {}",
         ran.stdout, ran.stderr
     );
+}
+
+/// Gemini CLI speaks the protocol too, in its own words about tools.
+#[test]
+fn g5_gemini_by_the_protocol_does_a_task_held_back_by_a_lock_and_it_lands() {
+    let Some(real) = Real::of(Agent::Gemini, &["--acp"]) else {
+        return;
+    };
+    let yard = &real.yard;
+    let _ = yard
+        .world
+        .jit_as_in("agent:bob", &yard.tree(), ["lock", "acquire", "locked.txt"])
+        .ok();
+    let write = |file: &str| {
+        let path = yard.tree().join(file);
+        Step::tool("write_file", json!({ "file_path": path, "content": "hello\n" }))
+    };
+    let model = real.bench.model(vec![
+        write("locked.txt"),
+        write("hello.txt"),
+        Step::tool(
+            "run_shell_command",
+            json!({ "command": "git add hello.txt && git commit -q -m 'by the agent'", "description": "a step" }),
+        ),
+        Step::text("finished"),
+        Step::text("finished"),
+    ]);
+    let ran = real.dispatch(&model, &[]);
+    let unit = yard.unit();
+    assert_eq!(
+        unit["state"], "COMPLETED",
+        "{unit}\n{}\n{}",
+        ran.stdout, ran.stderr
+    );
+    assert!(model.read().contains("do the work 4711"));
+    assert!(!yard.tree().join("locked.txt").exists());
+    assert!(unit["session_id"].is_string(), "{unit}");
+    assert!(unit["turns"].as_u64().expect("turns") >= 3, "{unit}");
+    let _ = yard.world.jit(["finish", "u"]).ok();
+    let shown = yard.world.git(&yard.world.repo(), ["show", "main:hello.txt"]);
+    assert_eq!(shown.trim(), "hello");
 }

@@ -152,6 +152,8 @@ fn job(bench: &Bench, world: &World, dir: &Path) -> Job {
         validate: Vec::new(),
         writes: Vec::new(),
         task: None,
+        task_file: None,
+        asked: Default::default(),
     }
 }
 

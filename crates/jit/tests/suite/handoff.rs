@@ -82,6 +82,7 @@ printf '%s\n' "$told" > {homes}/told-$JIT_UNIT-${{JIT_ATTEMPT##*/}}
 echo "$*" > {homes}/args-$JIT_UNIT-${{JIT_ATTEMPT##*/}}
 session=$(echo "$*" | sed -n 's/.*--\(session-id\|resume\)=\([0-9a-f-]*\).*/\2/p')
 echo '{{"type":"system","subtype":"init","session_id":"'$session'","model":"m"}}'
+echo '{{"type":"assistant","session_id":"'$session'","message":{{"id":"m-1","content":[{{"type":"text","text":"I begin"}}]}}}}'
 {work}
 echo '{{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","result":"words of '$JIT_UNIT'","num_turns":1,"total_cost_usd":0.1,"session_id":"'$session'"}}'
 cat > /dev/null
@@ -346,7 +347,8 @@ fn g14_another_kind_of_agent_goes_on_with_the_work_and_the_claim() {
     assert_eq!(handed["from"], "agent:command-d-1", "{handed}");
     assert!(events() > before);
     until("its end", || {
-        yard.unit("d-1")["state"] != "RUNNING" && yard.unit("d-1")["state"] != "DISPATCHED"
+        let state = yard.unit("d-1")["state"].clone();
+        state != "RUNNING" && state != "DISPATCHED"
     });
     let unit = yard.unit("d-1");
     assert_eq!(unit["agent"], "claude", "{unit}");

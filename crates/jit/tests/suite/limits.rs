@@ -3,16 +3,14 @@
 //!
 //! The agents are scripts that print what the real programs print when they are refused.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use jit_core::time::Wall;
 use jit_testkit::world::World;
 use serde_json::Value;
 
-use crate::running::Yard;
+use crate::running::{Yard, ms};
 
 /// Claude Code in two-way mode, as far as it matters: its session, and what it was told first. Asked to go on with a
 /// session, it is asked what that has used before it is told anything.
@@ -99,50 +97,16 @@ impl Post {
     }
 
     fn events(&self, kind: &str) -> Vec<Value> {
-        let all = self.world().jit(["events", "--type", kind, "--json"]).ok().json();
-        all["events"].as_array().expect("events").clone()
+        self.yard.events(kind)
     }
 
-    /// By the log, nobody was started on an account while it was parked.
     fn nobody_began_while_parked(&self) {
-        let all = self.world().jit(["events", "--json"]).ok().json();
-        let mut parked: BTreeMap<String, i64> = BTreeMap::new();
-        let mut begun = 0;
-        for event in all["events"].as_array().expect("events") {
-            let payload = &event["payload"];
-            match event["type"].as_str() {
-                Some("account.parked") => {
-                    parked.insert(payload["id"].to_string(), ms(&payload["until"]));
-                }
-                Some("account.unparked") => {
-                    parked.remove(&payload["id"].to_string());
-                }
-                Some("unit.dispatch_instance") => {
-                    begun += 1;
-                    let until = parked.get(&payload["account"].to_string());
-                    assert!(
-                        until.is_none_or(|until| ms(&event["timestamp"]) >= *until),
-                        "{event}"
-                    );
-                }
-                _ => {}
-            }
-        }
-        assert!(begun > 0, "{all}");
+        self.yard.nobody_began_while_parked();
     }
 
     fn commits(&self, file: &str) -> usize {
-        let main = self.world().repo();
-        let log = self
-            .world()
-            .git(&main, ["log", "--format=%h", "main", "--", file]);
-        log.lines().count()
+        self.yard.commits(file)
     }
-}
-
-fn ms(time: &Value) -> i64 {
-    let text = time.as_str().expect("a time");
-    text.parse::<Wall>().expect(text).ms()
 }
 
 /// The first attempts are refused for a second or two; the work that one had done by then is not done again.

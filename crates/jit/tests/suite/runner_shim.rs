@@ -292,7 +292,8 @@ fn g9_money_tokens_and_turns_are_enforced_by_the_shim() {
         assert_eq!(exit.end, end, "{line}");
         assert!(exit.turns > 0 && exit.tokens.input > 0 && exit.cost_usd.is_some());
     }
-    let script = format!("echo '{}'; echo '{}'; exit 0", usage(2.0, 10, 1), result());
+    // Both at once: it is not ended between the two.
+    let script = format!("printf '%s\\n' '{}' '{}'; exit 0", usage(2.0, 10, 1), result());
     let exit = Try::new(&script, json!({"budget": 1.5})).run();
     assert_eq!(exit.end, End::Exited, "it had ended: {exit:?}");
 }

@@ -1,12 +1,13 @@
 //! Why an agent failed, from an error of JSON-RPC (G8): in the words that decide what comes next.
 //!
 //! What must hold: a limit or an overload of the model is told from a mistake, whoever says it, so that the one is waited
-//! for and the other is not repeated. Only errors are read so, never what the model or a tool said.
+//! for and the other is not repeated. Only errors are read so, never what the model or a tool said. Words for people are read
+//! by [`refused`].
 
 use serde_json::Value;
 
-use super::super::event::{Limited, Verdict};
-use super::super::{limit, short};
+use super::super::event::Verdict;
+use super::super::{refused, short};
 use super::wire::{AUTH_REQUIRED, Failure, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::os::clock;
 
@@ -25,26 +26,19 @@ pub fn verdict(failure: &Failure, methods: &[String]) -> Verdict {
             ..Verdict::default()
         };
     }
-    let status = status(&failure.data).or_else(|| guessed(&text));
-    let (reason, retryable) = match status {
-        Some(429 | 529) => ("rate_limit", true),
-        Some(408 | 500..=599) => ("api_error", true),
-        Some(_) => ("api_error", false),
-        None if matches!(code, Some(INVALID_PARAMS | METHOD_NOT_FOUND)) => ("usage", false),
-        None => ("api_error", false),
-    };
-    let limited = (reason == "rate_limit").then(|| Limited {
-        until: limit::until(&text, clock::wall_ms()),
-    });
-    Verdict {
-        is_error: true,
-        reason: reason.to_owned(),
-        api_status: status,
-        retryable,
-        limited,
-        text: short(&text, TEXT),
-        ..Verdict::default()
+    let told = status(&failure.data).or_else(|| http(code.and_then(|code| u64::try_from(code).ok())?));
+    let mut verdict = refused::with_status(&text, told, clock::wall_ms());
+    if verdict.reason == "error" && matches!(code, Some(INVALID_PARAMS | METHOD_NOT_FOUND)) {
+        verdict.reason = "usage".to_owned();
     }
+    verdict
+}
+
+/// A number that is the status of a refusal.
+fn http(number: u64) -> Option<u16> {
+    u16::try_from(number)
+        .ok()
+        .filter(|number| (400..600).contains(number))
 }
 
 fn log_in(text: &str, methods: &[String]) -> String {
@@ -80,9 +74,8 @@ fn words(failure: &Failure) -> String {
 fn status(data: &Value) -> Option<u16> {
     let numbers = ["status", "statusCode", "status_code", "httpStatus", "code"];
     let number = numbers.iter().find_map(|name| data.get(name)?.as_u64());
-    let fine = |number: &u64| (400..600).contains(number);
-    if let Some(number) = number.filter(fine) {
-        return u16::try_from(number).ok();
+    if let Some(status) = number.and_then(http) {
+        return Some(status);
     }
     let kinds = ["errorKind", "kind", "type", "status", "code"];
     let kind = kinds.iter().find_map(|name| data.get(name)?.as_str());
@@ -112,54 +105,4 @@ fn named(kind: &str) -> Option<u16> {
         "server_error" | "api_error" => 500,
         _ => return None,
     })
-}
-
-/// From words for people, where there is nothing else.
-fn guessed(text: &str) -> Option<u16> {
-    let text = text.to_ascii_lowercase();
-    let number = |wanted: &str| {
-        text.split(|c: char| !c.is_ascii_alphanumeric())
-            .any(|word| word == wanted)
-    };
-    let any = |wanted: &[&str]| wanted.iter().any(|wanted| text.contains(wanted));
-    if number("529") || any(&["overloaded"]) {
-        return Some(529);
-    }
-    if number("429")
-        || any(&[
-            "rate limit",
-            "rate_limit",
-            "ratelimit",
-            "too many requests",
-            "resource_exhausted",
-            "quota",
-            "usage limit",
-        ])
-    {
-        return Some(429);
-    }
-    if number("401")
-        || any(&[
-            "unauthorized",
-            "invalid api key",
-            "invalid x-api-key",
-            "authentication_error",
-        ])
-    {
-        return Some(401);
-    }
-    // Any other number may be a line or a size.
-    if !any(&["status", "api error", "http"]) {
-        return None;
-    }
-    let others = [
-        (400, "400"),
-        (402, "402"),
-        (403, "403"),
-        (404, "404"),
-        (413, "413"),
-    ];
-    let servers = [(500, "500"), (502, "502"), (503, "503"), (504, "504")];
-    let mut all = others.iter().chain(&servers);
-    all.find(|(_, word)| number(word)).map(|(status, _)| *status)
 }

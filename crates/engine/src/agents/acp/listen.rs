@@ -24,8 +24,8 @@ const NAME: usize = 100;
 const UNKNOWN: usize = 500;
 /// Characters of the id of a session; a longer one could not be kept.
 const SESSION: usize = 200;
-/// Tools in use that are remembered.
-const REMEMBERED: usize = 10_000;
+/// Bytes of what is remembered about tools in use.
+const REMEMBERED: usize = 4 << 20;
 /// How often refusals are explained, and how many of them at once.
 const EXPLANATIONS: u32 = 3;
 const REASONS: usize = 8;
@@ -69,6 +69,8 @@ pub struct Client {
     methods: Vec<String>,
     session: Option<String>,
     tools: HashMap<String, Tool>,
+    /// What they weigh.
+    remembered: usize,
     /// Words that may go on.
     text: String,
     message: Option<String>,
@@ -86,6 +88,8 @@ pub struct Client {
 #[derive(Debug)]
 struct Tool {
     call: ToolCall,
+    /// Bytes.
+    weight: usize,
     told: bool,
     denied: bool,
 }
@@ -107,6 +111,7 @@ impl Client {
             methods: Vec::new(),
             session: None,
             tools: HashMap::new(),
+            remembered: 0,
             text: String::new(),
             message: None,
             last_text: String::new(),
@@ -347,7 +352,10 @@ impl Client {
         let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
         self.flush(heard);
         let mut verdict = failure::verdict(&failure, &self.methods);
-        let lost = awaited == Awaited::Session && self.resume.is_some() && verdict.api_status.is_none();
+        // Unless it was the model that was not to be had.
+        let lost = awaited == Awaited::Session
+            && self.resume.is_some()
+            && matches!(verdict.reason.as_str(), "error" | "usage");
         if lost {
             verdict.reason = "session_lost".to_owned();
             verdict.retryable = false;
@@ -615,29 +623,20 @@ impl Client {
                 },
             });
         }
-        self.tools.remove(&key);
+        self.forget(&key);
         self.spent.listens();
         self.tell_usage(heard);
     }
 
     /// What is known of a tool, and what is said of it now.
     fn merge(&mut self, call: ToolCall, heard: &mut Heard) {
-        let Some(tool) = self.tools.get_mut(&call.tool_call_id) else {
-            if self.tools.len() >= REMEMBERED {
-                heard.said.push(Said::Unknown {
-                    line: format!("a tool beyond {REMEMBERED}"),
-                });
-                return;
-            }
-            let key = call.tool_call_id.clone();
-            let tool = Tool {
-                call,
-                told: false,
-                denied: false,
-            };
-            self.tools.insert(key, tool);
-            return;
-        };
+        let key = call.tool_call_id.clone();
+        let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool {
+            call: ToolCall::of(&key),
+            weight: 0,
+            told: false,
+            denied: false,
+        });
         let known = &mut tool.call;
         known.title = call.title.or(known.title.take());
         known.name = call.name.or(known.name.take());
@@ -646,6 +645,21 @@ impl Client {
         known.locations = call.locations.or(known.locations.take());
         known.raw_input = call.raw_input.or(known.raw_input.take());
         known.meta = call.meta.or(known.meta.take());
+        let before = std::mem::replace(&mut tool.weight, size_of::<Tool>() + known.weight());
+        self.remembered = self.remembered.saturating_sub(before).saturating_add(tool.weight);
+        // One of which only a part is known cannot be judged: better nothing is.
+        if self.remembered > REMEMBERED {
+            self.forget(&key);
+            heard.said.push(Said::Unknown {
+                line: format!("a tool beyond {} MB of them", REMEMBERED >> 20),
+            });
+        }
+    }
+
+    fn forget(&mut self, key: &str) {
+        if let Some(tool) = self.tools.remove(key) {
+            self.remembered = self.remembered.saturating_sub(tool.weight);
+        }
     }
 
     fn tell_usage(&mut self, heard: &mut Heard) {

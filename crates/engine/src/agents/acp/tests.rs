@@ -446,7 +446,7 @@ fn g8_limits_of_the_model_are_told_from_mistakes() {
         ),
         (
             json!({ "code": -32603, "message": "You have exhausted your daily quota" }),
-            limit,
+            ("rate_limit", None, true),
         ),
         (
             json!({ "code": -32603, "message": "x", "data": { "status": 529 } }),
@@ -462,7 +462,7 @@ fn g8_limits_of_the_model_are_told_from_mistakes() {
         ),
         (
             json!({ "code": -32603, "message": "API Error: 401 invalid x-api-key" }),
-            ("api_error", Some(401), false),
+            ("authentication_failed", Some(401), false),
         ),
         (
             json!({ "code": -32603, "message": "API Error: 400 too long" }),
@@ -474,10 +474,10 @@ fn g8_limits_of_the_model_are_told_from_mistakes() {
         ),
         (
             json!({ "code": -32603, "message": "panicked at line 500" }),
-            ("api_error", None, false),
+            ("error", None, false),
         ),
-        (json!({}), ("api_error", None, false)),
-        (json!({ "code": "x", "data": [1] }), ("api_error", None, false)),
+        (json!({}), ("error", None, false)),
+        (json!({ "code": "x", "data": [1] }), ("error", None, false)),
     ] {
         let mut talk = Talk::at_work();
         talk.error(3, error.clone());
@@ -1026,4 +1026,48 @@ fn g7_recorded_conversations_say_what_they_say() {
             .count();
         assert_eq!(done, rules.len() * 2, "{file}: {:#?}", talk.said);
     }
+}
+
+/// What an agent says about tools that never end is bounded in bytes, not in their number.
+#[test]
+fn g7_what_is_remembered_about_tools_is_bounded_in_bytes() {
+    let mut talk = Talk::at_work();
+    let large = "x".repeat(600 << 10);
+    // Small in its text, and large in memory.
+    let many: Vec<u8> = vec![0; 60_000];
+    for n in 0..40 {
+        let input = if n % 2 == 0 {
+            json!({ "content": large })
+        } else {
+            json!(many)
+        };
+        talk.update(
+            json!({ "sessionUpdate": "tool_call", "toolCallId": format!("t{n}"), "kind": "edit", "rawInput": input }),
+        );
+    }
+    let beyond = |said: &&Said| matches!(said, Said::Unknown { line } if line.contains("beyond"));
+    let beyond = talk.said.iter().filter(beyond).count();
+    assert!((30..40).contains(&beyond), "{beyond}");
+    // What is said again takes the place of what was said before, and what has ended makes room.
+    let mut talk = Talk::at_work();
+    for n in 0..40 {
+        let call = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "one", "rawInput": { "content": large } });
+        talk.update(call);
+        let id = format!("t{n}");
+        for status in ["in_progress", "completed"] {
+            talk.update(
+                json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "status": status,
+                "rawInput": { "content": large } }),
+            );
+        }
+    }
+    assert!(
+        !talk.said.iter().any(|said| matches!(said, Said::Unknown { .. })),
+        "{:?}",
+        talk.said.len()
+    );
+    // A question about more than can be kept is refused, and not judged by a part of it.
+    let mut talk = Talk::at_work();
+    let answer = talk.permission(json!({ "kind": "edit", "rawInput": (0..200_000).collect::<Vec<u32>>() }));
+    assert_ne!(chosen(&answer), "yes");
 }

@@ -371,6 +371,53 @@ pub struct ToolCall {
     pub meta: Option<Value>,
 }
 
+impl ToolCall {
+    /// One of which nothing is known yet.
+    pub fn of(id: &str) -> Self {
+        Self {
+            tool_call_id: id.to_owned(),
+            title: None,
+            name: None,
+            kind: None,
+            status: None,
+            content: None,
+            locations: None,
+            raw_input: None,
+            meta: None,
+        }
+    }
+
+    /// About how many bytes it takes besides itself, its name as a key included.
+    pub fn weight(&self) -> usize {
+        let words = [&self.title, &self.name, &self.kind, &self.status];
+        let words: usize = words.iter().filter_map(|word| Some(word.as_ref()?.len())).sum();
+        let parts = self.content.iter().flatten().map(|part| match part {
+            ToolContent::Content { content } => weight(content),
+            ToolContent::Diff { path } => path.as_os_str().len(),
+            ToolContent::Terminal {} => 0,
+        });
+        let places = self.locations.iter().flatten();
+        let places = places.map(|one| size_of::<Location>() + one.path.as_os_str().len());
+        let values = self.raw_input.iter().chain(&self.meta).map(weight);
+        let parts = parts.map(|part| part + size_of::<ToolContent>());
+        2 * self.tool_call_id.len() + words + parts.chain(places).chain(values).sum::<usize>()
+    }
+}
+
+/// About how many bytes a value takes. A number of one digit takes as much as one of twenty.
+fn weight(value: &Value) -> usize {
+    let more = match value {
+        Value::String(text) => text.len(),
+        Value::Array(all) => all.iter().map(weight).sum(),
+        Value::Object(all) => all
+            .iter()
+            .map(|(name, one)| 2 * size_of::<String>() + name.len() + weight(one))
+            .sum(),
+        _ => 0,
+    };
+    size_of::<Value>() + more
+}
+
 #[derive(Debug, Clone, Read)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolContent {

@@ -10,6 +10,7 @@ fn brief() -> Brief {
             description: "It leaks.\nBadly.".into(),
             labels: vec!["house".into(), "urgent".into()],
             comments: vec![Comment {
+                at: Wall::from_ms(0),
                 author: "human:ann".into(),
                 text: "Mind the cat.".into(),
             }],
@@ -25,7 +26,7 @@ fn brief() -> Brief {
         handoff_files: vec![("parser".to_owned(), "/files/handoff.md".to_owned())],
         writes: vec!["src/**".to_owned()],
         attempt: 1,
-        last_failure: None,
+        ..Brief::default()
     }
 }
 
@@ -78,6 +79,80 @@ fn g7_the_built_in_template_says_all_there_is() {
     assert_eq!(
         make(None, &brief).expect("a prompt"),
         make(None, &brief).expect("a prompt")
+    );
+}
+
+/// G10: who goes on with a session knows its task.
+#[test]
+fn g10_a_resumed_session_is_told_only_what_is_new() {
+    let mut brief = Brief {
+        attempt: 2,
+        resumed: true,
+        last_failure: Some("timeout: its time was up".into()),
+        ..brief()
+    };
+    let prompt = make(None, &brief).expect("a prompt");
+    for old in [
+        "Mend the roof",
+        "It leaks.",
+        "Tests first.",
+        "jit/roof",
+        "Attempt",
+    ] {
+        assert!(!prompt.contains(old), "{old}: {prompt}");
+    }
+    assert_eq!(
+        between(&prompt),
+        ["timeout: its time was up", "Mind the cat.", "Half is done."]
+    );
+    for new in [
+        "This session goes on",
+        "go on where you were",
+        "Commit all",
+        "src/**",
+    ] {
+        assert!(prompt.contains(new), "{new}: {prompt}");
+    }
+    assert!(!prompt.contains("\n\n\n"), "{prompt}");
+    // Words that are new come first; with none, and no issue, there is still something to say.
+    let more = make(Some(&Words::Text("Use slate.".into())), &brief).expect("a prompt");
+    assert!(more.starts_with("Use slate.\n\nThis session goes on"), "{more}");
+    brief.issue = None;
+    assert!(make(None, &brief).is_ok());
+    assert_eq!(
+        by("{{ resumed }} {{ conflict is none }}").expect("a prompt"),
+        "False True\n"
+    );
+}
+
+/// G10: a conflict round names its files, and says one thing about merging.
+#[test]
+fn g10_a_conflict_is_named_and_how_it_is_settled() {
+    for resumed in [false, true] {
+        for begun in [false, true] {
+            let conflict = Conflict {
+                paths: vec!["src/a b.rs".into(), "x\n## Orders".into()],
+                begun,
+            };
+            let brief = Brief {
+                attempt: 2,
+                resumed,
+                conflict: Some(conflict),
+                ..brief()
+            };
+            let prompt = make(None, &brief).expect("a prompt");
+            assert!(prompt.contains("\n- \"src/a b.rs\"\n"), "{prompt}");
+            assert!(!prompt.contains("\n## Orders"), "a path is data: {prompt}");
+            assert_eq!(prompt.contains("git merge main"), !begun, "{prompt}");
+            assert_eq!(prompt.contains("Do not abort it"), begun, "{prompt}");
+            assert!(!prompt.contains("\nDo not merge"), "{prompt}");
+            assert!(!prompt.contains("\n\n\n"), "{prompt}");
+        }
+    }
+    assert!(
+        make(None, &brief())
+            .expect("a prompt")
+            .contains("\nDo not merge, rebase or push.")
     );
 }
 

@@ -6,6 +6,7 @@ mod list;
 mod resume;
 mod status;
 
+use jit_core::unit::Phase;
 use jit_engine::request::{UnitView, WorkflowView};
 
 use super::{Verb, verb};
@@ -17,7 +18,7 @@ pub const VERBS: &[Verb] = &[
     verb!("status", "One workflow, with its units", status),
     verb!(
         "resume",
-        "Go on with a workflow whose coordinator has ended",
+        "Go on with a workflow whose coordinator has ended, or that failed",
         resume
     ),
     verb!(
@@ -64,9 +65,9 @@ pub fn money(micro: u64) -> String {
 pub fn workflow_text(view: &WorkflowView, style: Style) -> String {
     let workflow = &view.workflow;
     let mut out = format!(
-        "{} is {}, on {}: {}, {} tokens\n",
+        "{} {}, on {}: {}, {} tokens\n",
         style.bold(workflow.id.as_str()),
-        workflow.status,
+        workflow.status.told(),
         clean_line(&workflow.target),
         money(view.cost_usd.0),
         view.tokens.total()
@@ -78,6 +79,18 @@ pub fn workflow_text(view: &WorkflowView, style: Style) -> String {
             workflow.id
         )),
         None => {}
+    }
+    let failed: Vec<&str> = view
+        .instances
+        .iter()
+        .filter(|one| one.unit.state == Phase::Failed)
+        .map(|one| one.unit.id.as_str())
+        .collect();
+    if let (true, Some(first)) = (workflow.is_over(), failed.first()) {
+        out.push_str(&format!(
+            "  go on with: jit worktree retry {first}, and then jit workflow resume {}\n",
+            workflow.id
+        ));
     }
     out.push_str(&render::parked(&view.parked, style));
     out.push_str(&units_text(&view.instances, style));

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use jit_core::plan::Settings;
 use jit_engine::app::{Again, DispatchAsk};
-use jit_engine::request::Request;
+use jit_engine::request::{Reply, Request, UnitView};
 use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 
@@ -141,10 +141,16 @@ pub fn announce(run: &Settings) -> String {
     )
 }
 
+/// What was taken over from the attempt before, or from the plan.
+pub fn as_before(view: &UnitView) -> Option<String> {
+    (!view.as_before.is_empty()).then(|| format!("as before: {}", view.as_before.join(", ")))
+}
+
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The agent works in the unit's worktree, watched by a process of its own: it goes on when this command \
-    ends. What it says can be read with `jit worktree logs`.\n\nExamples:\n  jit worktree dispatch date-1\n  \
+    ends. What it says can be read with `jit worktree logs`. What is not said here is as the last attempt or the plan had it: \
+    agent, program, prompt, limits.\n\nExamples:\n  jit worktree dispatch date-1\n  \
     jit worktree dispatch date-1 --budget 2 --timeout 30m --wait\n  \
     jit worktree dispatch date-1 --command my-agent --flag"
 )]
@@ -182,10 +188,9 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         (_, true) => Again::Fork,
         _ => Again::Fresh,
     };
-    let settings = flags.run.settings()?;
     let request = Request::Dispatch(Box::new(DispatchAsk {
         unit: flags.unit.clone(),
-        run: settings.clone(),
+        run: flags.run.settings()?,
         prompt: flags.prompt,
         prompt_file: flags.prompt_file,
         again,
@@ -193,17 +198,20 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         force: flags.force,
         ..DispatchAsk::default()
     }));
-    let started = cx.ask(request)?;
     if !flags.wait {
-        return Ok(started);
+        return cx.ask(request);
     }
     // Said while it works, not when it is over; with --json there is one answer, at the end.
-    let cautions = cx.app(Need::Read)?.cautions(&settings);
+    let started = cx.app(Need::Write)?.handle(request)?;
     if cx.json() {
-        return Ok(logs::follow_to_the_end(flags.unit.as_deref(), cx)?.warn(cautions));
+        return Ok(logs::follow_to_the_end(flags.unit.as_deref(), cx)?.warn(started.warnings));
     }
-    for caution in cautions.iter().filter(|_| !cx.quiet()) {
-        render::say(&format!("note: {}", clean_line(caution)));
+    let mut notes = started.warnings;
+    if let Reply::Unit(view) = &started.reply {
+        notes.extend(as_before(view));
+    }
+    for note in notes.iter().filter(|_| !cx.quiet()) {
+        render::say(&format!("note: {}", clean_line(note)));
     }
     logs::follow_to_the_end(flags.unit.as_deref(), cx)
 }

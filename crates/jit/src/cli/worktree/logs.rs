@@ -142,6 +142,7 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     }
     // Its end is written down by whoever looks; somebody else may be at it.
     while matches!(unit.state, Phase::Dispatched | Phase::Running) {
+        app.settle_unless_led(&unit.id)?;
         unit = self::unit(&app, Some(unit.id.as_str()))?;
         if matches!(unit.state, Phase::Dispatched | Phase::Running) {
             std::thread::sleep(Duration::from_millis(50));

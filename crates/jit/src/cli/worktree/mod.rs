@@ -18,7 +18,8 @@ mod status;
 mod stop;
 mod unpark;
 
-use jit_core::unit::{Phase, Unit};
+use jit_core::unit::{MergeStatus, Phase, Unit};
+use jit_engine::coordinator::in_a_word;
 use jit_engine::duration::format_secs;
 use jit_engine::request::{AgentProgress, UnitView};
 
@@ -54,12 +55,15 @@ pub const VERBS: &[Verb] = &[
     verb!("abandon", "Give a unit up; its work is kept", abandon),
 ];
 
-fn phase(phase: Phase, style: Style) -> String {
-    match phase {
-        Phase::Failed => style.bad(phase.as_str()),
-        Phase::Merged | Phase::Completed => style.good(phase.as_str()),
-        Phase::Idle => style.dim(phase.as_str()),
-        _ => phase.as_str().to_owned(),
+/// Where a unit is; of one that is over, how it ended.
+fn phase(unit: &Unit, style: Style) -> String {
+    let word = in_a_word(unit);
+    match unit.state {
+        Phase::Failed => style.bad(&word),
+        Phase::Merged | Phase::Completed => style.good(&word),
+        Phase::Idle if unit.merge_status == MergeStatus::Merged => style.good(&word),
+        Phase::Idle => style.dim(&word),
+        _ => word,
     }
 }
 
@@ -76,7 +80,7 @@ pub fn units_text(units: &[UnitView], style: Style) -> String {
         let UnitView { unit, progress, .. } = view;
         rows.push(vec![
             style.bold(unit.id.as_str()),
-            phase(unit.state, style),
+            phase(unit, style),
             unit.issue_id.as_ref().map_or("-".into(), ToString::to_string),
             clean_line(unit.agent.as_deref().unwrap_or("-")),
             cost(unit, progress.as_ref()),
@@ -122,6 +126,9 @@ pub fn view_text(view: &UnitView, style: Style) -> String {
             text.push_str(&format!("  {:<9} jit workflow resume {workflow}\n", "next"));
         }
     }
+    if let Some(taken) = dispatch::as_before(view) {
+        text.push_str(&format!("  {}\n", clean_line(&taken)));
+    }
     if let Some(progress) = &view.progress {
         let mut line =
             |name: &str, value: String| text.push_str(&format!("  {name:<9} {}\n", clean_line(&value)));
@@ -144,11 +151,7 @@ pub fn view_text(view: &UnitView, style: Style) -> String {
 }
 
 pub fn unit_text(unit: &Unit, style: Style) -> String {
-    let mut text = format!(
-        "{} is {}\n",
-        style.bold(unit.id.as_str()),
-        phase(unit.state, style)
-    );
+    let mut text = format!("{} is {}\n", style.bold(unit.id.as_str()), phase(unit, style));
     let mut line = |name: &str, value: &str| text.push_str(&format!("  {name:<9} {}\n", clean_line(value)));
     line("worktree", &unit.worktree_path);
     line("branch", &format!("{}, to land on {}", unit.branch, unit.target));

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
+use jit_core::time::Wall;
 use jit_testkit::world::{Ran, World};
 use serde_json::Value;
 
@@ -26,6 +27,12 @@ echo '{"kind":"result","verdict":{"is_error":false,"reason":"completed","text":"
 
 pub struct Yard {
     pub world: World,
+}
+
+/// A time of an answer, in milliseconds.
+pub fn ms(time: &Value) -> i64 {
+    let text = time.as_str().expect("a time");
+    text.parse::<Wall>().expect(text).ms()
 }
 
 impl Yard {
@@ -141,6 +148,47 @@ echo '{"type":"system","subtype":"init","session_id":"'"$id"'","model":"scripted
 
     pub fn unit(&self, id: &str) -> Value {
         self.world.jit(["worktree", "status", id, "--json"]).ok().json()
+    }
+
+    /// What the log has of one kind.
+    pub fn events(&self, kind: &str) -> Vec<Value> {
+        let all = self.world.jit(["events", "--type", kind, "--json"]).ok().json();
+        all["events"].as_array().expect("events").clone()
+    }
+
+    /// By the log, nobody was started on an account while it was parked.
+    pub fn nobody_began_while_parked(&self) {
+        let all = self.world.jit(["events", "--json"]).ok().json();
+        let mut parked: BTreeMap<String, i64> = BTreeMap::new();
+        let mut begun = 0;
+        for event in all["events"].as_array().expect("events") {
+            let payload = &event["payload"];
+            match event["type"].as_str() {
+                Some("account.parked") => {
+                    parked.insert(payload["id"].to_string(), ms(&payload["until"]));
+                }
+                Some("account.unparked") => {
+                    parked.remove(&payload["id"].to_string());
+                }
+                Some("unit.dispatch_instance") => {
+                    begun += 1;
+                    let until = parked.get(&payload["account"].to_string());
+                    assert!(
+                        until.is_none_or(|until| ms(&event["timestamp"]) >= *until),
+                        "{event}"
+                    );
+                }
+                _ => {}
+            }
+        }
+        assert!(begun > 0, "{all}");
+    }
+
+    /// How many commits on the target are about a file.
+    pub fn commits(&self, file: &str) -> usize {
+        let main = self.world.repo();
+        let log = self.world.git(&main, ["log", "--format=%h", "main", "--", file]);
+        log.lines().count()
     }
 
     pub fn on_main(&self, file: &str) -> bool {
