@@ -19,7 +19,7 @@ use crate::render;
     printed; with --shell you are in it at once.\n\nExamples:\n  jit start DATE-1\n  jit start \"Parse dates\" --shell\n  jit start DATE-1 --agent claude --budget 2"
 )]
 pub struct Flags {
-    /// An issue, or the title of a new one
+    /// An issue, or the title of a new one: two words or more
     #[arg(value_name = "ISSUE|TITLE")]
     what: String,
     /// Where its branch begins; the target branch when not given
