@@ -47,6 +47,7 @@ use crate::landing::tested::{Check, TRIAL, Validation, Verdict as Tried, digest,
 use crate::landing::{Repo, failed, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
+use crate::rescue::site::leads_to;
 use crate::store::disk::{Disk as _, RealDisk};
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};

@@ -315,9 +315,28 @@ impl App {
         // The folder of all of them goes with the last one, as git has it.
         let _ = std::fs::remove_dir(site.common.join("worktrees"));
         // Somebody else may be at it; the next one finishes what is left.
-        let _ = trash.sweep();
+        let _ = self.sweep_trash(&trash, Some(&unit.id));
         let unit = self.advance(&unit.id, Input::CleanedUp, Facts::default())?;
         self.cleaned(&unit, Some(manifest), branch_deleted)
+    }
+
+    /// Finishes deletions that were cut short, but for those that another process is at: two at one folder would be in each
+    /// other's way. `own` is the unit whose turn this process has.
+    fn sweep_trash(&self, trash: &Trash, own: Option<&UnitId>) -> Outcome<()> {
+        for one in trash.all()? {
+            if one.stage != Stage::Removing {
+                continue;
+            }
+            let _turn = match own == Some(&one.unit) {
+                true => None,
+                false => match self.cleanup_turn(&one.unit) {
+                    Ok(turn) => Some(turn),
+                    Err(_) => continue,
+                },
+            };
+            trash.finish_removal(&one.id)?;
+        }
+        Ok(())
     }
 
     /// Saves all that there is, and writes down that the folders may go.
@@ -445,7 +464,7 @@ impl App {
         let keep = self.config.rescue_keep_days().saturating_mul(DAY);
         let least = older_than_secs.unwrap_or(keep);
         let trash = self.trash()?;
-        trash.sweep()?;
+        self.sweep_trash(&trash, None)?;
         let (mut pruned, mut freed_bytes) = (Vec::new(), 0);
         for mut one in trash.all()? {
             let over = matches!(one.stage, Stage::Kept | Stage::Restored);
@@ -454,6 +473,9 @@ impl App {
             if !over || !old || !trash.has_tree(&one.id) {
                 continue;
             }
+            let Ok(_turn) = self.cleanup_turn(&one.unit) else {
+                continue;
+            };
             freed_bytes += trash.size(&one.id);
             let whole = one.refs.is_empty();
             trash.empty(&mut one, whole)?;

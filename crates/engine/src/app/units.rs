@@ -716,7 +716,7 @@ impl App {
         file::create_like_parent(&path)
     }
 
-    /// T12: another attempt. What was not made ready is made ready now.
+    /// T12: another attempt. What was not made ready is made ready now, and a worktree that is gone is made again.
     pub(super) fn retry_unit(&self, named: Option<&str>) -> Outcome<Answer> {
         let unit = self.find_unit(&self.view()?, named)?;
         let unit = self.try_again(&unit.id)?;
@@ -726,6 +726,19 @@ impl App {
 
     pub(crate) fn try_again(&self, id: &UnitId) -> Outcome<Unit> {
         let unit = self.load_unit(id)?;
+        let gone = unit.worktree_id.is_some() && Path::new(&unit.worktree_path).symlink_metadata().is_err();
+        if gone && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
+            // It has not failed: only its worktree is made again, from its branch.
+            let place = self.ensure_worktree(&unit)?;
+            let (identity, _) = identity::load_or_create(&place, jiff::Timestamp::now(), Need::Write)
+                .map_err(|e| refuse(Code::Io, e))?;
+            let facts = Facts {
+                worktree_id: Some(identity.worktree_id),
+                worktree_path: Some(unit.worktree_path.clone()),
+                ..Facts::default()
+            };
+            return self.advance(id, Input::WorktreeMoved, facts);
+        }
         if unit::step(unit.state, Input::RetryDispatch).is_none() || !unit.may_be_retried() {
             // Refused before anything is made for it.
             return self.advance(id, Input::RetryDispatch, Facts::default());

@@ -6,11 +6,13 @@
 //! - where it is checked out, it moves only by `git merge --ff-only` in that worktree, with hooks, stashing and the
 //!   overwriting of ignored files turned off: git refuses rather than touch a local change, and then nothing has moved.
 //!   Moving the ref under a checkout would make its owner's next commit take the landing back;
-//! - a branch that is being rebased or bisected in a worktree counts as checked out there: both would put it back;
+//! - a step forward that failed after files had changed is taken back there;
+//! - a branch that is being rebased or bisected in a worktree counts as checked out there: both would put it back. So does
+//!   one that is checked out under another name (a symbolic ref), and in a worktree whose folder is not where git has it;
 //! - whether a unit has landed is told by the target's history alone.
 //!
 //! Limitations: git has no way to lock a branch against being checked out. Somebody who switches to the target, or away
-//! from it, in the instant between the look and the step is not seen.
+//! from it, in the instant between the look and the step is not seen. Symbolic refs are not followed where refs are in tables.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -48,8 +50,18 @@ pub enum Move {
 #[derive(Debug, PartialEq, Eq)]
 enum Use {
     CheckedOut(PathBuf),
-    /// In a way that git offers no safe step for.
-    Busy(String),
+    /// In a way that git offers no safe step for, and what ends that.
+    Busy {
+        how: String,
+        help: Vec<String>,
+    },
+}
+
+impl Use {
+    fn busy(how: String) -> Self {
+        let help = vec!["git worktree list".to_owned()];
+        Self::Busy { how, help }
+    }
 }
 
 impl Tested {
@@ -81,13 +93,18 @@ impl Tested {
                 let (code, _, said) = forward(&root, &new, why).try_run().map_err(failed)?;
                 let tip = repo.tip(&branch)?;
                 if tip.as_deref() != Some(&new) {
+                    // Git changes the files first and the branch last, which may be locked or have moved.
+                    let back = code == Some(0) || put_back(&root, &new, &old)?;
+                    if !back {
+                        return Err(stuck(&branch, &root, &said));
+                    }
                     if tip.as_deref() != Some(&old) {
                         return Ok(Move::Elsewhere);
                     }
                     return Err(dirty(&branch, &root, &said, code));
                 }
             }
-            Some(Use::Busy(how)) => return Err(busy(&branch, &how)),
+            Some(Use::Busy { how, help }) => return Err(busy(&branch, &how, &help)),
         }
         step("moved");
         tested::remember_counts(&repo, &branch, &self.validations);
@@ -113,6 +130,29 @@ fn forward(root: &Path, new: &str, why: &str) -> Git {
         .args(["--no-verify-signatures", "--no-stat", "-q", new])
 }
 
+/// Puts a checkout back to where it was before a step forward that failed. Says whether that could be done.
+///
+/// A merge of two trees, from the new one to the old one: it changes only what is as the new one has it, and nothing where
+/// git had refused before it changed anything. Nobody's own change is touched.
+fn put_back(root: &Path, new: &str, old: &str) -> Outcome<bool> {
+    let git = Git::at(root).without_hooks();
+    let (code, ..) = git
+        .args(["read-tree", "-m", "-u", new, old])
+        .try_run()
+        .map_err(failed)?;
+    Ok(code == Some(0))
+}
+
+fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
+    let shown = crate::app::shell_word(&root.to_string_lossy());
+    let message = format!(
+        "{branch} is checked out in {}, and git could not move it forward there: the branch is as it was, but files may have changed: {}",
+        root.display(),
+        said.replace('\n', " ")
+    );
+    Box::new(Refusal::new(Code::TargetDirty, message).help(format!("git -C {shown} status")))
+}
+
 fn dirty(branch: &str, root: &Path, said: &str, code: Option<i32>) -> Box<Refusal> {
     let said = if said.is_empty() {
         format!("it ended with {code:?}")
@@ -135,21 +175,17 @@ fn dirty(branch: &str, root: &Path, said: &str, code: Option<i32>) -> Box<Refusa
     )
 }
 
-fn busy(branch: &str, how: &str) -> Box<Refusal> {
-    Box::new(
-        Refusal::new(
-            Code::TargetDirty,
-            format!("{branch} is {how}: it cannot be moved before that is over"),
-        )
-        .help("git worktree list"),
-    )
+fn busy(branch: &str, how: &str, help: &[String]) -> Box<Refusal> {
+    let message = format!("{branch} is {how}: it cannot be moved before that is over");
+    let refusal = Refusal::new(Code::TargetDirty, message);
+    Box::new(help.iter().fold(refusal, Refusal::help))
 }
 
 /// Refuses now what would be refused later, as far as that can be told without changing anything.
 pub fn require_movable(repo: &Repo, branch: &str, new: &str) -> Outcome<()> {
     match in_use(repo, branch)? {
         None => Ok(()),
-        Some(Use::Busy(how)) => Err(busy(branch, &how)),
+        Some(Use::Busy { how, help }) => Err(busy(branch, &how, &help)),
         Some(Use::CheckedOut(root)) => {
             let git_dir = Git::at(&root)
                 .args(["rev-parse", "--absolute-git-dir"])
@@ -157,10 +193,9 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str) -> Outcome<()> {
                 .map_err(failed)?;
             let git_dir = Path::new(&git_dir);
             if git_dir.join("MERGE_HEAD").exists() {
-                return Err(busy(
-                    branch,
-                    &format!("in the middle of a merge in {}", root.display()),
-                ));
+                let how = format!("in the middle of a merge in {}", root.display());
+                let shown = crate::app::shell_word(&root.to_string_lossy());
+                return Err(busy(branch, &how, &[format!("git -C {shown} status")]));
             }
             let folder =
                 Folder::make(repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
@@ -227,19 +262,30 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str) -> Outcome<()> {
     }
 }
 
+/// What a branch is in the end: it may be another name for a branch.
+fn resolved(common: &Path, refname: &str) -> String {
+    let mut name = refname.to_owned();
+    // Git gives up after five steps too.
+    for _ in 0..5 {
+        let content = fs::read_to_string(common.join(&name)).unwrap_or_default();
+        match content.strip_prefix("ref:") {
+            Some(next) => name = next.trim().to_owned(),
+            None => break,
+        }
+    }
+    name
+}
+
 fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
-    let refname = format!("refs/heads/{branch}");
+    let refname = resolved(&repo.common, &format!("refs/heads/{branch}"));
     let all = worktrees::list(&repo.common).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+    let is_meant = |name: &str| resolved(&repo.common, &format!("refs/heads/{name}")) == refname;
     let mut found: Option<Use> = None;
     for entry in all {
         let place = || match &entry.root {
             Some(root) => root.display().to_string(),
             None => entry.git_dir.display().to_string(),
         };
-        // Forgotten by its owner, and by git at its next look.
-        if entry.prunable.is_some() {
-            continue;
-        }
         let says = |file: &str| fs::read_to_string(entry.git_dir.join(file)).unwrap_or_default();
         let rebased = ["rebase-merge/head-name", "rebase-apply/head-name"]
             .iter()
@@ -247,22 +293,32 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
             || says("rebase-merge/update-refs")
                 .lines()
                 .any(|line| line == refname);
-        if rebased {
-            return Ok(Some(Use::Busy(format!("being rebased in {}", place()))));
-        }
         let bisected = says("BISECT_START");
-        if bisected.trim() == branch || bisected.trim() == refname {
-            return Ok(Some(Use::Busy(format!("being bisected in {}", place()))));
-        }
-        if entry.branch.as_deref() != Some(branch) || entry.is_bare {
-            continue;
-        }
+        let bisected = bisected.trim() == branch || bisected.trim() == refname;
+        let checked_out = entry.branch.as_deref().is_some_and(is_meant) && !entry.is_bare;
+        let how = match (rebased, bisected, checked_out) {
+            (true, ..) => "being rebased",
+            (_, true, _) => "being bisected",
+            (.., true) => "checked out",
+            _ => continue,
+        };
         let root = entry.root.clone().filter(|root| root.is_dir());
-        found = Some(match (found, root) {
-            (None, Some(root)) => Use::CheckedOut(root),
-            (None, None) => Use::Busy(format!("checked out in {}, which cannot be reached", place())),
-            (Some(_), _) => return Ok(Some(Use::Busy("checked out in two worktrees".to_owned()))),
-        });
+        if entry.prunable.is_some() || root.is_none() {
+            // Git would not have it moved either: the folder may only have been moved.
+            let how = format!("{how} in {}, which is not there", place());
+            let help = vec![
+                "where it was moved: git worktree repair <where it is now>".to_owned(),
+                "where it is gone: git worktree prune".to_owned(),
+            ];
+            return Ok(Some(Use::Busy { how, help }));
+        }
+        if rebased || bisected {
+            return Ok(Some(Use::busy(format!("{how} in {}", place()))));
+        }
+        found = match (found, root) {
+            (None, root) => root.map(Use::CheckedOut),
+            (Some(_), _) => return Ok(Some(Use::busy("checked out in two worktrees".to_owned()))),
+        };
     }
     Ok(found)
 }

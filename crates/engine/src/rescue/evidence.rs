@@ -180,6 +180,8 @@ pub fn gather(site: &Site, walk: &Walk, admin: &Walk, ignored: &[String]) -> Out
         if site.root_is_there {
             let unstaged = look.status(ignored)?;
             look.tracked(&unstaged)?;
+        } else {
+            look.staged_only()?;
         }
     } else if site.root_is_there {
         // Git has forgotten it: nothing can be compared.
@@ -407,6 +409,28 @@ impl Look<'_> {
                     path: PathBuf::from(OsStr::from_bytes(record.get(tab + 1..).unwrap_or_default())),
                 });
             }
+        }
+        Ok(())
+    }
+
+    /// Somebody deleted or moved the folder: of its files only the index knows.
+    fn staged_only(&mut self) -> Outcome<()> {
+        let changed: Vec<PathBuf> = match &self.out.head {
+            Some(head) => {
+                let diff = self
+                    .site
+                    .git()
+                    .args(["diff-index", "--cached", "-z", "--name-only", "--no-renames"])
+                    .args(["--ignore-submodules=none", head, "--"])
+                    .run()
+                    .map_err(failed)?;
+                let path = |record: &[u8]| PathBuf::from(OsStr::from_bytes(record));
+                records(&diff).map(path).collect()
+            }
+            None => self.out.index.iter().map(|one| one.path.clone()).collect(),
+        };
+        for path in changed {
+            self.work(Kind::Staged, shown(&path));
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use super::trash::{ADMIN, Manifest, Stage, TREE, Trash, put_back};
 use super::walk::Walk;
 use crate::app::refuse;
 use crate::git::files::plain;
-use crate::git::worktrees;
+use crate::git::{Git, worktrees};
 use crate::os::file;
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
@@ -164,8 +164,12 @@ impl Restore<'_> {
         let head = fs::read(admin.join("HEAD")).map_err(|e| io_refusal("read", &admin, &e))?;
         let on = self.require_head(&head)?;
         self.trash.write(&self.manifest)?;
+        // The folder was gone before: the index has what there is of its files.
+        let gone = tree.symlink_metadata().is_err() && !self.manifest.refs.contains_key("worktree");
         if tree.symlink_metadata().is_ok() {
             put_back(&tree, &self.goal)?;
+        } else if gone {
+            fs::create_dir_all(&self.goal).map_err(|e| io_refusal("create", &self.goal, &e))?;
         }
         // Only now may git know of it: of one without a folder it would delete what it has.
         let name = self.admin_name()?;
@@ -193,6 +197,11 @@ impl Restore<'_> {
         }
         fs::create_dir_all(self.common.join("worktrees")).map_err(|e| io_refusal("create", &home, &e))?;
         put_back(&admin, &home)?;
+        if gone {
+            // It overwrites nothing; that something is there is no mistake.
+            let files = Git::at(&self.goal).without_hooks();
+            let _ = files.args(["checkout-index", "--all", "--quiet"]).try_run();
+        }
         self.mend_submodules(&home)?;
         self.finish(on, "trash")
     }

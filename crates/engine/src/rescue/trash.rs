@@ -286,15 +286,15 @@ impl Trash {
         Ok(serde_json::from_slice(&content).ok())
     }
 
-    /// Finishes deletions that were cut short.
-    pub fn sweep(&self) -> Outcome<()> {
-        for mut one in self.all()? {
-            if one.stage == Stage::Removing {
+    /// Finishes a deletion that was cut short, if nobody has done so meanwhile. The caller has the unit's turn.
+    pub fn finish_removal(&self, id: &RescueId) -> Outcome<()> {
+        match self.read(id)?.filter(|one| one.stage == Stage::Removing) {
+            Some(mut one) => {
                 let whole = one.refs.is_empty();
-                self.empty(&mut one, whole)?;
+                self.empty(&mut one, whole)
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the worktree itself is in the trash.

@@ -191,3 +191,69 @@ fn h3_hooks_of_the_repository_do_not_run() {
     let said = fs::read_to_string(&marker).unwrap_or_default();
     assert_eq!(said, "");
 }
+
+#[test]
+fn h3_a_branch_that_is_locked_leaves_the_checkout_as_it_was() {
+    let yard = ready();
+    let repo = yard.repo();
+    yard.write(&repo, "other", "edited\n");
+    yard.write(&repo, "staged", "staged\n");
+    yard.world.git(&repo, ["add", "staged"]);
+    yard.write(&repo, "untracked", "untracked\n");
+    let before = (yard.picture(&repo), yard.main());
+    for lock in ["refs/heads/main.lock", "HEAD.lock"] {
+        let lock = repo.join(".git").join(lock);
+        fs::write(&lock, "").expect("a lock");
+        let refused = yard.merge(&["u1"]).exits(5).json();
+        assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+        assert_eq!((yard.picture(&repo), yard.main()), before, "{}", lock.display());
+        fs::remove_file(&lock).expect("a lock");
+    }
+    assert_eq!(yard.merge(&["u1"]).ok().json()["units"][0]["verdict"], "landed");
+    assert_eq!(yard.on_main("new").as_deref(), Some("landed\n"));
+    assert_eq!(
+        fs::read_to_string(repo.join("other")).expect("a file"),
+        "edited\n"
+    );
+}
+
+#[test]
+fn h3_a_branch_counts_as_checked_out_where_the_folder_is_not() {
+    let yard = ready();
+    let repo = yard.repo();
+    yard.world.git(&repo, ["switch", "-q", "--detach"]);
+    yard.world
+        .git(&repo, ["worktree", "add", "-q", "../second", "main"]);
+    let [second, moved] = ["second", "moved"].map(|name| yard.world.root().join(name));
+    fs::rename(&second, &moved).expect("moved");
+    let before = yard.main();
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    let help = refused["error"]["help"].to_string();
+    assert!(
+        help.contains("git worktree repair") && help.contains("git worktree prune"),
+        "{refused}"
+    );
+    assert_eq!(yard.main(), before);
+    yard.world
+        .git(&repo, ["worktree", "repair", moved.to_str().expect("UTF-8")]);
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(yard.picture(&moved).1, "", "it moved along");
+    assert_eq!(
+        fs::read_to_string(moved.join("file")).expect("a file"),
+        "landed\n"
+    );
+}
+
+#[test]
+fn h3_a_branch_counts_as_checked_out_under_another_name() {
+    let yard = ready();
+    let repo = yard.repo();
+    yard.world
+        .git(&repo, ["symbolic-ref", "refs/heads/trunk", "refs/heads/main"]);
+    yard.world
+        .git(&repo, ["symbolic-ref", "HEAD", "refs/heads/trunk"]);
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(yard.picture(&repo).1, "", "the checkout moved along");
+    assert_eq!(yard.rev(&repo, "HEAD"), yard.main());
+    assert_eq!(fs::read_to_string(repo.join("file")).expect("a file"), "landed\n");
+}

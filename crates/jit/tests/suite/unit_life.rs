@@ -575,3 +575,82 @@ fn g8_a_worktree_that_is_gone_when_its_agent_ends_is_told() {
     let _ = world.jit(["worktree", "retry", "u"]).ok();
     assert!(path.join(".git").exists());
 }
+
+#[test]
+fn h3_a_unit_whose_worktree_is_not_there_does_not_land() {
+    let world = world();
+    let path = create(&world, &["u"]);
+    commit(&world, &path, "new.txt", "new\n");
+    fs::write(path.join("loose.txt"), "loose\n").expect("a file");
+    let moved = world.root().join("moved");
+    fs::rename(&path, &moved).expect("moved");
+    for words in [
+        &["finish", "u", "--json"][..],
+        &["worktree", "merge", "u", "--json"],
+    ] {
+        let refused = world.jit(words).exits(5).json();
+        assert_eq!(refused["error"]["code"], "uncommitted", "{refused}");
+        let help = refused["error"]["help"].to_string();
+        for command in [
+            "worktree repair",
+            "jit worktree retry u",
+            "jit worktree abandon u",
+        ] {
+            assert!(help.contains(command), "{help}");
+        }
+    }
+    assert_eq!(on_main(&world, "new.txt"), None);
+    world.git(
+        &world.repo(),
+        ["worktree", "repair", moved.to_str().expect("UTF-8")],
+    );
+    let refused = world.jit(["finish", "u"]).exits(5);
+    assert!(refused.stderr.contains("loose.txt"), "{}", refused.stderr);
+    commit(&world, &moved, "loose.txt", "loose\n");
+    let _ = world.jit(["finish", "u"]).ok();
+    assert_eq!(on_main(&world, "loose.txt").as_deref(), Some("loose\n"));
+    world.validates();
+}
+
+#[test]
+fn h7_a_worktree_that_is_gone_is_made_again_and_what_was_staged_is_kept() {
+    let world = world();
+    for (n, command) in ["retry", "abandon"].into_iter().enumerate() {
+        let name = format!("u{n}");
+        let path = create(&world, &[&name]);
+        commit(&world, &path, &format!("{name}.txt"), "new\n");
+        let staged = format!("staged {name}\n");
+        fs::write(path.join("staged.txt"), &staged).expect("a file");
+        world.git(&path, ["add", "staged.txt"]);
+        fs::remove_dir_all(&path).expect("a folder");
+        let _ = match command {
+            "retry" => world.jit(["worktree", "retry", &name]).ok(),
+            _ => world.jit(["worktree", "abandon", &name, "--reason", "x"]).ok(),
+        };
+        world.git(&world.repo(), ["gc", "-q", "--prune=now"]);
+        let list = world.jit(["rescue", "list", "--json"]).ok().json();
+        let id = field(&list["rescues"], "id")
+            .into_iter()
+            .find(|id| id.starts_with(&name))
+            .expect("a rescue")
+            .to_owned();
+        let kept = format!("refs/jit/rescue/{id}/index:staged.txt");
+        assert_eq!(world.git(&world.repo(), ["show", &kept]), staged);
+        let to = world.root().join(format!("back-{name}"));
+        let to = to.to_str().expect("UTF-8");
+        let branch = format!("back-{name}");
+        let _ = world
+            .jit(["rescue", "restore", &id, "--to", to, "--branch", &branch])
+            .ok();
+        let file = Path::new(to).join("staged.txt");
+        assert_eq!(fs::read_to_string(file).expect("a file"), staged);
+        let status = world.git(Path::new(to), ["status", "--porcelain"]);
+        assert_eq!(status, "A  staged.txt\n");
+        if command == "retry" {
+            assert_eq!(unit(&world, &name)["state"], "READY");
+            let _ = world.jit(["finish", &name]).ok();
+            assert_eq!(on_main(&world, "u0.txt").as_deref(), Some("new\n"));
+        }
+    }
+    world.validates();
+}

@@ -417,12 +417,48 @@ impl Run<'_> {
 }
 
 impl App {
+    /// Of a worktree that cannot be seen nobody knows what is not committed.
+    fn require_there(&self, unit: &Unit, root: &Path) -> Outcome<()> {
+        let main = self.main_root()?;
+        let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
+        let known = leads_to(root);
+        if known.as_ref().is_some_and(|git_dir| git_dir.is_dir()) {
+            return Ok(());
+        }
+        let shown = shell_word(&unit.worktree_path);
+        let refusal = match known {
+            // The repository was moved, or git has forgotten the worktree.
+            Some(git_dir) => {
+                let message = format!(
+                    "the worktree of {} in {} leads to {}, which is not there: what is not committed there would be left behind",
+                    unit.id,
+                    root.display(),
+                    git_dir.display()
+                );
+                Refusal::new(Code::Uncommitted, message).help(format!("{repair} {shown}"))
+            }
+            None => {
+                let message = format!(
+                    "the worktree of {} is not in {}: what is not committed there would be left behind",
+                    unit.id,
+                    root.display()
+                );
+                Refusal::new(Code::Uncommitted, message)
+                    .help(format!("where it was moved: {repair} <where it is now>"))
+                    .help(format!("where it is gone: jit worktree retry {}", unit.id))
+            }
+        };
+        let abandon = format!("jit worktree abandon {} --reason <why>", unit.id);
+        Err(Box::new(match unit.state {
+            Phase::Merged => refusal,
+            _ => refusal.help(abandon),
+        }))
+    }
+
     /// What is not committed would be left behind.
     pub(in crate::app) fn require_committed(&self, unit: &Unit, tip: &str) -> Outcome<()> {
         let root = Path::new(&unit.worktree_path);
-        if !root.is_dir() {
-            return Ok(());
-        }
+        self.require_there(unit, root)?;
         let shown = shell_word(&unit.worktree_path);
         let refuse =
             |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
