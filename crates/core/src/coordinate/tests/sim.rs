@@ -146,7 +146,7 @@ impl World {
             return false;
         };
         assert!(
-            input != Input::RetryDispatch || unit.retry_count < MAX_RETRIES || was_refused(&unit),
+            input != Input::RetryDispatch || unit.may_be_retried(),
             "refused by the core"
         );
         self.members[n].unit = Some(moved(unit, edge, &facts, now));
