@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::{self, AccountId, Hit};
 use crate::command::{Context, Reply};
-use crate::coordinate::reason::RATE_LIMIT;
+use crate::coordinate::reason::{CONFLICT, RATE_LIMIT};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, hand_on};
 use crate::event::Event;
 use crate::ids::{AgentId, IssueId, IssuePrefix, UnitId, WorkflowId, WorktreeId};
@@ -329,7 +329,7 @@ impl Unit {
 
     /// Whether a unit that failed may be tried again.
     pub fn may_be_retried(&self) -> bool {
-        self.retry_count < MAX_RETRIES || was_refused(self)
+        self.retry_count < MAX_RETRIES || !was_its_failure(self)
     }
 
     /// The command to run when it has failed and is mended.
@@ -503,6 +503,21 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
     Ok(Answer::Done)
 }
 
+/// Why that cannot happen to a unit, for people.
+fn why_not(state: Phase, input: Input) -> &'static str {
+    match (input, state) {
+        (Input::RetryDispatch, _) => "only what has failed is tried again",
+        (Input::DispatchInstance, _) => "an agent is started in a unit that is READY",
+        (Input::Abandon, Phase::Dispatched | Phase::Running) => "its agent has to end before it is given up",
+        (Input::Abandon, Phase::Provisioning) => "its worktree is being made, so it cannot be given up yet",
+        (Input::Abandon, Phase::Merging) => "it is landing, so it cannot be given up",
+        (Input::Abandon, _) => "there is nothing to give up",
+        (Input::BeginMerge, _) => "only what is done lands",
+        (Input::BeginCleanup, _) => "only what has landed is removed",
+        _ => "somebody else has moved it meanwhile",
+    }
+}
+
 /// Moves a unit along the table.
 pub fn advance(
     draft: &mut Draft<'_>,
@@ -513,21 +528,15 @@ pub fn advance(
 ) -> Result<Answer, Stop> {
     let before = require(draft.state(), id)?;
     let Some(edge) = step(before.state, input) else {
-        let possible: Vec<&str> = before.state.inputs().map(Input::as_str).collect();
-        return Err(Refusal::new(
-            Code::BadTransition,
-            format!(
-                "{id} is {}: {input} cannot happen there, only {}",
-                before.state,
-                if possible.is_empty() {
-                    "nothing".to_owned()
-                } else {
-                    possible.join(", ")
-                }
-            ),
-        )
-        .help(format!("jit worktree status {id}"))
-        .into());
+        let message = format!("{id} is {}: {}", before.state, why_not(before.state, input));
+        let refusal = Refusal::new(Code::BadTransition, message);
+        let refusal = match (before.state, input) {
+            (Phase::Dispatched | Phase::Running, Input::Abandon) => {
+                refusal.help(format!("jit worktree stop {id}"))
+            }
+            _ => refusal,
+        };
+        return Err(refusal.help(format!("jit worktree status {id}")).into());
     };
     if let Some(path) = &facts.worktree_path {
         let all = state::units(draft.state())?;
@@ -654,13 +663,20 @@ pub fn was_refused(unit: &Unit) -> bool {
     unit.state == Phase::Failed && reason == Some(RATE_LIMIT)
 }
 
+/// Whether that a unit failed counts as one of its tries. An account that was refused says nothing about it, and rounds of
+/// conflicts are counted apart.
+fn was_its_failure(unit: &Unit) -> bool {
+    let reason = unit.error.as_ref().map(|error| error.reason.as_str());
+    !was_refused(unit) && reason != Some(CONFLICT)
+}
+
 pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall) -> Unit {
     fn take<T: Clone>(goal: &mut Option<T>, fact: &Option<T>) {
         if fact.is_some() {
             goal.clone_from(fact);
         }
     }
-    let refused = was_refused(&unit);
+    let counts = was_its_failure(&unit);
     unit.state = edge.to;
     unit.updated_at = now;
     take(&mut unit.agent, &facts.agent);
@@ -742,8 +758,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
         Input::MoreWork => unit.merge_status = MergeStatus::Pending,
         Input::MergeConflictEscalate => unit.merge_status = MergeStatus::Conflict,
         Input::RetryDispatch => {
-            // That its account was refused says nothing about it.
-            unit.retry_count += u32::from(!refused);
+            unit.retry_count += u32::from(counts);
             unit.merge_status = MergeStatus::Pending;
         }
         _ => {}

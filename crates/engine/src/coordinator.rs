@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use jit_core::coordinate::{self, Alert, Awaited, Limits, Purse, Seen, Step, Task, Trouble};
+use jit_core::coordinate::{self, Alert, Awaited, Limits, Purse, Seen, Step, Task, Trouble, reason};
 use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::plan::{Plan, PlanUnit};
 use jit_core::refusal::{Code, Refusal};
@@ -26,7 +26,7 @@ use jit_core::workflow::Workflow;
 
 use crate::app::{
     Again, App, DispatchAsk, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Touched, Troubles,
-    in_the_way,
+    in_the_way, shell_word,
 };
 use crate::notify::Notifier;
 use crate::notify::happened::Scene;
@@ -202,8 +202,11 @@ impl<'a> Coordinator<'a> {
         let limits = self.app.limits(&self.plan, &self.id);
         loop {
             if !watcher.go_on() {
-                self.finish_beside(watcher);
+                // At once, though what has begun is finished: nobody else leads it as long as this process lives.
                 self.app.leave_workflow(&self.id)?;
+                while !self.busy.is_empty() && !watcher.hurry() {
+                    self.rest(TICK, watcher);
+                }
                 return self.app.find_workflow(Some(self.id.as_str()));
             }
             self.renew_leadership(watcher);
@@ -226,6 +229,9 @@ impl<'a> Coordinator<'a> {
             let mut did = false;
             let mut wait = TICK;
             for step in steps {
+                if !watcher.go_on() {
+                    break;
+                }
                 match step {
                     // Nothing is left that could go on by itself.
                     Step::Wait { why, .. } if self.busy.is_empty() && is_up_to_people(&why) => {
@@ -247,7 +253,7 @@ impl<'a> Coordinator<'a> {
                     step => did |= self.take(step, &at, watcher),
                 }
             }
-            if !did {
+            if !did && watcher.go_on() {
                 self.rest(wait, watcher);
             }
         }
@@ -368,7 +374,11 @@ impl<'a> Coordinator<'a> {
                     text: format!("{}: {}", word(task), refusal.message),
                 });
             }
-            let times = before.map_or(0, |before| before.times) + 1;
+            let times = match task {
+                // Nothing depends on it, and by waiting it gets no better: a person is told.
+                Task::Clean if refusal.code != Code::Busy => u32::MAX,
+                _ => before.map_or(0, |before| before.times).saturating_add(1),
+            };
             let trouble = Trouble {
                 times,
                 at: Wall::from_ms(clock::wall_ms()),
@@ -581,13 +591,18 @@ impl<'a> Coordinator<'a> {
     fn tell_waiting(&mut self, why: &[Awaited], at: &Situation, watcher: &mut dyn Watcher) {
         for one in why {
             let (of, told) = match one {
-                Awaited::Person(unit, why) => (
-                    unit.to_string(),
-                    Told::Unit {
-                        unit: unit.clone(),
-                        text: format!("waits for a person: {why}"),
-                    },
-                ),
+                Awaited::Person(unit, why) => {
+                    let member = at.members.iter().find(|member| member.id == *unit);
+                    let next = member.and_then(|member| at.own(member)).and_then(for_a_person);
+                    let next = next.map(|next| format!("; {next}")).unwrap_or_default();
+                    (
+                        unit.to_string(),
+                        Told::Unit {
+                            unit: unit.clone(),
+                            text: format!("waits for a person: {why}{next}"),
+                        },
+                    )
+                }
                 Awaited::Day => {
                     let text = "the budget of the day is used up: it goes on tomorrow";
                     (String::new(), Told::All(text.to_owned()))
@@ -692,6 +707,35 @@ pub fn in_words(unit: &Unit) -> String {
         failed.unwrap_or_default(),
         given_up.unwrap_or_default()
     )
+}
+
+/// What a person does about a unit that waits for one.
+pub fn for_a_person(unit: &Unit) -> Option<String> {
+    let (id, path) = (&unit.id, shell_word(&unit.worktree_path));
+    let give_up = format!("or give it up: jit worktree abandon {id} --reason <why>");
+    let reason = unit.error.as_ref().map(|error| error.reason.as_str());
+    Some(match (unit.state, reason, &unit.account) {
+        (Phase::Merged | Phase::Cleanup, ..) => {
+            format!("it has landed, and its worktree is still there: jit worktree cleanup {id} --force")
+        }
+        (Phase::Completed | Phase::Merging, ..) => format!("when that is mended: jit worktree merge {id}"),
+        (Phase::Failed, Some(reason::CONFLICT), _) => format!(
+            "settle it in {path} (git merge {}) and commit, then: jit worktree merge {id}; {give_up}",
+            shell_word(&unit.target)
+        ),
+        (Phase::Failed, Some(reason::RATE_LIMIT), Some(account)) => {
+            format!("when it may be used again: jit worktree unpark {account}; {give_up}")
+        }
+        (Phase::Failed, ..) if !unit.may_be_retried() => {
+            format!(
+                "its work is in {path}, and it was tried too often: jit worktree abandon {id} --reason <why>"
+            )
+        }
+        (Phase::Failed, ..) => format!(
+            "mend it in {path}, then: jit worktree retry {id}, or for its agent alone jit worktree dispatch {id}; {give_up}"
+        ),
+        _ => return None,
+    })
 }
 
 /// Where a unit is; of one that is over, how it ended.

@@ -329,6 +329,18 @@ fn a6_set_leaves_everything_else_alone() {
             "[worktree]\nmode = \"on\"\n\n[coordination]\ndefault_ttl_secs = \"10m\"\n",
         ),
         (
+            "[worktree]\nmode = \"on\"\n# base = \"x\"\n\n# More of it.\n",
+            "coordination.default_ttl_secs",
+            "10m",
+            "[worktree]\nmode = \"on\"\n# base = \"x\"\n\n# More of it.\n\n[coordination]\ndefault_ttl_secs = \"10m\"\n",
+        ),
+        (
+            "[coordination]\nmax_ttl_secs = \"5h\"\n\n[worktree]\nmode = \"on\"\n# end\n",
+            "coordination.ttl.task.agent",
+            "5m",
+            "[coordination]\nmax_ttl_secs = \"5h\"\n\n[worktree]\nmode = \"on\"\n# end\n\n[coordination.ttl.task]\nagent = \"5m\"\n",
+        ),
+        (
             "[coordination]\n",
             "coordination.default_ttl_secs",
             "900",

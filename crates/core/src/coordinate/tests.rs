@@ -4,9 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::plan::{PlanUnit, Settings};
-use crate::unit::{
-    Failure, Input, MAX_RETRIES, MergeStatus, Phase, Transition, moved, step as edge, was_refused,
-};
+use crate::unit::{Failure, Input, MAX_RETRIES, MergeStatus, Phase, Transition, moved, step as edge};
 
 mod sim;
 

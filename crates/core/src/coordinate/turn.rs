@@ -160,7 +160,6 @@ impl Look<'_> {
             Cure::Conflict => {
                 let round = member.sent_back || unit.conflict_rounds < self.limits.max_conflict_rounds;
                 let possible = round
-                    && unit.retry_count < MAX_RETRIES
                     && self.affordable(n, Some(unit)).is_ok()
                     && self.given_up(member, Task::Resolve).is_none();
                 if possible {

@@ -4,7 +4,7 @@ use jit_core::account::{self, AccountId, Hit};
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::ids::UnitId;
 use jit_core::plan::Settings;
-use jit_core::refusal::Code;
+use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
 
@@ -60,6 +60,14 @@ impl App {
 
     /// Agents may be started on an account again.
     pub(super) fn unpark(&self, account: AccountId) -> Outcome<Answer> {
+        if let Some(agent) = self.asking_agent() {
+            let message =
+                format!("{agent} is an agent, and whether {account} is used again is up to a person");
+            return Err(Box::new(
+                Refusal::new(Code::NotAllowed, message)
+                    .help(format!("ask a person to run: jit worktree unpark {account}")),
+            ));
+        }
         let done = self.transact(&Command::UnparkAccount { account })?;
         match done.reply {
             Decided::Account(account) => Ok(self.plain(Reply::Account(account))),

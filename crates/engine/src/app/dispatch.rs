@@ -115,20 +115,6 @@ const RULES_MOST: u64 = 64 << 10;
 /// The settings that came with the repository and decide what runs, or with which rights.
 const RISKY: &[&str] = &["dispatch.command", "dispatch.permission_mode"];
 
-/// An agent that was started in a unit has nothing to say about the others.
-pub(super) fn require_not_of_another(id: &UnitId) -> Outcome<()> {
-    match std::env::var("JIT_UNIT") {
-        Ok(own) if own != id.as_str() => Err(Box::new(
-            Refusal::new(
-                Code::NotAllowed,
-                format!("you work in {own}, and {id} is somebody else's"),
-            )
-            .help("say in your last message what should happen to it"),
-        )),
-        _ => Ok(()),
-    }
-}
-
 fn duration_secs(text: Option<&String>, usual: u64) -> Outcome<u64> {
     text.map_or(Ok(usual), |text| {
         crate::duration::parse_secs(text).map_err(|e| refuse(Code::Invalid, format!("{text:?}: {e}")))
@@ -219,6 +205,7 @@ impl App {
     /// T4: one agent is started in the unit.
     pub(super) fn dispatch_unit(&self, ask: &DispatchAsk) -> Outcome<Answer> {
         let unit = self.living_unit(&self.view()?, ask.unit.as_deref())?;
+        self.require_not_of_another(&unit)?;
         let (ask, as_before) = self.over_before(&unit, ask)?;
         let unit = self.start_attempt(&unit.id, &ask)?;
         let view = self.view()?;
@@ -534,10 +521,18 @@ impl App {
         })
     }
 
+    /// T12, as somebody asks for it: an agent that has just ended is seen first.
+    pub(super) fn retry_by_hand(&self, named: Option<&str>) -> Outcome<Answer> {
+        let unit = self.find_unit(&self.view()?, named)?;
+        self.require_not_of_another(&unit)?;
+        let _ = self.settle(&unit.id, Starting::Allowed)?;
+        self.retry_unit(Some(unit.id.as_str()))
+    }
+
     /// Asks the agent of a unit to end. It is settled when it has.
     pub(super) fn stop_unit(&self, named: Option<&str>, reason: &str) -> Outcome<Answer> {
         let unit = self.living_unit(&self.view()?, named)?;
-        require_not_of_another(&unit.id)?;
+        self.require_not_of_another(&unit)?;
         let unit = self.settle(&unit.id, Starting::Allowed)?;
         if !matches!(unit.state, Phase::Dispatched | Phase::Running) || unit.worker.is_none() {
             return Err(Box::new(

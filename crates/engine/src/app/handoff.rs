@@ -390,21 +390,26 @@ impl App {
         })
     }
 
-    /// What a commit brought, by file.
-    fn lines_changed(&self, unit: &Unit, commit: &str) -> Outcome<Vec<Changed>> {
-        let common = self.common()?;
-        let about = Git::in_git_dir(common)
+    /// What there was before the unit's work, which ends in that commit.
+    pub(super) fn without_it(&self, unit: &Unit, commit: &str) -> Outcome<String> {
+        let about = Git::in_git_dir(self.common()?)
             .args(["log", "-1", "--format=%P%n%B", commit])
             .run()
             .map_err(git)?;
         let about = String::from_utf8_lossy(&about).into_owned();
         let merged = about.lines().next().is_some_and(|parents| parents.contains(' '));
         let squashed = about.contains(crate::landing::candidate::SQUASHED);
-        let from = match unit.merge_commit.is_some() && (merged || squashed) {
+        Ok(match unit.merge_commit.is_some() && (merged || squashed) {
             true => format!("{commit}^1"),
             // Nobody had moved the target, so it became the unit's branch.
             false => unit.base.clone(),
-        };
+        })
+    }
+
+    /// What a commit brought, by file.
+    fn lines_changed(&self, unit: &Unit, commit: &str) -> Outcome<Vec<Changed>> {
+        let common = self.common()?;
+        let from = self.without_it(unit, commit)?;
         let listed = Git::in_git_dir(common)
             .args([
                 "diff-tree",
@@ -488,6 +493,7 @@ impl App {
             let text = self.page_about(&unit, &to, ask)?;
             return self.handed(&unit, to, None, text, None);
         }
+        self.require_not_of_another(&unit)?;
         let (inbox, receiver) = match receiver {
             Receiver::Kind => return self.hand_to_kind(&unit, ask, to),
             Receiver::Unit(receiver) => (self.inbox(&receiver), Some(*receiver)),
@@ -573,7 +579,7 @@ impl App {
     fn hand_to_kind(&self, unit: &Unit, ask: &HandAsk, to: String) -> Outcome<Answer> {
         self.require_trusted_dispatch()?;
         let id = &unit.id;
-        if std::env::var("JIT_UNIT").is_ok_and(|own| own == id.as_str()) {
+        if self.is_agent_of(id) {
             return Err(Box::new(
                 Refusal::new(
                     Code::NotAllowed,

@@ -5,6 +5,9 @@
 //! all of it committed.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,7 +27,7 @@ use crate::agents;
 use crate::agents::event::Verdict;
 use crate::coordinator;
 use crate::gates::run::{GRACE, Run, run};
-use crate::git::Git;
+use crate::git::{Git, GitError};
 use crate::hooks::locked;
 use crate::runner::attempt::{self, Attempt};
 use crate::runner::job::{End, Exit, Job};
@@ -285,20 +288,71 @@ impl App {
         Ok(None)
     }
 
-    /// A conflict that was committed with its marks.
+    /// A conflict that was committed with its marks, or with what somebody left of them. What the base had already, or
+    /// the target has, is not the unit's. A path whose `conflict-marker-size` is set has other marks, for texts about marks.
     pub(super) fn marked_conflict(&self, unit: &Unit) -> Outcome<Option<Failure>> {
-        for clash in &unit.merge_conflicts {
-            let blob = format!("refs/heads/{}:{}", unit.branch, clash.path);
-            let (_, text, _) = Git::in_git_dir(self.common()?)
-                .args(["cat-file", "blob", &blob])
-                .try_run()
-                .map_err(|e| refuse(Code::Io, e))?;
-            if has_conflict_marks(&text) {
-                let message = format!("{} still has the marks of its conflict", shell_word(&clash.path));
-                return Ok(Some(failure("conflict_marks", message)));
+        let common = self.common()?;
+        let io = |e: GitError| refuse(Code::Io, e);
+        let tip = format!("refs/heads/{}", unit.branch);
+        let target = format!("refs/heads/{}", unit.target);
+        let looking = [
+            "diff",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--name-only",
+            "--no-renames",
+            "-z",
+            MARKED,
+        ];
+        let between = |ends: &[&str]| Git::in_git_dir(common).args(looking).args(ends).try_run();
+        let mut looked = between(&["--merge-base", &target, &tip]).map_err(io)?;
+        if looked.0 != Some(0) {
+            // They have nothing in common, or the target is not here.
+            looked = between(&[&unit.base, &tip]).map_err(io)?;
+        }
+        let listed = looked.1;
+        let changed = listed.split(|byte| *byte == 0);
+        let mut paths: BTreeSet<&[u8]> = changed.filter(|path| !path.is_empty()).collect();
+        paths.extend(unit.merge_conflicts.iter().map(|clash| clash.path.as_bytes()));
+        for path in paths {
+            let text = |commit: &str| -> Outcome<Vec<u8>> {
+                let mut name = OsString::from(format!("{commit}:"));
+                name.push(OsStr::from_bytes(path));
+                let blob = Git::in_git_dir(common).args(["cat-file", "blob"]).arg(name);
+                Ok(blob.try_run().map_err(io)?.1)
+            };
+            let now = text(&tip)?;
+            if mark_lines(&now).next().is_none() {
+                continue;
             }
+            let met = Git::in_git_dir(common).args(["merge-base", &target, &tip]);
+            let met = met.line().unwrap_or_else(|_| unit.base.clone());
+            let (base, other) = (text(&unit.base)?, text(&met)?);
+            let before: BTreeSet<&[u8]> = mark_lines(&base)
+                .chain(mark_lines(&other))
+                .map(|(_, line)| line)
+                .collect();
+            let own = mark_lines(&now).find(|(_, line)| !before.contains(line));
+            let Some((n, _)) = own.filter(|_| !self.has_other_marks(unit, path)) else {
+                continue;
+            };
+            let shown = shell_word(&String::from_utf8_lossy(path));
+            let message = format!("{shown} still has marks of its conflict, in line {n}");
+            return Ok(Some(failure("conflict_marks", message)));
         }
         Ok(None)
+    }
+
+    /// Somebody said that what looks like the marks of a conflict is none in that path.
+    fn has_other_marks(&self, unit: &Unit, path: &[u8]) -> bool {
+        let said = Git::at(&unit.worktree_path)
+            .args(["check-attr", "-z", "conflict-marker-size", "--"])
+            .arg(OsStr::from_bytes(path))
+            .run();
+        let said = said.unwrap_or_default();
+        let value = said.split(|byte| *byte == 0).nth(2);
+        let value = value.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u32>().ok());
+        value.is_some_and(|size| size != 7)
     }
 
     /// G15: what it committed although somebody else has it locked, for agents that were not held back, or went another way.
@@ -343,10 +397,16 @@ fn failure(reason: &str, message: String) -> Failure {
     }
 }
 
-/// Whether git's marks of a conflict stand in a text, both of them at the beginning of a line and in order.
-fn has_conflict_marks(text: &[u8]) -> bool {
-    let mut lines = text.split(|byte| *byte == b'\n');
-    lines.any(|line| line.starts_with(b"<<<<<<< ")) && lines.any(|line| line.starts_with(b">>>>>>> "))
+/// Files in which a line came or went that looks like a mark.
+const MARKED: &str = r"-G^(<<<<<<<|\|\|\|\|\|\|\||>>>>>>>) ";
+
+/// The lines that git marks a conflict with, with their numbers. A row of `=` alone is a heading in many texts.
+fn mark_lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let marks: [&[u8]; 3] = [b"<<<<<<< ", b"||||||| ", b">>>>>>> "];
+    let lines = text.split(|byte| *byte == b'\n').enumerate();
+    lines
+        .filter(move |(_, line)| marks.iter().any(|mark| line.starts_with(mark)))
+        .map(|(n, line)| (n + 1, line))
 }
 
 /// Why an attempt was stopped, where that decides what comes next.

@@ -5,6 +5,7 @@
 mod accounts;
 mod activities;
 mod again;
+mod asker;
 mod audit;
 mod board;
 mod changelog;
@@ -465,7 +466,7 @@ impl App {
             Request::UnitDiff { unit } => self.unit_diff(unit.as_deref()),
             Request::Workflows { all } => self.workflows(all),
             Request::WorkflowStatus { workflow } => self.workflow_status(workflow.as_deref()),
-            Request::RetryUnit { unit } => self.retry_unit(unit.as_deref()),
+            Request::RetryUnit { unit } => self.retry_by_hand(unit.as_deref()),
             Request::StartSession(asked) => self.start_session(&asked),
             Request::BeatSession { session } => self.beat_session(session.as_ref()),
             Request::EndSession { session, status } => self.end_session(session.as_ref(), status),

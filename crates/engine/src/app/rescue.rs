@@ -8,12 +8,13 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use jit_core::ids::UnitId;
-use jit_core::lease::Resource;
+use jit_core::lease::{Actor, Resource};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
 use jit_core::unit::{self, Facts, Input, Phase, Unit};
 
+use super::dispatch::Starting;
 use super::{App, refuse};
 use crate::request::{Answer, Cleaned, Force, Reply, RescueReply, RescueRequest, RescueView};
 use crate::rescue::evidence::{self, Evidence, Kind};
@@ -152,7 +153,9 @@ impl App {
         if reason.trim().is_empty() {
             return Err(refuse(Code::Invalid, "giving a unit up needs a reason"));
         }
-        super::dispatch::require_not_of_another(id)?;
+        self.require_not_of_another(&self.load_unit(id)?)?;
+        // Its agent may have ended just now.
+        let _ = self.settle(id, Starting::Allowed)?;
         let _turn = self.cleanup_turn(id)?;
         let mut unit = self.load_unit(id)?;
         self.require_not_held_by_another(&unit)?;
@@ -178,9 +181,12 @@ impl App {
 
     /// What another agent holds is not for an agent to give up.
     fn require_not_held_by_another(&self, unit: &Unit) -> Outcome<()> {
-        let own = &self.actor;
-        let Some(issue) = unit.issue_id.as_ref().filter(|_| own.agent_id.kind() == "agent") else {
+        let (Some(issue), Some(agent_id)) = (&unit.issue_id, self.asking_agent()) else {
             return Ok(());
+        };
+        let own = &Actor {
+            agent_id,
+            ..self.actor.clone()
         };
         let view = self.view()?;
         let key = Resource::Issue(issue.clone()).key();

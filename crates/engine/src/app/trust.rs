@@ -32,18 +32,16 @@ impl App {
     /// Whether whoever acts may approve commands.
     pub(super) fn may_trust(&self) -> bool {
         let own_file = self.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
-        self.actor.agent_id.kind() != "agent" || self.config.may_trust(own_file.as_deref())
+        self.asking_agent().is_none() || self.config.may_trust(own_file.as_deref())
     }
 
     /// A refusal, if whoever acts may not approve commands.
     pub fn require_may_trust(&self) -> Outcome<()> {
-        if self.may_trust() {
-            return Ok(());
-        }
-        let message = format!(
-            "{} is an agent, and agents may not approve commands here",
-            self.actor.agent_id
-        );
+        let agent = match self.asking_agent() {
+            Some(agent) if !self.may_trust() => agent,
+            _ => return Ok(()),
+        };
+        let message = format!("{agent} is an agent, and agents may not approve commands here");
         Err(Box::new(
             Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit trust"),
         ))

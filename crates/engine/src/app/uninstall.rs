@@ -108,8 +108,7 @@ impl Uninstalled {
 impl App {
     /// Whether jit may be removed now.
     pub fn may_uninstall(&self) -> Outcome<()> {
-        let agent = &self.actor.agent_id;
-        if agent.kind() == "agent" {
+        if let Some(agent) = self.asking_agent() {
             let message = format!("{agent} is an agent, and removing jit is not for agents");
             return Err(Box::new(
                 Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit uninstall"),

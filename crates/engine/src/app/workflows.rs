@@ -365,8 +365,11 @@ impl App {
 
     /// Asks for its end. Whoever coordinates it ends it; if nobody does, the caller has to.
     pub fn ask_to_cancel(&self, named: Option<&str>) -> Outcome<Workflow> {
-        if let Ok(own) = std::env::var("JIT_UNIT") {
-            let message = format!("you work in {own}: whether its workflow goes on is not for you to say");
+        if let Some(own) = self.working_in() {
+            let message = format!(
+                "you work in {}: whether its workflow goes on is not for you to say",
+                own.unit
+            );
             return Err(Box::new(
                 Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit workflow cancel"),
             ));
@@ -392,8 +395,23 @@ impl App {
                 &unit.target,
             ])
         } else {
-            let range = format!("{}...refs/heads/{}", unit.target, unit.branch);
-            Git::in_git_dir(self.common()?).args(["diff", "--no-ext-diff", "--no-color", &range])
+            let branch = format!("refs/heads/{}", unit.branch);
+            let tip = Git::in_git_dir(self.common()?).verify(&branch).map_err(failed)?;
+            let (from, to) = match (&unit.merge_commit, tip) {
+                (Some(landed), _) => (self.without_it(&unit, landed)?, landed.clone()),
+                (None, Some(tip)) => {
+                    let both = ["merge-base", &unit.target, &tip];
+                    let met = Git::in_git_dir(self.common()?).args(both).line();
+                    (met.unwrap_or_else(|_| unit.base.clone()), tip)
+                }
+                (None, None) => {
+                    let message = format!("the branch of {} is gone, and nothing of it has landed", unit.id);
+                    return Err(Box::new(
+                        Refusal::new(Code::NotFound, message).help("jit rescue list"),
+                    ));
+                }
+            };
+            Git::in_git_dir(self.common()?).args(["diff", "--no-ext-diff", "--no-color", &from, &to])
         };
         let diff = String::from_utf8_lossy(&git.run().map_err(failed)?).into_owned();
         let reply = Reply::Diff(UnitDiff {

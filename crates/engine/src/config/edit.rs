@@ -65,18 +65,39 @@ pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {
             why: error.message().to_owned(),
         }
     })?;
+    let header = key.rsplit_once('.').map_or("", |(table, _)| table);
+    let is_new = find(document.as_table_mut(), header).is_none();
     put(document.as_table_mut(), key, item).map_err(|part| ConfigError::WrongType {
         at: at(),
         key: part,
         expected: "a table".to_owned(),
         found: "something else".to_owned(),
     })?;
+    if is_new {
+        // At the very end: what stands behind the last table, comments mostly, belongs to that one.
+        let behind = document.trailing().as_str().unwrap_or_default().to_owned();
+        if let Some(table) = find(document.as_table_mut(), header) {
+            table.set_position(Some(isize::MAX));
+            let gap = match old.trim().is_empty() {
+                true => "",
+                false => "\n",
+            };
+            table.decor_mut().set_prefix(format!("{behind}{gap}"));
+            document.set_trailing("");
+        }
+    }
     let new = document.to_string();
     Config::check(path, &new)?;
     if new != old {
         file::replace(path, new.as_bytes()).map_err(failed)?;
     }
     Ok(checked)
+}
+
+/// The table of that name, if it has a header of its own or could have one.
+fn find<'t>(root: &'t mut Table, name: &str) -> Option<&'t mut Table> {
+    name.split('.')
+        .try_fold(root, |table, part| table.get_mut(part)?.as_table_mut())
 }
 
 /// Puts the item at the end of the path, making tables on the way; fails with the part that is no table.

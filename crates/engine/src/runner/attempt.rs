@@ -92,6 +92,17 @@ pub fn job(folder: &Path) -> io::Result<Job> {
     Files::of(folder).job()
 }
 
+/// The shim of an attempt that has not ended.
+pub fn shim(folder: &Path) -> Option<ProcessRef> {
+    let files = Files::of(folder);
+    if files.has("exit.json") {
+        return None;
+    }
+    let processes = files.processes().ok().flatten()?;
+    let boot = clock::boot_id().ok();
+    (boot.as_deref() == Some(processes.boot.as_str())).then_some(processes.shim)
+}
+
 /// Starts a shim that belongs to nobody. Safe to repeat: of many shims one works, and it starts its agent once.
 pub fn spawn(folder: &Path) -> io::Result<()> {
     let program = std::env::current_exe()?;

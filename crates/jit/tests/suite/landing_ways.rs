@@ -533,6 +533,39 @@ fn h3_issue_files_merge_by_their_fields_though_jit_is_not_on_the_path() {
 }
 
 #[test]
+fn h5_what_is_left_of_the_marks_does_not_land_and_what_was_there_before_does() {
+    let yard = Yard::new();
+    let marks = "<<<<<<< how marks look\n=======\n>>>>>>> to this\n";
+    yard.push_to_main("about.md", marks);
+    let path = yard.done("u1", "file", "mine\n");
+    yard.write(&path, "about.md", &format!("Marks:\n{marks}"));
+    yard.commit(&path, "text");
+    yard.push_to_main("file", "theirs\n");
+    let _ = yard.merge(&["u1", "--send-back"]).exits(6);
+    for left in [
+        "mine\n=======\ntheirs\n>>>>>>> main\n",
+        "||||||| base\nmine\n",
+        "<<<<<<< HEAD\nmine\n",
+    ] {
+        yard.write(&path, "file", left);
+        yard.commit(&path, "half");
+        let refused = yard.merge(&["u1", "--continue"]).exits(6).json();
+        assert!(refused.to_string().contains("marks of its conflict"), "{refused}");
+    }
+    // Also where nobody saw a conflict.
+    yard.write(&path, "file", "both\n=======\n");
+    yard.write(&path, "other", "x\n>>>>>>> main\n");
+    yard.commit(&path, "elsewhere");
+    let refused = yard.merge(&["u1", "--continue"]).exits(6).json();
+    assert!(refused.to_string().contains("other still has marks"), "{refused}");
+    // Unless it is said that these are none.
+    yard.write(&path, ".gitattributes", "other conflict-marker-size=32\n");
+    yard.commit(&path, "said");
+    let _ = yard.merge(&["u1", "--continue"]).ok();
+    assert_eq!(yard.on_main("file").as_deref(), Some("both\n=======\n"));
+}
+
+#[test]
 fn h5_a_conflict_that_was_committed_with_its_marks_does_not_land() {
     let yard = Yard::new();
     let path = yard.done("u1", "file", "mine\n");

@@ -58,4 +58,5 @@ mod unit_life;
 mod workflow_again;
 mod workflow_chaos;
 mod workflow_failures;
+mod workflow_hostile;
 mod workflow_ways;

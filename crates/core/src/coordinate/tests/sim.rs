@@ -146,10 +146,15 @@ impl World {
             return false;
         };
         assert!(
-            input != Input::RetryDispatch || unit.retry_count < MAX_RETRIES || was_refused(&unit),
+            input != Input::RetryDispatch || unit.may_be_retried(),
             "refused by the core"
         );
-        self.members[n].unit = Some(moved(unit, edge, &facts, now));
+        let conflict = unit.error.as_ref().is_some_and(|e| e.reason == reason::CONFLICT);
+        let tries = unit.retry_count;
+        let unit = moved(unit, edge, &facts, now);
+        // Rounds of conflicts are counted apart.
+        assert!(!conflict || input != Input::RetryDispatch || unit.retry_count == tries);
+        self.members[n].unit = Some(unit);
         true
     }
 

@@ -87,7 +87,10 @@ impl Run<'_> {
             ));
         }
         if let Some(failure) = self.app.marked_conflict(&unit)? {
-            let help = format!("git -C {} grep -n '^<<<<<<< '", shell_word(&unit.worktree_path));
+            let help = format!(
+                "git -C {} grep -nE '^(<<<<<<<|[|]{{7}}|>>>>>>>) '",
+                shell_word(&unit.worktree_path)
+            );
             return Err(Box::new(
                 Refusal::new(Code::CheckFailed, format!("{}: {}", unit.id, failure.message)).help(help),
             ));

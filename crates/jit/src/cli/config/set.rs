@@ -35,8 +35,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let found = Surroundings::find(&cx.options()?)?;
-    if found.whoami.agent_id.kind() == "agent" && GUARDED.iter().any(|guarded| flags.key.starts_with(guarded))
-    {
+    if GUARDED.iter().any(|guarded| flags.key.starts_with(guarded)) && found.asking_agent().is_some() {
         // A guard rail, not a fence: what restrains agents is not theirs to change.
         let message = format!("{} is not for agents to change", flags.key);
         return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(format!(

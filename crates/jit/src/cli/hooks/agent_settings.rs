@@ -46,7 +46,7 @@ pub fn change(
         true => root.unwrap_or_default(),
         false => root.ok_or_else(|| invalid("there is no worktree here whose settings could be changed"))?,
     };
-    if !register && found.whoami.agent_id.kind() == "agent" {
+    if !register && found.asking_agent().is_some() {
         let refusal = Refusal::new(Code::NotAllowed, "what restrains agents is not theirs to remove");
         let again = format!("ask a person to run: jit hooks uninstall --agent {}", program);
         return Err(Box::new(refusal.help(again)));

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jit_core::ids::WorkflowId;
+use jit_core::refusal::Code;
 use jit_engine::app::App;
 use jit_engine::coordinator::{Coordinator, Told, Watcher};
 use jit_engine::os::interrupt;
@@ -16,14 +17,30 @@ use crate::render::{self, clean_line};
 /// A second Ctrl-C within this time stops the agents.
 const SECOND: Duration = Duration::from_secs(3);
 
+/// Between two looks for it.
+const LOOK: Duration = Duration::from_millis(50);
+
 struct Screen<'a> {
     cx: &'a Cx,
-    app: &'a App,
     id: WorkflowId,
     begun: Instant,
     seen: u32,
     /// When the first Ctrl-C came.
     asked: Option<Instant>,
+}
+
+impl Screen<'_> {
+    /// After the first Ctrl-C, when nobody leads any more: whether a second one comes in time.
+    fn is_asked_again(&mut self) -> bool {
+        let Some(at) = self.asked else { return false };
+        while at.elapsed() < SECOND {
+            if interrupt::counted() > self.seen {
+                return true;
+            }
+            std::thread::sleep(LOOK);
+        }
+        false
+    }
 }
 
 impl Watcher for Screen<'_> {
@@ -52,17 +69,8 @@ impl Watcher for Screen<'_> {
 
     fn go_on(&mut self) -> bool {
         let count = interrupt::counted();
-        if count > self.seen {
-            let second = count - self.seen > 1 || self.asked.is_some_and(|at| at.elapsed() < SECOND);
-            self.seen = count;
-            if second {
-                render::say("stopping the agents; their work is kept");
-                if let Err(refusal) = self.app.ask_to_cancel(Some(self.id.as_str())) {
-                    render::say(&format!("error: {}", render::clean(&refusal.message)));
-                }
-                self.asked = None;
-                return true;
-            }
+        if count > self.seen && self.asked.is_none() {
+            self.seen = self.seen.saturating_add(1);
             self.asked = Some(Instant::now());
             render::say(&format!(
                 "The agents go on. Come back with `jit workflow resume {0}`, end it with `jit workflow cancel {0}`; Ctrl-C \
@@ -70,7 +78,7 @@ impl Watcher for Screen<'_> {
                 self.id
             ));
         }
-        self.asked.is_none_or(|at| at.elapsed() < SECOND)
+        self.asked.is_none()
     }
 
     fn hurry(&mut self) -> bool {
@@ -86,16 +94,27 @@ pub fn lead(id: &WorkflowId, cx: &Cx, app: &App) -> Outcome<Output> {
     options.request = None;
     options.dir = Some(app.place.start.clone());
     options.agent = Some(app.actor.agent_id.to_string());
-    let coordinator = Coordinator::of(app, options, id)?;
+    let coordinator = Coordinator::of(app, options.clone(), id)?;
     let mut screen = Screen {
         cx,
-        app,
         id: id.clone(),
         begun: Instant::now(),
         seen: interrupt::counted(),
         asked: None,
     };
-    let workflow = coordinator.run(&mut screen)?;
+    let mut workflow = coordinator.run(&mut screen)?;
+    if !workflow.is_over() && screen.is_asked_again() {
+        render::say("stopping the agents; their work is kept");
+        app.ask_to_cancel(Some(id.as_str()))?;
+        // From now on a further one only means to hurry.
+        (screen.seen, screen.asked) = (interrupt::counted(), None);
+        workflow = match Coordinator::of(app, options, id) {
+            Ok(coordinator) => coordinator.run(&mut screen)?,
+            // Somebody took it over meanwhile, and ends it.
+            Err(refusal) if refusal.code == Code::Held => app.find_workflow(Some(id.as_str()))?,
+            Err(refusal) => return Err(refusal),
+        };
+    }
     let answer = app.handle(Request::WorkflowStatus {
         workflow: Some(workflow.id.to_string()),
     })?;

@@ -7,6 +7,7 @@ mod resume;
 mod status;
 
 use jit_core::unit::Phase;
+use jit_engine::coordinator::for_a_person;
 use jit_engine::request::{UnitView, WorkflowView};
 
 use super::{Verb, verb};
@@ -80,18 +81,6 @@ pub fn workflow_text(view: &WorkflowView, style: Style) -> String {
         )),
         None => {}
     }
-    let failed: Vec<&str> = view
-        .instances
-        .iter()
-        .filter(|one| one.unit.state == Phase::Failed)
-        .map(|one| one.unit.id.as_str())
-        .collect();
-    if let (true, Some(first)) = (workflow.is_over(), failed.first()) {
-        out.push_str(&format!(
-            "  go on with: jit worktree retry {first}, and then jit workflow resume {}\n",
-            workflow.id
-        ));
-    }
     out.push_str(&render::parked(&view.parked, style));
     out.push_str(&units_text(&view.instances, style));
     for one in &view.waiting {
@@ -99,6 +88,34 @@ pub fn workflow_text(view: &WorkflowView, style: Style) -> String {
             "{}  {}\n",
             style.bold(one.unit.as_str()),
             clean_line(&one.why)
+        ));
+    }
+    out.push_str(&up_to_people(view, style));
+    out
+}
+
+/// What people have to do, for each unit that does not go on by itself.
+fn up_to_people(view: &WorkflowView, style: Style) -> String {
+    let workflow = &view.workflow;
+    let mut out = String::new();
+    let mut goes_on = false;
+    for one in &view.instances {
+        let unit = &one.unit;
+        let waits = view.waiting.iter().any(|waiting| waiting.unit == unit.id);
+        let left = workflow.is_over() && matches!(unit.state, Phase::Failed | Phase::Merged | Phase::Cleanup);
+        if let Some(next) = for_a_person(unit).filter(|_| waits || left) {
+            goes_on |= unit.state == Phase::Failed;
+            out.push_str(&format!(
+                "{}  {}\n",
+                style.bold(unit.id.as_str()),
+                clean_line(&next)
+            ));
+        }
+    }
+    if goes_on && (workflow.is_over() || view.led_by.is_none()) {
+        out.push_str(&format!(
+            "Go on with the rest: jit workflow resume {}\n",
+            workflow.id
         ));
     }
     out

@@ -71,24 +71,46 @@ pub fn units_text(units: &[UnitView], style: Style) -> String {
     if units.is_empty() {
         return "There are no units of work.\n".into();
     }
-    let mut rows = vec![
-        ["UNIT", "STATE", "ISSUE", "AGENT", "COST", "BRANCH", "NOW"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
+    // Only agents at work have something left.
+    let at_work = units.iter().any(|view| view.progress.is_some());
+    let mut titles = vec!["UNIT", "STATE", "ISSUE", "AGENT", "COST"];
+    if at_work {
+        titles.extend(["TURNS", "TOKENS", "LEFT"]);
+    }
+    titles.extend(["BRANCH", "NOW"]);
+    let mut rows = vec![titles.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for view in units {
         let UnitView { unit, progress, .. } = view;
-        rows.push(vec![
+        let mut row = vec![
             style.bold(unit.id.as_str()),
             phase(unit, style),
             unit.issue_id.as_ref().map_or("-".into(), ToString::to_string),
             clean_line(unit.agent.as_deref().unwrap_or("-")),
             cost(unit, progress.as_ref()),
-            clean_line(&unit.branch),
-            now(view),
-        ]);
+        ];
+        if at_work {
+            let now = progress.as_ref();
+            let turns = unit.turns.saturating_add(now.map_or(0, |now| now.turns));
+            let tokens = now.map_or(unit.tokens, |now| unit.tokens.plus(now.tokens));
+            row.extend([turns.to_string(), tokens.total().to_string()]);
+            row.push(now.map_or("-".into(), |now| left(now, 60)));
+        }
+        row.extend([clean_line(&unit.branch), now(view)]);
+        rows.push(row);
     }
     table(&rows)
+}
+
+/// What an agent may still use; its time in steps of so many seconds, as long as it has more.
+fn left(progress: &AgentProgress, step: u64) -> String {
+    let secs = match progress.remaining_secs {
+        secs if secs > step => secs - secs % step,
+        secs => secs,
+    };
+    let mut left = vec![format_secs(secs)];
+    left.extend(progress.remaining_usd.map(|usd| money(usd.0)));
+    left.extend(progress.remaining_tokens.map(|tokens| format!("{tokens} tokens")));
+    left.join(", ")
 }
 
 /// What it cost until now, with what runs.
@@ -142,10 +164,7 @@ pub fn view_text(view: &UnitView, style: Style) -> String {
                 cost(&view.unit, Some(progress))
             ),
         );
-        let mut left = vec![format_secs(progress.remaining_secs)];
-        left.extend(progress.remaining_usd.map(|usd| money(usd.0)));
-        left.extend(progress.remaining_tokens.map(|tokens| format!("{tokens} tokens")));
-        line("left", left.join(", "));
+        line("left", left(progress, 1));
     }
     text
 }
