@@ -32,6 +32,7 @@ use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::unit::{Clash, Facts, Failure, Input, Phase, Unit};
 
+use super::moved::real;
 use super::{App, Kept, refuse, shell_word};
 use crate::config::{Config, Merging, Sources};
 use crate::gates::Registry;
@@ -54,7 +55,6 @@ use crate::store::{Outcome, View};
 use crate::trust::Kind;
 
 pub use watching::ConflictWatch;
-use watching::real;
 
 /// The target may move so often under a landing before it gives up.
 const ROUNDS: usize = 50;

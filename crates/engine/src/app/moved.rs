@@ -18,7 +18,8 @@ use crate::rescue::site::leads_to;
 use crate::store::Outcome;
 use crate::worktree::identity;
 
-fn real(path: &Path) -> PathBuf {
+/// A path without links in it, as far as it is there.
+pub(super) fn real(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
-use jit_core::ids::{IssuePrefix, UnitId, WorkflowId};
+use jit_core::ids::{IssuePrefix, UnitId, WorkflowId, WorktreeId};
 use jit_core::issue::Issue;
 use jit_core::lease::Resource;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::unit::{self, Facts, Failure, Input, NewUnit, Phase, Unit};
 
+use super::moved::real;
 use super::{App, Kept, refuse, shell_word};
 use crate::config::Origin;
 use crate::gates::run::{GRACE, Run, run};
@@ -74,6 +75,13 @@ fn unit_id(asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<UnitId> {
     }
 }
 
+/// The identity of a worktree, which has one from now on.
+fn identity_of(place: &Place) -> Outcome<WorktreeId> {
+    let (identity, _) = identity::load_or_create(place, jiff::Timestamp::now(), Need::Write)
+        .map_err(|e| refuse(Code::Io, e))?;
+    Ok(identity.worktree_id)
+}
+
 /// A branch that cannot be, with what to do about it.
 fn other_branch(message: String, create: &str, taken: &str) -> Box<Refusal> {
     let template = format!("{}-{{unit}}", taken.replace('/', "-"));
@@ -125,7 +133,6 @@ impl App {
             .located_all(units)
             .into_iter()
             .partition(|unit| !unit.is_over());
-        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let at = |unit: &Unit, path: &Path| real(Path::new(&unit.worktree_path)) == real(path);
         let Some(text) = named else {
             let root = self.place.worktree_root.as_deref();
@@ -466,10 +473,8 @@ impl App {
         };
         match self.provision(&unit, &place, steps) {
             Ok(()) => {
-                let (identity, _) = identity::load_or_create(&place, jiff::Timestamp::now(), Need::Write)
-                    .map_err(|e| refuse(Code::Io, e))?;
                 let facts = Facts {
-                    worktree_id: Some(identity.worktree_id),
+                    worktree_id: Some(identity_of(&place)?),
                     provisioning_time_ms: u64::try_from(begun.elapsed().as_millis()).ok(),
                     ..Facts::default()
                 };
@@ -730,10 +735,8 @@ impl App {
         if gone && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
             // It has not failed: only its worktree is made again, from its branch.
             let place = self.ensure_worktree(&unit)?;
-            let (identity, _) = identity::load_or_create(&place, jiff::Timestamp::now(), Need::Write)
-                .map_err(|e| refuse(Code::Io, e))?;
             let facts = Facts {
-                worktree_id: Some(identity.worktree_id),
+                worktree_id: Some(identity_of(&place)?),
                 worktree_path: Some(unit.worktree_path.clone()),
                 ..Facts::default()
             };
@@ -760,10 +763,8 @@ impl App {
                 .help(format!("jit worktree abandon {} --reason <why>", unit.id)),
             ));
         }
-        let (identity, _) = identity::load_or_create(&place, jiff::Timestamp::now(), Need::Write)
-            .map_err(|e| refuse(Code::Io, e))?;
         let facts = Facts {
-            worktree_id: Some(identity.worktree_id),
+            worktree_id: Some(identity_of(&place)?),
             ..Facts::default()
         };
         self.advance(&unit.id, Input::RetryDispatch, facts)

@@ -4,18 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use crate::running::Yard;
-
-/// Waits for something that comes.
-fn until(what: &str, mut there: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !there() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use crate::running::{Yard, until};
 
 #[test]
 fn g15_what_is_written_outside_is_named_sent_back_once_and_then_waits_for_a_person() {

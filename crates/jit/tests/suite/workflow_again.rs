@@ -3,12 +3,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::running::Yard;
+use crate::running::{Yard, file, touch, until};
 
 fn program(yard: &Yard, name: &str, text: &str) -> String {
     let path = yard.world.home().join(name);
@@ -17,25 +15,8 @@ fn program(yard: &Yard, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-fn file(yard: &Yard, name: &str) -> PathBuf {
-    yard.world.home().join(name)
-}
-
 fn read(yard: &Yard, name: &str) -> String {
     fs::read_to_string(file(yard, name)).unwrap_or_default()
-}
-
-fn touch(yard: &Yard, name: &str) {
-    fs::write(file(yard, name), "").expect("a file");
-}
-
-/// Waits for something that comes.
-fn until(what: &str, mut there: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !there() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn job(yard: &Yard, unit: &str, attempt: u32) -> Value {

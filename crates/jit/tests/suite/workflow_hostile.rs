@@ -1,28 +1,9 @@
 //! Agents that want more than their unit, and people who press Ctrl-C, mend by hand and look at what is left (G4, G7, G12).
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use crate::running::{JIT, Yard};
-
-fn file(yard: &Yard, name: &str) -> PathBuf {
-    yard.world.home().join(name)
-}
-
-fn touch(yard: &Yard, name: &str) {
-    fs::write(file(yard, name), "").expect("a file");
-}
-
-/// Waits for something that comes.
-fn until(what: &str, mut there: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !there() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use crate::running::{JIT, Yard, file, touch, until};
 
 const WAITS: &str = "while [ ! -f \"$HOME/go\" ]; do sleep 0.02; done";
 

@@ -103,10 +103,6 @@ impl App {
     }
 }
 
-pub(super) fn real(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
-}
-
 impl ConflictWatch<'_> {
     /// How it is now. Who is concerned by what is new is told.
     pub fn look(&mut self) -> Outcome<Picture> {

@@ -5,12 +5,31 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use jit_core::time::Wall;
 use jit_testkit::world::{Ran, World};
 use serde_json::Value;
 
 pub const JIT: &str = env!("CARGO_BIN_EXE_jit");
+
+/// Waits for something that comes.
+pub fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !there() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A file that the scripts of a yard and its test tell each other by.
+pub fn file(yard: &Yard, name: &str) -> PathBuf {
+    yard.world.home().join(name)
+}
+
+pub fn touch(yard: &Yard, name: &str) {
+    fs::write(file(yard, name), "").expect("a file");
+}
 
 /// What every scripted agent does before and after its own lines.
 const BEFORE: &str = r#"#!/bin/sh
