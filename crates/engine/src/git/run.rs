@@ -43,7 +43,7 @@ pub fn is_users_own(name: &OsStr) -> bool {
     who.iter().chain(KEPT).any(|kept| name == *kept)
 }
 
-/// How often git is asked again when it met a worktree in the making, 10 milliseconds apart.
+/// How often git is asked again when it met somebody who makes or removes a worktree, 10 milliseconds apart.
 const MAKING_TRIES: usize = 200;
 
 /// How much of git's complaint is kept.
@@ -259,7 +259,7 @@ impl Git {
     fn output(&self) -> Result<Output, GitError> {
         let mut output = self.once()?;
         for _ in 0..MAKING_TRIES {
-            if output.status.code() != Some(128) || !met_a_worktree_in_the_making(&output.stderr) {
+            if output.status.code() != Some(128) || !met_another_at_worktrees(&output.stderr) {
                 break;
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -346,10 +346,14 @@ impl Git {
     }
 }
 
-/// Git lists all worktrees before it does anything, and dies when one has its `commondir` but not yet a word in it.
-fn met_a_worktree_in_the_making(stderr: &[u8]) -> bool {
+/// Git lists all worktrees before it does anything, and dies when one has its `commondir` but not yet a word in it. The
+/// reason it then gives means nothing: reading nothing is no error, so it tells of whichever call failed last.
+fn met_another_at_worktrees(stderr: &[u8]) -> bool {
     let has = |what: &[u8]| stderr.windows(what.len()).any(|part| part == what);
-    has(b"failed to read ") && has(b"/commondir: Success")
+    let half_made = has(b"failed to read ") && has(b"/commondir: ");
+    // Whoever removes the last worktree takes the folder of all of them along.
+    let folder_gone = has(b"could not create directory of ") && has(b": No such file or directory");
+    half_made || folder_gone
 }
 
 /// Whether the worktree has changes that are not committed: staged, unstaged or untracked, but not ignored.

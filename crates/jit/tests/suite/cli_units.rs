@@ -275,6 +275,36 @@ fn g2_many_at_once_all_succeed() {
     world.validates();
 }
 
+/// Git dies of a worktree that another git is just making, and gives as the reason whatever failed last.
+#[test]
+fn g2_a_worktree_in_the_making_elsewhere_is_waited_for() {
+    let world = world();
+    let _ = create(&world, &["first"]).ok();
+    let record = world.repo().join(".git/worktrees/first/commondir");
+    let said = fs::read_to_string(&record).expect("a file");
+    fs::write(&record, "").expect("a file");
+    // The other one gets further only after git failed for `worktree add`.
+    let bin = world.root().join("bin");
+    fs::create_dir(&bin).expect("a folder");
+    let script = format!(
+        "#!/bin/sh\nPATH=${{PATH#*:}}\ngit \"$@\" && exit 0\ncode=$?\ncase \"$*\" in *'worktree add'*)\n\
+         printf '{said}' > '{record}'\n: > '{met}';;\nesac\nexit $code\n",
+        said = said.trim_end(),
+        record = record.display(),
+        met = world.root().join("met").display(),
+    );
+    fs::write(bin.join("git"), script).expect("a file");
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("PATH"));
+    let mut command = world.jit_command(&world.repo());
+    command
+        .env("PATH", path)
+        .args(["worktree", "create", "second", "--json"]);
+    assert_eq!(world.run(command).ok().json()["state"], "READY");
+    assert!(world.root().join("met").exists(), "git did fail once");
+    world.validates();
+}
+
 #[test]
 fn i6_start_claims_or_makes_the_issue_and_says_what_comes_next() {
     let world = world();
