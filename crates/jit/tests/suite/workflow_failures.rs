@@ -87,8 +87,11 @@ fn g8_fm03_an_agent_that_cannot_be_started_is_not_tried_again() {
 #[test]
 fn g9_fm05_above_the_budget_of_the_workflow_what_runs_is_stopped() {
     let spend = spends("1.5");
+    // Nothing is spent before both are at work.
     let yard = Yard::with_script(&format!(
-        "echo begun > begun.txt\n[ $JIT_UNIT = a ] || {spend}\n{SLEEPS}"
+        "echo begun > begun.txt; touch \"$HOME/$JIT_UNIT\"\n\
+         while ! [ -f \"$HOME/a\" ] || ! [ -f \"$HOME/b\" ]; do sleep 0.02; done\n\
+         [ $JIT_UNIT = a ] || {spend}\n{SLEEPS}"
     ));
     let ran = yard
         .run("budget_usd: 1", &[("a", &[], ""), ("b", &[], "")])
