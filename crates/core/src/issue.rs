@@ -3,6 +3,7 @@
 //! This is the form in which the shared state knows an issue: every field but the long text, which lives in files.
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 use crate::ids::{AgentId, IssueId, WorktreeId};
 use crate::time::Wall;
@@ -122,11 +123,11 @@ pub struct Issue {
     pub id: IssueId,
     pub title: String,
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: SmolStr,
     pub state: State,
     pub priority: Priority,
     pub parent: Option<IssueId>,
-    pub labels: Vec<String>,
+    pub labels: Vec<SmolStr>,
     pub depends_on: Vec<IssueId>,
     pub gates: Vec<String>,
     pub actor: Performer,

@@ -344,7 +344,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
     let issue = Issue {
         id: file.id,
         title: file.title,
-        kind: file.kind,
+        kind: file.kind.into(),
         state: file.state,
         priority: file.priority,
         parent: file.parent,

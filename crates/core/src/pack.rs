@@ -50,7 +50,7 @@ pub fn encode(issue: &Issue) -> Vec<u8> {
     out.0
         .extend_from_slice(&[issue.state as u8, issue.priority as u8, issue.actor as u8]);
     out.maybe(issue.parent.as_ref().map(|id| id.as_str()));
-    out.all(issue.labels.iter().map(String::as_str));
+    out.all(issue.labels.iter().map(|label| label.as_str()));
     out.all(issue.depends_on.iter().map(|id| id.as_str()));
     out.all(issue.gates.iter().map(String::as_str));
     out.maybe(issue.blocked.as_deref());
@@ -122,12 +122,12 @@ pub fn decode(bytes: &[u8]) -> Option<Issue> {
     let issue = Issue {
         id: from.text()?.parse().ok()?,
         title: from.text()?.to_owned(),
-        kind: from.text()?.to_owned(),
+        kind: from.text()?.into(),
         state: from.word(State::ALL)?,
         priority: from.word(Priority::ALL)?,
         actor: from.word(Performer::ALL)?,
         parent: from.maybe()?.map(str::parse).transpose().ok()?,
-        labels: from.all(|text| Some(text.to_owned()))?,
+        labels: from.all(|text| Some(text.into()))?,
         depends_on: from.all(|text| text.parse().ok())?,
         gates: from.all(|text| Some(text.to_owned()))?,
         blocked: owned(from.maybe()?),
@@ -164,14 +164,14 @@ mod tests {
             |(id, title, kind, (s, p, a), deps, labels, note, (ms, revision, full))| Issue {
                 id: id.parse().expect("an id"),
                 title,
-                kind,
+                kind: kind.into(),
                 state: State::ALL[s],
                 priority: Priority::ALL[p],
                 actor: Performer::ALL[a],
                 parent: full.then(|| "WI-1".parse().expect("an id")),
                 depends_on: deps.iter().map(|id| id.parse().expect("an id")).collect(),
-                gates: labels.clone(),
-                labels,
+                labels: labels.iter().map(Into::into).collect(),
+                gates: labels,
                 blocked: note.clone(),
                 pivot: note.clone(),
                 created_at: Wall::from_ms(ms),
@@ -192,6 +192,24 @@ mod tests {
             for cut in 0..bytes.len() {
                 prop_assert_eq!(decode(&bytes[..cut]), None);
             }
+        }
+
+        /// Reading many in one sweep and one by one is the same.
+        #[test]
+        fn e8_issues_by_their_keys(issues in prop::collection::vec(issue(), 0..12), missing in "[a-z][a-z0-9]{3,6}") {
+            let mut table = crate::table::Memory::default();
+            for issue in &issues {
+                table.0.insert(format!("i/{}", issue.id.key()), encode(issue));
+            }
+            table.0.insert("j/other".to_owned(), Vec::new());
+            let mut keys: Vec<String> = issues.iter().map(|issue| issue.id.key()).collect();
+            keys.truncate(issues.len() / 2 + 1);
+            keys.push(missing);
+            keys.sort();
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            let each: Vec<Option<Issue>> =
+                keys.iter().map(|key| crate::state::issue_at(&table, key).expect("readable")).collect();
+            prop_assert_eq!(crate::state::issues_at(&table, &keys).expect("readable"), each);
         }
 
         #[test]

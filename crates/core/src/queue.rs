@@ -16,6 +16,8 @@
 //! Limitation: chains are counted up to [`LONGEST`]. That bounds what one change can move, even where a merge has made
 //! a circle of dependencies.
 
+use smol_str::SmolStr;
+
 use crate::ids::IssueId;
 use crate::issue::Issue;
 use crate::lease::Resource;
@@ -202,10 +204,10 @@ pub fn rank(table: &dyn Table, key: &str) -> Read<Option<String>> {
 }
 
 /// The first `limit` keys in the queue, best first, each with its rank.
-pub fn queued(table: &dyn Table, limit: usize) -> Read<Vec<(String, String)>> {
-    let split = |key: &str| -> Option<(String, String)> {
+pub fn queued(table: &dyn Table, limit: usize) -> Read<Vec<(SmolStr, SmolStr)>> {
+    let split = |key: &str| -> Option<(SmolStr, SmolStr)> {
         let (rank, key) = key.strip_prefix("r/")?.split_once('/')?;
-        Some((rank.to_owned(), key.to_owned()))
+        Some((rank.into(), key.into()))
     };
     if limit < usize::MAX {
         let found = table.scan("r/", limit)?;

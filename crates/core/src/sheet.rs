@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use smol_str::SmolStr;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::ids::AgentId;
@@ -90,7 +91,7 @@ impl Sheet {
 }
 
 /// The values of a set: each of which some addition was not removed. Sorted.
-pub fn members(lines: &[SetLine]) -> Vec<String> {
+pub fn members(lines: &[SetLine]) -> Vec<SmolStr> {
     let removed: BTreeSet<&str> = lines
         .iter()
         .filter(|line| line.op != "add")
@@ -101,7 +102,7 @@ pub fn members(lines: &[SetLine]) -> Vec<String> {
         .filter(|line| line.op == "add" && !removed.contains(line.tag.as_str()))
         .map(|line| line.value.as_str())
         .collect();
-    live.into_iter().map(str::to_owned).collect()
+    live.into_iter().map(SmolStr::from).collect()
 }
 
 /// Makes `value` a member; false when it was one.

@@ -474,13 +474,36 @@ struct Judged {
     result: GateResult,
 }
 
+/// Every issue, in the order of their keys.
 pub fn issues(table: &dyn Table) -> Read<Vec<Issue>> {
     let mut all = Vec::new();
+    visit_issues(table, &mut |issue| all.push(issue))?;
+    Ok(all)
+}
+
+/// Calls `each` with every issue, in the order of their keys.
+pub fn visit_issues(table: &dyn Table, each: &mut dyn FnMut(Issue)) -> Read<()> {
     table.visit("i/", &mut |key, value| {
-        all.push(parse_issue(key, value)?);
+        each(parse_issue(key, value)?);
+        Ok(())
+    })
+}
+
+/// The issues with these keys, which are in order. `None` for those that are not there.
+pub fn issues_at(table: &dyn Table, keys: &[&str]) -> Read<Vec<Option<Issue>>> {
+    let mut found = Vec::with_capacity(keys.len());
+    table.visit("i/", &mut |key, value| {
+        let id = key.get(2..).unwrap_or_default();
+        while found.len() < keys.len() && keys[found.len()] < id {
+            found.push(None);
+        }
+        while found.len() < keys.len() && keys[found.len()] == id {
+            found.push(Some(parse_issue(key, value)?));
+        }
         Ok(())
     })?;
-    Ok(all)
+    found.resize(keys.len(), None);
+    Ok(found)
 }
 
 /// Issues that were deleted.

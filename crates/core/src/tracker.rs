@@ -117,7 +117,7 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
     let issue = Issue {
         id,
         title,
-        kind: new.kind.clone(),
+        kind: new.kind.as_str().into(),
         state: new.state,
         priority: new.priority,
         parent,
@@ -198,7 +198,7 @@ fn require_parent(
             .policy
             .hierarchy
             .iter()
-            .any(|chain| chain.contains(&parent.kind))
+            .any(|chain| chain.iter().any(|kind| parent.kind == *kind))
         && !allowed.contains(&parent.kind.as_str())
     {
         let allowed = if allowed.is_empty() {
@@ -366,7 +366,7 @@ pub(crate) fn change(
     }
     if let Some(kind) = &change.kind {
         worded("the type", kind)?;
-        issue.kind.clone_from(kind);
+        issue.kind = kind.into();
     }
     issue.priority = change.priority.unwrap_or(issue.priority);
     issue.actor = change.actor.unwrap_or(issue.actor);

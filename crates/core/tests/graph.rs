@@ -33,7 +33,7 @@ fn found(edges: &[(&str, &[&str])], from: &str, to: &str) -> Option<Vec<String>>
         let to = known.get(at.as_str()).copied().unwrap_or_default();
         to.iter().map(|to| id(to)).collect()
     });
-    cycle.map(|ids| ids.into_iter().map(String::from).collect())
+    cycle.map(|ids| ids.iter().map(ToString::to_string).collect())
 }
 
 #[test]

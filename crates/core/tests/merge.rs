@@ -76,7 +76,7 @@ fn after((mut issue, mut sheet): (Issue, Sheet), who: &str, acts: &[Act]) -> (Is
         let text = (v > 0).then(|| format!("why {v}"));
         match act.field {
             0 | 1 => issue.title = format!("t{v}"),
-            2 => issue.kind = format!("kind{v}"),
+            2 => issue.kind = format!("kind{v}").into(),
             3 => issue.state = State::ALL[usize::from(v)],
             4 => issue.priority = Priority::ALL[usize::from(v)],
             5 => issue.blocked = text,

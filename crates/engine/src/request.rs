@@ -748,7 +748,8 @@ pub struct IssueView {
     pub issue: Issue,
     /// Null in lists.
     pub description: Option<String>,
-    pub lease: Option<LeaseView>,
+    /// In a box: in a list of ten thousand it is mostly absent.
+    pub lease: Option<Box<LeaseView>>,
     pub assignee: Option<AgentId>,
     /// What it waits for.
     pub blocked_by: Vec<IssueId>,
@@ -770,7 +771,7 @@ impl IssueView {
         Self {
             issue,
             description: None,
-            lease: lease.map(LeaseView::of),
+            lease: lease.map(|lease| Box::new(LeaseView::of(lease))),
             assignee: lease.map(|lease| lease.agent_id.clone()),
             blocked_by: Vec::new(),
             resume_from: None,

@@ -1,5 +1,6 @@
 //! How answers look to a person. Everything that came from outside is made harmless for a terminal first.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -36,10 +37,14 @@ pub fn clean(text: &str) -> String {
 
 /// The same, on one line.
 pub fn clean_line(text: &str) -> String {
+    one_line(text).into_owned()
+}
+
+fn one_line(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
-        return text.to_owned();
+        return text.into();
     }
-    clean(text).replace(['\n', '\t'], " ")
+    clean(text).replace(['\n', '\t'], " ").into()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -125,12 +130,16 @@ fn shown_width(text: &str) -> usize {
     first + rest.sum::<usize>()
 }
 
-/// Rows of equal columns, two spaces apart.
-pub fn table(rows: &[Vec<String>]) -> String {
-    let width = |text: &str| match text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+/// How much room a text takes.
+fn width(text: &str) -> usize {
+    match is_plain(text) {
         true => text.len(),
         false => shown_width(text),
-    };
+    }
+}
+
+/// Rows of equal columns, two spaces apart.
+pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths = vec![0; columns];
     for row in rows {
@@ -142,13 +151,23 @@ pub fn table(rows: &[Vec<String>]) -> String {
     for row in rows {
         let begin = out.len();
         for (n, cell) in row.iter().enumerate() {
-            out.push_str(cell);
-            out.extend(std::iter::repeat_n(' ', widths[n] - width(cell) + 2));
+            push_cell(&mut out, cell, widths[n]);
         }
         out.truncate(begin + out[begin..].trim_end().len());
         out.push('\n');
     }
     out
+}
+
+fn push_cell(out: &mut String, text: &str, widest: usize) {
+    const SPACES: &str = "                                ";
+    out.push_str(text);
+    let mut room = widest.saturating_sub(width(text)) + 2;
+    while room > 0 {
+        let some = room.min(SPACES.len());
+        out.push_str(&SPACES[..some]);
+        room -= some;
+    }
 }
 
 /// The names under which many things come. A thing's own list of words is not one of them.
@@ -424,21 +443,36 @@ pub fn issues(views: &[IssueView], style: Style) -> String {
     if views.is_empty() {
         return "No issues.\n".into();
     }
-    let rows: Vec<Vec<String>> = views
-        .iter()
-        .map(|view| {
-            vec![
-                view.issue.id.to_string(),
-                view.issue.state.to_string(),
-                view.issue.priority.to_string(),
-                view.assignee
-                    .as_ref()
-                    .map_or("-".to_owned(), |agent| clean_line(agent.as_str())),
-                clean_line(&view.issue.title) + &style.dim(&remark(view)),
-            ]
-        })
-        .collect();
-    table(&rows)
+    // As a table, but without a text for each of fifty thousand cells.
+    fn cells(view: &IssueView) -> [Cow<'_, str>; 4] {
+        [
+            view.issue.id.as_str().into(),
+            view.issue.state.as_str().into(),
+            view.issue.priority.as_str().into(),
+            one_line(view.assignee.as_ref().map_or("-", |agent| agent.as_str())),
+        ]
+    }
+    let mut widths = [0; 4];
+    let mut titles = 0;
+    for view in views {
+        for (widest, cell) in widths.iter_mut().zip(cells(view)) {
+            *widest = width(&cell).max(*widest);
+        }
+        titles += view.issue.title.len();
+    }
+    let mut out = String::with_capacity(titles + views.len() * (widths.iter().sum::<usize>() + 16));
+    for view in views {
+        for (cell, widest) in cells(view).iter().zip(widths) {
+            push_cell(&mut out, cell, widest);
+        }
+        out.push_str(&one_line(&view.issue.title));
+        let remark = remark(view);
+        if !remark.is_empty() {
+            out.push_str(&style.dim(&remark));
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// Accounts that nobody is started on, one a line.

@@ -317,7 +317,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
     let issue = Issue {
         id: entry.id.clone(),
         title: from.title.clone(),
-        kind: kind.unwrap_or_else(|| "issue".to_owned()),
+        kind: kind.map_or("issue".into(), Into::into),
         state: from.state,
         priority: from.priority,
         parent: entry.parent.clone(),
@@ -420,10 +420,10 @@ pub fn exported(
     Imported {
         key: issue.id.to_string(),
         title: issue.title.clone(),
-        kind: issue.kind.clone(),
+        kind: issue.kind.to_string(),
         state: issue.state,
         priority: issue.priority,
-        labels: issue.labels.clone(),
+        labels: issue.labels.iter().map(ToString::to_string).collect(),
         depends_on: issue.depends_on.iter().map(ToString::to_string).collect(),
         parent: issue.parent.as_ref().map(ToString::to_string),
         gates: issue.gates.clone(),

@@ -23,62 +23,77 @@ const FEW: usize = 200;
 
 /// Every issue and every lease, at one moment.
 pub(super) struct Board {
-    pub issues: HashMap<String, Issue>,
+    /// In the order of their keys.
+    pub issues: Vec<Issue>,
     leases: HashMap<String, Lease>,
-    settled: Settled,
 }
 
 impl Board {
     pub fn load(view: &View) -> Outcome<Self> {
-        let unreadable = |e| refuse(Code::Io, e);
-        let all = state::issues(&*view.table).map_err(unreadable)?;
         Ok(Self {
-            settled: Settled::of(&all),
-            issues: all.into_iter().map(|issue| (issue.id.key(), issue)).collect(),
+            issues: state::issues(&*view.table).map_err(|e| refuse(Code::Io, e))?,
             leases: leases(view)?,
         })
     }
 
+    pub fn find(&self, id: &IssueId) -> Option<&Issue> {
+        let at = self.issues.binary_search_by(|issue| issue.id.cmp_key(id));
+        at.ok().map(|at| &self.issues[at])
+    }
+
     pub fn lease(&self, issue: &Issue) -> Option<&Lease> {
-        self.leases.get(&issue.id.key())
+        lease_on(&self.leases, &issue.id)
     }
 
     fn waits_for(&self, view: &View, issue: &Issue) -> Outcome<Vec<IssueId>> {
-        self.settled.waits_for(view, issue)
+        waits_for(view, issue, |id| {
+            self.find(id).map(|issue| issue.state.is_closed())
+        })
     }
 }
 
-/// Which issues are closed, by key. Empty when nothing depends on anything.
-struct Settled(HashMap<String, bool>);
+fn lease_on<'a>(leases: &'a HashMap<String, Lease>, id: &IssueId) -> Option<&'a Lease> {
+    if leases.is_empty() {
+        return None;
+    }
+    leases.get(&id.key())
+}
 
-impl Settled {
-    fn of(issues: &[Issue]) -> Self {
-        if issues.iter().all(|issue| issue.depends_on.is_empty()) {
-            return Self(HashMap::new());
-        }
-        Self(
-            issues
-                .iter()
-                .map(|issue| (issue.id.key(), issue.state.is_closed()))
-                .collect(),
-        )
+/// Which issues are closed. Known of every issue, for those that wait for it.
+#[derive(Default)]
+struct Closed(Vec<(IssueId, bool)>);
+
+impl Closed {
+    /// To be called in the order of the issues' keys.
+    fn note(&mut self, issue: &Issue) {
+        self.0.push((issue.id.clone(), issue.state.is_closed()));
     }
 
-    /// What an issue waits for. What is unknown counts, unless it was deleted.
     fn waits_for(&self, view: &View, issue: &Issue) -> Outcome<Vec<IssueId>> {
-        let mut open = Vec::new();
-        for id in &issue.depends_on {
-            let key = id.key();
-            let settled = match self.0.get(&key) {
-                Some(closed) => *closed,
-                None => state::was_deleted(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?,
-            };
-            if !settled {
-                open.push(id.clone());
-            }
-        }
-        Ok(open)
+        waits_for(view, issue, |id| {
+            let at = self.0.binary_search_by(|(other, _)| other.cmp_key(id));
+            at.ok().map(|at| self.0[at].1)
+        })
     }
+}
+
+/// What an issue waits for. What is unknown counts, unless it was deleted.
+fn waits_for(
+    view: &View,
+    issue: &Issue,
+    is_closed: impl Fn(&IssueId) -> Option<bool>,
+) -> Outcome<Vec<IssueId>> {
+    let mut open = Vec::new();
+    for id in &issue.depends_on {
+        let settled = match is_closed(id) {
+            Some(closed) => closed,
+            None => state::was_deleted(&*view.table, &id.key()).map_err(|e| refuse(Code::Io, e))?,
+        };
+        if !settled {
+            open.push(id.clone());
+        }
+    }
+    Ok(open)
 }
 
 /// Leases that still count, by the key of their issue.
@@ -96,7 +111,7 @@ fn matches(filter: &IssueFilter, parent: Option<&IssueId>, view: &IssueView) -> 
         && filter
             .label
             .as_ref()
-            .is_none_or(|label| issue.labels.contains(label))
+            .is_none_or(|label| issue.labels.iter().any(|own| own == label))
         && filter.kind.as_ref().is_none_or(|kind| issue.kind == *kind)
         && parent.is_none_or(|parent| issue.parent.as_ref() == Some(parent))
         && filter
@@ -122,7 +137,7 @@ impl App {
             } else {
                 queue::open_dependencies(&*view.table, &issue).map_err(|e| refuse(Code::Io, e))?
             };
-            let lease = leases.get(&issue.id.key());
+            let lease = lease_on(&leases, &issue.id);
             let mut one = IssueView::new(issue, lease, &view.now);
             one.blocked_by = blocked_by;
             shown.push(one);
@@ -138,21 +153,18 @@ impl App {
     ) -> Outcome<Answer> {
         let view = self.view()?;
         let parent = self.parent_of(&view, filter)?;
-        let all = state::issues(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let leases = leases(&view)?;
-        let settled = Settled::of(&all);
-        let mut issues = Vec::with_capacity(all.len());
-        for issue in all {
-            let lease = if leases.is_empty() {
-                None
-            } else {
-                leases.get(&issue.id.key())
-            };
+        let mut closed = Closed::default();
+        let mut issues = Vec::new();
+        let shown = &mut |issue: Issue| {
+            closed.note(&issue);
+            let lease = lease_on(&leases, &issue.id);
             let shown = IssueView::new(issue, lease, &view.now);
             if matches(filter, parent.as_ref(), &shown) {
                 issues.push(shown);
             }
-        }
+        };
+        state::visit_issues(&*view.table, shown).map_err(|e| refuse(Code::Io, e))?;
         issues.sort_by(|a, b| {
             let (x, y) = (&a.issue, &b.issue);
             let by = match sort {
@@ -166,7 +178,7 @@ impl App {
         issues.truncate(limit.unwrap_or(usize::MAX));
         for shown in &mut issues {
             if !shown.issue.state.is_closed() && !shown.issue.depends_on.is_empty() {
-                shown.blocked_by = settled.waits_for(&view, &shown.issue)?;
+                shown.blocked_by = closed.waits_for(&view, &shown.issue)?;
             }
         }
         self.read_answer(&view, Reply::Issues { issues })
@@ -183,17 +195,25 @@ impl App {
         let expired = state::expired(table, &view.now, usize::MAX).map_err(unreadable)?;
         for id in expired.iter().filter_map(|lease| lease.resource.issue()) {
             let rank = queue::rank(table, &id.key()).map_err(unreadable)?;
-            queued.extend(rank.map(|rank| (rank, id.key())));
+            queued.extend(rank.map(|rank| (rank.into(), id.key().into())));
         }
         queued.sort();
         let leases = leases(&view)?;
         let wanted = limit.unwrap_or(usize::MAX);
         // Many are read in one sweep, few one by one.
-        let mut all: Option<HashMap<String, Issue>> = None;
+        let mut all: Option<Vec<Option<Issue>>> = None;
         let mut branches = None;
         if wanted.min(queued.len()) > FEW {
-            let read = state::issues(table).map_err(unreadable)?;
-            all = Some(read.into_iter().map(|issue| (issue.id.key(), issue)).collect());
+            let mut by_key: Vec<usize> = (0..queued.len()).collect();
+            by_key.sort_unstable_by_key(|&n| queued[n].1.as_str());
+            let keys: Vec<&str> = by_key.iter().map(|&n| queued[n].1.as_str()).collect();
+            let read = state::issues_at(table, &keys).map_err(unreadable)?;
+            let mut in_place: Vec<Option<Issue>> = Vec::new();
+            in_place.resize_with(queued.len(), || None);
+            for (n, issue) in by_key.into_iter().zip(read) {
+                in_place[n] = issue;
+            }
+            all = Some(in_place);
             branches = Some(state::last_branches(table).map_err(unreadable)?);
         }
         let is_activity = |id: &IssueId| {
@@ -202,17 +222,17 @@ impl App {
                 .map(|issue| issue.is_some_and(|issue| issue.kind == ACTIVITY))
         };
         let mut issues = Vec::new();
-        for (_, key) in queued {
+        for (n, (_, key)) in queued.iter().enumerate() {
             if issues.len() >= wanted {
                 break;
             }
             let found = match &mut all {
-                Some(all) => all.remove(&key),
-                None => state::issue_at(table, &key).map_err(unreadable)?,
+                Some(all) => all[n].take(),
+                None => state::issue_at(table, key).map_err(unreadable)?,
             };
             let Some(issue) = found else { continue };
             if let Some(parent) = issue.parent.as_ref()
-                && let Some(lease) = leases.get(&parent.key())
+                && let Some(lease) = lease_on(&leases, parent)
                 && !lease.held_by(&self.actor)
                 && is_activity(parent)?
             {
@@ -226,10 +246,11 @@ impl App {
             issues.push(shown);
         }
         for shown in &mut issues {
-            let resource = Resource::Issue(shown.issue.id.clone()).key();
+            let resource = || Resource::Issue(shown.issue.id.clone()).key();
             shown.resume_from = match &mut branches {
-                Some(branches) => branches.remove(&resource),
-                None => state::last_branch(table, &resource).map_err(unreadable)?,
+                Some(branches) if branches.is_empty() => None,
+                Some(branches) => branches.remove(&resource()),
+                None => state::last_branch(table, &resource()).map_err(unreadable)?,
             };
         }
         self.read_answer(&view, Reply::Issues { issues })
@@ -240,7 +261,7 @@ impl App {
         let view = self.view()?;
         let board = Board::load(&view)?;
         let mut issues = Vec::new();
-        for issue in board.issues.values().filter(|issue| !issue.state.is_closed()) {
+        for issue in board.issues.iter().filter(|issue| !issue.state.is_closed()) {
             let waits_for = board.waits_for(&view, issue)?;
             if issue.blocked.is_some() || !waits_for.is_empty() {
                 let mut shown = IssueView::new(issue.clone(), board.lease(issue), &view.now);
@@ -261,42 +282,48 @@ impl App {
         let view = self.view()?;
         let table = &*view.table;
         let unreadable = |e| refuse(Code::Io, e);
-        let board = Board::load(&view)?;
-        let mut held: Vec<Lease> = board.leases.values().cloned().collect();
+        let leases = leases(&view)?;
+        let mut counts = Counts::default();
+        let mut closed = Closed::default();
+        // Open ones that somebody may have to look after.
+        let mut open: Vec<Issue> = Vec::new();
+        let each = &mut |issue: Issue| {
+            closed.note(&issue);
+            let leased = lease_on(&leases, &issue.id).is_some();
+            counts.count(if leased && issue.state.is_offered() {
+                State::InProgress
+            } else {
+                issue.state
+            });
+            let goes_on =
+                issue.depends_on.is_empty() && issue.blocked.is_none() && issue.actor != Performer::Human;
+            if !issue.state.is_closed() && !goes_on {
+                open.push(issue);
+            }
+        };
+        state::visit_issues(table, each).map_err(unreadable)?;
+        let find = |id: &IssueId| state::issue(table, id).map_err(unreadable);
+        let mut held: Vec<Lease> = leases.values().cloned().collect();
         held.sort_by_key(|lease| lease.token);
-        let active: Vec<StatusClaim> = self
-            .alive(&held, &view)
-            .into_iter()
-            .zip(&held)
-            .map(|(claim, lease)| StatusClaim {
+        let mut active: Vec<StatusClaim> = Vec::with_capacity(held.len());
+        for (claim, lease) in self.alive(&held, &view).into_iter().zip(&held) {
+            let issue = lease.resource.issue().map(find).transpose()?.flatten();
+            active.push(StatusClaim {
                 claim,
-                title: lease
-                    .resource
-                    .issue()
-                    .and_then(|id| board.issues.get(&id.key()))
-                    .map(|issue| issue.title.clone()),
+                title: issue.map(|issue| issue.title),
                 mine: lease.held_by(&self.actor),
-            })
-            .collect();
+            });
+        }
         let brief = |issue: &Issue, why: Option<String>| StatusIssue {
             id: issue.id.clone(),
             title: issue.title.clone(),
             priority: issue.priority,
             why,
         };
-        let mut counts = Counts::default();
         let mut attention: Vec<StatusIssue> = Vec::new();
-        for issue in board.issues.values() {
-            let leased = board.lease(issue).is_some();
-            counts.count(if leased && issue.state.is_offered() {
-                State::InProgress
-            } else {
-                issue.state
-            });
-            if issue.state.is_closed() {
-                continue;
-            }
-            let waits = !board.waits_for(&view, issue)?.is_empty();
+        for issue in &open {
+            let leased = lease_on(&leases, &issue.id).is_some();
+            let waits = !closed.waits_for(&view, issue)?.is_empty();
             counts.blocked += usize::from(waits || issue.blocked.is_some());
             if let Some(reason) = &issue.blocked {
                 attention.push(brief(issue, Some(format!("blocked: {reason}"))));
@@ -309,27 +336,22 @@ impl App {
             .iter()
             .filter(|claim| claim.claim.heartbeat_alive == Some(false))
         {
-            if let Some(issue) = claim
-                .claim
-                .lease
-                .issue_id
-                .as_ref()
-                .and_then(|id| board.issues.get(&id.key()))
-            {
+            let issue = claim.claim.lease.issue_id.as_ref().map(find).transpose()?;
+            if let Some(issue) = issue.flatten() {
                 let why = format!(
                     "{} holds it, but its heartbeat has stopped",
                     claim.claim.lease.agent_id
                 );
-                attention.push(brief(issue, Some(why)));
+                attention.push(brief(&issue, Some(why)));
             }
         }
         attention.sort_by(|a, b| (a.priority, &a.id).cmp(&(b.priority, &b.id)));
         let queued = queue::queued(table, SHOWN).map_err(unreadable)?;
-        let ready = queued
-            .iter()
-            .filter_map(|(_, key)| board.issues.get(key))
-            .map(|issue| brief(issue, None))
-            .collect();
+        let mut ready = Vec::with_capacity(queued.len());
+        for (_, key) in &queued {
+            let issue = state::issue_at(table, key).map_err(unreadable)?;
+            ready.extend(issue.map(|issue| brief(&issue, None)));
+        }
         let status = Status {
             agent_id: self.actor.agent_id.clone(),
             worktree_id: self.actor.worktree_id.clone(),
@@ -353,7 +375,7 @@ impl App {
         let root = issue.map(|text| self.resolve(&view, text)).transpose()?;
         let board = Board::load(&view)?;
         let mut parts: HashMap<String, Vec<&Issue>> = HashMap::new();
-        for issue in board.issues.values() {
+        for issue in &board.issues {
             if let Some(parent) = &issue.parent {
                 parts.entry(parent.key()).or_default().push(issue);
             }
@@ -362,16 +384,16 @@ impl App {
             of.sort_by_key(|issue| (issue.created_at, issue.id.clone()));
         }
         let mut tops: Vec<&Issue> = match &root {
-            Some(issue) => board.issues.get(&issue.id.key()).into_iter().collect(),
+            Some(issue) => board.find(&issue.id).into_iter().collect(),
             // A part of something that is not there stands for itself.
             None => board
                 .issues
-                .values()
+                .iter()
                 .filter(|issue| {
                     issue
                         .parent
                         .as_ref()
-                        .is_none_or(|p| !board.issues.contains_key(&p.key()))
+                        .is_none_or(|parent| board.find(parent).is_none())
                 })
                 .collect(),
         };
@@ -385,7 +407,7 @@ impl App {
             // A merge may have made some part of each other: they are under no top, and shown all the same.
             let mut rest: Vec<&Issue> = board
                 .issues
-                .values()
+                .iter()
                 .filter(|one| !seen.contains(&one.id.key()))
                 .collect();
             rest.sort_by_key(|issue| (issue.created_at, issue.id.clone()));
@@ -439,7 +461,7 @@ fn progress_of(
     Ok(Some(ProgressOf {
         id: issue.id.clone(),
         title: issue.title.clone(),
-        kind: issue.kind.clone(),
+        kind: issue.kind.to_string(),
         state: shown.issue.state,
         assignee: shown.assignee,
         blocked_by,

@@ -487,7 +487,7 @@ impl App {
                     id: described.issue.id.to_string(),
                     title: described.issue.title.clone(),
                     description: described.description.clone().unwrap_or_default(),
-                    labels: described.issue.labels.clone(),
+                    labels: described.issue.labels.iter().map(ToString::to_string).collect(),
                     comments: comments
                         .into_iter()
                         .map(|comment| Comment {

@@ -43,10 +43,10 @@ impl App {
 fn nodes(view: &View, wanted: impl Fn(&Issue) -> bool) -> Outcome<Vec<Node>> {
     let board = Board::load(view)?;
     let mut nodes = Vec::with_capacity(board.issues.len());
-    for issue in board.issues.values().filter(|issue| wanted(issue)) {
+    for issue in board.issues.iter().filter(|issue| wanted(issue)) {
         let mut depends_on = Vec::new();
         for id in &issue.depends_on {
-            let shown = match board.issues.get(&id.key()) {
+            let shown = match board.find(id) {
                 Some(other) => wanted(other),
                 None => !state::was_deleted(&*view.table, &id.key()).map_err(|e| refuse(Code::Io, e))?,
             };

@@ -211,7 +211,7 @@ impl App {
         let Some((git_dir, issues)) = self.tree() else {
             return Ok((0, Vec::new()));
         };
-        let joined = self.join_since(&Seen::default(), &git_dir, &issues, Duration::MAX, || ())?;
+        let joined = self.join_since(Seen::default(), &git_dir, &issues, Duration::MAX, || ())?;
         Ok((joined.issues, joined.warnings))
     }
 
@@ -232,12 +232,12 @@ impl App {
 
     /// The same, and something else while others look, if that takes long.
     fn join_seen_and(&self, git_dir: &Path, issues: &Path, meanwhile: impl FnOnce()) -> Outcome<Joined> {
-        self.join_since(&Seen::load(git_dir), git_dir, issues, ASIDE, meanwhile)
+        self.join_since(Seen::load(git_dir), git_dir, issues, ASIDE, meanwhile)
     }
 
     fn join_since(
         &self,
-        before: &Seen,
+        before: Seen,
         git_dir: &Path,
         issues: &Path,
         wait: Duration,
@@ -248,15 +248,15 @@ impl App {
         if sweep.is_long() {
             meanwhile();
         }
-        let (ids, mut seen) = sweep.finish();
-        let mut joined = self.join_ids(issues, &ids, wait)?;
-        joined.looked_at = ids.len();
+        let mut looked = sweep.finish();
+        let mut joined = self.join_ids(issues, &looked.changed, wait)?;
+        joined.looked_at = looked.changed.len();
         for id in &joined.unsound {
-            seen.forget(id);
+            looked.is_news |= looked.seen.forget(id);
         }
-        if *before != seen {
+        if looked.is_news {
             // Not being able to remember it costs time, not truth.
-            let _ = seen.save(git_dir);
+            let _ = looked.seen.save(git_dir);
         }
         Ok(joined)
     }

@@ -147,15 +147,15 @@ impl Seen {
         &self.ids[begin as usize..self.issues[n].end as usize]
     }
 
-    /// To be read again at the next look.
-    pub fn forget(&mut self, id: &IssueId) {
-        if let Some(n) = (0..self.issues.len()).find(|&n| self.id(n) == id.as_str()) {
-            self.issues[n].issue = UNSURE;
-        }
+    /// To be read again at the next look. Says whether it would not have been.
+    pub fn forget(&mut self, id: &IssueId) -> bool {
+        let n = (0..self.issues.len()).find(|&n| self.id(n) == id.as_str());
+        n.is_some_and(|n| std::mem::replace(&mut self.issues[n].issue, UNSURE) != UNSURE)
     }
 
     /// The same for the issues that are there now; what is new is not sure.
-    fn of_those(&self, mut names: Vec<String>) -> io::Result<Self> {
+    fn of_those(&self, ids: &[IssueId]) -> io::Result<Self> {
+        let mut names: Vec<&str> = ids.iter().map(IssueId::as_str).collect();
         names.sort_unstable();
         let mut new = Self {
             issues: Vec::with_capacity(names.len()),
@@ -163,11 +163,11 @@ impl Seen {
         };
         let mut before = 0;
         for name in names {
-            while before < self.issues.len() && self.id(before) < name.as_str() {
+            while before < self.issues.len() && self.id(before) < name {
                 before += 1;
             }
             let known = (before < self.issues.len() && self.id(before) == name).then(|| self.issues[before]);
-            new.ids.push_str(&name);
+            new.ids.push_str(name);
             let end = u32::try_from(new.ids.len()).map_err(io::Error::other)?;
             new.issues.push(One {
                 issue: known.map_or(UNSURE, |one| one.issue),
@@ -192,10 +192,23 @@ struct Ground {
     /// As it was, with the signatures of git's index and of the folder as they are.
     seen: Seen,
     git_moved: bool,
+    /// Whether the folder has changed, or which issues there are.
+    folder_moved: bool,
     /// The wall clock in ns.
     now: i128,
     /// The first issue nobody has taken yet.
     next: AtomicUsize,
+}
+
+/// What came of looking at a tree.
+#[derive(Debug)]
+pub struct Looked {
+    /// Which issues are to be read.
+    pub changed: Vec<IssueId>,
+    /// What will have been seen once they are.
+    pub seen: Seen,
+    /// Whether that differs from what was seen before.
+    pub is_news: bool,
 }
 
 /// What some issues look like.
@@ -208,17 +221,21 @@ struct Part {
 
 impl Sweep {
     /// Begins to look for what differs from `before`. `now` is the wall clock in ns.
-    pub fn begin(before: &Seen, git_dir: &Path, issues: &Path, now: i128) -> io::Result<Self> {
+    pub fn begin(before: Seen, git_dir: &Path, issues: &Path, now: i128) -> io::Result<Self> {
         let index = index_signature(git_dir);
         let (mut folder, folder_at) = signature(CWD, issues);
         if folder_at + BLUR_NS > now {
             folder = UNSURE;
         }
-        let known = if folder == before.folder && folder != UNSURE {
-            before.clone()
+        let git_moved = index != before.index;
+        let mut folder_moved = folder != before.folder;
+        let known = if !folder_moved && folder != UNSURE {
+            before
         } else {
             let names = super::tree::names(issues)?.0;
-            before.of_those(names.into_iter().map(String::from).collect())?
+            let now = before.of_those(&names)?;
+            folder_moved |= now.ids != before.ids;
+            now
         };
         let dir = rustix::fs::open(
             issues,
@@ -227,7 +244,8 @@ impl Sweep {
         )?;
         let ground = Arc::new(Ground {
             dir,
-            git_moved: index != before.index,
+            git_moved,
+            folder_moved,
             seen: Seen {
                 index,
                 folder,
@@ -255,27 +273,38 @@ impl Sweep {
         !self.others.is_empty()
     }
 
-    /// Which issues are to be read, and what will have been seen once they are.
-    pub fn finish(self) -> (Vec<IssueId>, Seen) {
+    pub fn finish(self) -> Looked {
         let mut parts = self.ground.work();
         for other in self.others {
             parts.extend(other.join().unwrap_or_default());
         }
-        let was = &self.ground.seen;
-        let mut seen = was.clone();
-        // What a thread that failed has taken stays unsure.
-        for one in &mut seen.issues {
-            (one.issue, one.folder) = (UNSURE, UNSURE);
-        }
+        let mut is_news = self.ground.git_moved || self.ground.folder_moved;
+        // Nobody else has it any more.
+        let mut seen = Arc::try_unwrap(self.ground).map_or_else(|shared| shared.seen.clone(), |own| own.seen);
         let mut changed = Vec::new();
-        for part in parts {
-            for (one, look) in seen.issues[part.range].iter_mut().zip(part.looks) {
-                (one.issue, one.folder) = look;
-            }
-            changed.extend(part.changed.iter().filter_map(|&n| was.id(n).parse().ok()));
+        for part in &parts {
+            changed.extend(part.changed.iter().filter_map(|&n| seen.id(n).parse().ok()));
         }
         changed.sort_unstable();
-        (changed, seen)
+        let looked_at: usize = parts.iter().map(|part| part.range.len()).sum();
+        if looked_at < seen.issues.len() {
+            // What a thread that failed has taken stays unsure.
+            is_news = true;
+            for one in &mut seen.issues {
+                (one.issue, one.folder) = (UNSURE, UNSURE);
+            }
+        }
+        for part in parts {
+            for (one, look) in seen.issues[part.range].iter_mut().zip(part.looks) {
+                is_news |= (one.issue, one.folder) != look;
+                (one.issue, one.folder) = look;
+            }
+        }
+        Looked {
+            changed,
+            seen,
+            is_news,
+        }
     }
 }
 
