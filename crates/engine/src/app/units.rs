@@ -22,6 +22,7 @@ use crate::git::run::{Git, GitError, default_branch};
 use crate::git::{GitEnv, Place, worktrees};
 use crate::os::file;
 use crate::request::{Answer, Landing, Reply, UnitView};
+use crate::rescue::site::leads_to;
 use crate::store::{Outcome, Store as _, View};
 use crate::trust::Kind;
 use crate::units::{self, PORTS, Words, files, room};
@@ -242,12 +243,7 @@ impl App {
             }
         }
         let id = unit_id(asked, issue.as_ref())?;
-        let Some(_turn) = self.unit_turn(&id, false)? else {
-            return Err(refuse(
-                Code::Busy,
-                format!("somebody else is at {id}: jit worktree status {id}"),
-            ));
-        };
+        let _turn = self.makers_turn(&id)?;
         let begun = state::unit(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
         let unit = match begun {
             // Whoever began to make it is gone: it would hold its turn.
@@ -383,6 +379,10 @@ impl App {
     fn require_room(&self, path: &Path) -> Outcome<Option<String>> {
         let io = |e| crate::store::file::io_refusal("look at the disk of", path, &e);
         let disk = room::of(path).map_err(io)?;
+        if disk.total == 0 {
+            let message = format!("no worktree can be made in {}: no disk is there", path.display());
+            return Err(refuse(Code::Invalid, message));
+        }
         let index = self.place.git_dir.as_ref().map(|dir| dir.join("index"));
         let needed = match &index {
             Some(index) => room::checkout_size(index).map_err(io)?.unwrap_or(0),
@@ -531,10 +531,21 @@ impl App {
         Ok(steps)
     }
 
+    /// The turn of whoever makes a unit: refused while somebody does.
+    pub(super) fn makers_turn(&self, id: &UnitId) -> Outcome<std::fs::File> {
+        self.unit_turn(id, false)?.ok_or_else(|| {
+            let message = format!("somebody else is at {id}");
+            Box::new(Refusal::new(Code::Busy, message).help(format!("jit worktree status {id}")))
+        })
+    }
+
     /// The unit's worktree is there, on its branch, and whole.
-    fn ensure_worktree(&self, unit: &Unit) -> Outcome<Place> {
+    pub(super) fn ensure_worktree(&self, unit: &Unit) -> Outcome<Place> {
         let path = Path::new(&unit.worktree_path);
         let found = || Place::discover(path, &GitEnv::default()).map_err(|e| refuse(Code::Io, e));
+        if unit.worktree_id.is_some() && path.symlink_metadata().is_ok() && leads_to(path).is_none() {
+            return Err(self.other_in_place(unit));
+        }
         // Whoever was killed while making it may have left a git behind that goes on for a moment.
         let begun = Instant::now();
         while path.symlink_metadata().is_ok() {
@@ -544,6 +555,9 @@ impl App {
                     place.common_dir == self.place.common_dir && place.worktree_root.as_deref() == Some(path);
                 if own && !is_in_the_making(&place) {
                     return Ok(place);
+                }
+                if !own && unit.worktree_id.is_some() {
+                    return Err(self.other_in_place(unit));
                 }
                 if !own {
                     break;
@@ -591,8 +605,24 @@ impl App {
         found()
     }
 
+    /// Where a unit's worktree was is something else.
+    fn other_in_place(&self, unit: &Unit) -> Box<Refusal> {
+        let path = &unit.worktree_path;
+        let message = format!("{path} is not the worktree of {} any more", unit.id);
+        let main = self.main_root().unwrap_or_else(|_| self.place.start.clone());
+        let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
+        let [from, to] = ["", ".aside"].map(|end| shell_word(&format!("{path}{end}")));
+        Box::new(
+            Refusal::new(Code::Exists, message)
+                .help(format!(
+                    "where the worktree was moved: {repair} <where it is now>"
+                ))
+                .help(format!("mv -n {from} {to} && jit worktree retry {}", unit.id)),
+        )
+    }
+
     /// Takes back what [`Self::ensure_worktree`] may have begun. Only what is as it was made is removed.
-    fn undo(&self, unit: &Unit) {
+    pub(super) fn undo(&self, unit: &Unit) {
         let Ok(common) = self.common() else { return };
         let path = Path::new(&unit.worktree_path);
         if path.join(".git").is_file() {
@@ -730,9 +760,20 @@ impl App {
     }
 
     pub(crate) fn try_again(&self, id: &UnitId) -> Outcome<Unit> {
-        let unit = self.load_unit(id)?;
+        let mut unit = self.load_unit(id)?;
+        if unit.state == Phase::Provisioning {
+            let _turn = self.makers_turn(id)?;
+            unit = self.load_unit(id)?;
+            if unit.state == Phase::Provisioning {
+                // Whoever began to make it is gone.
+                let steps = self.trusted_steps()?;
+                return self.make_ready(unit, &steps);
+            }
+        }
         let gone = unit.worktree_id.is_some() && Path::new(&unit.worktree_path).symlink_metadata().is_err();
-        if gone && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
+        let displaced =
+            unit.worktree_id.is_some() && !gone && leads_to(Path::new(&unit.worktree_path)).is_none();
+        if (gone || displaced) && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
             // It has not failed: only its worktree is made again, from its branch.
             let place = self.ensure_worktree(&unit)?;
             let facts = Facts {
@@ -742,7 +783,9 @@ impl App {
             };
             return self.advance(id, Input::WorktreeMoved, facts);
         }
-        if unit::step(unit.state, Input::RetryDispatch).is_none() || !unit.may_be_retried() {
+        let tip = self.landing_repo()?.tip(&unit.branch)?;
+        let may = unit.may_be_retried() || unit.is_mended(tip.as_deref());
+        if unit::step(unit.state, Input::RetryDispatch).is_none() || !may {
             // Refused before anything is made for it.
             return self.advance(id, Input::RetryDispatch, Facts::default());
         }
@@ -765,6 +808,7 @@ impl App {
         }
         let facts = Facts {
             worktree_id: Some(identity_of(&place)?),
+            tip,
             ..Facts::default()
         };
         self.advance(&unit.id, Input::RetryDispatch, facts)

@@ -19,6 +19,7 @@ use super::site::Site;
 use super::walk::{Walk, What};
 use crate::app::refuse;
 use crate::git::{Git, GitError};
+use crate::landing::squashed;
 use crate::os::file;
 use crate::store::Outcome;
 
@@ -260,6 +261,15 @@ impl Look<'_> {
 
     /// Whether what a commit changes is on the target, though the commit itself is not.
     fn has_landed(&self, target: &str, tip: &str) -> Outcome<bool> {
+        let joined = |onto: &str| squashed::joined(&|| self.repository(), onto, tip);
+        let (on_target, target) = (target, &joined(target)?);
+        let within = |onto: &str| {
+            let git = self.repository().args(["merge-base", "--is-ancestor", tip, onto]);
+            git.test().map_err(failed)
+        };
+        if within(target)? {
+            return Ok(true);
+        }
         let range = format!("{target}..{tip}");
         let merges = self
             .repository()
@@ -281,11 +291,11 @@ impl Look<'_> {
                 .map_err(failed)?
             && self
                 .repository()
-                .args(["merge-base", "--is-ancestor", &merged, target])
+                .args(["merge-base", "--is-ancestor", &merged, on_target])
                 .test()
                 .map_err(failed)?
         {
-            onto.push(merged);
+            onto.push(joined(&merged)?);
         }
         for onto in onto {
             let tree = self
