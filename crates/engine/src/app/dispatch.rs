@@ -238,7 +238,11 @@ impl App {
                         unit.state
                     ),
                 )
-                .help(format!("jit worktree status {id}")),
+                .help(match unit.state {
+                    Phase::Provisioning => format!("jit worktree retry {id}"),
+                    Phase::Merging => format!("jit worktree merge {id}"),
+                    _ => format!("jit worktree status {id}"),
+                }),
             ));
         }
         if unit.worktree_id.is_some() {

@@ -54,6 +54,18 @@ fn is_in_the_making(place: &Place) -> bool {
     mark.is_some_and(|mark| std::fs::read(mark).is_ok_and(|text| text.trim_ascii() == b"initializing"))
 }
 
+/// Something is there that neither is a worktree nor becomes one: the first thing git puts into one is its `.git`.
+fn is_no_worktree(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => {
+            let filled = std::fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_some());
+            filled && path.join(".git").symlink_metadata().is_err()
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    }
+}
+
 /// The setting with the steps that make a worktree ready.
 const PROVISION: &str = "worktree.provision";
 
@@ -252,8 +264,7 @@ impl App {
                     && unit.workflow.is_none()
                     && unit.created_by == self.actor.agent_id =>
             {
-                let steps = self.trusted_steps()?;
-                self.make_ready(unit, &steps)?
+                self.go_on_making(unit)?
             }
             _ => self.make_unit(asked, issue.as_ref())?,
         };
@@ -543,7 +554,7 @@ impl App {
     pub(super) fn ensure_worktree(&self, unit: &Unit) -> Outcome<Place> {
         let path = Path::new(&unit.worktree_path);
         let found = || Place::discover(path, &GitEnv::default()).map_err(|e| refuse(Code::Io, e));
-        if unit.worktree_id.is_some() && path.symlink_metadata().is_ok() && leads_to(path).is_none() {
+        if is_no_worktree(path) || unit.worktree_id.is_some() && path.exists() && leads_to(path).is_none() {
             return Err(self.other_in_place(unit));
         }
         // Whoever was killed while making it may have left a git behind that goes on for a moment.
@@ -551,8 +562,8 @@ impl App {
         while path.symlink_metadata().is_ok() {
             if path.join(".git").is_file() {
                 let place = found()?;
-                let own =
-                    place.common_dir == self.place.common_dir && place.worktree_root.as_deref() == Some(path);
+                let own = place.common_dir == self.place.common_dir
+                    && place.worktree_root.as_deref().map(real) == Some(real(path));
                 if own && !is_in_the_making(&place) {
                     return Ok(place);
                 }
@@ -575,7 +586,14 @@ impl App {
             let _ = std::fs::remove_dir(path);
             break;
         }
-        if unit.worktree_id.is_some() && path.symlink_metadata().is_err() {
+        if path.symlink_metadata().is_ok() {
+            return Err(self.other_in_place(unit));
+        }
+        let known = worktrees::list(self.common()?).map_err(|e| refuse(Code::Io, e))?;
+        let begun_before = |entry: &worktrees::WorktreeEntry| {
+            entry.root.as_deref() == Some(path) && entry.branch.as_ref() == Some(&unit.branch)
+        };
+        if unit.worktree_id.is_some() || known.iter().any(begun_before) {
             self.put_aside_gone(unit)?;
         }
         if let Some(parent) = path.parent() {
@@ -605,10 +623,19 @@ impl App {
         found()
     }
 
+    /// T1 to T2, where whoever began it was killed. That something stands in the way does not take back what was begun.
+    fn go_on_making(&self, unit: Unit) -> Outcome<Unit> {
+        let steps = self.trusted_steps()?;
+        if is_no_worktree(Path::new(&unit.worktree_path)) {
+            return Err(self.other_in_place(&unit));
+        }
+        self.make_ready(unit, &steps)
+    }
+
     /// Where a unit's worktree was is something else.
     fn other_in_place(&self, unit: &Unit) -> Box<Refusal> {
         let path = &unit.worktree_path;
-        let message = format!("{path} is not the worktree of {} any more", unit.id);
+        let message = format!("{path} is there, and is not the worktree of {}", unit.id);
         let main = self.main_root().unwrap_or_else(|_| self.place.start.clone());
         let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
         let [from, to] = ["", ".aside"].map(|end| shell_word(&format!("{path}{end}")));
@@ -633,6 +660,9 @@ impl App {
         } else if path.is_dir() {
             // git made it and did not come to the file that says whose it is: it holds nothing of anybody's.
             let _ = std::fs::remove_dir(path);
+        } else {
+            // Git may remember one that is gone.
+            let _ = self.put_aside_gone(unit);
         }
         let full = format!("refs/heads/{}", unit.branch);
         let _ = Git::in_git_dir(common)
@@ -766,8 +796,7 @@ impl App {
             unit = self.load_unit(id)?;
             if unit.state == Phase::Provisioning {
                 // Whoever began to make it is gone.
-                let steps = self.trusted_steps()?;
-                return self.make_ready(unit, &steps);
+                return self.go_on_making(unit);
             }
         }
         let gone = unit.worktree_id.is_some() && Path::new(&unit.worktree_path).symlink_metadata().is_err();

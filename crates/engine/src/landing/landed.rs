@@ -112,7 +112,7 @@ impl Tested {
                     if tip.as_deref() != Some(&old) {
                         return Ok(Move::Elsewhere);
                     }
-                    return Err(dirty(&branch, &root, &new, &said, code));
+                    return Err(dirty(&branch, (&root, &new), &said, code, is_ours));
                 }
                 replaced = Some((root, aside.forget()));
             }
@@ -166,7 +166,13 @@ fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
     Box::new(Refusal::new(Code::TargetDirty, message).help(format!("git -C {shown} status")))
 }
 
-fn dirty(branch: &str, root: &Path, new: &str, said: &str, code: Option<i32>) -> Box<Refusal> {
+fn dirty(
+    branch: &str,
+    (root, new): (&Path, &str),
+    said: &str,
+    code: Option<i32>,
+    is_ours: IsOurs<'_>,
+) -> Box<Refusal> {
     let said = if said.is_empty() {
         format!("it ended with {code:?}")
     } else {
@@ -179,7 +185,7 @@ fn dirty(branch: &str, root: &Path, new: &str, said: &str, code: Option<i32>) ->
             root.display()
         ),
     );
-    let refusal = obstacles::help(root, new)
+    let refusal = obstacles::help(root, new, is_ours)
         .into_iter()
         .fold(refusal, Refusal::help);
     Box::new(refusal.help("then the same command again"))
@@ -195,7 +201,7 @@ fn require_no_lock(branch: &str, root: &Path, new: &str) -> Outcome<()> {
     match obstacles::lock(root) {
         Some(lock) => {
             let said = format!("{} is there", lock.display());
-            Err(dirty(branch, root, new, &said, None))
+            Err(dirty(branch, (root, new), &said, None, &|_, _| false))
         }
         None => Ok(()),
     }
@@ -247,7 +253,7 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
                 .try_run()
                 .map_err(failed)?;
             if code != Some(0) {
-                return Err(dirty(branch, &root, new, &said, code));
+                return Err(dirty(branch, (&root, new), &said, code, is_ours));
             }
             // A trial overwrites what is ignored; the real step does not.
             let added = git()
@@ -286,7 +292,7 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
                         "the ignored file {:?} is in the way",
                         String::from_utf8_lossy(first)
                     );
-                    Err(dirty(branch, &root, new, &said, code))
+                    Err(dirty(branch, (&root, new), &said, code, is_ours))
                 }
                 _ => Ok(()),
             }

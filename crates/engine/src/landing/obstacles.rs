@@ -29,6 +29,8 @@ pub type IsOurs<'a> = &'a dyn Fn(&Path, &Path) -> bool;
 /// So many of a kind are named.
 const FEW: usize = 3;
 const ISSUES: &str = ".jit/issues";
+/// What each worktree has for itself, and git ignores.
+const IDENTITY: &str = ".jit/worktree.json";
 
 fn within(root: &Path) -> Git {
     Git::at(root)
@@ -210,7 +212,7 @@ pub fn lock(root: &Path) -> Option<PathBuf> {
 }
 
 /// What helps where a checkout cannot go forward to `new`.
-pub fn help(root: &Path, new: &str) -> Vec<String> {
+pub fn help(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Vec<String> {
     let git = format!("git -C {}", shell_word(&root.to_string_lossy()));
     let mut help = vec![format!("{git} status")];
     if let Some(lock) = lock(root) {
@@ -225,7 +227,7 @@ pub fn help(root: &Path, new: &str) -> Vec<String> {
     let (mut hidden, mut edited) = (Vec::new(), false);
     for path in &changes.coming {
         match changes.tracked.get(path) {
-            None => loose.extend(blocks(root, path)),
+            None => loose.extend(blocks(root, path).filter(|path| !is_ours(root, path))),
             Some(_) if !root.join(path).exists() => {}
             Some(b'S') => hidden.push(("--no-skip-worktree", path)),
             Some(tag) if tag.is_ascii_lowercase() => hidden.push(("--no-assume-unchanged", path)),
@@ -234,6 +236,13 @@ pub fn help(root: &Path, new: &str) -> Vec<String> {
         edited |= changes.staged.contains(path);
     }
     for path in loose.iter().take(FEW) {
+        if path == Path::new(IDENTITY) {
+            let remove = format!("git rm --cached {IDENTITY} && git commit");
+            help.push(format!(
+                "{IDENTITY} is each worktree's own; in the unit: {remove}"
+            ));
+            continue;
+        }
         let path = root.join(path);
         let [from, to] = ["", ".aside"].map(|end| shell_word(&format!("{}{end}", path.display())));
         help.push(format!("mv -n {from} {to}"));

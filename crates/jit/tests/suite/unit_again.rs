@@ -133,15 +133,31 @@ fn g2_a_unit_whose_making_was_killed_can_be_given_up_or_tried_again() {
     assert!(!Path::new(&path).exists());
     let kept = world.jit(["rescue", "list", "--json"]).ok().stdout;
     assert!(kept.contains("loose"), "{kept}");
+    // Something else is where it was begun.
+    half_made(&world, "x");
+    let path = unit(&world, "x")["worktree_path"]
+        .as_str()
+        .expect("a path")
+        .to_owned();
+    fs::remove_dir_all(&path).expect("a folder");
+    fs::write(&path, "mine\n").expect("a file");
+    let refused = world.jit(["worktree", "retry", "x", "--json"]);
+    let refused = refused.exits(2).json();
+    assert_eq!(refused["error"]["code"], "exists", "{refused}");
+    let help = refused["error"]["help"][1].as_str().expect("help").to_owned();
+    let _ = shell(&world, &help).ok();
+    assert_eq!(unit(&world, "x")["state"], "READY");
     // Nothing is there of it at all.
     half_made(&world, "w");
     let path = unit(&world, "w")["worktree_path"]
         .as_str()
         .expect("a path")
         .to_owned();
-    world.git(&world.repo(), ["worktree", "remove", "--force", &path]);
+    fs::remove_dir_all(&path).expect("a folder");
     let _ = world.jit(["worktree", "prune", "--settle"]).ok();
     assert_eq!(unit(&world, "w")["state"], "IDLE");
+    let listed = world.git(&world.repo(), ["worktree", "list", "--porcelain"]);
+    assert!(!listed.contains(&path), "{listed}");
     assert_eq!(world.git(&world.repo(), ["branch", "--list", "jit/w"]), "");
     world.validates();
 }
