@@ -13,7 +13,7 @@ use jit_core::state;
 use super::landing::unfinished;
 use super::{App, refuse, shell_word};
 use crate::git::Git;
-use crate::rescue::evidence::Kind;
+use crate::rescue::evidence::{Kind, Work};
 use crate::rescue::raw::unshown;
 use crate::rescue::restore::Restored;
 use crate::rescue::site::leads_to;
@@ -30,10 +30,12 @@ fn is_open(kind: Kind) -> bool {
     matches!(kind, Kind::Staged | Kind::Unstaged | Kind::Untracked)
 }
 
-/// Whether there is anything that a unit could bring to the target.
-fn can_land(manifest: &Manifest) -> bool {
-    let lands = |kind: Kind| is_open(kind) || matches!(kind, Kind::Commit | Kind::InProgress);
-    manifest.work.iter().any(|one| lands(one.kind))
+/// Whether it is something that a unit could bring to the target.
+fn can_land(one: &Work) -> bool {
+    match one.kind {
+        Kind::InProgress => one.what != "bisect",
+        kind => is_open(kind) || kind == Kind::Commit,
+    }
 }
 
 /// Repositories inside a worktree that it knows nothing of: `git add -A` would make a pointer of each.
@@ -78,7 +80,7 @@ impl App {
         {
             ways.extend(self.new_unit(manifest, &manifest.id.reference(name))?);
         }
-        if !can_land(manifest) {
+        if !manifest.work.iter().any(can_land) {
             ways.extend(self.kept_history(manifest)?);
         }
         Ok(ways)
@@ -132,27 +134,42 @@ impl App {
         }) {
             if ways.len() < inside.len().min(FEW) + FEW {
                 let file = shell_word(&path.join(unshown(&one.what)).to_string_lossy());
-                ways.push(format!(
-                    "ls -ld {file} # {}: git does not take it along",
-                    one.kind.as_str()
-                ));
+                let why = match one.kind {
+                    Kind::Hidden => {
+                        "git was told not to look at it (update-index --skip-worktree or --assume-unchanged)"
+                    }
+                    Kind::Ignored => "git ignores it",
+                    Kind::Raw => "its bytes are not those that git has",
+                    _ => "a repository of its own",
+                };
+                ways.push(format!("ls -ld {file} # {why}"));
             }
         }
-        if !can_land(manifest) {
+        let begun = leads_to(path).and_then(|git_dir| unfinished(&git_dir));
+        if let Some(begun) = &begun {
+            let mut how = format!("then git {}", begun.go_on);
+            if begun.give_up != begun.go_on {
+                how.push_str(&format!("; or git {}", begun.give_up));
+            }
+            ways.push(format!(
+                "git -C {shown} status # a {} is not finished: settle it there, {how}",
+                begun.what
+            ));
+        }
+        let own = |what: &str| inside.iter().any(|name| name == what.trim_end_matches('/'));
+        if !manifest
+            .work
+            .iter()
+            .any(|one| can_land(one) && !(is_open(one.kind) && own(&one.what)))
+        {
             ways.extend(self.kept_history(manifest)?);
             return Ok(ways);
         }
-        let begun = leads_to(path).and_then(|git_dir| unfinished(&git_dir));
-        let own = |what: &str| inside.iter().any(|name| name == what.trim_end_matches('/'));
-        if let Some(begun) = &begun {
-            ways.push(format!(
-                "git -C {shown} status # a {} is not finished: settle it there, then git {}; or git {}",
-                begun.what, begun.go_on, begun.give_up
-            ));
-        } else if manifest
-            .work
-            .iter()
-            .any(|one| is_open(one.kind) && !own(&one.what))
+        if begun.is_none()
+            && manifest
+                .work
+                .iter()
+                .any(|one| is_open(one.kind) && !own(&one.what))
         {
             let mut add = format!("git -C {shown} add -A");
             if !inside.is_empty() {

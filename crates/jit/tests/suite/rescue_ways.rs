@@ -67,6 +67,25 @@ fn h7_a_repository_inside_does_not_land_as_a_pointer() {
     let listed = world.git(&world.repo(), ["ls-tree", "-r", "main"]);
     assert!(!listed.contains("160000"), "{listed}");
     assert!(inner.join("x").exists());
+    // Nothing else is there: nothing could land.
+    let path = create(&world, &["v"]);
+    fs::create_dir_all(path.join("inner")).expect("a folder");
+    world.git(&path.join("inner"), ["init", "-q"]);
+    commit(&world, &path.join("inner"), "x", "x\n");
+    let next = back(&world, "v");
+    assert_eq!(next.len(), 1, "{next:?}");
+    follow(&world, &next);
+}
+
+#[test]
+fn h7_a_bisect_is_told_and_brings_nothing() {
+    let world = world();
+    let path = create(&world, &["u"]);
+    world.git(&path, ["bisect", "start"]);
+    world.git(&path, ["bisect", "bad", "HEAD"]);
+    let next = back(&world, "u");
+    assert_eq!(next.len(), 1, "{next:?}");
+    assert!(next[0].contains("git bisect reset"), "{next:?}");
 }
 
 #[test]

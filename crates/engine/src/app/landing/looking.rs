@@ -456,6 +456,7 @@ pub(in crate::app) fn unfinished(git_dir: &Path) -> Option<Unfinished> {
         ("rebase-merge", "rebase", "rebase --continue", "rebase --abort"),
         ("rebase-apply/applying", "am", "am --continue", "am --abort"),
         ("rebase-apply", "rebase", "rebase --continue", "rebase --abort"),
+        ("BISECT_LOG", "bisect", "bisect reset", "bisect reset"),
     ];
     known
         .into_iter()
