@@ -26,6 +26,12 @@ impl Run<'_> {
                 "the conflict is in {}: settle it there, commit, then go on",
                 work.unit.worktree_path
             ));
+            // The merge has begun there.
+            let id = &work.unit.id;
+            report.help = vec![
+                format!("jit worktree merge {id} --continue"),
+                format!("jit worktree abandon {id} --reason <why>"),
+            ];
         }
         let clashes = report.conflicts.iter().map(|one| Clash {
             path: one.path.clone(),
