@@ -20,12 +20,23 @@ use crate::store::Outcome;
 
 /// The target as one to merge `tip` with: itself, unless something that `tip` goes on from was squashed onto it.
 pub fn joined(git: &dyn Fn() -> Git, target: &str, tip: &str) -> Outcome<String> {
+    join(git, target, tip, &[&format!("{tip}..{target}")])
+}
+
+/// The same, as far as one commit of the target's history says so. For questions that no one else's word is to decide:
+/// anybody can write a commit with such a message, but not one with the name of a commit that jit made.
+pub fn joined_by(git: &dyn Fn() -> Git, commit: &str, target: &str, tip: &str) -> Outcome<String> {
+    join(git, target, tip, &["--max-count=1", commit])
+}
+
+fn join(git: &dyn Fn() -> Git, target: &str, tip: &str, said_in: &[&str]) -> Outcome<String> {
     let log = git()
         .args(["log", "--first-parent", "--no-show-signature"])
         .arg(format!(
             "--format=%(trailers:key={SQUASHED},valueonly,separator=%x20)"
         ))
-        .args([&format!("{tip}..{target}"), "--"])
+        .args(said_in)
+        .arg("--")
         .run()
         .map_err(failed)?;
     let log = String::from_utf8_lossy(&log);

@@ -261,13 +261,23 @@ impl Look<'_> {
 
     /// Whether what a commit changes is on the target, though the commit itself is not.
     fn has_landed(&self, target: &str, tip: &str) -> Outcome<bool> {
-        let joined = |onto: &str| squashed::joined(&|| self.repository(), onto, tip);
-        let (on_target, target) = (target, &joined(target)?);
-        let within = |onto: &str| {
-            let git = self.repository().args(["merge-base", "--is-ancestor", tip, onto]);
-            git.test().map_err(failed)
+        // The commit by which it landed, where the target has it.
+        let mut merged = None;
+        if let Some(commit) = &self.site.merge_commit {
+            let commit = self.repository().verify(&format!("{commit}^{{commit}}"));
+            merged = commit.map_err(failed)?;
+        }
+        if let Some(commit) = &merged
+            && !self.contains(target, commit)?
+        {
+            merged = None;
+        }
+        let joined = |onto: &str| match &merged {
+            Some(merged) => squashed::joined_by(&|| self.repository(), merged, onto, tip),
+            None => Ok(onto.to_owned()),
         };
-        if within(target)? {
+        let target = &joined(target)?;
+        if self.contains(target, tip)? {
             return Ok(true);
         }
         let range = format!("{target}..{tip}");
@@ -284,18 +294,8 @@ impl Look<'_> {
             }
         }
         let mut onto = vec![target.to_owned()];
-        if let Some(merged) = &self.site.merge_commit
-            && let Some(merged) = self
-                .repository()
-                .verify(&format!("{merged}^{{commit}}"))
-                .map_err(failed)?
-            && self
-                .repository()
-                .args(["merge-base", "--is-ancestor", &merged, on_target])
-                .test()
-                .map_err(failed)?
-        {
-            onto.push(joined(&merged)?);
+        if let Some(merged) = &merged {
+            onto.push(joined(merged)?);
         }
         for onto in onto {
             let tree = self
@@ -312,6 +312,13 @@ impl Look<'_> {
             }
         }
         Ok(false)
+    }
+
+    fn contains(&self, onto: &str, commit: &str) -> Outcome<bool> {
+        let git = self
+            .repository()
+            .args(["merge-base", "--is-ancestor", commit, onto]);
+        git.test().map_err(failed)
     }
 
     /// Objects that are named in git's files about this worktree, and that no branch, tag or remote keeps alive.

@@ -95,6 +95,30 @@ fn h3_squashed_work_that_is_changed_once_more_is_no_conflict_with_itself() {
     );
 }
 
+/// Anybody can write that something was squashed.
+#[test]
+fn h7_work_is_not_on_the_target_because_a_message_says_so() {
+    let yard = Yard::new();
+    let path = yard.unit_for("u1", None);
+    yard.write(&path, "mine", "mine\n");
+    yard.commit(&path, "mine");
+    let tip = yard.world.git(&path, ["rev-parse", "HEAD"]);
+    let repo = yard.world.repo();
+    let message = format!("other\n\nJIT-Squashed: {}", tip.trim());
+    yard.world
+        .git(&repo, ["commit", "-q", "--allow-empty", "-m", &message]);
+    let done = yard
+        .jit(["worktree", "abandon", "u1", "--reason", "no use", "--json"])
+        .ok()
+        .json();
+    let rescue = done["rescue"].as_str().expect("it was kept").to_owned();
+    let shown = yard.jit(["rescue", "show", &rescue, "--json"]).ok().json();
+    assert!(
+        field(&shown["work"], "kind").contains(&"commit"),
+        "it counts as work: {shown}"
+    );
+}
+
 /// A unit whose maker was killed while its worktree was made ready.
 fn half_made(world: &jit_testkit::world::World, name: &str) {
     let mark = world.root().join(format!("killed-{name}"));
