@@ -10,7 +10,8 @@
 //! - attempts are counted and never used twice, not even by a later unit of the same name: each is one agent, once;
 //! - no agent is started on an account that is parked, unless somebody insists;
 //! - an agent whose account was refused parks that account with its end, and its unit goes on later without using up a retry;
-//! - retries are bounded; what failed for another reason than a conflict is not merged again without a retry.
+//! - retries are bounded, but not those of a person who committed something since the last failure; what failed for another
+//!   reason than a conflict is not merged again without a retry.
 
 use serde::{Deserialize, Serialize};
 
@@ -312,6 +313,9 @@ pub struct Unit {
     /// Why the last attempt failed, for whoever comes next.
     #[serde(default)]
     pub last_error: Option<Failure>,
+    /// The commit that failed, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_tip: Option<String>,
     /// Where its agent may write, as patterns of paths in its worktree; none: anywhere in it.
     #[serde(default)]
     pub writes: Vec<String>,
@@ -332,11 +336,24 @@ impl Unit {
         self.retry_count < MAX_RETRIES || !was_its_failure(self)
     }
 
-    /// The command to run when it has failed and is mended.
-    pub fn after_failure(&self) -> String {
-        match self.may_be_retried() {
-            true => format!("jit worktree retry {}", self.id),
-            false => format!("jit worktree abandon {} --reason <why>", self.id),
+    /// No agent works in it.
+    pub fn is_by_hand(&self) -> bool {
+        self.agent.as_deref().is_none_or(|agent| agent == MANUAL)
+    }
+
+    /// Somebody committed something by hand since it failed: whatever was tried before was not that.
+    pub fn is_mended(&self, tip: Option<&str>) -> bool {
+        self.is_by_hand() && tip.is_some() && self.failed_tip.as_deref() != tip
+    }
+
+    /// The commands to run when it has failed and is mended.
+    pub fn after_failure(&self) -> Vec<String> {
+        let retry = format!("jit worktree retry {}", self.id);
+        let abandon = format!("jit worktree abandon {} --reason <why>", self.id);
+        match (self.may_be_retried(), self.is_by_hand()) {
+            (true, _) => vec![retry],
+            (false, true) => vec![format!("when a commit there mends it: {retry}"), abandon],
+            (false, false) => vec![abandon],
         }
     }
 }
@@ -362,6 +379,8 @@ pub struct Facts {
     /// Where it was moved to.
     pub worktree_path: Option<String>,
     pub base: Option<String>,
+    /// The commit its branch is at.
+    pub tip: Option<String>,
     pub provisioning_time_ms: Option<u64>,
     pub pid: Option<u32>,
     pub session_id: Option<String>,
@@ -396,6 +415,8 @@ pub struct Refused {
     pub backoff_ms: u64,
 }
 
+/// Who works in a unit by hand.
+pub const MANUAL: &str = "manual";
 /// How often a failed unit may be tried again.
 pub const MAX_RETRIES: u32 = 3;
 
@@ -492,6 +513,7 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
         account: None,
         limited_since: None,
         last_error: None,
+        failed_tip: None,
         writes: Vec::new(),
         handoffs: Vec::new(),
         updated_at: cx.now.wall,
@@ -506,11 +528,14 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
 /// Why that cannot happen to a unit, for people.
 fn why_not(state: Phase, input: Input) -> &'static str {
     match (input, state) {
-        (Input::RetryDispatch, _) => "only what has failed is tried again",
+        (
+            Input::RetryDispatch,
+            Phase::Ready | Phase::Completed | Phase::Merged | Phase::Cleanup | Phase::Idle,
+        ) => "only what has failed is tried again",
         (Input::DispatchInstance, _) => "an agent is started in a unit that is READY",
         (Input::Abandon, Phase::Dispatched | Phase::Running) => "its agent has to end before it is given up",
         (Input::Abandon, Phase::Provisioning) => "its worktree is being made, so it cannot be given up yet",
-        (Input::Abandon, Phase::Merging) => "it is landing, so it cannot be given up",
+        (_, Phase::Merging) => "its landing has begun, and comes to its end first",
         (Input::Abandon, _) => "there is nothing to give up",
         (Input::BeginMerge, _) => "only what is done lands",
         (Input::BeginCleanup, _) => "only what has landed is removed",
@@ -534,6 +559,8 @@ pub fn advance(
             (Phase::Dispatched | Phase::Running, Input::Abandon) => {
                 refusal.help(format!("jit worktree stop {id}"))
             }
+            (Phase::Provisioning, _) => refusal.help(format!("jit worktree retry {id}")),
+            (Phase::Merging, _) => refusal.help(format!("jit worktree merge {id}")),
             _ => refusal,
         };
         return Err(refusal.help(format!("jit worktree status {id}")).into());
@@ -549,23 +576,28 @@ pub fn advance(
     }
     let reason = before.error.as_ref().map(|error| error.reason.as_str());
     if edge.input == Input::BeginMerge && edge.from == Phase::Failed && reason != Some("merge_conflict") {
-        return Err(Refusal::new(
+        let refusal = Refusal::new(
             Code::BadTransition,
             format!(
                 "{id} failed ({}): mend it and try again first",
                 reason.unwrap_or("unknown")
             ),
-        )
-        .help(before.after_failure())
-        .into());
+        );
+        return Err(before.after_failure().iter().fold(refusal, Refusal::help).into());
     }
-    if edge.input == Input::RetryDispatch && !before.may_be_retried() {
-        return Err(Refusal::new(
+    if edge.input == Input::RetryDispatch
+        && !before.may_be_retried()
+        && !before.is_mended(facts.tip.as_deref())
+    {
+        let since = match before.is_by_hand() {
+            true => ", and nothing was committed in it since",
+            false => "",
+        };
+        let refusal = Refusal::new(
             Code::NotAllowed,
-            format!("{id} was tried {} times already", before.retry_count + 1),
-        )
-        .help(format!("jit worktree abandon {id} --reason <why>"))
-        .into());
+            format!("{id} was tried {} times already{since}", before.retry_count + 1),
+        );
+        return Err(before.after_failure().iter().fold(refusal, Refusal::help).into());
     }
     if edge.input == Input::DispatchInstance
         && let Some(id) = &before.workflow
@@ -729,6 +761,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     };
     if edge.to == Phase::Failed {
         unit.last_error.clone_from(&unit.error);
+        unit.failed_tip.clone_from(&facts.tip);
         unit.limited_since = was_refused(&unit).then(|| unit.limited_since.unwrap_or(now));
     }
     if edge.to == Phase::Completed {

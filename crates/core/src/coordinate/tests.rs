@@ -59,6 +59,7 @@ pub(super) fn fresh(id: &UnitId, now: Wall) -> Unit {
         account: None,
         limited_since: None,
         last_error: None,
+        failed_tip: None,
         writes: Vec::new(),
         handoffs: Vec::new(),
         updated_at: now,

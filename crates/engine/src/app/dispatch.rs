@@ -135,7 +135,7 @@ impl App {
         let path = folder.join("lock");
         let io = |e: std::io::Error| io_refusal("lock", &path, &e);
         for folder in [&units, &folder] {
-            file::make_dir_like_parent(folder).map_err(io)?;
+            file::make_dir_like_parent(folder).map_err(|e| io_refusal("create", folder, &e))?;
         }
         let file = file::open_lock(&path).map_err(io)?;
         if wait {
@@ -238,8 +238,15 @@ impl App {
                         unit.state
                     ),
                 )
-                .help(format!("jit worktree status {id}")),
+                .help(match unit.state {
+                    Phase::Provisioning => format!("jit worktree retry {id}"),
+                    Phase::Merging => format!("jit worktree merge {id}"),
+                    _ => format!("jit worktree status {id}"),
+                }),
             ));
+        }
+        if unit.worktree_id.is_some() {
+            self.require_there(&unit, Path::new(&unit.worktree_path))?;
         }
         let account = self.require_open_account(&ask.run, ask.force, Some(id))?;
         let (job, facts) = self.prepare_attempt(&unit, ask, account)?;

@@ -18,7 +18,7 @@ use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{Issue, text_digest};
-use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE};
+use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE, NAMES};
 use jit_core::refusal::Code;
 use jit_core::sheet::{SetLine, Sheet};
 use jit_core::state;
@@ -578,6 +578,45 @@ impl App {
         replica::project(tree, &issue.id, &files)
     }
 
+    /// Whether a file in a checkout is one of an issue's, as jit wrote it: nobody edited it, and the log has all that it says.
+    pub(super) fn is_projection(&self, root: &Path, path: &Path) -> bool {
+        let Some(id) = issue_of(path) else {
+            return false;
+        };
+        let look = || -> Option<bool> {
+            let view = self.view().ok()?;
+            let issue = state::issue_or_tombstone(&*view.table, &id).ok()??;
+            let tree = root.join(".jit");
+            let issues = tree::issues_dir(&tree)?;
+            let folder = tree::load(&issues, &id).ok()??;
+            let found = tree::read(&issues, &id, &folder).ok()?;
+            let known = self.require_nothing_new(&*view.table, &tree, &issue).is_ok();
+            Some(found.edited.is_empty() && !folder.issue.is_empty() && known)
+        };
+        look().unwrap_or(false)
+    }
+
+    /// Writes issues into a checkout once more, whose files were replaced there. What cannot be written is written with the
+    /// issue's next change.
+    pub(super) fn project_again(&self, root: &Path, paths: &[PathBuf]) {
+        let ids: BTreeSet<String> = paths
+            .iter()
+            .filter_map(|path| Some(issue_of(path)?.to_string()))
+            .collect();
+        let Ok(view) = self.view() else { return };
+        let tree = root.join(".jit");
+        for id in ids.iter().filter_map(|id| id.parse::<IssueId>().ok()) {
+            let Ok(Some(issue)) = state::issue_or_tombstone(&*view.table, &id) else {
+                continue;
+            };
+            if let Ok(files) = self.replica.files(&*view.table, &issue)
+                && self.require_nothing_new(&*view.table, &tree, &issue).is_ok()
+            {
+                let _ = replica::project(&tree, &id, &files);
+            }
+        }
+    }
+
     /// Nothing is written over that was not brought in.
     fn require_nothing_new(&self, table: &dyn Table, tree: &Path, issue: &Issue) -> io::Result<()> {
         let Some(issues) = tree::issues_dir(tree) else {
@@ -609,6 +648,15 @@ impl App {
         Err(io::Error::other(format!(
             "they have been edited in this worktree meanwhile: jit issue show {id}"
         )))
+    }
+}
+
+/// The issue that a path in a tree is a file of.
+fn issue_of(path: &Path) -> Option<IssueId> {
+    let mut below = path.strip_prefix(".jit/issues").ok()?.iter();
+    match (below.next(), below.next(), below.next()) {
+        (Some(id), Some(name), None) if NAMES.iter().any(|known| name == *known) => id.to_str()?.parse().ok(),
+        _ => None,
     }
 }
 

@@ -30,7 +30,7 @@ use jit_core::policy::{Enforce, Policy};
 use jit_core::queue;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
-use jit_core::unit::{Clash, Facts, Failure, Input, Phase, Unit};
+use jit_core::unit::{Clash, Facts, Failure, Input, MANUAL, Phase, Unit};
 
 use super::moved::real;
 use super::{App, Kept, refuse, shell_word};
@@ -54,14 +54,13 @@ use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
 use crate::trust::Kind;
 
+pub(super) use looking::unfinished;
 pub use watching::ConflictWatch;
 
 /// The target may move so often under a landing before it gives up.
 const ROUNDS: usize = 50;
 /// So many conflicts are told with their commits and lines.
 const TOLD: usize = 20;
-/// Who works in a unit by hand.
-const MANUAL: &str = "manual";
 /// The name under which checks of merged work are approved.
 pub const VALIDATE: &str = "merge.validate";
 
@@ -318,6 +317,12 @@ impl App {
             ),
             _ => io_refusal("lock", &control.join(&name), &e),
         })
+    }
+
+    /// Whether somebody lands on this target now.
+    pub(super) fn is_landing(&self, target: &str) -> bool {
+        let disk = RealDisk::open(&self.place.control_dir);
+        disk.is_ok_and(|disk| disk.lock(&landing_lock(&digest(target)), Duration::ZERO).is_err())
     }
 
     /// Removes what landings left that were killed. Only where nobody is at it: whoever lands has the target's lock.

@@ -29,6 +29,10 @@ impl App {
             let gone = path.join(".git").symlink_metadata().is_err();
             let (mut what, mut settled) = match unit.state {
                 Phase::Cleanup => self.settle_removal(unit, settle),
+                Phase::Provisioning | Phase::Merging => match self.cut_short(unit, settle) {
+                    Some(told) => told,
+                    None => continue,
+                },
                 _ if !gone => continue,
                 Phase::Merged => self.settle_removal(unit, settle),
                 _ => {
@@ -39,6 +43,17 @@ impl App {
             };
             if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
                 what = "its worktree is gone".to_owned();
+                // What was staged there is known to git's folder of it alone.
+                if let Err(refusal) = self.put_aside_gone(unit) {
+                    let why = refusal.message.lines().next().unwrap_or_default().to_owned();
+                    orphans.push(Orphan {
+                        path: unit.worktree_path.clone(),
+                        unit: Some(unit.id.clone()),
+                        what: format!("{what}, and what git has of it cannot be kept: {why}"),
+                        settled: false,
+                    });
+                    continue;
+                }
                 let facts = Facts {
                     abandoned: Some(what.clone()),
                     ..Facts::default()
@@ -75,6 +90,31 @@ impl App {
             });
         }
         self.read_answer(&view, Reply::Orphans { orphans })
+    }
+
+    /// What was begun with a unit and not brought to its end. Nothing where somebody is at it.
+    fn cut_short(&self, unit: &Unit, settle: bool) -> Option<(String, bool)> {
+        let id = &unit.id;
+        if unit.state == Phase::Merging {
+            let busy = self.is_landing(&unit.target);
+            return (!busy).then(|| {
+                (
+                    format!("its landing was cut short: jit worktree merge {id}"),
+                    false,
+                )
+            });
+        }
+        let turn = self.unit_turn(id, false).ok().flatten()?;
+        let what = "its making was cut short";
+        let begun = Path::new(&unit.worktree_path).symlink_metadata().is_ok();
+        drop(turn);
+        if settle && !begun && self.abandon_unit(id, what, Force::No).is_ok() {
+            return Some((what.to_owned(), true));
+        }
+        Some((
+            format!("{what}: jit worktree retry {id}, or jit worktree abandon {id} --reason <why>"),
+            false,
+        ))
     }
 
     /// Goes on with a removal; what stands in its way is told.

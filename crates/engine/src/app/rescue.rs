@@ -12,7 +12,7 @@ use jit_core::lease::{Actor, Resource};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
-use jit_core::unit::{self, Facts, Input, Phase, Unit};
+use jit_core::unit::{self, Facts, Failure, Input, Phase, Unit};
 
 use super::dispatch::Starting;
 use super::{App, refuse};
@@ -121,11 +121,12 @@ impl App {
                 let conflict = unit.error.as_ref().is_none_or(|e| e.reason == "merge_conflict");
                 let next = match unit.state {
                     Phase::Failed if !conflict => unit.after_failure(),
-                    _ => format!("jit worktree merge {id}"),
+                    _ => vec![format!("jit worktree merge {id}")],
                 };
                 let abandon = format!("jit worktree abandon {id} --reason <why>");
                 let message = format!("{id} is {}: it has not landed", unit.state);
-                let mut refusal = Refusal::new(Code::BadTransition, message).help(next);
+                let mut refusal = Refusal::new(Code::BadTransition, message);
+                refusal.help = next;
                 if !refusal.help.contains(&abandon) {
                     refusal = refusal.help(abandon);
                 }
@@ -138,7 +139,15 @@ impl App {
                 )
                 .help(format!("jit worktree merge {id}")),
             )),
-            _ => Err(Box::new(
+            Phase::Provisioning => Err(Box::new(
+                Refusal::new(
+                    Code::BadTransition,
+                    format!("the worktree of {id} is being made, or that was cut short"),
+                )
+                .help(format!("jit worktree retry {id}"))
+                .help(format!("jit worktree abandon {id} --reason <why>")),
+            )),
+            Phase::Dispatched | Phase::Running => Err(Box::new(
                 Refusal::new(
                     Code::BadTransition,
                     format!("{id} is {}: it cannot be removed now", unit.state),
@@ -146,6 +155,38 @@ impl App {
                 .help(format!("jit worktree status {id}")),
             )),
         }
+    }
+
+    /// Nobody makes it any more, and what there is of it can be given up like anything else. Of one that nothing was made of,
+    /// nothing is left.
+    fn end_making(&self, unit: Unit, reason: &str) -> Outcome<Unit> {
+        if unit.state != Phase::Provisioning {
+            return Ok(unit);
+        }
+        let _turn = self.makers_turn(&unit.id)?;
+        let unit = self.load_unit(&unit.id)?;
+        if unit.state != Phase::Provisioning {
+            return Ok(unit);
+        }
+        if Path::new(&unit.worktree_path).symlink_metadata().is_err() {
+            self.undo(&unit);
+            let facts = Facts {
+                abandoned: Some(reason.to_owned()),
+                ..Facts::default()
+            };
+            return self.advance(&unit.id, Input::RolledBack, facts);
+        }
+        self.ensure_worktree(&unit)?;
+        let facts = Facts {
+            error: Some(Failure {
+                reason: "provisioning".to_owned(),
+                message: "its making was cut short".to_owned(),
+                exit_code: None,
+                output: None,
+            }),
+            ..Facts::default()
+        };
+        self.advance(&unit.id, Input::ProvisioningFailed, facts)
     }
 
     /// T13: gives a unit up. All that it holds is kept.
@@ -157,8 +198,13 @@ impl App {
         // Its agent may have ended just now.
         let _ = self.settle(id, Starting::Allowed)?;
         let _turn = self.cleanup_turn(id)?;
-        let mut unit = self.load_unit(id)?;
+        let unit = self.load_unit(id)?;
         self.require_not_held_by_another(&unit)?;
+        let begun = unit.state == Phase::Provisioning;
+        let mut unit = self.end_making(unit, reason)?;
+        if begun && unit.is_over() {
+            return self.cleaned(&unit, None, true);
+        }
         if unit.state == Phase::Merged {
             let message = format!("{id} has landed: there is nothing to give up");
             let help = format!("jit worktree cleanup {id}");

@@ -22,6 +22,7 @@ use crate::git::run::{Git, GitError, default_branch};
 use crate::git::{GitEnv, Place, worktrees};
 use crate::os::file;
 use crate::request::{Answer, Landing, Reply, UnitView};
+use crate::rescue::site::leads_to;
 use crate::store::{Outcome, Store as _, View};
 use crate::trust::Kind;
 use crate::units::{self, PORTS, Words, files, room};
@@ -51,6 +52,18 @@ const MAKING: Duration = Duration::from_secs(10);
 fn is_in_the_making(place: &Place) -> bool {
     let mark = place.git_dir.as_ref().map(|dir| dir.join("locked"));
     mark.is_some_and(|mark| std::fs::read(mark).is_ok_and(|text| text.trim_ascii() == b"initializing"))
+}
+
+/// Something is there that neither is a worktree nor becomes one: the first thing git puts into one is its `.git`.
+fn is_no_worktree(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => {
+            let filled = std::fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_some());
+            filled && path.join(".git").symlink_metadata().is_err()
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    }
 }
 
 /// The setting with the steps that make a worktree ready.
@@ -242,12 +255,7 @@ impl App {
             }
         }
         let id = unit_id(asked, issue.as_ref())?;
-        let Some(_turn) = self.unit_turn(&id, false)? else {
-            return Err(refuse(
-                Code::Busy,
-                format!("somebody else is at {id}: jit worktree status {id}"),
-            ));
-        };
+        let _turn = self.makers_turn(&id)?;
         let begun = state::unit(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
         let unit = match begun {
             // Whoever began to make it is gone: it would hold its turn.
@@ -256,8 +264,7 @@ impl App {
                     && unit.workflow.is_none()
                     && unit.created_by == self.actor.agent_id =>
             {
-                let steps = self.trusted_steps()?;
-                self.make_ready(unit, &steps)?
+                self.go_on_making(unit)?
             }
             _ => self.make_unit(asked, issue.as_ref())?,
         };
@@ -383,6 +390,10 @@ impl App {
     fn require_room(&self, path: &Path) -> Outcome<Option<String>> {
         let io = |e| crate::store::file::io_refusal("look at the disk of", path, &e);
         let disk = room::of(path).map_err(io)?;
+        if disk.total == 0 {
+            let message = format!("no worktree can be made in {}: no disk is there", path.display());
+            return Err(refuse(Code::Invalid, message));
+        }
         let index = self.place.git_dir.as_ref().map(|dir| dir.join("index"));
         let needed = match &index {
             Some(index) => room::checkout_size(index).map_err(io)?.unwrap_or(0),
@@ -531,19 +542,33 @@ impl App {
         Ok(steps)
     }
 
+    /// The turn of whoever makes a unit: refused while somebody does.
+    pub(super) fn makers_turn(&self, id: &UnitId) -> Outcome<std::fs::File> {
+        self.unit_turn(id, false)?.ok_or_else(|| {
+            let message = format!("somebody else is at {id}");
+            Box::new(Refusal::new(Code::Busy, message).help(format!("jit worktree status {id}")))
+        })
+    }
+
     /// The unit's worktree is there, on its branch, and whole.
-    fn ensure_worktree(&self, unit: &Unit) -> Outcome<Place> {
+    pub(super) fn ensure_worktree(&self, unit: &Unit) -> Outcome<Place> {
         let path = Path::new(&unit.worktree_path);
         let found = || Place::discover(path, &GitEnv::default()).map_err(|e| refuse(Code::Io, e));
+        if is_no_worktree(path) || unit.worktree_id.is_some() && path.exists() && leads_to(path).is_none() {
+            return Err(self.other_in_place(unit));
+        }
         // Whoever was killed while making it may have left a git behind that goes on for a moment.
         let begun = Instant::now();
         while path.symlink_metadata().is_ok() {
             if path.join(".git").is_file() {
                 let place = found()?;
-                let own =
-                    place.common_dir == self.place.common_dir && place.worktree_root.as_deref() == Some(path);
+                let own = place.common_dir == self.place.common_dir
+                    && place.worktree_root.as_deref().map(real) == Some(real(path));
                 if own && !is_in_the_making(&place) {
                     return Ok(place);
+                }
+                if !own && unit.worktree_id.is_some() {
+                    return Err(self.other_in_place(unit));
                 }
                 if !own {
                     break;
@@ -561,7 +586,14 @@ impl App {
             let _ = std::fs::remove_dir(path);
             break;
         }
-        if unit.worktree_id.is_some() && path.symlink_metadata().is_err() {
+        if path.symlink_metadata().is_ok() {
+            return Err(self.other_in_place(unit));
+        }
+        let known = worktrees::list(self.common()?).map_err(|e| refuse(Code::Io, e))?;
+        let begun_before = |entry: &worktrees::WorktreeEntry| {
+            entry.root.as_deref() == Some(path) && entry.branch.as_ref() == Some(&unit.branch)
+        };
+        if unit.worktree_id.is_some() || known.iter().any(begun_before) {
             self.put_aside_gone(unit)?;
         }
         if let Some(parent) = path.parent() {
@@ -591,8 +623,33 @@ impl App {
         found()
     }
 
+    /// T1 to T2, where whoever began it was killed. That something stands in the way does not take back what was begun.
+    fn go_on_making(&self, unit: Unit) -> Outcome<Unit> {
+        let steps = self.trusted_steps()?;
+        if is_no_worktree(Path::new(&unit.worktree_path)) {
+            return Err(self.other_in_place(&unit));
+        }
+        self.make_ready(unit, &steps)
+    }
+
+    /// Where a unit's worktree was is something else.
+    fn other_in_place(&self, unit: &Unit) -> Box<Refusal> {
+        let path = &unit.worktree_path;
+        let message = format!("{path} is there, and is not the worktree of {}", unit.id);
+        let main = self.main_root().unwrap_or_else(|_| self.place.start.clone());
+        let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
+        let [from, to] = ["", ".aside"].map(|end| shell_word(&format!("{path}{end}")));
+        Box::new(
+            Refusal::new(Code::Exists, message)
+                .help(format!(
+                    "where the worktree was moved: {repair} <where it is now>"
+                ))
+                .help(format!("mv -n {from} {to} && jit worktree retry {}", unit.id)),
+        )
+    }
+
     /// Takes back what [`Self::ensure_worktree`] may have begun. Only what is as it was made is removed.
-    fn undo(&self, unit: &Unit) {
+    pub(super) fn undo(&self, unit: &Unit) {
         let Ok(common) = self.common() else { return };
         let path = Path::new(&unit.worktree_path);
         if path.join(".git").is_file() {
@@ -603,6 +660,9 @@ impl App {
         } else if path.is_dir() {
             // git made it and did not come to the file that says whose it is: it holds nothing of anybody's.
             let _ = std::fs::remove_dir(path);
+        } else {
+            // Git may remember one that is gone.
+            let _ = self.put_aside_gone(unit);
         }
         let full = format!("refs/heads/{}", unit.branch);
         let _ = Git::in_git_dir(common)
@@ -730,9 +790,19 @@ impl App {
     }
 
     pub(crate) fn try_again(&self, id: &UnitId) -> Outcome<Unit> {
-        let unit = self.load_unit(id)?;
+        let mut unit = self.load_unit(id)?;
+        if unit.state == Phase::Provisioning {
+            let _turn = self.makers_turn(id)?;
+            unit = self.load_unit(id)?;
+            if unit.state == Phase::Provisioning {
+                // Whoever began to make it is gone.
+                return self.go_on_making(unit);
+            }
+        }
         let gone = unit.worktree_id.is_some() && Path::new(&unit.worktree_path).symlink_metadata().is_err();
-        if gone && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
+        let displaced =
+            unit.worktree_id.is_some() && !gone && leads_to(Path::new(&unit.worktree_path)).is_none();
+        if (gone || displaced) && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
             // It has not failed: only its worktree is made again, from its branch.
             let place = self.ensure_worktree(&unit)?;
             let facts = Facts {
@@ -742,7 +812,9 @@ impl App {
             };
             return self.advance(id, Input::WorktreeMoved, facts);
         }
-        if unit::step(unit.state, Input::RetryDispatch).is_none() || !unit.may_be_retried() {
+        let tip = self.landing_repo()?.tip(&unit.branch)?;
+        let may = unit.may_be_retried() || unit.is_mended(tip.as_deref());
+        if unit::step(unit.state, Input::RetryDispatch).is_none() || !may {
             // Refused before anything is made for it.
             return self.advance(id, Input::RetryDispatch, Facts::default());
         }
@@ -765,6 +837,7 @@ impl App {
         }
         let facts = Facts {
             worktree_id: Some(identity_of(&place)?),
+            tip,
             ..Facts::default()
         };
         self.advance(&unit.id, Input::RetryDispatch, facts)

@@ -1,7 +1,8 @@
 //! From rescued work back to the target: the commands for it, which have to work as they are told.
 //!
 //! A rescued worktree is no unit any more. A new unit that begins at its commits lands them, also when nothing is committed
-//! on top.
+//! on top. What cannot land as it is, is named: an unfinished rebase, a repository inside, files that git does not look at,
+//! commits that only a reflog had.
 
 use std::path::Path;
 
@@ -9,16 +10,52 @@ use jit_core::ids::UnitId;
 use jit_core::refusal::Code;
 use jit_core::state;
 
+use super::landing::unfinished;
 use super::{App, refuse, shell_word};
-use crate::rescue::evidence::Kind;
+use crate::git::Git;
+use crate::rescue::evidence::{Kind, Work};
 use crate::rescue::raw::unshown;
 use crate::rescue::restore::Restored;
+use crate::rescue::site::leads_to;
 use crate::rescue::{Manifest, Stage};
 use crate::store::Outcome;
 use crate::units::{self, Words};
 
 /// So many names are tried.
 const MOST: usize = 50;
+/// So many things of a kind are named.
+const FEW: usize = 3;
+
+fn is_open(kind: Kind) -> bool {
+    matches!(kind, Kind::Staged | Kind::Unstaged | Kind::Untracked)
+}
+
+/// Whether it is something that a unit could bring to the target.
+fn can_land(one: &Work) -> bool {
+    match one.kind {
+        Kind::InProgress => one.what != "bisect",
+        kind => is_open(kind) || kind == Kind::Commit,
+    }
+}
+
+/// Repositories inside a worktree that it knows nothing of: `git add -A` would make a pointer of each.
+fn nested(root: &Path) -> Vec<String> {
+    let listed = Git::at(root)
+        .args([
+            "--no-optional-locks",
+            "ls-files",
+            "-z",
+            "--others",
+            "--exclude-standard",
+        ])
+        .run()
+        .unwrap_or_default();
+    let names = listed.split(|b| *b == 0).filter_map(|one| one.strip_suffix(b"/"));
+    names
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .filter(|name| root.join(name).join(".git").exists())
+        .collect()
+}
 
 impl App {
     /// What to do with an entry, as it is now.
@@ -43,6 +80,35 @@ impl App {
         {
             ways.extend(self.new_unit(manifest, &manifest.id.reference(name))?);
         }
+        if !manifest.work.iter().any(can_land) {
+            ways.extend(self.kept_history(manifest)?);
+        }
+        Ok(ways)
+    }
+
+    /// Commits that no branch had: how to look at them, and a branch for each.
+    fn kept_history(&self, manifest: &Manifest) -> Outcome<Vec<String>> {
+        let kept = manifest.work.iter().chain(&manifest.aside);
+        let commits: Vec<&str> = kept
+            .filter(|one| one.kind == Kind::History)
+            .map(|one| one.what.as_str())
+            .collect();
+        if commits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tips = Git::in_git_dir(self.common()?)
+            .args(["merge-base", "--independent"])
+            .args(&commits)
+            .line()
+            .map_err(|e| refuse(Code::Io, e))?;
+        let target = shell_word(&manifest.target);
+        let mut ways = Vec::new();
+        for (n, tip) in tips.lines().take(FEW).enumerate() {
+            let name = shell_word(&format!("kept/{}-{}", manifest.unit, n + 1));
+            ways.push(format!(
+                "git log --oneline {tip} --not {target} # commits that no file shows; a branch for them: git branch {name} {tip}"
+            ));
+        }
         Ok(ways)
     }
 
@@ -54,14 +120,70 @@ impl App {
     /// Commits what is not committed in a restored worktree; then a unit.
     fn with_commit(&self, manifest: &Manifest, path: &Path, branch: Option<&str>) -> Outcome<Vec<String>> {
         let shown = shell_word(&path.to_string_lossy());
-        let open = |kind: Kind| matches!(kind, Kind::Staged | Kind::Unstaged | Kind::Untracked);
         let mut ways = Vec::new();
-        if manifest.work.iter().any(|one| open(one.kind)) {
-            ways.push(format!("git -C {shown} add -A && git -C {shown} commit"));
+        let inside = nested(path);
+        for name in inside.iter().take(FEW) {
+            let inner = shell_word(&path.join(name).to_string_lossy());
+            ways.push(format!(
+                "git -C {inner} status # a repository of its own: what is in it does not land with the rest"
+            ));
+        }
+        for one in manifest.work.iter().filter(|one| {
+            matches!(one.kind, Kind::Ignored | Kind::Hidden | Kind::Raw)
+                || one.kind == Kind::Repository && !inside.contains(&one.what)
+        }) {
+            if ways.len() < inside.len().min(FEW) + FEW {
+                let file = shell_word(&path.join(unshown(&one.what)).to_string_lossy());
+                let why = match one.kind {
+                    Kind::Hidden => {
+                        "git was told not to look at it (update-index --skip-worktree or --assume-unchanged)"
+                    }
+                    Kind::Ignored => "git ignores it",
+                    Kind::Raw => "its bytes are not those that git has",
+                    _ => "a repository of its own",
+                };
+                ways.push(format!("ls -ld {file} # {why}"));
+            }
+        }
+        let begun = leads_to(path).and_then(|git_dir| unfinished(&git_dir));
+        if let Some(begun) = &begun {
+            let mut how = format!("then git {}", begun.go_on);
+            if begun.give_up != begun.go_on {
+                how.push_str(&format!("; or git {}", begun.give_up));
+            }
+            ways.push(format!(
+                "git -C {shown} status # a {} is not finished: settle it there, {how}",
+                begun.what
+            ));
+        }
+        let own = |what: &str| inside.iter().any(|name| name == what.trim_end_matches('/'));
+        if !manifest
+            .work
+            .iter()
+            .any(|one| can_land(one) && !(is_open(one.kind) && own(&one.what)))
+        {
+            ways.extend(self.kept_history(manifest)?);
+            return Ok(ways);
+        }
+        if begun.is_none()
+            && manifest
+                .work
+                .iter()
+                .any(|one| is_open(one.kind) && !own(&one.what))
+        {
+            let mut add = format!("git -C {shown} add -A");
+            if !inside.is_empty() {
+                add.push_str(" -- .");
+                for name in &inside {
+                    add.push(' ');
+                    add.push_str(&shell_word(&format!(":(exclude,literal){name}")));
+                }
+            }
+            ways.push(format!("{add} && git -C {shown} commit"));
         }
         let base = match branch {
-            Some(branch) => shell_word(branch),
-            None => format!("\"$(git -C {shown} rev-parse HEAD)\""),
+            Some(branch) if begun.is_none() => shell_word(branch),
+            _ => format!("\"$(git -C {shown} rev-parse HEAD)\""),
         };
         ways.extend(self.new_unit(manifest, &base)?);
         Ok(ways)

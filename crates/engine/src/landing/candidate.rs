@@ -131,7 +131,8 @@ impl Candidate {
                     Strategy::Squash => How::Squash,
                     _ => How::Merge,
                 };
-                let mut merge = repo.merge(&head, &coming.tip, &self.old)?;
+                let ours = repo.joined(&head, &coming.tip)?;
+                let mut merge = repo.merge(&ours, &coming.tip, &self.old)?;
                 if !merge.clean {
                     let rules = Rules {
                         repo: &repo,

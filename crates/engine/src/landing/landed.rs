@@ -6,6 +6,7 @@
 //! - where it is checked out, it moves only by `git merge --ff-only` in that worktree, with hooks, stashing and the
 //!   overwriting of ignored files turned off: git refuses rather than touch a local change, and then nothing has moved.
 //!   Moving the ref under a checkout would make its owner's next commit take the landing back;
+//! - files of issues that are as jit wrote them are in nobody's way there (see [`obstacles`]);
 //! - a step forward that failed after files had changed is taken back there;
 //! - a branch that is being rebased or bisected in a worktree counts as checked out there: both would put it back. So does
 //!   one that is checked out under another name (a symbolic ref), and in a worktree whose folder is not where git has it;
@@ -18,16 +19,20 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use jit_core::refusal::{Code, Refusal};
 
 use super::candidate::{SQUASHED, Step};
+use super::obstacles::{self, Aside, IsOurs};
 use super::tested::{self, Tested};
 use super::{Repo, failed, step};
 use crate::git::snapshot::{Folder, copy_index};
 use crate::git::{Git, worktrees};
 use crate::store::Outcome;
 
+/// How long a git that works in a checkout may take to end.
+const FOR_GIT: Duration = Duration::from_secs(1);
 /// How reflogs tell of a landing.
 pub const LANDED: &str = "jit: landed";
 
@@ -37,6 +42,8 @@ pub const LANDED: &str = "jit: landed";
 pub struct Landed {
     pub steps: Vec<Step>,
     pub validations: Vec<tested::Validation>,
+    /// Files of jit's own that were replaced: the checkout, and the paths in it.
+    pub replaced: Option<(PathBuf, Vec<PathBuf>)>,
 }
 
 #[derive(Debug)]
@@ -65,12 +72,13 @@ impl Use {
 }
 
 impl Tested {
-    pub fn land(self, why: &str) -> Outcome<Move> {
+    pub fn land(self, why: &str, is_ours: IsOurs<'_>) -> Outcome<Move> {
         let candidate = self.candidate;
         let repo = candidate.repo.clone();
         let new = candidate.commit().to_owned();
         let (old, branch) = (candidate.old.clone(), candidate.branch.clone());
         step("moving");
+        let mut replaced = None;
         match in_use(&repo, &branch)? {
             None => {
                 let refname = format!("refs/heads/{branch}");
@@ -90,19 +98,23 @@ impl Tested {
                 }
             }
             Some(Use::CheckedOut(root)) => {
+                require_no_lock(&branch, &root, &new)?;
+                let aside = Aside::put(&root, &new, is_ours)?;
                 let (code, _, said) = forward(&root, &new, why).try_run().map_err(failed)?;
                 let tip = repo.tip(&branch)?;
                 if tip.as_deref() != Some(&new) {
                     // Git changes the files first and the branch last, which may be locked or have moved.
                     let back = code == Some(0) || put_back(&root, &new, &old)?;
+                    drop(aside);
                     if !back {
                         return Err(stuck(&branch, &root, &said));
                     }
                     if tip.as_deref() != Some(&old) {
                         return Ok(Move::Elsewhere);
                     }
-                    return Err(dirty(&branch, &root, &said, code));
+                    return Err(dirty(&branch, (&root, &new), &said, code, is_ours));
                 }
+                replaced = Some((root, aside.forget()));
             }
             Some(Use::Busy { how, help }) => return Err(busy(&branch, &how, &help)),
         }
@@ -111,6 +123,7 @@ impl Tested {
         Ok(Move::Done(Landed {
             steps: candidate.steps,
             validations: self.validations,
+            replaced,
         }))
     }
 }
@@ -153,26 +166,45 @@ fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
     Box::new(Refusal::new(Code::TargetDirty, message).help(format!("git -C {shown} status")))
 }
 
-fn dirty(branch: &str, root: &Path, said: &str, code: Option<i32>) -> Box<Refusal> {
+fn dirty(
+    branch: &str,
+    (root, new): (&Path, &str),
+    said: &str,
+    code: Option<i32>,
+    is_ours: IsOurs<'_>,
+) -> Box<Refusal> {
     let said = if said.is_empty() {
         format!("it ended with {code:?}")
     } else {
         said.replace('\n', " ")
     };
-    let shown = crate::app::shell_word(&root.to_string_lossy());
-    Box::new(
-        Refusal::new(
-            Code::TargetDirty,
-            format!(
-                "{branch} is checked out in {}, and git would not move it forward there, so nothing has moved: {said}",
-                root.display()
-            ),
-        )
-        .help(format!("git -C {shown} status"))
-        .help(format!("git -C {shown} commit -a"))
-        .help(format!("git -C {shown} stash -u"))
-        .help("then the same command again"),
-    )
+    let refusal = Refusal::new(
+        Code::TargetDirty,
+        format!(
+            "{branch} is checked out in {}, and git would not move it forward there, so nothing has moved: {said}",
+            root.display()
+        ),
+    );
+    let refusal = obstacles::help(root, new, is_ours)
+        .into_iter()
+        .fold(refusal, Refusal::help);
+    Box::new(refusal.help("then the same command again"))
+}
+
+/// With a lock there git refuses at once, and what it has not done could not be told from what it has.
+fn require_no_lock(branch: &str, root: &Path, new: &str) -> Outcome<()> {
+    // Whoever works there is soon done.
+    let end = Instant::now() + FOR_GIT;
+    while obstacles::lock(root).is_some() && Instant::now() < end {
+        std::thread::sleep(FOR_GIT / 50);
+    }
+    match obstacles::lock(root) {
+        Some(lock) => {
+            let said = format!("{} is there", lock.display());
+            Err(dirty(branch, (root, new), &said, None, &|_, _| false))
+        }
+        None => Ok(()),
+    }
 }
 
 fn busy(branch: &str, how: &str, help: &[String]) -> Box<Refusal> {
@@ -182,11 +214,12 @@ fn busy(branch: &str, how: &str, help: &[String]) -> Box<Refusal> {
 }
 
 /// Refuses now what would be refused later, as far as that can be told without changing anything.
-pub fn require_movable(repo: &Repo, branch: &str, new: &str) -> Outcome<()> {
+pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>) -> Outcome<()> {
     match in_use(repo, branch)? {
         None => Ok(()),
         Some(Use::Busy { how, help }) => Err(busy(branch, &how, &help)),
         Some(Use::CheckedOut(root)) => {
+            require_no_lock(branch, &root, new)?;
             let git_dir = Git::at(&root)
                 .args(["rev-parse", "--absolute-git-dir"])
                 .line()
@@ -208,14 +241,19 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str) -> Outcome<()> {
                     .setting("core.splitIndex", "false")
                     .without_hooks()
             };
+            let ours = obstacles::ours(&root, new, is_ours)?;
+            let without = match ours.as_slice() {
+                [] => new.to_owned(),
+                ours => obstacles::without(repo, &root, new, ours)?,
+            };
             // What only looks changed by its times is not.
             let _ = git().args(["update-index", "-q", "--refresh"]).try_run();
             let (code, _, said) = git()
-                .args(["read-tree", "-n", "-m", "-u", "HEAD", new])
+                .args(["read-tree", "-n", "-m", "-u", "HEAD", &without])
                 .try_run()
                 .map_err(failed)?;
             if code != Some(0) {
-                return Err(dirty(branch, &root, &said, code));
+                return Err(dirty(branch, (&root, new), &said, code, is_ours));
             }
             // A trial overwrites what is ignored; the real step does not.
             let added = git()
@@ -226,7 +264,7 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str) -> Outcome<()> {
                     "--name-only",
                     "--diff-filter=A",
                     "HEAD",
-                    new,
+                    &without,
                 ])
                 .run()
                 .map_err(failed)?;
@@ -254,7 +292,7 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str) -> Outcome<()> {
                         "the ignored file {:?} is in the way",
                         String::from_utf8_lossy(first)
                     );
-                    Err(dirty(branch, &root, &said, code))
+                    Err(dirty(branch, (&root, new), &said, code, is_ours))
                 }
                 _ => Ok(()),
             }

@@ -22,7 +22,7 @@ use jit_core::refusal::{Code, Refusal};
 
 use super::detect::{self, Changed};
 use super::report::{Pair, PairPath, Participant, Picture};
-use super::{Repo, failed};
+use super::{Repo, failed, squashed};
 use crate::git::snapshot::{Folder, SnapshotError, copy_index, option, quoted};
 use crate::git::{Git, WorktreeEntry, worktrees};
 use crate::store::Outcome;
@@ -83,6 +83,8 @@ pub struct Live {
     indexes: usize,
     /// What follows holds for this commit of the target.
     tip: String,
+    /// Something was squashed onto it.
+    squashes: bool,
     since: HashMap<String, Since>,
     /// The paths that do not merge, by the two commits.
     merged: HashMap<(String, String), Vec<PairPath>>,
@@ -98,6 +100,7 @@ impl Live {
             taken: HashMap::new(),
             indexes: 0,
             tip: String::new(),
+            squashes: false,
             since: HashMap::new(),
             merged: HashMap::new(),
         })
@@ -223,6 +226,7 @@ impl Live {
         if tip != self.tip {
             self.since.clear();
             self.merged.clear();
+            self.squashes = self.repo.squashes(&tip)?;
             self.tip = tip.clone();
         }
         self.learn(&sides)?;
@@ -258,7 +262,12 @@ impl Live {
             .filter(|pair| !self.merged.contains_key(pair))
             .cloned()
             .collect();
-        let merges = detect::merges(self.merging(self.repo.git()), &tip, &new).map_err(failed)?;
+        let merging = || self.merging(self.repo.git());
+        let mut exact = new.clone();
+        for (ours, theirs) in exact.iter_mut().filter(|(ours, _)| self.squashes && *ours == tip) {
+            *ours = squashed::joined(&merging, ours, theirs)?;
+        }
+        let merges = detect::merges(merging(), &tip, &exact).map_err(failed)?;
         for (pair, merge) in new.iter().zip(merges) {
             let paths = merge
                 .conflicts

@@ -19,8 +19,10 @@ pub mod detect;
 pub mod landed;
 pub mod live;
 pub mod notes;
+pub mod obstacles;
 pub mod remote;
 pub mod report;
+pub mod squashed;
 pub mod tested;
 
 use std::ffi::OsString;
@@ -102,7 +104,7 @@ impl Repo {
     /// Whether what a commit changes is on the target: the commit itself, its patches, or, as it was when it landed, all that
     /// it would change.
     pub fn has(&self, target: &str, tip: &str, landed: Option<&str>) -> Outcome<bool> {
-        if self.is_ancestor(tip, target)? || self.carries(target, tip)? {
+        if self.carries(target, tip)? {
             return Ok(true);
         }
         match landed.map(|commit| self.git().verify(&format!("{commit}^{{commit}}"))) {

@@ -118,6 +118,10 @@ impl Repo {
     /// Whether the target has what a commit changes, though not the commit itself: commit by commit, as after a rebase, or
     /// all at once, as after a squash.
     pub fn carries(&self, target: &str, tip: &str) -> Outcome<bool> {
+        let target = &self.joined(target, tip)?;
+        if self.is_ancestor(tip, target)? {
+            return Ok(true);
+        }
         let range = format!("{target}..{tip}");
         let merges = self
             .git()

@@ -19,6 +19,7 @@ use super::site::Site;
 use super::walk::{Walk, What};
 use crate::app::refuse;
 use crate::git::{Git, GitError};
+use crate::landing::squashed;
 use crate::os::file;
 use crate::store::Outcome;
 
@@ -260,6 +261,25 @@ impl Look<'_> {
 
     /// Whether what a commit changes is on the target, though the commit itself is not.
     fn has_landed(&self, target: &str, tip: &str) -> Outcome<bool> {
+        // The commit by which it landed, where the target has it.
+        let mut merged = None;
+        if let Some(commit) = &self.site.merge_commit {
+            let commit = self.repository().verify(&format!("{commit}^{{commit}}"));
+            merged = commit.map_err(failed)?;
+        }
+        if let Some(commit) = &merged
+            && !self.contains(target, commit)?
+        {
+            merged = None;
+        }
+        let joined = |onto: &str| match &merged {
+            Some(merged) => squashed::joined_by(&|| self.repository(), merged, onto, tip),
+            None => Ok(onto.to_owned()),
+        };
+        let target = &joined(target)?;
+        if self.contains(target, tip)? {
+            return Ok(true);
+        }
         let range = format!("{target}..{tip}");
         let merges = self
             .repository()
@@ -274,18 +294,8 @@ impl Look<'_> {
             }
         }
         let mut onto = vec![target.to_owned()];
-        if let Some(merged) = &self.site.merge_commit
-            && let Some(merged) = self
-                .repository()
-                .verify(&format!("{merged}^{{commit}}"))
-                .map_err(failed)?
-            && self
-                .repository()
-                .args(["merge-base", "--is-ancestor", &merged, target])
-                .test()
-                .map_err(failed)?
-        {
-            onto.push(merged);
+        if let Some(merged) = &merged {
+            onto.push(joined(merged)?);
         }
         for onto in onto {
             let tree = self
@@ -302,6 +312,13 @@ impl Look<'_> {
             }
         }
         Ok(false)
+    }
+
+    fn contains(&self, onto: &str, commit: &str) -> Outcome<bool> {
+        let git = self
+            .repository()
+            .args(["merge-base", "--is-ancestor", commit, onto]);
+        git.test().map_err(failed)
     }
 
     /// Objects that are named in git's files about this worktree, and that no branch, tag or remote keeps alive.

@@ -48,6 +48,17 @@ fn never(message: String, unit: &Unit) -> Box<Refusal> {
     Box::new(Refusal::new(Code::NotAllowed, message).help(format!("jit worktree status {}", unit.id)))
 }
 
+/// The same, where the worktree may be somewhere else.
+fn elsewhere(message: String, unit: &Unit) -> Box<Refusal> {
+    let path = &unit.worktree_path;
+    let [from, to] = ["", ".aside"].map(|end| crate::app::shell_word(&format!("{path}{end}")));
+    Box::new(
+        Refusal::new(Code::NotAllowed, message)
+            .help("where the worktree was moved: git worktree repair <where it is now>")
+            .help(format!("where it is gone: mv -n {from} {to}")),
+    )
+}
+
 impl Site {
     /// Finds a unit's worktree. Refuses everything that is not exactly that.
     pub fn find(place: &Place, unit: &Unit) -> Outcome<Self> {
@@ -119,7 +130,7 @@ impl Site {
                     "{} is not a worktree of this repository: it stays",
                     root.display()
                 );
-                return Err(never(message, unit));
+                return Err(elsewhere(message, unit));
             }
             _ => {}
         }
@@ -253,7 +264,7 @@ fn require_own(root: &Path, admin: &Path, unit: &Unit) -> Outcome<()> {
     };
     match leads_to(root) {
         Some(goal) if same(&goal, admin) => Ok(()),
-        _ => Err(never(
+        _ => Err(elsewhere(
             format!(
                 "{} is not the worktree that git knows there: its .git does not lead to {}",
                 root.display(),

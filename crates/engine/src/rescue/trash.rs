@@ -165,9 +165,15 @@ impl Trash {
             let folder = self.folder(&id);
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => {
-                    fs::set_permissions(&folder, like.permissions()).map_err(|e| failed(&folder, &e))?;
                     let manifest = Manifest::new(id, unit, root);
-                    self.write(&manifest)?;
+                    let made = fs::set_permissions(&folder, like.permissions())
+                        .map_err(|e| failed(&folder, &e))
+                        .and_then(|()| self.write(&manifest));
+                    if let Err(refusal) = made {
+                        // Nothing is in it yet but what could not be written.
+                        let _ = fs::remove_dir_all(&folder);
+                        return Err(refusal);
+                    }
                     return Ok(manifest);
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}

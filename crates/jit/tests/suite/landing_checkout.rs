@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::landing::Yard;
+use crate::unit_life::shell;
 use serde_json::json;
 
 /// A unit that changes `file` and adds `new`.
@@ -256,4 +257,156 @@ fn h3_a_branch_counts_as_checked_out_under_another_name() {
     assert_eq!(yard.picture(&repo).1, "", "the checkout moved along");
     assert_eq!(yard.rev(&repo, "HEAD"), yard.main());
     assert_eq!(fs::read_to_string(repo.join("file")).expect("a file"), "landed\n");
+}
+
+/// A unit that brings the files of an issue which jit wrote into the main checkout too.
+fn with_issue() -> (Yard, std::path::PathBuf) {
+    let yard = Yard::checked_out();
+    let words = ["issue", "create", "Do it", "--id", "WI-1", "--label", "here"];
+    let _ = yard.jit(words.iter().chain(&["--description", "Long."])).ok();
+    let path = yard.unit("u1");
+    let _ = yard
+        .world
+        .jit_as_in("human:test", &path, ["issue", "comment", "WI-1", "seen"])
+        .ok();
+    let own = Path::new(".jit/issues/WI-1/issue.json");
+    assert!(path.join(own).exists() && yard.repo().join(own).exists());
+    yard.write(&path, "new", "landed\n");
+    yard.commit(&path, "work");
+    (yard, path)
+}
+
+#[test]
+fn h3_files_that_jit_wrote_itself_are_in_no_landings_way() {
+    let (yard, path) = with_issue();
+    let repo = yard.repo();
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(yard.on_main("new").as_deref(), Some("landed\n"));
+    assert_eq!(yard.world.git(&repo, ["status", "--porcelain"]), "");
+    // Nor where git has them already.
+    let _ = yard.jit(["issue", "update", "WI-1", "--title", "Here"]).ok();
+    assert_ne!(yard.world.git(&repo, ["status", "--porcelain"]), "");
+    let words = ["issue", "update", "WI-1", "--title", "There"];
+    let _ = yard.world.jit_as_in("human:test", &path, words).ok();
+    yard.write(&path, "more", "landed\n");
+    yard.commit(&path, "more");
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(yard.on_main("more").as_deref(), Some("landed\n"));
+    assert_eq!(yard.world.git(&repo, ["status", "--porcelain"]), "");
+    let issue = yard.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    assert_eq!(issue["title"], "There");
+    // What was changed last stays to be seen, wherever that was.
+    let words = ["issue", "comment", "WI-1", "more"];
+    let _ = yard.world.jit_as_in("human:test", &path, words).ok();
+    yard.commit(&path, "a comment");
+    let _ = yard.jit(["issue", "update", "WI-1", "--title", "Last"]).ok();
+    let _ = yard.merge(&["u1"]).ok();
+    let own = repo.join(".jit/issues/WI-1");
+    let text = fs::read_to_string(own.join("issue.json")).expect("a file");
+    assert!(text.contains("Last"), "{text}");
+    assert_eq!(
+        fs::read_dir(&own).expect("a folder").count(),
+        4,
+        "nothing is left"
+    );
+    yard.is_tidy();
+    yard.world.validates();
+}
+
+#[test]
+fn h3_files_that_jit_wrote_come_back_where_the_landing_fails_and_edited_ones_stay() {
+    let (yard, _) = with_issue();
+    let repo = yard.repo();
+    let folder = repo.join(".jit/issues/WI-1");
+    let files = || {
+        let mut files: Vec<_> = fs::read_dir(&folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .map(|path| (path.clone(), fs::read(path).expect("a file")))
+            .collect();
+        files.sort();
+        files
+    };
+    let before = (files(), yard.main());
+    let lock = repo.join(".git/refs/heads/main.lock");
+    fs::write(&lock, "").expect("a lock");
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+    assert_eq!((files(), yard.main()), before);
+    fs::remove_file(&lock).expect("a lock");
+    let own = folder.join("issue.json");
+    let text = fs::read_to_string(&own).expect("a file");
+    fs::write(&own, text.replace("Do it", "Do it better")).expect("a file");
+    let before = (files(), yard.main());
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+    assert_eq!((files(), yard.main()), before);
+    fs::write(&own, text).expect("a file");
+    let _ = yard.merge(&["u1"]).ok();
+}
+
+/// What is told for each of these makes the landing work.
+fn helps(messes: &[Mess]) {
+    for (name, mess) in messes {
+        let yard = ready();
+        mess(&yard, &yard.repo());
+        let refused = yard.merge(&["u1"]).exits(5).json();
+        assert_eq!(refused["error"]["code"], "target_dirty", "{name}: {refused}");
+        let help = refused["error"]["help"].as_array().expect("help").clone();
+        let told = |start: &str| {
+            let mut all = help.iter().filter_map(|one| one.as_str());
+            all.find_map(|one| one.find(start).map(|at| one[at..].to_owned()))
+        };
+        let with = |word: &str| {
+            let mut all = help.iter().filter_map(|one| one.as_str());
+            all.find(|one| one.contains(word)).map(str::to_owned)
+        };
+        let lines = match *name {
+            "a lock" => vec![told("rm ")],
+            "untracked" | "a folder" | "ignored" => vec![told("mv -n ")],
+            "skip-worktree" => vec![with("--no-skip-worktree"), with("stash")],
+            _ => vec![with("--no-assume-unchanged"), with("stash")],
+        };
+        for line in lines {
+            let line = line.unwrap_or_else(|| panic!("{name}: {refused}"));
+            let _ = shell(&yard.world, &line).ok();
+        }
+        assert_eq!(
+            yard.merge(&["u1"]).ok().json()["units"][0]["verdict"],
+            "landed",
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn h3_for_each_kind_of_file_in_the_way_there_is_a_command_that_helps() {
+    helps(&[
+        ("untracked", |yard, repo| yard.write(repo, "new", "mine\n")),
+        ("a folder", |yard, repo| yard.write(repo, "new/inside", "mine\n")),
+        ("ignored", |yard, repo| {
+            yard.write(repo, "new", "mine\n");
+            let file = repo.join(".git/info/exclude");
+            let before = fs::read_to_string(&file).expect("a file");
+            fs::write(file, format!("{before}new\n")).expect("a file");
+        }),
+    ]);
+}
+
+#[test]
+fn h3_for_hidden_edits_and_locks_in_the_way_there_is_a_command_that_helps() {
+    helps(&[
+        ("skip-worktree", |yard, repo| {
+            yard.world.git(repo, ["update-index", "--skip-worktree", "file"]);
+            yard.write(repo, "file", "mine\n");
+        }),
+        ("assume-unchanged", |yard, repo| {
+            yard.world
+                .git(repo, ["update-index", "--assume-unchanged", "file"]);
+            yard.write(repo, "file", "mine\n");
+        }),
+        ("a lock", |_, repo| {
+            fs::write(repo.join(".git/index.lock"), "").expect("a file");
+        }),
+    ]);
 }

@@ -149,6 +149,10 @@ fn h5_a_conflict_can_be_sent_back_a_bounded_number_of_times() {
     yard.push_to_main("file", "theirs\n");
     let ran = yard.merge(&["u1", "--send-back"]).exits(6).json();
     assert_eq!(ran["units"][0]["verdict"], "conflict");
+    assert_eq!(
+        ran["units"][0]["help"][0], "jit worktree merge u1 --continue",
+        "it is there already"
+    );
     let text = fs::read_to_string(path.join("file")).expect("a file");
     assert!(
         text.contains("<<<<<<<") && text.contains("mine") && text.contains("theirs"),

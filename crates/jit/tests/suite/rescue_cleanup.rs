@@ -491,6 +491,8 @@ fn h7_a_full_disk_removes_nothing() {
     assert_ne!(ran.code, 0, "{ran:?}");
     assert!(picture(&dir) == before);
     assert!(status(&world, &dir).contains("precious"));
+    let trash = fs::read_dir(world.control().join("trash")).into_iter().flatten();
+    assert_eq!(trash.count(), 0, "no empty folder is left");
     let _ = world.jit(["worktree", "cleanup", "u1", "--force"]).ok();
     assert!(recoverable(&world).contains(&b"precious\n"[..]));
 }

@@ -9,30 +9,30 @@ use jit_testkit::world::tools::{field, without};
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
-fn world() -> World {
+pub fn world() -> World {
     let world = World::with_jit(JIT);
     commit(&world, &world.repo(), "a.txt", "a\n");
     world
 }
 
-fn commit(world: &World, dir: &Path, name: &str, text: &str) {
+pub fn commit(world: &World, dir: &Path, name: &str, text: &str) {
     fs::write(dir.join(name), text).expect("a file");
     world.git(dir, ["add", name]);
     world.git(dir, ["commit", "-q", "-m", name]);
 }
 
 /// A unit that jit made.
-fn create(world: &World, args: &[&str]) -> PathBuf {
+pub fn create(world: &World, args: &[&str]) -> PathBuf {
     let words = ["worktree", "create"].iter().chain(args).chain(&["--json"]);
     let unit = world.jit(words).ok().json();
     PathBuf::from(unit["worktree_path"].as_str().expect("a path"))
 }
 
-fn unit(world: &World, name: &str) -> Value {
+pub fn unit(world: &World, name: &str) -> Value {
     world.jit(["worktree", "status", name, "--json"]).ok().json()
 }
 
-fn on_main(world: &World, name: &str) -> Option<String> {
+pub fn on_main(world: &World, name: &str) -> Option<String> {
     let mut git = world.command("git", &world.repo());
     git.args(["cat-file", "blob", &format!("refs/heads/main:{name}")]);
     let ran = world.run(git);
@@ -40,7 +40,7 @@ fn on_main(world: &World, name: &str) -> Option<String> {
 }
 
 /// A command as jit told it, in a shell where `jit` is known.
-fn shell(world: &World, command: &str) -> Ran {
+pub fn shell(world: &World, command: &str) -> Ran {
     let mut sh = world.command("sh", &world.repo());
     let own = Path::new(JIT).parent().expect("a folder").display();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -50,7 +50,7 @@ fn shell(world: &World, command: &str) -> Ran {
     world.run(sh)
 }
 
-fn verdicts(report: &Value) -> Vec<&str> {
+pub fn verdicts(report: &Value) -> Vec<&str> {
     field(&report["units"], "verdict")
 }
 
@@ -164,6 +164,11 @@ fn h3_a_submodule_whose_commit_nobody_else_has_does_not_land() {
         help.contains("push origin HEAD:refs/heads/u1") || help.contains(" push "),
         "{help}"
     );
+    // Also when its files are put away.
+    yard.world.git(&path, ["submodule", "deinit", "-q", "-f", "sub"]);
+    let refused = yard.merge(&["u1"]).exits(6).json();
+    assert_eq!(refused["error"]["code"], "check_failed", "{refused}");
+    let help = refused["error"]["help"][0].as_str().expect("help").to_owned();
     let _ = shell(&yard.world, &help).ok();
     assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
     // Where it is not checked out, nobody can tell.
@@ -504,16 +509,25 @@ fn g1_what_cannot_be_tried_again_is_not_told_to_be() {
             assert_eq!(help, "jit worktree retry u1");
             let _ = shell(&yard.world, &help).ok();
         } else {
-            assert!(help.starts_with("jit worktree abandon u1"), "{help}");
+            assert_ne!(help, "jit worktree retry u1");
         }
     }
     let refused = yard.merge(&["u1"]).exits(2).json();
-    assert!(
-        refused["error"]["help"][0]
-            .as_str()
-            .is_some_and(|help| help.contains("abandon")),
-        "{refused}"
-    );
+    let help = refused["error"]["help"].to_string();
+    assert!(help.contains("jit worktree abandon u1"), "{refused}");
+    let again = yard.jit(["worktree", "retry", "u1", "--json"]).exits(5).json();
+    assert_eq!(again["error"]["code"], "not_allowed", "{again}");
+    // Nobody is kept from mending it by hand.
+    let path = yard.world.root().join("u1");
+    for name in ["b", "c"] {
+        yard.write(&path, name, "mended\n");
+        yard.commit(&path, name);
+        let _ = yard.jit(["worktree", "retry", "u1"]).ok();
+        let report = yard.merge(&["u1"]).exits(6).json();
+        assert_eq!(verdicts(&report), ["validation_failed"]);
+        let _ = yard.jit(["worktree", "retry", "u1"]).exits(5);
+    }
+    yard.world.validates();
 }
 
 #[test]

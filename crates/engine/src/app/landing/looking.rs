@@ -97,13 +97,21 @@ impl Run<'_> {
         }
         if !waits_for_landing(&unit) {
             return Err(match unit.state {
-                Phase::Failed => bad(
-                    format!(
+                Phase::Failed => {
+                    let message = format!(
                         "{} failed ({}): mend it and try again first",
                         unit.id,
                         reason.unwrap_or("unknown")
+                    );
+                    let refusal = Refusal::new(Code::BadTransition, message);
+                    Box::new(unit.after_failure().iter().fold(refusal, Refusal::help))
+                }
+                Phase::Provisioning => bad(
+                    format!(
+                        "the worktree of {} is being made, or that was cut short: there is nothing to merge yet",
+                        unit.id
                     ),
-                    unit.after_failure(),
+                    format!("jit worktree retry {}", unit.id),
                 ),
                 Phase::Dispatched | Phase::Running => {
                     bad(format!("{} is still being worked on", unit.id), status)
@@ -119,8 +127,7 @@ impl Run<'_> {
             return Err(bad(why, format!("jit worktree merge {}", unit.id)));
         }
         let Some(tip) = self.repo.tip(&unit.branch)? else {
-            let message = format!("the branch {} of {} is not there", unit.branch, unit.id);
-            return Err(Box::new(Refusal::new(Code::NotFound, message).help(status)));
+            return Err(self.app.no_branch(&unit));
         };
         let target = self.repo.require_tip(&self.target)?;
         let base = match self
@@ -280,8 +287,17 @@ impl Run<'_> {
     pub(super) fn places(&self, left: &[Work]) -> Outcome<Vec<Place>> {
         let target = self.repo.require_tip(&self.target)?;
         let tips: Vec<String> = left.iter().map(|work| work.tip.clone()).collect();
-        let changes = self.repo.changes(&target, &tips)?;
-        let pairs: Vec<(String, String)> = tips.iter().map(|tip| (target.clone(), tip.clone())).collect();
+        let mut changes = self.repo.changes(&target, &tips)?;
+        let mut pairs: Vec<(String, String)> = Vec::with_capacity(tips.len());
+        for (tip, change) in tips.iter().zip(&mut changes) {
+            let ours = self.repo.joined(&target, tip)?;
+            if ours != target
+                && let Some(since) = self.repo.changes(&ours, std::slice::from_ref(tip))?.pop()
+            {
+                *change = since;
+            }
+            pairs.push((ours, tip.clone()));
+        }
         let merges = detect::merges(self.repo.git(), &target, &pairs).map_err(failed)?;
         let view = self.app.view()?;
         let mut places = Vec::with_capacity(left.len());
@@ -419,9 +435,38 @@ impl Run<'_> {
     }
 }
 
+/// Something that git began in a worktree, and that somebody has to end.
+pub(in crate::app) struct Unfinished {
+    pub what: &'static str,
+    pub go_on: &'static str,
+    pub give_up: &'static str,
+}
+
+/// What is not finished in the worktree with this git folder.
+pub(in crate::app) fn unfinished(git_dir: &Path) -> Option<Unfinished> {
+    let known = [
+        ("MERGE_HEAD", "merge", "commit", "merge --abort"),
+        (
+            "CHERRY_PICK_HEAD",
+            "cherry-pick",
+            "cherry-pick --continue",
+            "cherry-pick --abort",
+        ),
+        ("REVERT_HEAD", "revert", "revert --continue", "revert --abort"),
+        ("rebase-merge", "rebase", "rebase --continue", "rebase --abort"),
+        ("rebase-apply/applying", "am", "am --continue", "am --abort"),
+        ("rebase-apply", "rebase", "rebase --continue", "rebase --abort"),
+        ("BISECT_LOG", "bisect", "bisect reset", "bisect reset"),
+    ];
+    known
+        .into_iter()
+        .find(|(file, ..)| git_dir.join(file).exists())
+        .map(|(_, what, go_on, give_up)| Unfinished { what, go_on, give_up })
+}
+
 impl App {
     /// Of a worktree that cannot be seen nobody knows what is not committed.
-    fn require_there(&self, unit: &Unit, root: &Path) -> Outcome<()> {
+    pub(in crate::app) fn require_there(&self, unit: &Unit, root: &Path) -> Outcome<()> {
         let main = self.main_root()?;
         let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
         let known = leads_to(root);
@@ -458,6 +503,38 @@ impl App {
         }))
     }
 
+    /// The unit's branch was renamed or deleted: how it comes back.
+    fn no_branch(&self, unit: &Unit) -> Box<Refusal> {
+        let message = format!("the branch {} of {} is not there", unit.branch, unit.id);
+        let mut refusal = Refusal::new(Code::NotFound, message);
+        let root = Path::new(&unit.worktree_path);
+        let git = format!("git -C {}", shell_word(&unit.worktree_path));
+        let branch = shell_word(&unit.branch);
+        if let Some(git_dir) = leads_to(root).filter(|git_dir| git_dir.is_dir()) {
+            let on = Git::at(root).symbolic_head().ok().flatten();
+            let head = Git::at(root).verify("HEAD^{commit}").ok().flatten();
+            // Git shows no log of a HEAD that leads nowhere.
+            let log = fs::read_to_string(git_dir.join("logs/HEAD")).unwrap_or_default();
+            let moves = log.lines().flat_map(|line| line.split(' ').take(2));
+            let last = moves.filter(|commit| commit.bytes().any(|b| b != b'0')).last();
+            let other = on.as_deref().and_then(|on| on.strip_prefix("refs/heads/"));
+            match (other, head, last) {
+                (Some(other), Some(_), _) => {
+                    refusal = refusal.help(format!(
+                        "where it was renamed: {git} branch -m {} {branch}",
+                        shell_word(other)
+                    ));
+                }
+                (None, Some(_), _) => refusal = refusal.help(format!("{git} switch -c {branch}")),
+                (_, None, Some(last)) => {
+                    refusal = refusal.help(format!("{git} branch {branch} {last}"));
+                }
+                _ => {}
+            }
+        }
+        Box::new(refusal.help(format!("jit worktree abandon {} --reason <why>", unit.id)))
+    }
+
     /// What is not committed would be left behind.
     pub(in crate::app) fn require_committed(&self, unit: &Unit, tip: &str) -> Outcome<()> {
         let root = Path::new(&unit.worktree_path);
@@ -470,17 +547,9 @@ impl App {
             .line()
             .map_err(failed)?;
         let git_dir = Path::new(&git_dir);
-        let unfinished = [
-            ("MERGE_HEAD", "merge", "git commit"),
-            ("CHERRY_PICK_HEAD", "cherry-pick", "git cherry-pick --continue"),
-            ("rebase-merge", "rebase", "git rebase --continue"),
-            ("rebase-apply", "rebase", "git rebase --continue"),
-        ];
-        for (file, what, help) in unfinished {
-            if git_dir.join(file).exists() {
-                let why = format!("a {what} in the worktree of {} is not finished", unit.id);
-                return refuse(why, format!("cd {shown}, then: {help}"));
-            }
+        if let Some(begun) = unfinished(git_dir) {
+            let why = format!("a {} in the worktree of {} is not finished", begun.what, unit.id);
+            return refuse(why, format!("cd {shown}, then: git {}", begun.go_on));
         }
         // What jit itself writes there is in the log.
         let status = Git::at(root)
@@ -519,10 +588,22 @@ impl App {
                 unit.id, unit.branch
             );
             let branch = shell_word(&unit.branch);
-            return refuse(
-                why,
-                format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}"),
-            );
+            let look = format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}");
+            let detached = Git::at(root).symbolic_head().map_err(failed)?.is_none();
+            let beyond = match &head {
+                Some(head) => Git::at(root)
+                    .args(["merge-base", "--is-ancestor", tip, head])
+                    .test()
+                    .map_err(failed)?,
+                None => false,
+            };
+            let mut refusal = Refusal::new(Code::Uncommitted, why);
+            if detached && beyond {
+                refusal = refusal.help(format!(
+                    "git -C {shown} branch -f {branch} HEAD && git -C {shown} switch {branch}"
+                ));
+            }
+            return Err(Box::new(refusal.help(look)));
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ impl Run<'_> {
                 },
                 Added::Nothing(_) => work.report(Verdict::Nothing),
                 Added::NotForward(_) => told(&work.unit, Verdict::Refused, &self.not_forward(work)),
-                Added::Conflict(_, merge) => self.conflict_report(work, &merge)?,
+                Added::Conflict(_, merge) => self.conflict_report(work, &merge, rules)?,
             },
         )
     }
@@ -125,7 +125,9 @@ impl Run<'_> {
                 return Ok(());
             }
             let checks = self.checks(&group, rules)?;
-            require_movable(&self.repo, &self.target, candidate.commit())?;
+            let app = self.app;
+            let is_ours = |root: &Path, path: &Path| app.is_projection(root, path);
+            require_movable(&self.repo, &self.target, candidate.commit(), &is_ours)?;
             for work in &mut group {
                 work.unit = self.begin(work)?;
             }
@@ -174,10 +176,13 @@ impl Run<'_> {
                 continue;
             }
             let names: Vec<String> = group.iter().map(Work::id).collect();
-            let landed = match tested.land(&format!("{LANDED} {}", names.join(", ")))? {
+            let landed = match tested.land(&format!("{LANDED} {}", names.join(", ")), &is_ours)? {
                 Move::Done(landed) => landed,
                 Move::Elsewhere => continue,
             };
+            if let Some((root, paths)) = &landed.replaced {
+                self.app.project_again(root, paths);
+            }
             for work in &group {
                 let Some(step) = landed.steps.iter().find(|step| step.unit == work.id()) else {
                     continue;
@@ -368,15 +373,17 @@ impl Run<'_> {
         };
         let facts = Facts {
             error: Some(failure),
+            tip: Some(work.tip.clone()),
             ..Facts::default()
         };
         let unit = self.app.advance(id, Input::InstanceFailed, facts)?;
         let mut refusal = Refusal::new(Code::Uncommitted, message);
         refusal.help = why.help.clone();
-        Ok(Box::new(refusal.help(match unit.may_be_retried() {
-            true => format!("{} && jit finish {id}", unit.after_failure()),
+        refusal.help.extend(match unit.may_be_retried() {
+            true => vec![format!("jit worktree retry {id} && jit finish {id}")],
             false => unit.after_failure(),
-        })))
+        });
+        Ok(Box::new(refusal))
     }
 
     /// T7: it does not work on the target.
@@ -395,6 +402,7 @@ impl Run<'_> {
                     exit_code: failed.and_then(|one| one.exit_code),
                     output: failed.and_then(|one| one.output_file.clone()),
                 }),
+                tip: Some(work.tip.clone()),
                 ..Facts::default()
             },
         )?;
@@ -402,7 +410,7 @@ impl Run<'_> {
         report.validation = validations;
         report.code = Some(Code::CheckFailed.as_str());
         report.message = Some(message);
-        report.help = vec![unit.after_failure()];
+        report.help = unit.after_failure();
         Ok(report)
     }
 }

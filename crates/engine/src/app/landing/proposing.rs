@@ -112,7 +112,8 @@ impl Run<'_> {
             }
         };
         let checks = self.checks(&[], rules)?;
-        require_movable(&self.repo, &self.target, candidate.commit())?;
+        let is_ours = |root: &Path, path: &Path| app.is_projection(root, path);
+        require_movable(&self.repo, &self.target, candidate.commit(), &is_ours)?;
         let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
             Tried::Passed(tested) => tested,
             Tried::Failed(_, validations) => {
@@ -127,7 +128,11 @@ impl Run<'_> {
             }
         };
         // Moved by somebody else is as good: the next push tells.
-        let (Move::Done(_) | Move::Elsewhere) = tested.land(&format!("jit: merged {there}"))?;
+        if let Move::Done(landed) = tested.land(&format!("jit: merged {there}"), &is_ours)?
+            && let Some((root, paths)) = &landed.replaced
+        {
+            app.project_again(root, paths);
+        }
         Ok(None)
     }
 

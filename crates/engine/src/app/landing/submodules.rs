@@ -1,7 +1,10 @@
 //! Submodules of what is to land: the commit that each points to must be one that others can get.
 //!
+//! One that is not checked out any more (`git submodule deinit`) may still have its git folder, in that of the worktree.
+//!
 //! Limitations: what a remote-tracking branch says is believed. Submodules of submodules are not looked at.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -14,15 +17,49 @@ struct Pointer {
     commit: String,
 }
 
-fn is_checked_out(root: &Path) -> bool {
-    root.join(".git").symlink_metadata().is_ok()
+/// Where a submodule's commits are.
+enum Known {
+    CheckedOut(PathBuf),
+    GitFolder(PathBuf),
 }
 
-fn within(root: &Path) -> Git {
-    Git::at(root)
-        .arg("--no-optional-locks")
-        .setting("core.fsmonitor", "false")
-        .without_hooks()
+impl Known {
+    /// In this worktree, whose git folder is that.
+    fn find(root: &Path, git_dir: Option<&Path>, path: &Path, name: Option<&str>) -> Option<Self> {
+        let root = root.join(path);
+        if root.join(".git").symlink_metadata().is_ok() {
+            return Some(Self::CheckedOut(root));
+        }
+        let folder = git_dir?.join("modules").join(name?);
+        folder.join("HEAD").is_file().then_some(Self::GitFolder(folder))
+    }
+
+    fn git(&self) -> Git {
+        let git = match self {
+            Self::CheckedOut(root) => Git::at(root),
+            // Where its files would be may be gone.
+            Self::GitFolder(folder) => Git::in_git_dir(folder).setting("core.worktree", folder),
+        };
+        git.arg("--no-optional-locks")
+            .setting("core.fsmonitor", "false")
+            .without_hooks()
+    }
+
+    fn has(&self, commit: &str) -> Outcome<bool> {
+        let found = self.git().verify(&format!("{commit}^{{commit}}"));
+        Ok(found.map_err(failed)?.is_some())
+    }
+
+    /// For a command line.
+    fn shown(&self) -> String {
+        match self {
+            Self::CheckedOut(root) => format!("git -C {}", shell_word(&root.to_string_lossy())),
+            Self::GitFolder(folder) => format!(
+                "git --git-dir={0} --work-tree={0}",
+                shell_word(&folder.to_string_lossy())
+            ),
+        }
+    }
 }
 
 impl Run<'_> {
@@ -33,30 +70,31 @@ impl Run<'_> {
             return Ok(());
         }
         let main = self.app.main_root()?;
+        let names = self.names(work)?;
+        let name_of = |path: &Path| names.get(path).map(String::as_str);
         pointers.retain(|one| {
-            let there = main.join(&one.path);
+            let there = Known::find(&main, Some(&self.repo.common), &one.path, name_of(&one.path));
             // Whoever has the main checkout has it.
-            !(is_checked_out(&there)
-                && within(&there)
-                    .verify(&format!("{}^{{commit}}", one.commit))
-                    .is_ok_and(|found| found.is_some()))
+            !there.is_some_and(|there| there.has(&one.commit).unwrap_or(false))
         });
+        let own_root = Path::new(&work.unit.worktree_path);
+        let own_folder = leads_to(own_root);
         for one in pointers {
-            let root = Path::new(&work.unit.worktree_path).join(&one.path);
-            let known = is_checked_out(&root)
-                && within(&root)
-                    .verify(&format!("{}^{{commit}}", one.commit))
-                    .map_err(failed)?
-                    .is_some();
+            let known = Known::find(own_root, own_folder.as_deref(), &one.path, name_of(&one.path));
+            let known = match known {
+                Some(known) if known.has(&one.commit)? => Some(known),
+                _ => None,
+            };
             let (name, short) = (one.path.display(), one.commit.get(..10).unwrap_or(&one.commit));
-            if !known {
+            let Some(known) = known else {
                 self.warnings.push(format!(
                     "{} points the submodule {name} to {short}, and nobody here can tell whether others have that",
                     work.unit.id
                 ));
                 continue;
-            }
-            let left = within(&root)
+            };
+            let left = known
+                .git()
                 .args(["rev-list", "--max-count=1", &one.commit, "--not", "--remotes"])
                 .run()
                 .map_err(failed)?;
@@ -67,15 +105,46 @@ impl Run<'_> {
                 "{} points the submodule {name} to {short}, which only its own worktree has: nobody else could check it out",
                 work.unit.id
             );
-            let help = push_command(&root, &one.commit, &work.unit.branch)?;
+            let help = push_command(&known, &one.commit, &work.unit.branch)?;
             return Err(Box::new(Refusal::new(Code::CheckFailed, message).help(help)));
         }
         Ok(())
     }
 
+    /// What submodules are called, by their paths.
+    fn names(&self, work: &Work) -> Outcome<BTreeMap<PathBuf, String>> {
+        let listed = self
+            .repo
+            .git()
+            .args(["config", "-z", "--blob"])
+            .arg(format!("{}:.gitmodules", work.tip))
+            .args(["--get-regexp", r"^submodule\..*\.path$"])
+            .try_run()
+            .map_err(failed)?;
+        let (_, listed, _) = listed;
+        let mut names = BTreeMap::new();
+        for record in listed.split(|b| *b == 0) {
+            let Some(end) = record.iter().position(|b| *b == b'\n') else {
+                continue;
+            };
+            let (key, path) = record.split_at(end);
+            let key = String::from_utf8_lossy(key);
+            let name = key
+                .strip_prefix("submodule.")
+                .and_then(|rest| rest.strip_suffix(".path"));
+            // As git has it: a name must not lead out of the folder.
+            if let Some(name) = name.filter(|name| !name.split('/').any(|part| part == "..")) {
+                let path = OsStr::from_bytes(path.get(1..).unwrap_or_default());
+                names.insert(PathBuf::from(path), name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
     /// The submodules whose commit would be another one on the target.
     fn pointers(&self, work: &Work, target: &str) -> Outcome<Vec<Pointer>> {
-        let Some(base) = self.repo.merge_base(target, &work.tip)? else {
+        let joined = self.repo.joined(target, &work.tip)?;
+        let Some(base) = self.repo.merge_base(&joined, &work.tip)? else {
             return Ok(Vec::new());
         };
         let listed = self
@@ -100,24 +169,24 @@ impl Run<'_> {
 }
 
 /// What makes the commit known to others.
-fn push_command(root: &Path, commit: &str, branch: &str) -> Outcome<String> {
-    let shown = shell_word(&root.to_string_lossy());
-    let remotes = within(root).args(["remote"]).line().map_err(failed)?;
+fn push_command(known: &Known, commit: &str, branch: &str) -> Outcome<String> {
+    let shown = known.shown();
+    let remotes = known.git().args(["remote"]).line().map_err(failed)?;
     let remote = match remotes.lines().find(|name| *name == "origin") {
         Some(name) => name,
         None => match remotes.lines().next() {
             Some(name) => name,
-            None => return Ok(format!("git -C {shown} remote add origin <address>")),
+            None => return Ok(format!("{shown} remote add origin <address>")),
         },
     };
-    let head = within(root).verify("HEAD").map_err(failed)?;
+    let head = known.git().verify("HEAD").map_err(failed)?;
     let what = if head.as_deref() == Some(commit) {
         "HEAD"
     } else {
         commit
     };
-    let own = within(root).symbolic_head().map_err(failed)?;
+    let own = known.git().symbolic_head().map_err(failed)?;
     let goal = own.unwrap_or_else(|| format!("refs/heads/{branch}"));
     let spec = shell_word(&format!("{what}:{goal}"));
-    Ok(format!("git -C {shown} push {} {spec}", shell_word(remote)))
+    Ok(format!("{shown} push {} {spec}", shell_word(remote)))
 }

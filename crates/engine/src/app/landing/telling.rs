@@ -5,7 +5,7 @@ use super::*;
 impl Run<'_> {
     /// T14: a person decides.
     pub(super) fn escalate(&mut self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<()> {
-        let mut report = self.conflict_report(work, merge)?;
+        let mut report = self.conflict_report(work, merge, rules)?;
         let rounds = work.unit.conflict_rounds;
         let send_back = self.mode == MergeMode::SendBack;
         if send_back && rounds >= rules.merging.max_conflict_rounds {
@@ -26,6 +26,12 @@ impl Run<'_> {
                 "the conflict is in {}: settle it there, commit, then go on",
                 work.unit.worktree_path
             ));
+            // The merge has begun there.
+            let id = &work.unit.id;
+            report.help = vec![
+                format!("jit worktree merge {id} --continue"),
+                format!("jit worktree abandon {id} --reason <why>"),
+            ];
         }
         let clashes = report.conflicts.iter().map(|one| Clash {
             path: one.path.clone(),
@@ -60,7 +66,7 @@ impl Run<'_> {
             .setting("merge.autoStash", "false")
             .args(["merge", "--no-ff", "--no-squash", "--no-autostash", "-q", "-m"])
             .arg(format!("Merge {} into {}", self.target, work.unit.branch))
-            .arg(&target);
+            .arg(self.repo.joined(&target, &work.tip)?);
         let git = self.repo.signed(git, self.app.actor.agent_id.as_str())?;
         let (code, _, said) = git.try_run().map_err(failed)?;
         match code {
@@ -73,9 +79,10 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn conflict_report(&self, work: &Work, merge: &Merge) -> Outcome<UnitReport> {
+    pub(super) fn conflict_report(&self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<UnitReport> {
         let target = self.repo.require_tip(&self.target)?;
-        let base = self.repo.merge_base(&target, &work.tip)?;
+        let joined = self.repo.joined(&target, &work.tip)?;
+        let base = self.repo.merge_base(&joined, &work.tip)?;
         let mut conflicts = Vec::new();
         for (n, one) in merge.conflicts.iter().enumerate() {
             let path = one.shown();
@@ -115,17 +122,23 @@ impl Run<'_> {
             if conflicts.len() == 1 { "does" } else { "do" },
             self.target
         ));
+        // By its name git would merge from before what was squashed.
+        let onto = match joined == target {
+            true => shell_word(&self.target),
+            false => joined,
+        };
         report.conflicts = conflicts;
         report.code = Some("merge_conflict");
         report.help = vec![
-            format!(
-                "git -C {shown} merge {} # settle it there, and commit",
-                shell_word(&self.target)
-            ),
+            format!("git -C {shown} merge {onto} # settle it there, and commit"),
             format!("jit worktree merge {id} --continue"),
-            format!("jit worktree merge {id} --send-back"),
-            format!("jit worktree abandon {id} --reason <why>"),
         ];
+        if work.unit.conflict_rounds < rules.merging.max_conflict_rounds {
+            report.help.push(format!("jit worktree merge {id} --send-back"));
+        }
+        report
+            .help
+            .push(format!("jit worktree abandon {id} --reason <why>"));
         Ok(report)
     }
 

@@ -1,0 +1,271 @@
+//! What is in the way of a step forward in a checkout (H3): what to do about it, and what is put aside for it.
+//!
+//! What must hold:
+//!
+//! - files of issues that are as jit wrote them are nobody's work: the log has all of it. They are put aside for the step,
+//!   and put back if it fails;
+//! - one that anybody edited stays, and the step is refused;
+//! - for everything else there is a command that helps with that kind of thing.
+//!
+//! Format: what is put aside stands beside where it was, under the name of a file that is being written
+//! (`issue.json.<16 digits>.tmp`), so what a killed process left of it is cleared away like those.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Repo, failed};
+use crate::app::shell_word;
+use crate::git::Git;
+use crate::git::snapshot::Folder;
+use crate::os::random;
+use crate::store::Outcome;
+
+/// Whether a file in a checkout is as jit wrote it: the checkout, and the path in it.
+pub type IsOurs<'a> = &'a dyn Fn(&Path, &Path) -> bool;
+
+/// So many of a kind are named.
+const FEW: usize = 3;
+const ISSUES: &str = ".jit/issues";
+/// What each worktree has for itself, and git ignores.
+const IDENTITY: &str = ".jit/worktree.json";
+
+fn within(root: &Path) -> Git {
+    Git::at(root)
+        .args(["--no-optional-locks", "--literal-pathspecs"])
+        .setting("core.fsmonitor", "false")
+        .without_hooks()
+}
+
+fn paths(out: &[u8]) -> impl Iterator<Item = PathBuf> {
+    out.split(|b| *b == 0)
+        .filter(|one| !one.is_empty())
+        .map(|one| PathBuf::from(OsStr::from_bytes(one)))
+}
+
+/// What git has in its index that somebody changed there or in the files, below `under`.
+struct Changes {
+    tracked: BTreeMap<PathBuf, u8>,
+    staged: BTreeSet<PathBuf>,
+    changed: BTreeSet<PathBuf>,
+    /// What the step would change.
+    coming: BTreeSet<PathBuf>,
+}
+
+impl Changes {
+    fn of(root: &Path, new: &str, under: &str) -> Outcome<Self> {
+        let ask = |words: &[&str]| within(root).args(words).args(["--", under]).run().map_err(failed);
+        let mut tracked = BTreeMap::new();
+        for one in paths(&ask(&["ls-files", "-z", "-v"])?) {
+            if let [tag, b' ', path @ ..] = one.as_os_str().as_bytes() {
+                tracked.insert(PathBuf::from(OsStr::from_bytes(path)), *tag);
+            }
+        }
+        let between = [
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--name-only",
+            "HEAD",
+            new,
+        ];
+        Ok(Self {
+            tracked,
+            staged: paths(&ask(&["diff-index", "-z", "--cached", "--name-only", "HEAD"])?).collect(),
+            changed: paths(&ask(&["diff-files", "-z", "--name-only"])?).collect(),
+            coming: paths(&ask(&between)?).collect(),
+        })
+    }
+}
+
+/// Files of issues that are in the way of `new`, and are as jit wrote them.
+pub fn ours(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Outcome<Vec<PathBuf>> {
+    if !root.join(ISSUES).is_dir() {
+        return Ok(Vec::new());
+    }
+    let changes = Changes::of(root, new, ISSUES)?;
+    let in_the_way = |path: &&PathBuf| {
+        let open = !changes.tracked.contains_key(*path) || changes.changed.contains(*path);
+        open && !changes.staged.contains(*path)
+            && root
+                .join(path)
+                .symlink_metadata()
+                .is_ok_and(|meta| meta.is_file())
+    };
+    let found = changes.coming.iter().filter(in_the_way);
+    Ok(found.filter(|path| is_ours(root, path)).cloned().collect())
+}
+
+/// The tree of `new` with these paths as HEAD has them.
+pub fn without(repo: &Repo, root: &Path, new: &str, these: &[PathBuf]) -> Outcome<String> {
+    let folder = Folder::make(repo.scratch()).map_err(|e| {
+        Box::new(jit_core::refusal::Refusal::new(
+            jit_core::refusal::Code::Io,
+            e.to_string(),
+        ))
+    })?;
+    let index = folder.path.join("index");
+    let git = || within(root).env("GIT_INDEX_FILE", &index);
+    git().args(["read-tree", new]).run().map_err(failed)?;
+    let listed = git()
+        .args(["ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", ISSUES])
+        .run()
+        .map_err(failed)?;
+    let mut lines = Vec::new();
+    for path in these {
+        let name = path.as_os_str().as_bytes();
+        let before = listed.split(|b| *b == 0).find_map(|line| {
+            let tab = line.iter().position(|b| *b == b'\t')?;
+            let head = String::from_utf8_lossy(line.get(..tab)?).into_owned();
+            (line.get(tab + 1..)? == name).then_some(head)
+        });
+        let words: Vec<&str> = before.as_deref().unwrap_or_default().split(' ').collect();
+        match words.as_slice() {
+            [mode, _, object] => lines.extend(format!("{mode} {object} 0\t").bytes()),
+            _ => lines.extend(format!("0 {} 0\t", "0".repeat(new.len())).bytes()),
+        }
+        lines.extend(name);
+        lines.push(0);
+    }
+    git()
+        .args(["update-index", "-z", "--index-info"])
+        .stdin(lines)
+        .run()
+        .map_err(failed)?;
+    git().arg("write-tree").line().map_err(failed)
+}
+
+/// Files that are not in the way for now. They come back, unless the step was made.
+#[derive(Debug, Default)]
+pub struct Aside {
+    /// Where each belongs, and where it is.
+    moved: Vec<(PathBuf, PathBuf)>,
+    /// Where each belongs, seen from the checkout.
+    paths: Vec<PathBuf>,
+}
+
+impl Aside {
+    pub fn put(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Outcome<Self> {
+        // Read before they are looked at: in between somebody may write to them.
+        let mut found = Vec::new();
+        for path in ours(root, new, &|_, _| true)? {
+            let whole = root.join(&path);
+            if let Ok(content) = fs::read(&whole) {
+                found.push((path, whole, content));
+            }
+        }
+        found.retain(|(path, ..)| is_ours(root, path));
+        let mut aside = Self::default();
+        for (path, whole, content) in found {
+            let Ok(number) = random::u128() else { continue };
+            let mut name = OsString::from(&whole);
+            name.push(format!(".{:016x}.tmp", number >> 64));
+            let there = PathBuf::from(name);
+            if fs::rename(&whole, &there).is_err() {
+                continue;
+            }
+            let same = fs::read(&there).is_ok_and(|now| now == content);
+            let one = Self {
+                moved: vec![(whole, there)],
+                paths: vec![path],
+            };
+            match same {
+                true => aside.take(one),
+                false => drop(one),
+            }
+        }
+        Ok(aside)
+    }
+
+    fn take(&mut self, mut other: Self) {
+        self.moved.append(&mut other.moved);
+        self.paths.append(&mut other.paths);
+    }
+
+    /// The step was made: others stand in their places now. Which those are, in the checkout.
+    pub fn forget(mut self) -> Vec<PathBuf> {
+        for (_, there) in self.moved.drain(..) {
+            let _ = fs::remove_file(there);
+        }
+        std::mem::take(&mut self.paths)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        for (place, there) in self.moved.drain(..) {
+            if place.symlink_metadata().is_err() {
+                let _ = fs::rename(there, place);
+            }
+        }
+    }
+}
+
+/// The lock of a git that works on the index there, or was killed while it did.
+pub fn lock(root: &Path) -> Option<PathBuf> {
+    let git_dir = Git::at(root).args(["rev-parse", "--absolute-git-dir"]).line();
+    let lock = Path::new(&git_dir.ok()?).join("index.lock");
+    lock.symlink_metadata().is_ok().then_some(lock)
+}
+
+/// What helps where a checkout cannot go forward to `new`.
+pub fn help(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Vec<String> {
+    let git = format!("git -C {}", shell_word(&root.to_string_lossy()));
+    let mut help = vec![format!("{git} status")];
+    if let Some(lock) = lock(root) {
+        let lock = shell_word(&lock.to_string_lossy());
+        help.push(format!("if no git runs there any more: rm {lock}"));
+        return help;
+    }
+    let Ok(changes) = Changes::of(root, new, ".") else {
+        return help;
+    };
+    let mut loose = BTreeSet::new();
+    let (mut hidden, mut edited) = (Vec::new(), false);
+    for path in &changes.coming {
+        match changes.tracked.get(path) {
+            None => loose.extend(blocks(root, path).filter(|path| !is_ours(root, path))),
+            Some(_) if !root.join(path).exists() => {}
+            Some(b'S') => hidden.push(("--no-skip-worktree", path)),
+            Some(tag) if tag.is_ascii_lowercase() => hidden.push(("--no-assume-unchanged", path)),
+            Some(_) => edited |= changes.changed.contains(path),
+        }
+        edited |= changes.staged.contains(path);
+    }
+    for path in loose.iter().take(FEW) {
+        if path == Path::new(IDENTITY) {
+            let remove = format!("git rm --cached {IDENTITY} && git commit");
+            help.push(format!(
+                "{IDENTITY} is each worktree's own; in the unit: {remove}"
+            ));
+            continue;
+        }
+        let path = root.join(path);
+        let [from, to] = ["", ".aside"].map(|end| shell_word(&format!("{}{end}", path.display())));
+        help.push(format!("mv -n {from} {to}"));
+    }
+    for (option, path) in hidden.iter().take(FEW) {
+        let path = shell_word(&path.to_string_lossy());
+        help.push(format!("{git} update-index {option} -- {path}"));
+    }
+    if edited || loose.is_empty() {
+        help.push(format!("{git} commit -a"));
+        help.push(format!("{git} stash -u"));
+    }
+    help
+}
+
+/// What stands where a file is to be: something of that name, or a file where a folder has to be.
+fn blocks(root: &Path, path: &Path) -> Option<PathBuf> {
+    let above = path.ancestors().skip(1).filter(|one| *one != Path::new(""));
+    let is_file = |one: &&Path| {
+        let meta = root.join(one).symlink_metadata();
+        meta.is_ok_and(|meta| !meta.is_dir())
+    };
+    let found = above.filter(is_file).last();
+    let own = root.join(path).symlink_metadata().is_ok().then_some(path);
+    found.or(own).map(Path::to_owned)
+}

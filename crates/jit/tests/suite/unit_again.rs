@@ -1,0 +1,351 @@
+//! Units that go on after something: a squash, a kill, a folder that is gone, a branch that is.
+
+use std::fs;
+use std::path::Path;
+
+use crate::landing::{WHO, Yard};
+use crate::running;
+use crate::unit_life::{commit, create, on_main, shell, unit, verdicts, world};
+use jit_testkit::world::tools::field;
+
+/// A landing that squashes, of a unit that changed the first line of `file`.
+fn squashed() -> (Yard, std::path::PathBuf) {
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"");
+    let path = yard.unit("u1");
+    let text = fs::read_to_string(path.join("file")).expect("a file");
+    yard.write(&path, "file", &text.replace("line 1\n", "first\n"));
+    yard.write(&path, "new", "new\n");
+    yard.commit(&path, "work");
+    assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
+    (yard, path)
+}
+
+#[test]
+fn h3_what_takes_squashed_work_back_lands() {
+    let (yard, path) = squashed();
+    yard.push_to_main("theirs", "theirs\n");
+    yard.world.git(&path, ["revert", "--no-edit", "HEAD"]);
+    let status = yard.jit(["worktree", "status", "u1", "--json"]).ok().json();
+    assert!(status["unsettled"].to_string().contains("jit finish"), "{status}");
+    // Nor is it thrown away unasked.
+    let refused = yard.jit(["worktree", "cleanup", "u1", "--json"]).exits(5).json();
+    assert_eq!(refused["error"]["code"], "work_left", "{refused}");
+    assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
+    assert_eq!(yard.on_main("new"), None);
+    assert_eq!(yard.on_main("theirs").as_deref(), Some("theirs\n"));
+    assert!(
+        yard.on_main("file")
+            .is_some_and(|text| text.starts_with("line 1\n"))
+    );
+    assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["already_landed"]);
+    // And what takes that back, in one commit with something else.
+    yard.world.git(&path, ["revert", "--no-edit", "HEAD"]);
+    yard.write(&path, "more", "more\n");
+    yard.commit(&path, "more");
+    assert_eq!(verdicts(&yard.merge(&["--all"]).ok().json()), ["landed"]);
+    assert_eq!(yard.on_main("new").as_deref(), Some("new\n"));
+    assert_eq!(yard.on_main("more").as_deref(), Some("more\n"));
+    assert_eq!(yard.landings("u1"), 3);
+    yard.world.validates();
+}
+
+#[test]
+fn h3_squashed_work_that_is_changed_once_more_is_no_conflict_with_itself() {
+    let (yard, path) = squashed();
+    let text = fs::read_to_string(path.join("file")).expect("a file");
+    yard.write(&path, "file", &text.replace("first\n", "better\n"));
+    yard.commit(&path, "better");
+    assert_eq!(verdicts(&yard.merge(&["u1", "--dry-run"]).ok().json()), ["clean"]);
+    let picture = yard.jit(["conflicts", "--json"]).ok().json();
+    assert_eq!(picture["conflicts"], serde_json::json!([]), "{picture}");
+    // One that was built on top of it does not meet it either.
+    let above = yard.world.root().join("above");
+    let words = ["worktree", "create", "above", "--base", "u1", "--path"];
+    let _ = yard.jit(words.iter().copied().chain(above.to_str())).ok();
+    yard.write(&above, "file", &text.replace("first\n", "best\n"));
+    yard.commit(&above, "best");
+    let report = yard.merge(&["u1", "above"]).ok().json();
+    assert_eq!(verdicts(&report), ["landed", "landed"], "{report}");
+    assert!(
+        yard.on_main("file")
+            .is_some_and(|text| text.starts_with("best\n"))
+    );
+    // A conflict with somebody else is one, and can be settled as it is told.
+    yard.write(&path, "new", "mine\n");
+    yard.commit(&path, "mine");
+    yard.push_to_main("new", "theirs\n");
+    let report = yard.merge(&["u1"]).exits(6).json();
+    let clashes = field(&report["units"][0]["conflicts"], "path");
+    assert_eq!(clashes, ["new"], "{report}");
+    let help = report["units"][0]["help"][0].as_str().expect("help").to_owned();
+    let _ = shell(&yard.world, &help);
+    assert_eq!(
+        yard.world.git(&path, ["diff", "--name-only", "--diff-filter=U"]),
+        "new\n"
+    );
+    yard.write(&path, "new", "both\n");
+    yard.commit(&path, "settled");
+    let report = yard.merge(&["u1", "--continue"]).ok().json();
+    assert_eq!(verdicts(&report), ["landed"]);
+    assert_eq!(yard.on_main("new").as_deref(), Some("both\n"));
+    assert!(
+        yard.on_main("file")
+            .is_some_and(|text| text.starts_with("best\n"))
+    );
+}
+
+/// Anybody can write that something was squashed.
+#[test]
+fn h7_work_is_not_on_the_target_because_a_message_says_so() {
+    let yard = Yard::new();
+    let path = yard.unit_for("u1", None);
+    yard.write(&path, "mine", "mine\n");
+    yard.commit(&path, "mine");
+    let tip = yard.world.git(&path, ["rev-parse", "HEAD"]);
+    let repo = yard.world.repo();
+    let message = format!("other\n\nJIT-Squashed: {}", tip.trim());
+    yard.world
+        .git(&repo, ["commit", "-q", "--allow-empty", "-m", &message]);
+    let done = yard
+        .jit(["worktree", "abandon", "u1", "--reason", "no use", "--json"])
+        .ok()
+        .json();
+    let rescue = done["rescue"].as_str().expect("it was kept").to_owned();
+    let shown = yard.jit(["rescue", "show", &rescue, "--json"]).ok().json();
+    assert!(
+        field(&shown["work"], "kind").contains(&"commit"),
+        "it counts as work: {shown}"
+    );
+}
+
+/// A unit whose maker was killed while its worktree was made ready.
+fn half_made(world: &jit_testkit::world::World, name: &str) {
+    let mark = world.root().join(format!("killed-{name}"));
+    let step = format!(
+        "test -e '{0}' || {{ touch '{0}'; kill -9 $PPID; }}; touch made",
+        mark.display()
+    );
+    let steps = serde_json::to_string(&[step]).expect("JSON");
+    let _ = world
+        .jit(["config", "set", "--user", "worktree.provision", &steps])
+        .ok();
+    let _ = world.jit(["worktree", "create", name]).exits(137);
+    assert_eq!(unit(world, name)["state"], "PROVISIONING");
+}
+
+#[test]
+fn g2_a_unit_whose_making_was_killed_can_be_given_up_or_tried_again() {
+    let world = world();
+    half_made(&world, "u");
+    let refused = world.jit(["finish", "u", "--json"]).exits(2).json();
+    assert_eq!(refused["error"]["help"][0], "jit worktree retry u", "{refused}");
+    let refused = world.jit(["worktree", "cleanup", "u", "--json"]).exits(2).json();
+    assert_eq!(refused["error"]["help"][0], "jit worktree retry u", "{refused}");
+    let told = world.jit(["worktree", "prune"]).ok().stdout;
+    assert!(told.contains("jit worktree retry u"), "{told}");
+    let _ = world.jit(["worktree", "retry", "u"]).ok();
+    assert_eq!(unit(&world, "u")["state"], "READY");
+    half_made(&world, "v");
+    let path = unit(&world, "v")["worktree_path"]
+        .as_str()
+        .expect("a path")
+        .to_owned();
+    fs::write(Path::new(&path).join("loose"), "loose\n").expect("a file");
+    let _ = world.jit(["worktree", "abandon", "v", "--reason", "x"]).ok();
+    assert_eq!(unit(&world, "v")["state"], "IDLE");
+    assert!(!Path::new(&path).exists());
+    let kept = world.jit(["rescue", "list", "--json"]).ok().stdout;
+    assert!(kept.contains("loose"), "{kept}");
+    // Something else is where it was begun.
+    half_made(&world, "x");
+    let path = unit(&world, "x")["worktree_path"]
+        .as_str()
+        .expect("a path")
+        .to_owned();
+    fs::remove_dir_all(&path).expect("a folder");
+    fs::write(&path, "mine\n").expect("a file");
+    let refused = world.jit(["worktree", "retry", "x", "--json"]);
+    let refused = refused.exits(2).json();
+    assert_eq!(refused["error"]["code"], "exists", "{refused}");
+    let help = refused["error"]["help"][1].as_str().expect("help").to_owned();
+    let _ = shell(&world, &help).ok();
+    assert_eq!(unit(&world, "x")["state"], "READY");
+    // Nothing is there of it at all.
+    half_made(&world, "w");
+    let path = unit(&world, "w")["worktree_path"]
+        .as_str()
+        .expect("a path")
+        .to_owned();
+    fs::remove_dir_all(&path).expect("a folder");
+    let _ = world.jit(["worktree", "prune", "--settle"]).ok();
+    assert_eq!(unit(&world, "w")["state"], "IDLE");
+    let listed = world.git(&world.repo(), ["worktree", "list", "--porcelain"]);
+    assert!(!listed.contains(&path), "{listed}");
+    assert_eq!(world.git(&world.repo(), ["branch", "--list", "jit/w"]), "");
+    world.validates();
+}
+
+#[test]
+fn g1_a_unit_whose_landing_was_killed_says_how_it_goes_on() {
+    let yard = Yard::new();
+    let _ = yard.done("u1", "a", "a\n");
+    let mut killed = yard.world.jit_command(&yard.repo());
+    killed
+        .env("JIT_TEST_DIE_AT", "begun")
+        .args(["worktree", "merge", "u1"]);
+    let _ = yard.world.run(killed).exits(137);
+    for words in [
+        &["worktree", "abandon", "u1", "--reason", "x", "--json"][..],
+        &["worktree", "retry", "u1", "--json"],
+        &["worktree", "cleanup", "u1", "--json"],
+    ] {
+        let refused = yard.jit(words).exits(2).json();
+        assert_eq!(refused["error"]["help"][0], "jit worktree merge u1", "{refused}");
+    }
+    let told = yard.jit(["worktree", "prune"]).ok().stdout;
+    assert!(told.contains("jit worktree merge u1"), "{told}");
+    assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
+}
+
+#[test]
+fn g4_no_agent_is_started_where_the_worktree_is_gone() {
+    let yard = running::Yard::with_script("true");
+    let world = &yard.world;
+    let path = create(world, &["u"]);
+    fs::remove_dir_all(&path).expect("a folder");
+    let agent = yard.agent().display().to_string();
+    let words = [
+        "worktree", "dispatch", "u", "--json", "--prompt", "go", "--agent", "command",
+    ];
+    let refused = world.jit(words.iter().chain(&["--command", &agent]));
+    let refused = refused.exits(5).json();
+    let help = refused["error"]["help"].to_string();
+    assert!(help.contains("jit worktree retry u"), "{refused}");
+    let now = unit(world, "u");
+    assert_eq!((&now["state"], &now["attempt"]), (&"READY".into(), &0.into()));
+}
+
+#[test]
+fn h3_commits_beside_the_branch_and_branches_that_are_gone_are_told_with_what_helps() {
+    let yard = Yard::new();
+    let path = yard.done("u1", "a", "a\n");
+    // Committed on no branch.
+    yard.world.git(&path, ["switch", "-q", "--detach"]);
+    yard.write(&path, "b", "b\n");
+    yard.commit(&path, "beside");
+    let next = |code: i32| {
+        let refused = yard.merge(&["u1"]).exits(code).json();
+        refused["error"]["help"][0].as_str().expect("help").to_owned()
+    };
+    let help = next(5);
+    assert!(help.contains(" branch -f u1 "), "{help}");
+    let _ = shell(&yard.world, &help).ok();
+    // Renamed, and deleted under the worktree.
+    yard.world.git(&path, ["branch", "-m", "u1", "other"]);
+    let help = next(3);
+    let command = help
+        .split_once(": ")
+        .map_or(help.as_str(), |(_, command)| command);
+    let _ = shell(&yard.world, command).ok();
+    yard.world.git(&path, ["update-ref", "-d", "refs/heads/u1"]);
+    let _ = shell(&yard.world, &next(3)).ok();
+    assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
+    assert_eq!(yard.on_main("b").as_deref(), Some("b\n"));
+}
+
+#[test]
+fn h5_what_cannot_be_sent_back_is_not_told_to_be() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nmax_conflict_rounds = 0");
+    let _ = yard.done("u1", "file", "mine\n");
+    yard.push_to_main("file", "theirs\n");
+    let report = yard.merge(&["u1"]).exits(6).json();
+    let help = report["units"][0]["help"].to_string();
+    assert!(
+        !help.contains("--send-back") && help.contains("--continue"),
+        "{help}"
+    );
+}
+
+#[test]
+fn g16_a_folder_in_the_place_of_a_worktree_stays_and_is_told() {
+    let world = world();
+    let path = create(&world, &["u"]);
+    commit(&world, &path, "new.txt", "new\n");
+    let elsewhere = world.root().join("elsewhere");
+    fs::rename(&path, &elsewhere).expect("moved");
+    // Nobody has heard of the new place.
+    fs::create_dir_all(path.join("mine")).expect("a folder");
+    let refused = world.jit(["worktree", "retry", "u", "--json"]).exits(2).json();
+    let message = refused["error"]["message"].to_string();
+    assert!(message.contains("not the worktree of u"), "{refused}");
+    let help = refused["error"]["help"][1].as_str().expect("help").to_owned();
+    let _ = shell(&world, &help).ok();
+    let _ = world.jit(["finish", "u"]).ok();
+    assert_eq!(on_main(&world, "new.txt").as_deref(), Some("new\n"));
+    assert!(path.with_extension("aside").join("mine").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn g2_a_place_without_a_disk_is_not_a_full_one() {
+    let world = world();
+    let words = ["worktree", "create", "u", "--path", "/proc/u", "--json"];
+    let refused = world.jit(words).exits(2).json();
+    assert_eq!(refused["error"]["code"], "invalid", "{refused}");
+}
+
+#[test]
+fn g16_a_worktree_that_is_gone_is_forgotten_by_git_and_what_was_staged_is_kept() {
+    let world = world();
+    let path = create(&world, &["u"]);
+    fs::write(path.join("staged.txt"), "staged\n").expect("a file");
+    world.git(&path, ["add", "staged.txt"]);
+    fs::remove_dir_all(&path).expect("a folder");
+    let _ = world.jit(["worktree", "prune", "--settle"]).ok();
+    assert_eq!(unit(&world, "u")["state"], "IDLE");
+    let listed = world.git(&world.repo(), ["worktree", "list", "--porcelain"]);
+    assert!(!listed.contains(path.to_str().expect("UTF-8")), "{listed}");
+    let list = world.jit(["rescue", "list", "--json"]).ok().json();
+    let id = field(&list["rescues"], "id")[0].to_owned();
+    let kept = format!("refs/jit/rescue/{id}/index:staged.txt");
+    assert_eq!(world.git(&world.repo(), ["show", &kept]), "staged\n");
+    let orphans = world.jit(["worktree", "prune", "--json"]).ok().json();
+    assert_eq!(orphans["orphans"], serde_json::json!([]));
+}
+
+#[test]
+fn h7_worktrees_are_removed_side_by_side() {
+    let yard = Yard::new();
+    for n in 0..6 {
+        let _ = yard.done(&format!("u{n}"), &format!("f{n}"), "x\n");
+    }
+    let _ = yard.merge(&["u0", "u1", "u2"]).ok();
+    let removals = (0..6).map(|n| {
+        let mut jit = yard.world.jit_command(&yard.repo());
+        let name = format!("u{n}");
+        jit.env("JIT_AGENT_ID", WHO);
+        match n {
+            0..3 => jit.args(["worktree", "cleanup", &name]),
+            _ => jit.args(["worktree", "abandon", &name, "--reason", "x"]),
+        };
+        jit.stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        jit.spawn().expect("a process")
+    });
+    let removals: Vec<_> = removals.collect();
+    for one in removals {
+        let ended = one.wait_with_output().expect("an end");
+        assert!(
+            ended.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ended.stderr)
+        );
+    }
+    for n in 0..6 {
+        assert_eq!(yard.phase(&format!("u{n}"))["state"], "IDLE");
+        assert!(!yard.world.root().join(format!("u{n}")).exists());
+    }
+    yard.world.validates();
+}
