@@ -151,7 +151,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
     for row in rows {
         let begin = out.len();
         for (n, cell) in row.iter().enumerate() {
-            push_cell(&mut out, cell, widths[n]);
+            push_cell(&mut out, cell, widths[n] - width(cell));
         }
         out.truncate(begin + out[begin..].trim_end().len());
         out.push('\n');
@@ -159,10 +159,10 @@ pub fn table(rows: &[Vec<String>]) -> String {
     out
 }
 
-fn push_cell(out: &mut String, text: &str, widest: usize) {
+fn push_cell(out: &mut String, text: &str, more: usize) {
     const SPACES: &str = "                                ";
     out.push_str(text);
-    let mut room = widest.saturating_sub(width(text)) + 2;
+    let mut room = more + 2;
     while room > 0 {
         let some = room.min(SPACES.len());
         out.push_str(&SPACES[..some]);
@@ -443,27 +443,34 @@ pub fn issues(views: &[IssueView], style: Style) -> String {
     if views.is_empty() {
         return "No issues.\n".into();
     }
-    // As a table, but without a text for each of fifty thousand cells.
-    fn cells(view: &IssueView) -> [Cow<'_, str>; 4] {
+    // As a table, but without a text for each of fifty thousand cells. Only the names of agents may be wider than long.
+    fn cells(view: &IssueView) -> [(Cow<'_, str>, usize); 4] {
+        let plain = |text: &'static str| (text.into(), text.len());
+        let id = view.issue.id.as_str();
+        let holder = match &view.assignee {
+            Some(agent) => one_line(agent.as_str()),
+            None => "-".into(),
+        };
+        let width = width(&holder);
         [
-            view.issue.id.as_str().into(),
-            view.issue.state.as_str().into(),
-            view.issue.priority.as_str().into(),
-            one_line(view.assignee.as_ref().map_or("-", |agent| agent.as_str())),
+            (id.into(), id.len()),
+            plain(view.issue.state.as_str()),
+            plain(view.issue.priority.as_str()),
+            (holder, width),
         ]
     }
     let mut widths = [0; 4];
     let mut titles = 0;
     for view in views {
-        for (widest, cell) in widths.iter_mut().zip(cells(view)) {
-            *widest = width(&cell).max(*widest);
+        for (widest, (_, width)) in widths.iter_mut().zip(cells(view)) {
+            *widest = width.max(*widest);
         }
         titles += view.issue.title.len();
     }
     let mut out = String::with_capacity(titles + views.len() * (widths.iter().sum::<usize>() + 16));
     for view in views {
-        for (cell, widest) in cells(view).iter().zip(widths) {
-            push_cell(&mut out, cell, widest);
+        for ((cell, width), widest) in cells(view).iter().zip(widths) {
+            push_cell(&mut out, cell, widest - width);
         }
         out.push_str(&one_line(&view.issue.title));
         let remark = remark(view);

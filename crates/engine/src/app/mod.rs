@@ -347,7 +347,21 @@ impl App {
 
     /// Carries out a request, after whatever git or an editor changed in this tree has been taken notice of.
     pub fn handle(&self, request: Request) -> Outcome<Answer> {
-        let (mut noticed, early) = self.take_notice(&request, || self.carry(request.clone()));
+        self.handle_and(request, |_| ()).map(|(answer, ())| answer)
+    }
+
+    /// The same, and what is made of the answer, which may be made while others still look at the tree.
+    pub fn handle_and<T>(&self, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
+        let mut shown = None;
+        let (mut noticed, early) = self.take_notice(&request, || {
+            let answer = self.carry(request.clone());
+            shown = answer.as_ref().ok().map(|answer| show(&answer.reply));
+            answer
+        });
+        if early.is_none() {
+            // What was answered early does not hold any more.
+            shown = None;
+        }
         if request.claims() {
             noticed.extend(self.honour_lock_files()?);
         }
@@ -365,7 +379,8 @@ impl App {
         }?;
         noticed.append(&mut answer.warnings);
         answer.warnings = noticed;
-        Ok(answer)
+        let shown = shown.unwrap_or_else(|| show(&answer.reply));
+        Ok((answer, shown))
     }
 
     fn carry(&self, request: Request) -> Outcome<Answer> {

@@ -35,7 +35,7 @@ const UNSURE: u64 = 0;
 /// Beyond so many issues several threads look.
 const MANY: usize = 1000;
 /// So many issues are taken at a time.
-const PART: usize = 250;
+const PART: usize = 100;
 const HEAD: usize = 20;
 const RECORD: usize = 20;
 

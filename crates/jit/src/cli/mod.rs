@@ -561,13 +561,13 @@ impl Cx {
         };
         let mut app = self.app(need)?;
         app.store = app.store.alone();
-        let Answer { reply, warnings } = app.handle(request)?;
-        let output = self
-            .show(&reply, |style| match writes && self.quiet() {
-                true => ids(&reply),
-                false => text(&reply, done, style),
+        let (Answer { reply, warnings }, shown) = app.handle_and(request, |reply| {
+            self.show(reply, |style| match writes && self.quiet() {
+                true => ids(reply),
+                false => text(reply, done, style),
             })
-            .warn(warnings);
+        })?;
+        let output = shown.warn(warnings);
         // The process ends with this answer, and a list of ten thousand takes as long to take apart as to make.
         std::mem::forget(reply);
         Ok(output)
