@@ -5,7 +5,8 @@
 //! - where nobody has the target checked out, its ref is compared and set in one step;
 //! - where it is checked out, it moves only by `git merge --ff-only` in that worktree, with hooks, stashing and the
 //!   overwriting of ignored files turned off: git refuses rather than touch a local change, and then nothing has moved.
-//!   Moving the ref under a checkout would make its owner's next commit take the landing back;
+//!   Moving the ref under a checkout would make its owner's next commit take the landing back. Git would step forward from
+//!   whatever is checked out by then; a hook of our own (`GUARD`) stops it where that is not what was tested;
 //! - files of issues that are as jit wrote them are in nobody's way there (see [`obstacles`]);
 //! - a step forward that failed after files had changed is taken back there;
 //! - a branch that is being rebased or bisected in a worktree counts as checked out there: both would put it back. So does
@@ -18,6 +19,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,9 +28,10 @@ use jit_core::refusal::{Code, Refusal};
 use super::candidate::{SQUASHED, Step};
 use super::obstacles::{self, Aside, IsOurs};
 use super::tested::{self, Tested};
-use super::{Repo, failed, step};
+use super::{Repo, failed, half_way, step};
 use crate::git::snapshot::{Folder, copy_index};
 use crate::git::{Git, worktrees};
+use crate::os::file;
 use crate::store::Outcome;
 
 /// How long a git that works in a checkout may take to end.
@@ -100,20 +103,24 @@ impl Tested {
             Some(Use::CheckedOut(root)) => {
                 require_no_lock(&branch, &root, &new)?;
                 let aside = Aside::put(&root, &new, is_ours)?;
-                let (code, _, said) = forward(&root, &new, why).try_run().map_err(failed)?;
+                let own = half_way::note(&repo, &branch, &root, (&old, &new))?;
+                let (code, said) = forward(&repo, &branch, &root, (&old, &new), why)?;
                 let tip = repo.tip(&branch)?;
                 if tip.as_deref() != Some(&new) {
                     // Git changes the files first and the branch last, which may be locked or have moved.
-                    let back = code == Some(0) || put_back(&root, &new, &old)?;
+                    let back = code == Some(0) || half_way::put_back(&root, &new, &own)?;
                     drop(aside);
                     if !back {
                         return Err(stuck(&branch, &root, &said));
                     }
-                    if tip.as_deref() != Some(&old) {
+                    half_way::forget(&repo, &branch);
+                    let elsewhere = in_use(&repo, &branch)? != Some(Use::CheckedOut(root.clone()));
+                    if elsewhere || tip.as_deref() != Some(&old) {
                         return Ok(Move::Elsewhere);
                     }
                     return Err(dirty(&branch, (&root, &new), &said, code, is_ours));
                 }
+                half_way::forget(&repo, &branch);
                 replaced = Some((root, aside.forget()));
             }
             Some(Use::Busy { how, help }) => return Err(busy(&branch, &how, &help)),
@@ -128,9 +135,55 @@ impl Tested {
     }
 }
 
-fn forward(root: &Path, new: &str, why: &str) -> Git {
-    Git::at(root)
-        .without_hooks()
+/// Lets no branch be moved but the one that is meant, from where it was. Git tells of `ORIG_HEAD` before it touches a file.
+const GUARD: &str = r#"#!/bin/sh
+[ "$1" = prepared ] || exit 0
+while read -r old new ref; do
+    case $ref in
+        ORIG_HEAD) [ "$new" = "$JIT_LANDING_FROM" ] || exit 1 ;;
+        "$JIT_LANDING_REF") [ "$old" = "$JIT_LANDING_FROM" ] || exit 1 ;;
+        HEAD) case $old in *[!0]*) exit 1 ;; esac ;;
+        refs/heads/*) exit 1 ;;
+    esac
+done
+exit 0
+"#;
+
+/// The folder with the guard in it. It stays: a program that has just been written cannot always be run at once.
+fn guard(repo: &Repo) -> Outcome<PathBuf> {
+    let folder = repo.control.join("landing").join("guard");
+    let path = folder.join("reference-transaction");
+    if fs::read(&path).is_ok_and(|there| there == GUARD.as_bytes()) {
+        return Ok(folder);
+    }
+    let make = || -> std::io::Result<()> {
+        file::make_dir_like_parent(&repo.control.join("landing"))?;
+        file::make_dir_like_parent(&folder)?;
+        file::replace_unsynced(&path, GUARD.as_bytes())?;
+        // Whoever may look into the folder may run it.
+        let mode = fs::metadata(&folder)?.permissions().mode() & 0o777;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))
+    };
+    make().map_err(super::io_failed("write", &path))?;
+    Ok(folder)
+}
+
+/// The step from `old` to `new` in a checkout, and what came of it: git's exit code, and what it said.
+fn forward(
+    repo: &Repo,
+    branch: &str,
+    root: &Path,
+    (old, new): (&str, &str),
+    why: &str,
+) -> Outcome<(Option<i32>, String)> {
+    let hooks = guard(repo)?;
+    let (code, _, said) = Git::at(root)
+        .setting("core.hooksPath", hooks)
+        .env("JIT_LANDING_FROM", old)
+        .env(
+            "JIT_LANDING_REF",
+            resolved(&repo.common, &format!("refs/heads/{branch}")),
+        )
         .env("GIT_REFLOG_ACTION", why)
         .setting("merge.autoStash", "false")
         .args([
@@ -141,19 +194,9 @@ fn forward(root: &Path, new: &str, why: &str) -> Git {
             "--no-squash",
         ])
         .args(["--no-verify-signatures", "--no-stat", "-q", new])
-}
-
-/// Puts a checkout back to where it was before a step forward that failed. Says whether that could be done.
-///
-/// A merge of two trees, from the new one to the old one: it changes only what is as the new one has it, and nothing where
-/// git had refused before it changed anything. Nobody's own change is touched.
-fn put_back(root: &Path, new: &str, old: &str) -> Outcome<bool> {
-    let git = Git::at(root).without_hooks();
-    let (code, ..) = git
-        .args(["read-tree", "-m", "-u", new, old])
         .try_run()
         .map_err(failed)?;
-    Ok(code == Some(0))
+    Ok((code, said))
 }
 
 fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
@@ -220,6 +263,7 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
         Some(Use::Busy { how, help }) => Err(busy(branch, &how, &help)),
         Some(Use::CheckedOut(root)) => {
             require_no_lock(branch, &root, new)?;
+            half_way::settle(repo, branch, &root)?;
             let git_dir = Git::at(&root)
                 .args(["rev-parse", "--absolute-git-dir"])
                 .line()

@@ -16,6 +16,7 @@
 
 pub mod candidate;
 pub mod detect;
+pub mod half_way;
 pub mod landed;
 pub mod live;
 pub mod notes;

@@ -1,9 +1,10 @@
 //! The target is checked out somewhere: it moves only as git allows there (H3).
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::landing::Yard;
+use crate::landing::{WHO, Yard};
 use crate::unit_life::shell;
 use serde_json::json;
 
@@ -409,4 +410,136 @@ fn h3_for_hidden_edits_and_locks_in_the_way_there_is_a_command_that_helps() {
             fs::write(repo.join(".git/index.lock"), "").expect("a file");
         }),
     ]);
+}
+
+/// A landing during which, right before git steps forward in the checkout, `then` is run there. It finds the commit that
+/// git is to step to in `$new`.
+fn while_moving(yard: &Yard, then: &str) -> jit_testkit::world::Ran {
+    let bin = yard.world.root().join("bin");
+    fs::create_dir_all(&bin).expect("a folder");
+    let once = yard.world.root().join("once");
+    let _ = fs::remove_file(&once);
+    let script = format!(
+        "#!/bin/sh\nPATH=${{PATH#*:}}\ncase \"$*\" in *--ff-only*)\nif ! [ -e '{once}' ]; then\n: > '{once}'\n\
+         for new in \"$@\"; do :; done\n(unset GIT_DIR; cd '{repo}' || exit\n{then}\n) || exit 128\nfi;;\nesac\nexec git \"$@\"\n",
+        once = once.display(),
+        repo = yard.repo().display(),
+    );
+    fs::write(bin.join("git"), script).expect("a file");
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("PATH"));
+    let mut command = yard.world.jit_command(&yard.repo());
+    command
+        .env("PATH", path)
+        .args(["--agent-id", WHO, "worktree", "merge", "u1", "--json"]);
+    let ran = yard.world.run(command);
+    assert!(
+        once.exists(),
+        "git was to step forward: {}{}",
+        ran.stdout,
+        ran.stderr
+    );
+    ran
+}
+
+#[test]
+fn h3_what_somebody_takes_off_the_target_meanwhile_does_not_come_back() {
+    let yard = ready();
+    let repo = yard.repo();
+    let before = yard.main();
+    yard.write(&repo, "secret", "secret\n");
+    yard.commit(&repo, "oops");
+    let ran = while_moving(&yard, "git reset -q --hard HEAD~1");
+    let _ = ran.ok();
+    assert_eq!(yard.on_main("secret"), None);
+    assert_eq!(yard.on_main("new").as_deref(), Some("landed\n"));
+    assert!(!repo.join("secret").exists());
+    assert_eq!(yard.picture(&repo).1, "");
+    let log = yard
+        .world
+        .git(&repo, ["log", "--format=%s", &format!("{before}..main")]);
+    assert!(!log.contains("oops"), "{log}");
+}
+
+#[test]
+fn h3_no_other_branch_moves_when_somebody_switches_meanwhile() {
+    let yard = ready();
+    let repo = yard.repo();
+    let before = yard.main();
+    yard.world.git(&repo, ["branch", "same"]);
+    let _ = while_moving(&yard, "git checkout -q same").ok();
+    assert_eq!(yard.rev(&repo, "same"), before);
+    assert_eq!(yard.on_main("new").as_deref(), Some("landed\n"));
+    assert_eq!(
+        yard.picture(&repo).1,
+        "",
+        "{}",
+        yard.world.git(&repo, ["status", "--short"])
+    );
+    // Or looks at a commit.
+    yard.world.git(&repo, ["checkout", "-q", "main"]);
+    let tip = yard.main();
+    let path = yard.world.root().join("u1");
+    yard.write(&path, "more", "more\n");
+    yard.commit(&path, "more");
+    let _ = while_moving(&yard, "git checkout -q --detach").ok();
+    assert_eq!(yard.rev(&repo, "HEAD"), tip);
+    assert_eq!(yard.on_main("more").as_deref(), Some("more\n"));
+    assert_eq!(yard.picture(&repo).1, "");
+}
+
+/// What git leaves that is stopped while it writes files: one is new, one is begun, one is gone.
+const HALF: &str = "git show $new:file > file; mkdir -p many; git show $new:many/1 > many/1; git show $new:many/2 | \
+                    head -c 3 > many/2; rm other";
+
+fn to_be_halved() -> Yard {
+    let yard = ready();
+    let path = yard.world.root().join("u1");
+    for n in 1..=3 {
+        yard.write(&path, &format!("many/{n}"), &format!("number {n}\n"));
+    }
+    yard.write(&path, "other", "changed\n");
+    yard.commit(&path, "many");
+    yard.write(&yard.repo(), "mine", "mine\n");
+    yard
+}
+
+#[test]
+fn h3_a_step_that_fails_half_way_leaves_the_checkout_as_it_was() {
+    let yard = to_be_halved();
+    let repo = yard.repo();
+    let before = yard.picture(&repo);
+    let ran = while_moving(&yard, &format!("{HALF}; exit 1"));
+    assert_ne!(ran.code, 0, "{}", ran.stdout);
+    assert_eq!(yard.picture(&repo), before);
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(yard.on_main("many/2").as_deref(), Some("number 2\n"));
+}
+
+#[test]
+fn h3_a_step_that_is_killed_half_way_is_made_by_the_next_run() {
+    let yard = to_be_halved();
+    let repo = yard.repo();
+    let ran = while_moving(&yard, &format!("{HALF}; kill -9 $PPID; exit 1"));
+    assert_eq!(ran.code, 137, "{}", ran.stdout);
+    assert!(repo.join("many/1").exists(), "it was stopped half way");
+    let report = yard.merge(&["u1"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    assert_eq!(yard.picture(&repo).1, "?? mine\n");
+    assert_eq!(yard.on_main("other").as_deref(), Some("changed\n"));
+    assert_eq!(
+        fs::read_to_string(repo.join("many/2")).expect("a file"),
+        "number 2\n"
+    );
+}
+
+#[test]
+fn h3_what_somebody_has_already_is_theirs_though_it_be_the_same() {
+    let yard = ready();
+    let repo = yard.repo();
+    yard.write(&repo, "file", "landed\n");
+    yard.write(&repo, "new", "");
+    let before = yard.picture(&repo);
+    let _ = yard.merge(&["u1"]).exits(5);
+    assert_eq!(yard.picture(&repo), before);
 }
