@@ -100,13 +100,16 @@ pub fn put_back(root: &Path, new: &str, own: &HashSet<PathBuf>) -> Outcome<bool>
     let Some(old) = git().verify("HEAD^{commit}").map_err(failed)? else {
         return Ok(false);
     };
+    if !take_back_files(root, (&old, new), own)? {
+        return Ok(false);
+    }
     // Where the index was written: a merge of two trees, from the new one to the old one. It changes only what is as the
     // new one has it.
     let (code, ..) = git()
         .args(["read-tree", "-m", "-u", new, &old])
         .try_run()
         .map_err(failed)?;
-    Ok(code == Some(0) && take_back_files(root, (&old, new), own)?)
+    Ok(code == Some(0))
 }
 
 struct Change {

@@ -87,6 +87,23 @@ pub fn restore(
     let original = unshown(&manifest.worktree_path);
     // A removal that was cut short after its first half: the tree is still in its place.
     let in_place = manifest.stage == Stage::Moving && !there(TREE) && goal == original;
+    if manifest.stage == Stage::Moving
+        && !there(TREE)
+        && !half_done
+        && goal != original
+        && original.symlink_metadata().is_ok()
+    {
+        let message = format!(
+            "the removal of {} was cut short: its files are still in {}",
+            manifest.unit,
+            original.display()
+        );
+        return Err(Box::new(
+            Refusal::new(Code::Exists, message)
+                .help(format!("jit rescue restore {}", manifest.id))
+                .help(format!("jit worktree cleanup {}", manifest.unit)),
+        ));
+    }
     if !half_done && !in_place && goal.symlink_metadata().is_ok() {
         let message = format!("{} is there already: nothing is overwritten", goal.display());
         let help = format!("jit rescue restore {} --to <another folder>", manifest.id);
@@ -104,7 +121,9 @@ pub fn restore(
         goal,
         branch,
     };
-    match there(ADMIN) {
+    // Without its files, its git folder is of no use where the refs have both.
+    let whole = there(TREE) || half_done || in_place || !restore.manifest.refs.contains_key("worktree");
+    match there(ADMIN) && whole {
         true => restore.out_of_trash(),
         false => restore.out_of_refs(),
     }
