@@ -11,8 +11,10 @@ pub struct Policy {
     pub enforce: Enforce,
     /// Whether agents (and not only people) may evict others.
     pub agents_may_evict: bool,
-    /// Whether agents may say by hand that a gate has passed.
+    /// Whether agents may say by hand that a gate has passed, or that an issue need not pass it.
     pub agents_may_pass_gates: bool,
+    /// Whether an agent asks, whatever id it gives.
+    pub agent_asks: bool,
     /// Issue type and gate: required of every issue of that type.
     pub gates_for: Vec<(String, String)>,
     /// Types from the outermost to the innermost: what may be part of what. Types in none of them are free.

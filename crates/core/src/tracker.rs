@@ -420,6 +420,7 @@ pub(crate) fn change(
     } else {
         Leave::Given
     };
+    require_no_fewer_gates(&old, &issue, cx)?;
     if issue == old && sheet == old_sheet && work.is_empty() {
         return Ok(Answer::Already(Reply::Issue(Box::new(old))));
     }
@@ -567,6 +568,36 @@ fn require_transition(issue: &Issue, to: State) -> Result<(), Refusal> {
     )))
 }
 
+/// An agent that may not say by hand that a gate has passed.
+fn is_bound_by_gates(cx: &Context) -> bool {
+    let is_agent = cx.policy.agent_asks || cx.actor.agent_id.kind() == "agent";
+    is_agent && !cx.policy.agents_may_pass_gates
+}
+
+/// What an issue has to pass is not lessened by agents: neither its own gates nor those of its type.
+fn require_no_fewer_gates(old: &Issue, new: &Issue, cx: &Context) -> Result<(), Refusal> {
+    if !is_bound_by_gates(cx) {
+        return Ok(());
+    }
+    let now = cx.policy.required_gates(&new.kind, &new.gates);
+    let before = cx.policy.required_gates(&old.kind, &old.gates);
+    let Some(gate) = before.iter().find(|gate| !now.contains(gate)) else {
+        return Ok(());
+    };
+    let help = match new.gates == old.gates {
+        true => format!("jit issue update {} --type {}", old.id, new.kind),
+        false => format!("jit gate rm {} {gate}", old.id),
+    };
+    Err(Refusal::new(
+        Code::NotAllowed,
+        format!(
+            "{} is an agent, and agents may not decide here that {} need not pass {gate}",
+            cx.actor.agent_id, old.id
+        ),
+    )
+    .help(format!("ask a person to run: {help}")))
+}
+
 fn require_gates(table: &dyn Table, issue: &Issue, cx: &Context) -> Result<(), Stop> {
     let mut missing = Vec::new();
     for gate in cx.policy.required_gates(&issue.kind, &issue.gates) {
@@ -664,11 +695,7 @@ pub(crate) fn judge(
     cx: &Context,
 ) -> Result<Answer, Stop> {
     let issue = state::resolve(draft.state(), issue)?;
-    if result.manual
-        && result.passed
-        && cx.actor.agent_id.kind() == "agent"
-        && !cx.policy.agents_may_pass_gates
-    {
+    if result.manual && result.passed && is_bound_by_gates(cx) {
         return Err(Refusal::new(
             Code::NotAllowed,
             format!(

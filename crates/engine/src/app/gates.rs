@@ -349,7 +349,15 @@ impl App {
             manual,
             tree,
         };
-        let answer = self.answer(self.transact_as(request, &command, super::Kept::default())?);
+        let policy = Policy {
+            agent_asks: manual && passed && self.asking_agent().is_some(),
+            ..self.policy.clone()
+        };
+        let kept = super::Kept {
+            policy: Some(&policy),
+            ..super::Kept::default()
+        };
+        let answer = self.answer(self.transact_as(request, &command, kept)?);
         for warning in answer.warnings {
             notes.add(warning);
         }

@@ -9,6 +9,7 @@ use jit_core::unit::{Facts, Input, Phase, Unit};
 use super::{App, refuse};
 use crate::git::worktrees;
 use crate::request::{Answer, Force, Orphan, Reply};
+use crate::rescue::site::leads_to;
 use crate::store::Outcome;
 
 impl App {
@@ -27,12 +28,17 @@ impl App {
         for unit in &live {
             let path = Path::new(&unit.worktree_path);
             let gone = path.join(".git").symlink_metadata().is_err();
+            let forgotten = leads_to(path).is_some_and(|git_dir| !git_dir.is_dir());
             let (mut what, mut settled) = match unit.state {
                 Phase::Cleanup => self.settle_removal(unit, settle),
                 Phase::Provisioning | Phase::Merging => match self.cut_short(unit, settle) {
                     Some(told) => told,
                     None => continue,
                 },
+                _ if forgotten => {
+                    orphans.push(self.forgotten(unit));
+                    continue;
+                }
                 _ if !gone => continue,
                 Phase::Merged => self.settle_removal(unit, settle),
                 _ => {
@@ -90,6 +96,23 @@ impl App {
             });
         }
         self.read_answer(&view, Reply::Orphans { orphans })
+    }
+
+    /// The worktree is there, and git's folder of it is not: nothing of it is removed by itself.
+    fn forgotten(&self, unit: &Unit) -> Orphan {
+        let what = match self.require_there(unit, Path::new(&unit.worktree_path)) {
+            Err(refusal) => {
+                let ways: Vec<&str> = refusal.help.iter().map(String::as_str).collect();
+                format!("git has forgotten its worktree: {}", ways.join(", or "))
+            }
+            Ok(()) => "git has forgotten its worktree".to_owned(),
+        };
+        Orphan {
+            path: unit.worktree_path.clone(),
+            unit: Some(unit.id.clone()),
+            what,
+            settled: false,
+        }
     }
 
     /// What was begun with a unit and not brought to its end. Nothing where somebody is at it.

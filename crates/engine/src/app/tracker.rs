@@ -82,10 +82,14 @@ impl App {
             texts.extend(text);
         }
         let undefined = self.undefined(&change.add_gates);
+        let lessens = !change.remove_gates.is_empty() || change.kind.is_some();
+        let agent_asks = lessens && self.asking_agent().is_some();
         let policy = match change.state {
             Some(State::Done) => Some(self.policy_with_gates()?),
+            _ if agent_asks => Some(self.policy_with_gates()?),
             _ => None,
         };
+        let policy = policy.map(|policy| Policy { agent_asks, ..policy });
         let mut answer = self.carry_out_with(
             &Command::ChangeIssue {
                 issue,

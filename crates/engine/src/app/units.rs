@@ -25,11 +25,11 @@ use crate::request::{Answer, Landing, Reply, UnitView};
 use crate::rescue::site::leads_to;
 use crate::store::{Outcome, Store as _, View};
 use crate::trust::Kind;
-use crate::units::{self, PORTS, Words, files, room};
+use crate::units::{self, PORTS, Words, files, room, submodules};
 use crate::worktree::identity::{self, Need};
 
 /// What is asked for about a new unit.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CreateUnit {
     /// An issue, or a name for a unit without one.
     pub what: String,
@@ -244,6 +244,11 @@ impl App {
             },
             Err(_) => None,
         };
+        if let Some(issue) = &issue
+            && let Some(answer) = self.own_unit(&view, asked, issue)?
+        {
+            return Ok(answer);
+        }
         if let Some(issue) = &issue {
             // Whose it is matters more than where its worktree would be.
             let key = Resource::Issue(issue.id.clone()).key();
@@ -270,6 +275,72 @@ impl App {
         };
         let view = self.view()?;
         self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
+    }
+
+    /// The unit that whoever asks has for this issue already: it is theirs, wherever they ask from.
+    fn own_unit(&self, view: &View, asked: &CreateUnit, issue: &Issue) -> Outcome<Option<Answer>> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let (me, key) = (&self.actor.agent_id, Resource::Issue(issue.id.clone()).key());
+        let lease = state::lease_on(&*view.table, &key).map_err(unreadable)?;
+        let holder = lease
+            .filter(|lease| !lease.expired(&view.now))
+            .map(|lease| lease.agent_id);
+        let is_own = |unit: &Unit| {
+            !unit.is_over()
+                && unit.workflow.is_none()
+                && unit.issue_id.as_ref() == Some(&issue.id)
+                && holder.as_ref().unwrap_or(&unit.created_by) == me
+        };
+        let mut all = state::units(&*view.table).map_err(unreadable)?;
+        all.retain(is_own);
+        let Some(unit) = self.located_all(all).pop() else {
+            return Ok(None);
+        };
+        let (id, path) = (&unit.id, &unit.worktree_path);
+        let refused = |code: Code, message: String, help: String| -> Outcome<Option<Answer>> {
+            Err(Box::new(Refusal::new(code, message).help(help)))
+        };
+        match unit.state {
+            Phase::Provisioning if unit.created_by == *me => {
+                let _turn = self.makers_turn(id)?;
+                let unit = self.go_on_making(self.load_unit(id)?)?;
+                return self
+                    .read_answer(&self.view()?, Reply::Unit(Box::new(UnitView::of(unit))))
+                    .map(Some);
+            }
+            Phase::Provisioning => {
+                let message = format!("{id} is yours, and its worktree is being made, or that was cut short");
+                return refused(Code::Exists, message, format!("jit worktree retry {id}"));
+            }
+            Phase::Cleanup => {
+                let message = format!("{id} is being removed, or that was cut short");
+                return refused(Code::Exists, message, format!("jit worktree cleanup {id}"));
+            }
+            _ if leads_to(Path::new(path)).is_none() => {
+                let message = format!("you have {} in {id}, and its worktree is not in {path}", issue.id);
+                return refused(Code::Exists, message, format!("jit worktree retry {id}"));
+            }
+            _ => {}
+        }
+        let cd = format!("cd {}", shell_word(path));
+        let plain = CreateUnit {
+            what: asked.what.clone(),
+            ..CreateUnit::default()
+        };
+        if *asked != plain {
+            let message = format!("you have {} already, in {id}: {path}", issue.id);
+            return refused(Code::Exists, message, cd);
+        }
+        let mut told = vec![format!("you have {} already: {cd}", issue.id)];
+        if holder.is_none() {
+            told.push(format!(
+                "nobody holds {0} now: {cd} && jit claim acquire {0}",
+                issue.id
+            ));
+        }
+        let mut answer = self.read_answer(view, Reply::Unit(Box::new(self.unit_view(unit))))?;
+        answer.warnings.append(&mut told);
+        Ok(Some(answer))
     }
 
     fn plan(&self, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<NewUnit> {
@@ -708,8 +779,8 @@ impl App {
         files::bring(&main, path, &self.config.shared_files()).map_err(failed)?;
         if self.config.submodules() && path.join(".gitmodules").is_file() {
             let only_known = main.join(".git/modules").is_dir();
-            let update = Git::at(path).args(["submodule", "update", "--init", "--recursive", "--quiet"]);
-            if let Err(e) = update.run()
+            let common = self.common().map_err(|refusal| failed(refusal.message))?;
+            if let Err(e) = submodules::check_out(path, &common.join("modules"))
                 && only_known
             {
                 return Err(failed(format!("the submodules could not be checked out: {e}")));

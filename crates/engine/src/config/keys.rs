@@ -162,7 +162,7 @@ pub const KEYS: &[Key] = &[
         name: "agents.may_pass_gates",
         kind: Kind::Flag,
         default: Default::Flag(false),
-        help: "whether agents may say by hand that a gate has passed",
+        help: "whether agents may say by hand that a gate has passed, or need not be passed",
     },
     Key {
         name: "agents.may_trust",

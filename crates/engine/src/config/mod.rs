@@ -615,6 +615,7 @@ impl Config {
             },
             agents_may_evict: self.may_force_evict(),
             agents_may_pass_gates: self.flag("agents.may_pass_gates"),
+            agent_asks: false,
             gates_for: Vec::new(),
             hierarchy: self
                 .list("types.hierarchy")

@@ -159,7 +159,7 @@ const ROOM: u64 = 256 << 20;
 const MADE: &str = "jit-tree-";
 const MAKING: &str = "jit-new-tree-";
 /// One that a killed process left before it was locked may be removed after this time.
-const STALE: std::time::Duration = std::time::Duration::from_secs(600);
+const STALE: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Folder {
     /// For many small files that nobody needs afterwards: in memory where the system has a place for that, with enough

@@ -134,6 +134,11 @@ fn set(common: &Path, manifest: &Manifest, refs: &BTreeMap<String, String>) -> O
     sync(common)
 }
 
+/// All refs that the manifest names are there, as far as the objects are.
+pub fn complete(common: &Path, manifest: &Manifest) -> Outcome<()> {
+    set(common, manifest, &manifest.refs)
+}
+
 /// One more commit that must not get lost, found after the rest was saved.
 pub fn add(common: &Path, manifest: &mut Manifest, name: &str, oid: &str) -> Outcome<()> {
     set(

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::Work;
 use super::raw;
-use super::save::MANIFEST;
+use super::save::{self, MANIFEST};
 use super::walk::{Walk, What};
 use super::{REFS, RescueId, TRASH};
 use crate::app::refuse;
@@ -163,6 +163,10 @@ impl Trash {
             };
             let id: RescueId = name.parse().map_err(|e: String| refuse(Code::Invalid, e))?;
             let folder = self.folder(&id);
+            // One that was cut short in this second may have left something under that name.
+            if self.refs_folder(&id).symlink_metadata().is_ok() {
+                continue;
+            }
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => {
                     let manifest = Manifest::new(id, unit, root);
@@ -268,14 +272,37 @@ impl Trash {
     }
 
     /// An attempt that was cut short while it saved: its refs, if it came that far, become an entry of their own.
+    /// The caller has the unit's turn.
     pub fn settle(&self, mut manifest: Manifest) -> Outcome<()> {
+        self.unlock_refs(&manifest.id);
         match self.in_refs(&manifest.id)? {
             Some(mut saved) => {
+                // A git that is killed has some of them under their names, and some not. What cannot be had any more is
+                // in its worktree still.
+                let _ = save::complete(&self.common, &saved);
                 saved.stage = Stage::Kept;
                 self.write(&saved)
             }
             None => self.empty(&mut manifest, true),
         }
+    }
+
+    /// Where the refs of an entry are, in a repository that keeps them as files.
+    fn refs_folder(&self, id: &RescueId) -> PathBuf {
+        self.common.join(REFS).join(id.to_string())
+    }
+
+    /// Removes the locks of a git that was killed while it wrote the refs of an entry. Nobody but who made the entry does
+    /// that, and who asks this has its turn.
+    fn unlock_refs(&self, id: &RescueId) {
+        let folder = self.refs_folder(id);
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.path().extension().is_some_and(|end| end == "lock") {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        // Only where nothing is in it.
+        let _ = fs::remove_dir(&folder);
     }
 
     /// The manifest that the refs of an entry hold.

@@ -8,6 +8,7 @@
 
 pub mod files;
 pub mod room;
+pub mod submodules;
 
 use std::path::{Path, PathBuf};
 

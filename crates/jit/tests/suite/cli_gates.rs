@@ -319,10 +319,78 @@ fn b15_only_the_holder_changes_what_an_issue_must_pass() {
     let _ = world.jit_as("agent:two", ["claim", "acquire", "WI-001"]).ok();
     let ran = human(&world, &["gate", "rm", "WI-001", "lint", "--json"]).exits(5);
     assert_eq!(code(&ran), "not_holder");
-    let ran = world
-        .jit_as("agent:two", ["gate", "rm", "WI-001", "lint", "--json"])
-        .ok();
+    let _ = world.jit_as("agent:two", ["claim", "release", "WI-001"]).ok();
+    let ran = human(&world, &["gate", "rm", "WI-001", "lint", "--json"]).ok();
     assert_eq!(ran.json()["gates"], json!([]));
+}
+
+#[test]
+fn e6_no_agent_lessens_what_an_issue_must_pass() {
+    let world = world();
+    require(&world, "lint", "false");
+    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
+    let _ = human(&world, &["gate", "add", "WI-001", "review"]).ok();
+    let by_type = [
+        "gate",
+        "define",
+        "types",
+        "--command",
+        "false",
+        "--required-for",
+        "task",
+    ];
+    let _ = human(&world, &by_type).ok();
+    let _ = world.jit_as(AGENT, ["claim", "acquire", "WI-001"]).ok();
+    for (words, help) in [
+        (
+            &["gate", "rm", "WI-001", "review"][..],
+            "jit gate rm WI-001 review",
+        ),
+        (&["gate", "rm", "WI-001", "lint"], "jit gate rm WI-001 lint"),
+        (
+            &[
+                "issue",
+                "update",
+                "WI-001",
+                "--remove-gate",
+                "lint",
+                "--add-gate",
+                "x",
+            ],
+            "jit gate rm WI-001 lint",
+        ),
+        (
+            &["issue", "update", "WI-001", "--type", "bug"],
+            "jit issue update WI-001 --type bug",
+        ),
+        (
+            &["issue", "update", "WI-001", "--type", "bug", "--state", "done"],
+            "jit gate run WI-001",
+        ),
+    ] {
+        let words: Vec<&str> = words.iter().chain(&["--json"]).copied().collect();
+        let ran = world.jit_as(AGENT, &words);
+        assert!(
+            [5, 6].contains(&ran.code),
+            "{words:?}: {}{}",
+            ran.stdout,
+            ran.stderr
+        );
+        let told = ran.json()["error"]["help"][0].to_string();
+        assert!(told.contains(help), "{told}");
+    }
+    let ran = world.jit_as(AGENT, ["gate", "rm", "WI-001", "lint", "--json"]);
+    assert_eq!(code(&ran.exits(5)), "not_allowed");
+    assert_eq!(gates(&world, &world.repo(), "WI-001").len(), 3);
+    // More is allowed, and so is a type that asks for no less.
+    let _ = world
+        .jit_as(AGENT, ["issue", "update", "WI-001", "--add-gate", "more"])
+        .ok();
+    let _ = world
+        .jit_as(AGENT, ["issue", "update", "WI-001", "--type", "task"])
+        .ok();
+    let _ = human(&world, &["config", "set", "agents.may_pass_gates", "true"]).ok();
+    let _ = world.jit_as(AGENT, ["gate", "rm", "WI-001", "lint"]).ok();
 }
 
 #[test]

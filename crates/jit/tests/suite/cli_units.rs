@@ -325,6 +325,55 @@ fn i6_start_claims_or_makes_the_issue_and_says_what_comes_next() {
 }
 
 #[test]
+fn i6_start_again_leads_to_what_one_has() {
+    let world = world();
+    let _ = world.jit(["issue", "create", "Work", "--id", "WORK-1"]).ok();
+    let made = world.jit(["start", "WORK-1", "--json"]).ok().json();
+    let path = made["worktree_path"].as_str().expect("a path").to_owned();
+    let before = kinds(&world);
+    for dir in [world.repo(), path.clone().into()] {
+        let again = world.jit_in(&dir, ["start", "WORK-1", "--json"]).ok();
+        for field in ["id", "worktree_path", "branch", "state"] {
+            assert_eq!(again.json()[field], made[field], "{field}");
+        }
+        let told = world.jit_in(&dir, ["start", "WORK-1"]).ok();
+        assert!(told.stdout.contains(&format!("cd {path}")), "{}", told.stdout);
+        assert!(told.stderr.contains("you have WORK-1 already"), "{}", told.stderr);
+    }
+    let refused = world
+        .jit(["start", "WORK-1", "--base", "HEAD", "--json"])
+        .exits(2);
+    assert_eq!(refused.json()["error"]["help"][0], format!("cd {path}"));
+    assert_eq!(kinds(&world), before, "nothing was done");
+    let _ = world.jit_as("agent:b", ["start", "WORK-1"]).exits(4);
+    // Whose worktree is gone is told how it comes back.
+    fs::remove_dir_all(&path).expect("a folder");
+    let refused = world.jit(["start", "WORK-1", "--json"]).exits(2).json();
+    let help = refused["error"]["help"][0].clone();
+    assert_eq!(help, "jit worktree retry work-1", "{refused}");
+    let _ = world.jit(["worktree", "retry", "work-1"]).ok();
+    let _ = world.jit(["start", "WORK-1"]).ok();
+}
+
+#[test]
+fn i6_start_goes_on_where_it_was_killed() {
+    let world = world();
+    let mark = world.root().join("killed");
+    let step = format!(
+        "test -e '{0}' || {{ touch '{0}'; kill -9 $PPID; }}",
+        mark.display()
+    );
+    let steps = serde_json::to_string(&[step]).expect("JSON");
+    let _ = world
+        .jit(["config", "set", "--user", "worktree.provision", &steps])
+        .ok();
+    let _ = world.jit(["issue", "create", "Work", "--id", "WORK-1"]).ok();
+    let _ = world.jit(["start", "WORK-1"]).exits(137);
+    let made = world.jit(["start", "WORK-1", "--json"]).ok().json();
+    assert_eq!(made["state"], "READY", "{made}");
+}
+
+#[test]
 fn g1_the_documentation_shows_the_machine_as_it_is() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/worktrees.md");
     let page = fs::read_to_string(page).expect("a page");

@@ -170,7 +170,12 @@ fn h3_a_remote_that_moved_is_merged_tried_and_pushed_and_nobody_loses_anything()
         let ran = yard.merge(&[unit]).ok();
         let report = ran.json();
         assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
-        assert_eq!(report["next"], json!(["git push origin main"]));
+        let pull = report["next"][0].as_str().expect("what is first to be done");
+        assert!(
+            pull.starts_with("git switch main && git pull --no-rebase origin main"),
+            "{pull}"
+        );
+        assert_eq!(report["next"][1], "git push origin main");
         assert_eq!(
             yard.rev(&bare, "refs/heads/main"),
             theirs,

@@ -164,6 +164,18 @@ fn h5_a_conflict_can_be_sent_back_a_bounded_number_of_times() {
     yard.push_to_main("file", "third\n");
     let refused = yard.merge(&["u1", "--send-back"]).exits(5).json();
     assert_eq!(refused["error"]["code"], "not_allowed");
+    // By hand it goes on, as is told.
+    let help = refused["error"]["help"].clone();
+    let merge = help[0].as_str().expect("help").to_owned();
+    assert!(merge.contains(" merge main "), "{merge}");
+    let mut command = yard.world.command("sh", &yard.repo());
+    command.args(["-c", &merge]);
+    let _ = yard.world.run(command).exits(1);
+    yard.write(&path, "file", "all three\n");
+    yard.commit(&path, "settled again");
+    assert_eq!(help[1], "jit finish u1");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(yard.on_main("file").as_deref(), Some("all three\n"));
 }
 
 #[test]

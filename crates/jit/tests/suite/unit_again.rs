@@ -1,11 +1,12 @@
 //! Units that go on after something: a squash, a kill, a folder that is gone, a branch that is.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::landing::{WHO, Yard};
-use crate::running;
 use crate::unit_life::{commit, create, on_main, shell, unit, verdicts, world};
+use crate::{rescuing, running};
 use jit_testkit::world::tools::field;
 
 /// A landing that squashes, of a unit that changed the first line of `file`.
@@ -348,4 +349,132 @@ fn h7_worktrees_are_removed_side_by_side() {
         assert!(!yard.world.root().join(format!("u{n}")).exists());
     }
     yard.world.validates();
+}
+
+#[test]
+fn h7_a_unit_whose_removal_was_killed_says_how_it_goes_on() {
+    let world = rescuing::world();
+    let _ = rescuing::unit(&world, "u1", rescuing::TO_MERGED);
+    let control = world.repo().join(".git/jit");
+    rescuing::advance(&control, "u1", &[jit_core::unit::Input::BeginCleanup]);
+    let refused = world.jit(["finish", "u1", "--json"]).exits(2).json();
+    let error = &refused["error"];
+    assert!(error["message"].to_string().contains("has landed"), "{refused}");
+    assert_eq!(error["help"][0], "jit worktree cleanup u1", "{refused}");
+    let _ = world.jit(["worktree", "cleanup", "u1"]).ok();
+}
+
+#[test]
+fn g16_a_worktree_that_git_has_forgotten_is_told_and_comes_back() {
+    let world = world();
+    let path = create(&world, &["u"]);
+    commit(&world, &path, "new.txt", "new\n");
+    fs::write(path.join("loose.txt"), "loose\n").expect("a file");
+    fs::remove_dir_all(world.repo().join(".git/worktrees/u")).expect("git's folder");
+    let told = world.jit(["worktree", "prune"]).ok().stdout;
+    assert!(told.contains("git has forgotten"), "{told}");
+    let settled = world.jit(["worktree", "prune", "--settle", "--json"]).ok();
+    assert_eq!(settled.json()["orphans"][0]["settled"], false);
+    assert!(path.join("loose.txt").exists(), "nothing of it is removed");
+    let refused = world.jit(["finish", "u", "--json"]).exits(5).json();
+    let help = refused["error"]["help"][0].as_str().expect("help").to_owned();
+    assert!(told.contains(&help), "{told}{help}");
+    let _ = shell(&world, &help).ok();
+    let report = world.jit(["finish", "u", "--json"]).ok().json();
+    assert_eq!(verdicts(&report), ["landed"]);
+    assert_eq!(on_main(&world, "new.txt").as_deref(), Some("new\n"));
+    let aside = path.with_file_name("u.aside");
+    assert!(aside.join("loose.txt").exists(), "what was not committed is kept");
+}
+
+#[test]
+fn g16_a_folder_that_was_left_before_it_was_locked_is_swept() {
+    let world = world();
+    let scratch = world.repo().join(".git/jit/scratch");
+    let [old, young] = ["jit-new-tree-0", "jit-new-tree-1"].map(|name| scratch.join(name));
+    for folder in [&old, &young] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
+    let then = std::time::SystemTime::now() - std::time::Duration::from_secs(120);
+    let opened = fs::File::open(&old).expect("a folder");
+    opened.set_modified(then).expect("a time");
+    drop(opened);
+    let _ = world.jit(["worktree", "prune"]).ok();
+    assert!(!old.exists() && young.exists());
+}
+
+/// Whoever was killed while git wrote the refs of an entry leaves locks that nobody holds.
+#[test]
+fn h7_locks_that_a_killed_removal_left_are_in_no_way() {
+    let world = world();
+    let path = create(&world, &["u"]);
+    fs::write(path.join("loose.txt"), "loose\n").expect("a file");
+    let bin = world.root().join("bin");
+    fs::create_dir_all(&bin).expect("a folder");
+    let git = world.repo().join(".git");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *'update-ref -z --stdin'*)\n\
+         for id in $(ls '{0}/jit/trash'); do mkdir -p '{0}/refs/jit/rescue/'$id; : > '{0}/refs/jit/rescue/'$id/entry.lock; done\n\
+         kill -9 $PPID;;\nesac\nPATH=${{PATH#*:}} exec git \"$@\"\n",
+        git.display()
+    );
+    fs::write(bin.join("git"), script).expect("a script");
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    let words = ["worktree", "abandon", "u", "--reason", "x"];
+    let mut killed = world.jit_command(&world.repo());
+    let old = std::env::var("PATH").unwrap_or_default();
+    killed.env("PATH", format!("{}:{old}", bin.display())).args(words);
+    let _ = world.run(killed).exits(137);
+    let locks = || {
+        let mut find = world.command("find", &git.join("refs"));
+        find.args([".", "-name", "*.lock"]);
+        world.run(find).ok().stdout
+    };
+    assert!(locks().contains("entry.lock"), "{}", locks());
+    let _ = world.jit(words).ok();
+    assert_eq!(locks(), "");
+    let kept = world.jit(["rescue", "list", "--json"]).ok().stdout;
+    assert!(kept.contains("loose.txt"), "{kept}");
+    world.validates();
+}
+
+/// Nobody has pushed it yet, and the target names it all the same.
+#[test]
+fn g2_a_submodules_commit_that_only_the_main_checkout_has_is_brought() {
+    let yard = Yard::checked_out();
+    let (world, repo) = (&yard.world, yard.repo());
+    // Only by a file of this world's own: what git is told to be everybody's settings is not its to write.
+    let settings = world.root().join("settings");
+    fs::write(&settings, "[protocol \"file\"]\n\tallow = always\n").expect("a file");
+    let allow = ["-c", "protocol.file.allow=always", "submodule"];
+    let lib = world.root().join("lib");
+    for (name, inner) in [("inner", None), ("lib", Some("inner"))] {
+        world.git(world.root(), ["init", "-q", "-b", "main", name]);
+        let dir = world.root().join(name);
+        yard.write(&dir, "lib.txt", "lib\n");
+        if let Some(inner) = inner {
+            let from = world.root().join(inner).display().to_string();
+            world.git(&dir, allow.iter().chain(&["add", "-q", &from, "deep"]));
+        }
+        yard.commit(&dir, "lib");
+    }
+    let from = lib.display().to_string();
+    world.git(&repo, allow.iter().chain(&["add", "-q", &from, "sub"]));
+    world.git(
+        &repo,
+        allow.iter().chain(&["update", "-q", "--init", "--recursive"]),
+    );
+    for (dir, name) in [("sub/deep", "deep.txt"), ("sub", "new.txt")] {
+        yard.write(&repo.join(dir), name, "new\n");
+        yard.commit(&repo.join(dir), "only here");
+    }
+    yard.commit(&repo, "names it");
+    let mut create = world.jit_command(&repo);
+    create
+        .env("GIT_CONFIG_GLOBAL", &settings)
+        .args(["worktree", "create", "u1", "--json"]);
+    let made = world.run(create).ok().json();
+    let path = Path::new(made["worktree_path"].as_str().expect("a path"));
+    assert!(path.join("sub/new.txt").exists() && path.join("sub/deep/deep.txt").exists());
+    assert_eq!(world.git(path, ["status", "--porcelain"]), "");
 }

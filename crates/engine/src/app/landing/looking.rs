@@ -113,6 +113,17 @@ impl Run<'_> {
                     ),
                     format!("jit worktree retry {}", unit.id),
                 ),
+                Phase::Cleanup => bad(
+                    format!(
+                        "{} {}, and is being removed, or that was cut short: there is nothing left to merge",
+                        unit.id,
+                        match unit.abandoned {
+                            Some(_) => "was given up",
+                            None => "has landed",
+                        }
+                    ),
+                    format!("jit worktree cleanup {}", unit.id),
+                ),
                 Phase::Dispatched | Phase::Running => {
                     bad(format!("{} is still being worked on", unit.id), status)
                 }
@@ -483,7 +494,17 @@ impl App {
                     root.display(),
                     git_dir.display()
                 );
-                Refusal::new(Code::Uncommitted, message).help(format!("{repair} {shown}"))
+                let folder = self.common()?.join("worktrees");
+                let help = match git_dir.parent().map(real) == Some(real(&folder)) {
+                    // Nothing repairs that: it is made again, and the old one stays beside it.
+                    true => format!(
+                        "mv -n {shown} {} && jit worktree retry {} # then bring over what was not committed",
+                        shell_word(&format!("{}.aside", unit.worktree_path)),
+                        unit.id
+                    ),
+                    false => format!("{repair} {shown}"),
+                };
+                Refusal::new(Code::Uncommitted, message).help(help)
             }
             None => {
                 let message = format!(

@@ -9,10 +9,27 @@
 
 use super::*;
 use crate::config::Strategy;
+use crate::git::worktrees;
 use crate::landing::remote::{Proposal, Pushed, Remote};
 
 /// So often others may push between a merge and its push.
 const PUSHES: usize = 5;
+
+/// What was not pushed.
+struct Left {
+    why: String,
+    /// What is to be done before a push can do.
+    first: Vec<String>,
+}
+
+impl Left {
+    fn only(why: String) -> Self {
+        Self {
+            why,
+            first: Vec::new(),
+        }
+    }
+}
 
 impl Run<'_> {
     /// What is pushed, or left to be.
@@ -25,11 +42,12 @@ impl Run<'_> {
         let mut next = Vec::new();
         match rules.merging.push {
             "target" => {
-                if let Err(why) = self.push_target(&remote, &rules)? {
+                if let Err(left) = self.push_target(&remote, &rules)? {
                     self.warnings.push(format!(
-                        "{} has landed here, and could not be pushed to {}: {why}",
-                        self.target, remote.name
+                        "{} has landed here, and could not be pushed to {}: {}",
+                        self.target, remote.name, left.why
                     ));
+                    next.extend(left.first);
                     next.push(by_hand(&self.target));
                 }
             }
@@ -47,9 +65,33 @@ impl Run<'_> {
         Ok(next)
     }
 
+    /// How what others pushed is taken in by hand, where the target is checked out.
+    fn pull(&self, remote: &Remote, rules: &Rules) -> Outcome<String> {
+        let all = worktrees::list(self.app.common()?).map_err(|e| refuse(Code::Io, e))?;
+        let there = |entry: &worktrees::WorktreeEntry| entry.branch.as_ref() == Some(&self.target);
+        let root = all.into_iter().find(there).and_then(|entry| entry.root);
+        let target = shell_word(&self.target);
+        let at = match root {
+            Some(root) => format!("git -C {}", shell_word(&root.to_string_lossy())),
+            None => format!("git switch {target} && git"),
+        };
+        let way = match rules.merging.strategy {
+            Strategy::FastForward => "--rebase",
+            _ => "--no-rebase",
+        };
+        let name = shell_word(&remote.name);
+        Ok(format!(
+            "{at} pull {way} {name} {target} # settle it there, see that it passes, and commit"
+        ))
+    }
+
     /// The target goes there, on top of what others pushed. Why not, if not.
-    fn push_target(&mut self, remote: &Remote, rules: &Rules) -> Outcome<Result<(), String>> {
+    fn push_target(&mut self, remote: &Remote, rules: &Rules) -> Outcome<Result<(), Left>> {
         let mut why = String::new();
+        let behind = |run: &Self, why: String, mut first: Vec<String>| -> Outcome<Result<(), Left>> {
+            first.push(run.pull(remote, rules)?);
+            Ok(Err(Left { why, first }))
+        };
         for _ in 0..PUSHES {
             match self.repo.push_branch(remote, &self.target)? {
                 Pushed::Yes => return Ok(Ok(())),
@@ -57,20 +99,20 @@ impl Run<'_> {
             }
             step("not_pushed");
             let Some(theirs) = self.repo.fetch_branch(remote, &self.target)? else {
-                return Ok(Err(why));
+                return Ok(Err(Left::only(why)));
             };
             let tip = self.repo.require_tip(&self.target)?;
             if self.repo.is_ancestor(&theirs, &tip)? {
                 // Not because of what is there: they do not want it.
-                return Ok(Err(why));
+                return Ok(Err(Left::only(why)));
             }
             match self.take_in(remote, &theirs, rules) {
                 Ok(None) => {}
-                Ok(Some(why)) => return Ok(Err(why)),
-                Err(refusal) => return Ok(Err(refusal.message)),
+                Ok(Some(why)) => return behind(self, why, Vec::new()),
+                Err(refusal) => return behind(self, refusal.message, refusal.help),
             }
         }
-        Ok(Err(why))
+        behind(self, why, Vec::new())
     }
 
     /// Merges what others pushed into the target, if that passes. Why not, if not.

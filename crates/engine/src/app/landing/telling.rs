@@ -13,9 +13,19 @@ impl Run<'_> {
                 "conflicts of {} were sent back {rounds} times already, and merge.max_conflict_rounds is {}",
                 work.unit.id, rules.merging.max_conflict_rounds
             );
+            // It can still be settled by hand.
+            let id = &work.unit.id;
+            let refusal = report
+                .help
+                .iter()
+                .take(1)
+                .fold(Refusal::new(Code::NotAllowed, message), |refusal, merge| {
+                    refusal.help(merge)
+                });
             return Err(Box::new(
-                Refusal::new(Code::NotAllowed, message)
-                    .help(format!("jit worktree abandon {} --reason <why>", work.unit.id)),
+                refusal
+                    .help(format!("jit finish {id}"))
+                    .help(format!("jit worktree abandon {id} --reason <why>")),
             ));
         }
         self.begin(work)?;
