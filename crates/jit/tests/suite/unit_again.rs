@@ -95,6 +95,53 @@ fn h3_squashed_work_that_is_changed_once_more_is_no_conflict_with_itself() {
     );
 }
 
+#[test]
+fn h3_a_unit_has_landed_with_the_squashed_one_that_was_built_on_it() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"");
+    let parent = yard.unit("p");
+    yard.write(&parent, "bad", "bad\n");
+    yard.write(&parent, "good", "good\n");
+    yard.commit(&parent, "both");
+    let make = |name: &str| {
+        let path = yard.world.root().join(name);
+        let words = ["worktree", "create", name, "--base", "p", "--path"];
+        let _ = yard.jit(words.iter().copied().chain(path.to_str())).ok();
+        path
+    };
+    let (child, other) = (make("c"), make("d"));
+    yard.world.git(&child, ["rm", "-q", "bad"]);
+    yard.commit(&child, "not bad");
+    yard.write(&other, "good", "better\n");
+    yard.commit(&other, "better");
+    // What others write there is no name, or the name of nothing.
+    let repo = yard.repo();
+    yard.world.git(&repo, ["switch", "-q", "main"]);
+    for name in ["--all", "HEAD", &"12".repeat(20)] {
+        let message = format!("other\n\nJIT-Squashed: {name}");
+        yard.world
+            .git(&repo, ["commit", "-q", "--allow-empty", "-m", &message]);
+    }
+    yard.world.git(&repo, ["switch", "-q", "--detach"]);
+    assert_eq!(verdicts(&yard.merge(&["c"]).ok().json()), ["landed"]);
+    let with = yard.main();
+    for words in [&["p", "--dry-run"][..], &["p"], &["p"]] {
+        let report = yard.merge(words).ok().json();
+        assert_eq!(verdicts(&report), ["already_landed"], "{report}");
+        assert_eq!(report["units"][0]["merge_commit"], with.as_str(), "{report}");
+    }
+    assert_eq!(yard.main(), with);
+    assert_eq!(yard.on_main("bad"), None, "it was removed");
+    // Nothing of it is left that would have to be kept.
+    let cleaned = yard.jit(["worktree", "cleanup", "p", "--json"]).ok().json();
+    assert_eq!(cleaned["state"], "IDLE", "{cleaned}");
+    // Another one that goes on from it brings only its own.
+    assert_eq!(verdicts(&yard.merge(&["d"]).ok().json()), ["landed"]);
+    assert_eq!(yard.on_main("bad"), None);
+    assert_eq!(yard.on_main("good").as_deref(), Some("better\n"));
+    yard.world.validates();
+}
+
 /// Anybody can write that something was squashed.
 #[test]
 fn h7_work_is_not_on_the_target_because_a_message_says_so() {

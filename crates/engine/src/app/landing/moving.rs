@@ -114,10 +114,17 @@ impl Run<'_> {
             if candidate.steps.is_empty() {
                 // Somebody else brought it meanwhile.
                 for work in &group {
+                    let commit = match self.repo.is_ancestor(&work.tip, &candidate.old)? {
+                        true => work.tip.clone(),
+                        false => {
+                            let with = self.repo.squashed_with(&candidate.old, &work.tip)?;
+                            with.unwrap_or_else(|| candidate.old.clone())
+                        }
+                    };
                     self.begin(work)?;
-                    let issue_done = self.record(work, &work.tip)?;
+                    let issue_done = self.record(work, &commit)?;
                     self.reports.push(UnitReport {
-                        merge_commit: Some(work.tip.clone()),
+                        merge_commit: Some(commit),
                         issue_done,
                         ..work.report(Verdict::AlreadyLanded)
                     });
