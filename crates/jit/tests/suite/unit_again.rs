@@ -256,6 +256,27 @@ fn g1_a_unit_whose_landing_was_killed_says_how_it_goes_on() {
 }
 
 #[test]
+fn g1_what_is_mended_on_the_target_may_be_tried_again() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nvalidate = [\"test -e mended\"]");
+    let _ = yard.done("u1", "a", "a\n");
+    for _ in 0..3 {
+        let _ = yard.merge(&["u1"]).exits(6);
+        let _ = yard.jit(["worktree", "retry", "u1"]).ok();
+    }
+    let report = yard.merge(&["u1"]).exits(6).json();
+    let help = report["units"][0]["help"].to_string();
+    assert!(help.contains("there or on main"), "{report}");
+    let refused = yard.jit(["worktree", "retry", "u1", "--json"]).exits(5).json();
+    let message = refused["error"]["message"].to_string();
+    assert!(message.contains("or on main since"), "{refused}");
+    yard.push_to_main("mended", "mended\n");
+    let _ = yard.jit(["worktree", "retry", "u1"]).ok();
+    assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
+    yard.world.validates();
+}
+
+#[test]
 fn g4_no_agent_is_started_where_the_worktree_is_gone() {
     let yard = running::Yard::with_script("true");
     let world = &yard.world;

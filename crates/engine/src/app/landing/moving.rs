@@ -140,13 +140,14 @@ impl Run<'_> {
             }
             step("begun");
             let content = self.content(candidate.commit())?;
+            let old = candidate.old.clone();
             let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
                 Tried::Passed(tested) => tested,
                 Tried::Failed(_, _) if group.len() > 1 => return self.halves(group, rules),
                 Tried::Failed(_, validations) => {
                     for work in &group {
                         self.judge(work, &validations, content.as_deref());
-                        let report = self.fail(work, validations.clone())?;
+                        let report = self.fail(work, &old, validations.clone())?;
                         self.reports.push(report);
                     }
                     return Ok(());
@@ -394,7 +395,7 @@ impl Run<'_> {
     }
 
     /// T7: it does not work on the target.
-    pub(super) fn fail(&self, work: &Work, validations: Vec<Validation>) -> Outcome<UnitReport> {
+    pub(super) fn fail(&self, work: &Work, onto: &str, validations: Vec<Validation>) -> Outcome<UnitReport> {
         let failed = validations.iter().find(|one| !one.passed);
         let why = failed.and_then(|one| one.reason.clone()).unwrap_or_default();
         let name = failed.map_or("", |one| one.name.as_str());
@@ -410,6 +411,8 @@ impl Run<'_> {
                     output: failed.and_then(|one| one.output_file.clone()),
                 }),
                 tip: Some(work.tip.clone()),
+                // Elsewhere it says nothing about its own target.
+                onto: (work.unit.target == self.target).then(|| onto.to_owned()),
                 ..Facts::default()
             },
         )?;
