@@ -243,8 +243,7 @@ fn g1_a_unit_whose_landing_was_killed_says_how_it_goes_on() {
         .args(["worktree", "merge", "u1"]);
     let _ = yard.world.run(killed).exits(137);
     for words in [
-        &["worktree", "abandon", "u1", "--reason", "x", "--json"][..],
-        &["worktree", "retry", "u1", "--json"],
+        &["worktree", "retry", "u1", "--json"][..],
         &["worktree", "cleanup", "u1", "--json"],
     ] {
         let refused = yard.jit(words).exits(2).json();
@@ -253,6 +252,70 @@ fn g1_a_unit_whose_landing_was_killed_says_how_it_goes_on() {
     let told = yard.jit(["worktree", "prune"]).ok().stdout;
     assert!(told.contains("jit worktree merge u1"), "{told}");
     assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
+}
+
+/// A landing of a unit that was killed there; then its target got another name.
+fn killed_and_renamed(step: &str) -> Yard {
+    let yard = Yard::new();
+    let _ = yard.done("u1", "a", "a\n");
+    let mut killed = yard.world.jit_command(&yard.repo());
+    killed
+        .env("JIT_AGENT_ID", WHO)
+        .env("JIT_TEST_DIE_AT", step)
+        .args(["worktree", "merge", "u1"]);
+    let _ = yard.world.run(killed).exits(137);
+    assert_eq!(yard.phase("u1")["state"], "MERGING");
+    yard.world.git(&yard.repo(), ["branch", "-m", "main", "trunk"]);
+    yard
+}
+
+#[test]
+fn g1_a_killed_landing_goes_on_where_its_target_has_another_name() {
+    let yard = killed_and_renamed("begun");
+    yard.world.git(&yard.repo(), ["switch", "-q", "trunk"]);
+    for words in [
+        &["finish", "u1", "--json"][..],
+        &["worktree", "merge", "u1", "--json"],
+    ] {
+        let refused = yard.jit(words).exits(3).json();
+        let help = refused["error"]["help"][0].as_str().expect("help");
+        assert!(help.starts_with("jit worktree merge u1 --into "), "{refused}");
+    }
+    let report = yard.merge(&["u1", "--into", "trunk"]).ok().json();
+    assert_eq!(verdicts(&report), ["landed"]);
+    assert_eq!(yard.world.git(&yard.repo(), ["show", "trunk:a"]), "a\n");
+}
+
+#[test]
+fn g1_a_killed_landing_can_be_given_up_unless_it_has_landed() {
+    let give_up = ["worktree", "abandon", "u1", "--reason", "no use", "--json"];
+    let yard = killed_and_renamed("begun");
+    // Somebody lands, and who can tell what.
+    let locks = yard.world.control().join("locks");
+    let lock = fs::read_dir(&locks)
+        .expect("locks")
+        .map(|entry| entry.expect("a lock").path())
+        .find(|path| path.to_string_lossy().contains("/land-"))
+        .expect("the lock of its target");
+    let lock = fs::File::open(lock).expect("a lock");
+    lock.lock().expect("locked");
+    let refused = yard.jit(give_up).exits(4).json();
+    assert_eq!(refused["error"]["code"], "busy", "{refused}");
+    assert_eq!(yard.phase("u1")["state"], "MERGING");
+    drop(lock);
+    let done = yard.jit(give_up).ok().json();
+    assert!(done["rescue"].is_string(), "its commit is kept: {done}");
+    assert_eq!(yard.phase("u1")["state"], "IDLE");
+    // This one had come to its target before.
+    let yard = killed_and_renamed("moved");
+    let refused = yard.jit(give_up).exits(2).json();
+    assert_eq!(
+        refused["error"]["help"][0], "jit worktree cleanup u1",
+        "{refused}"
+    );
+    assert_eq!(yard.phase("u1")["state"], "MERGED");
+    assert_eq!(yard.landings("u1"), 1);
+    yard.world.validates();
 }
 
 #[test]
