@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::landing::{WHO, Yard};
 use crate::running;
-use crate::unit_life::{commit, create, on_main, shell, unit, verdicts, world};
+use crate::unit_life::{commit, create, on_main, shell, unit, verdicts, with_submodule, world};
 use jit_testkit::world::tools::field;
 
 /// A landing that squashes, of a unit that changed the first line of `file`.
@@ -337,6 +337,56 @@ fn g1_what_is_mended_on_the_target_may_be_tried_again() {
     let _ = yard.jit(["worktree", "retry", "u1"]).ok();
     assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
     yard.world.validates();
+}
+
+#[test]
+fn h3_a_checkout_of_the_target_gets_the_submodules_commit_too() {
+    let yard = Yard::new();
+    let path = with_submodule(&yard);
+    let repo = yard.repo();
+    yard.world.git(&repo, ["switch", "-q", "main"]);
+    let (ours, theirs) = (repo.join("sub"), path.join("sub"));
+    let bump = |text: &str| {
+        yard.write(&theirs, "lib.txt", text);
+        let commit = yard.commit(&theirs, text);
+        yard.world
+            .git(&theirs, ["push", "-q", "origin", "HEAD:refs/heads/next"]);
+        yard.commit(&path, text);
+        commit
+    };
+    let land = || yard.jit(["worktree", "merge", "u1"]).ok().stderr;
+    let status = || yard.world.git(&repo, ["status", "--porcelain", "--", "sub"]);
+    let fetch = || yard.world.git(&ours, ["fetch", "-q", "origin"]);
+    // The commit is not there yet.
+    let first = bump("first\n");
+    let told = land();
+    let command = told
+        .split("; ")
+        .find(|part| part.starts_with("git -C "))
+        .expect(&told);
+    fetch();
+    let _ = shell(&yard.world, command.lines().next().expect("a command")).ok();
+    assert_eq!((yard.rev(&ours, "HEAD"), status()), (first, String::new()));
+    // It is.
+    let second = bump("second\n");
+    fetch();
+    let told = land();
+    assert!(!told.contains("submodule"), "{told}");
+    assert_eq!(
+        (yard.rev(&ours, "HEAD"), status()),
+        (second.clone(), String::new())
+    );
+    // Somebody works there.
+    bump("third\n");
+    fetch();
+    yard.write(&ours, "lib.txt", "mine\n");
+    let told = land();
+    assert!(told.contains("submodule update -- sub"), "{told}");
+    assert_eq!(yard.rev(&ours, "HEAD"), second);
+    assert_eq!(
+        fs::read_to_string(ours.join("lib.txt")).ok().as_deref(),
+        Some("mine\n")
+    );
 }
 
 #[test]

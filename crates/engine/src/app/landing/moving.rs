@@ -190,6 +190,8 @@ impl Run<'_> {
             };
             if let Some((root, paths)) = &landed.replaced {
                 self.app.project_again(root, paths);
+                let root = root.clone();
+                self.bring_submodules(&root, &old, landed.steps.last());
             }
             for work in &group {
                 let Some(step) = landed.steps.iter().find(|step| step.unit == work.id()) else {
