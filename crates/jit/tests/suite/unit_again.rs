@@ -284,6 +284,9 @@ fn g1_a_killed_landing_goes_on_where_its_target_has_another_name() {
     let report = yard.merge(&["u1", "--into", "trunk"]).ok().json();
     assert_eq!(verdicts(&report), ["landed"]);
     assert_eq!(yard.world.git(&yard.repo(), ["show", "trunk:a"]), "a\n");
+    // Nor is what landed there work that nobody has.
+    let _ = yard.jit(["worktree", "cleanup", "u1"]).ok();
+    assert_eq!(yard.phase("u1")["state"], "IDLE");
 }
 
 #[test]
