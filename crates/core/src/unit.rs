@@ -316,6 +316,9 @@ pub struct Unit {
     /// The commit that failed, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_tip: Option<String>,
+    /// The commit of the target that it failed on, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_onto: Option<String>,
     /// Where its agent may write, as patterns of paths in its worktree; none: anywhere in it.
     #[serde(default)]
     pub writes: Vec<String>,
@@ -341,9 +344,12 @@ impl Unit {
         self.agent.as_deref().is_none_or(|agent| agent == MANUAL)
     }
 
-    /// Somebody committed something by hand since it failed: whatever was tried before was not that.
-    pub fn is_mended(&self, tip: Option<&str>) -> bool {
-        self.is_by_hand() && tip.is_some() && self.failed_tip.as_deref() != tip
+    /// Somebody committed something by hand since it failed, or on the target that it failed on: whatever was tried before
+    /// was not that.
+    pub fn is_mended(&self, tip: Option<&str>, onto: Option<&str>) -> bool {
+        let own = tip.is_some() && self.failed_tip.as_deref() != tip;
+        let theirs = onto.is_some() && self.failed_onto.is_some() && self.failed_onto.as_deref() != onto;
+        self.is_by_hand() && (own || theirs)
     }
 
     /// The commands to run when it has failed and is mended.
@@ -352,7 +358,13 @@ impl Unit {
         let abandon = format!("jit worktree abandon {} --reason <why>", self.id);
         match (self.may_be_retried(), self.is_by_hand()) {
             (true, _) => vec![retry],
-            (false, true) => vec![format!("when a commit there mends it: {retry}"), abandon],
+            (false, true) => {
+                let place = match self.failed_onto {
+                    Some(_) => format!("there or on {}", self.target),
+                    None => "there".to_owned(),
+                };
+                vec![format!("when a commit {place} mends it: {retry}"), abandon]
+            }
             (false, false) => vec![abandon],
         }
     }
@@ -381,6 +393,8 @@ pub struct Facts {
     pub base: Option<String>,
     /// The commit its branch is at.
     pub tip: Option<String>,
+    /// The commit its target is at.
+    pub onto: Option<String>,
     pub provisioning_time_ms: Option<u64>,
     pub pid: Option<u32>,
     pub session_id: Option<String>,
@@ -514,6 +528,7 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
         limited_since: None,
         last_error: None,
         failed_tip: None,
+        failed_onto: None,
         writes: Vec::new(),
         handoffs: Vec::new(),
         updated_at: cx.now.wall,
@@ -587,11 +602,12 @@ pub fn advance(
     }
     if edge.input == Input::RetryDispatch
         && !before.may_be_retried()
-        && !before.is_mended(facts.tip.as_deref())
+        && !before.is_mended(facts.tip.as_deref(), facts.onto.as_deref())
     {
-        let since = match before.is_by_hand() {
-            true => ", and nothing was committed in it since",
-            false => "",
+        let since = match (before.is_by_hand(), &before.failed_onto) {
+            (true, Some(_)) => format!(", and nothing was committed in it or on {} since", before.target),
+            (true, None) => ", and nothing was committed in it since".to_owned(),
+            (false, _) => String::new(),
         };
         let refusal = Refusal::new(
             Code::NotAllowed,
@@ -762,6 +778,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     if edge.to == Phase::Failed {
         unit.last_error.clone_from(&unit.error);
         unit.failed_tip.clone_from(&facts.tip);
+        unit.failed_onto.clone_from(&facts.onto);
         unit.limited_since = was_refused(&unit).then(|| unit.limited_since.unwrap_or(now));
     }
     if edge.to == Phase::Completed {

@@ -60,6 +60,7 @@ pub(super) fn fresh(id: &UnitId, now: Wall) -> Unit {
         limited_since: None,
         last_error: None,
         failed_tip: None,
+        failed_onto: None,
         writes: Vec::new(),
         handoffs: Vec::new(),
         updated_at: now,

@@ -273,8 +273,25 @@ impl App {
             let message = format!("{target} is the branch of {} itself", unit.id);
             return Err(refuse(Code::Invalid, message));
         }
-        repo.require_tip(&target)?;
-        Ok(target)
+        match repo.require_tip(&target) {
+            Err(refusal) if ask.into.is_none() => Err(self.no_target(repo, refusal, units)),
+            found => found.map(|_| target),
+        }
+    }
+
+    /// The branch that units were to land on was renamed or deleted: where they can go instead.
+    fn no_target(&self, repo: &Repo, mut refusal: Box<Refusal>, units: &[Unit]) -> Box<Refusal> {
+        let ids: Vec<&str> = units.iter().map(|unit| unit.id.as_str()).collect();
+        let own = |name: &str| units.iter().any(|unit| unit.branch == name);
+        let other = self.usual_target(repo).ok().filter(|name| {
+            let there = repo.tip(name).is_ok_and(|tip| tip.is_some());
+            there && !own(name)
+        });
+        let other = other.map_or_else(|| "<branch>".to_owned(), |name| shell_word(&name));
+        let mut help = vec![format!("jit worktree merge {} --into {other}", ids.join(" "))];
+        help.append(&mut refusal.help);
+        refusal.help = help;
+        refusal
     }
 
     /// Where work goes when nobody says: as configured, else the default branch.
@@ -323,6 +340,117 @@ impl App {
     pub(super) fn is_landing(&self, target: &str) -> bool {
         let disk = RealDisk::open(&self.place.control_dir);
         disk.is_ok_and(|disk| disk.lock(&landing_lock(&digest(target)), Duration::ZERO).is_err())
+    }
+
+    /// Keeps everybody from landing. Nothing where somebody is at it: which unit that lands, its lock does not tell.
+    fn no_landings(&self, target: &str) -> Outcome<Option<Vec<Box<dyn crate::store::disk::LockGuard>>>> {
+        let control = &self.place.control_dir;
+        let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
+        let folder = control.join("locks");
+        disk.make_dir("locks")
+            .map_err(|e| io_refusal("use", &folder, &e))?;
+        let mut names = BTreeSet::from([landing_lock(&digest(target))]);
+        for entry in fs::read_dir(&folder).map_err(|e| io_refusal("read", &folder, &e))? {
+            let entry = entry.map_err(|e| io_refusal("read", &folder, &e))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("land-") {
+                names.insert(format!("locks/{name}"));
+            }
+        }
+        let mut turns = Vec::with_capacity(names.len());
+        for name in names {
+            match disk.lock(&name, Duration::ZERO) {
+                Ok(turn) => turns.push(turn),
+                Err(e) if e.kind() == std::io::ErrorKind::TimedOut => return Ok(None),
+                Err(e) => return Err(io_refusal("lock", &control.join(&name), &e)),
+            }
+        }
+        Ok(Some(turns))
+    }
+
+    /// Where the landing of a unit that was cut off came to: the branch that has it. Its target may have another name now.
+    fn landed_on(&self, repo: &Repo, unit: &Unit) -> Outcome<Option<String>> {
+        let Some(tip) = repo.tip(&unit.branch)? else {
+            return Ok(None);
+        };
+        let base = repo.git().verify(&format!("{}^{{commit}}", unit.base));
+        let base = base.map_err(failed)?.unwrap_or_else(|| tip.clone());
+        let about = (unit.branch.as_str(), tip.as_str(), base.as_str());
+        if let Some(target) = repo.tip(&unit.target)?
+            && landed_as(repo, about, (&unit.target, &target), true)?.is_some()
+        {
+            return Ok(Some(unit.target.clone()));
+        }
+        let branches = repo
+            .git()
+            .args(["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"])
+            .run()
+            .map_err(failed)?;
+        for branch in String::from_utf8_lossy(&branches).lines() {
+            if branch == unit.branch || branch == unit.target {
+                continue;
+            }
+            // Others may go on from it: only what its log says landed there.
+            let refname = format!("refs/heads/{branch}");
+            let log = repo
+                .git()
+                .args(["reflog", "show", "--format=%gs", &refname, "--"]);
+            let (_, log, _) = log.try_run().map_err(failed)?;
+            let says_so = String::from_utf8_lossy(&log).lines().any(|line| {
+                let names = line.strip_prefix(LANDED).unwrap_or_default();
+                names
+                    .split([',', ':'])
+                    .any(|name| name.trim() == unit.id.as_str())
+            });
+            if says_so
+                && let Some(target) = repo.tip(branch)?
+                && landed_as(repo, about, (branch, &target), true)?.is_some()
+            {
+                return Ok(Some(branch.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A landing that was cut off comes to its end: as landed where a branch has it, else as failed.
+    pub(super) fn end_landing(&self, unit: Unit) -> Outcome<Unit> {
+        if unit.state != Phase::Merging {
+            return Ok(unit);
+        }
+        let id = unit.id.clone();
+        let Some(turns) = self.no_landings(&unit.target)? else {
+            let message = format!("somebody is landing now, and that may be {id}");
+            return Err(Box::new(
+                Refusal::new(Code::Busy, message).help("run the command again when it is done"),
+            ));
+        };
+        let unit = self.load_unit(&id)?;
+        if unit.state != Phase::Merging {
+            return Ok(unit);
+        }
+        let repo = self.landing_repo()?;
+        if let Some(branch) = self.landed_on(&repo, &unit)? {
+            drop(turns);
+            let _ = self.merge_units(&MergeAsk {
+                units: vec![id.to_string()],
+                all: false,
+                into: Some(branch),
+                mode: MergeMode::Land,
+                leave_proposed: false,
+            })?;
+            return self.load_unit(&id);
+        }
+        let facts = Facts {
+            error: Some(Failure {
+                reason: "cut_short".to_owned(),
+                message: "its landing was cut short".to_owned(),
+                exit_code: None,
+                output: None,
+            }),
+            tip: repo.tip(&unit.branch)?,
+            ..Facts::default()
+        };
+        self.advance(&id, Input::InstanceFailed, facts)
     }
 
     /// Removes what landings left that were killed. Only where nobody is at it: whoever lands has the target's lock.

@@ -205,6 +205,8 @@ impl App {
         if begun && unit.is_over() {
             return self.cleaned(&unit, None, true);
         }
+        // What nobody lands any more has landed, or can be given up.
+        unit = self.end_landing(unit)?;
         if unit.state == Phase::Merged {
             let message = format!("{id} has landed: there is nothing to give up");
             let help = format!("jit worktree cleanup {id}");

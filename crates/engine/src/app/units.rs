@@ -883,8 +883,10 @@ impl App {
             };
             return self.advance(id, Input::WorktreeMoved, facts);
         }
-        let tip = self.landing_repo()?.tip(&unit.branch)?;
-        let may = unit.may_be_retried() || unit.is_mended(tip.as_deref());
+        let repo = self.landing_repo()?;
+        let tip = repo.tip(&unit.branch)?;
+        let onto = repo.tip(&unit.target)?;
+        let may = unit.may_be_retried() || unit.is_mended(tip.as_deref(), onto.as_deref());
         if unit::step(unit.state, Input::RetryDispatch).is_none() || !may {
             // Refused before anything is made for it.
             return self.advance(id, Input::RetryDispatch, Facts::default());
@@ -909,6 +911,7 @@ impl App {
         let facts = Facts {
             worktree_id: Some(identity_of(&place)?),
             tip,
+            onto,
             ..Facts::default()
         };
         self.advance(&unit.id, Input::RetryDispatch, facts)

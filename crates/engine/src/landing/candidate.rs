@@ -132,6 +132,9 @@ impl Candidate {
                     _ => How::Merge,
                 };
                 let ours = repo.joined(&head, &coming.tip)?;
+                if ours != head && repo.is_ancestor(&coming.tip, &ours)? {
+                    return Ok(Added::Nothing(self));
+                }
                 let mut merge = repo.merge(&ours, &coming.tip, &self.old)?;
                 if !merge.clean {
                     let rules = Rules {

@@ -5,13 +5,14 @@
 //! - whoever goes on from a commit that was squashed onto the target is merged with the target from that commit, not from
 //!   where the two parted before: else what is taken back would count as never done, and what is changed once more as a
 //!   conflict with its own landing;
+//! - what a squashed commit goes on from was squashed with it: a unit that another was built on has landed with that one;
 //! - that is read from the target's history, so a target that was moved back behind a landing has not got it.
 //!
 //! Git merges from what the two histories have in common. So it is given the target with one more commit on top, which
 //! has the target's files, and for parents the target and what was squashed onto it. Nothing refers to that commit, and it is
 //! the same one whenever it is made.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::candidate::SQUASHED;
 use super::{Repo, failed};
@@ -40,28 +41,14 @@ fn join(git: &dyn Fn() -> Git, target: &str, tip: &str, said_in: &[&str]) -> Out
         .run()
         .map_err(failed)?;
     let log = String::from_utf8_lossy(&log);
-    let named: HashSet<&str> = log.split_ascii_whitespace().collect();
+    let named: BTreeSet<&str> = log
+        .split_ascii_whitespace()
+        .filter(|name| is_name(name))
+        .collect();
     if named.is_empty() {
         return Ok(target.to_owned());
     }
-    let own = git()
-        .args(["rev-list", &format!("{target}..{tip}")])
-        .run()
-        .map_err(failed)?;
-    let own = String::from_utf8_lossy(&own);
-    let mut squashed: Vec<String> = own
-        .lines()
-        .filter(|commit| named.contains(commit))
-        .map(str::to_owned)
-        .collect();
-    if squashed.len() > 1 {
-        let last = git().args(["merge-base", "--independent"]).args(&squashed);
-        let last = last.run().map_err(failed)?;
-        squashed = String::from_utf8_lossy(&last)
-            .lines()
-            .map(str::to_owned)
-            .collect();
-    }
+    let squashed = last_of(git, target, tip, &named)?;
     if squashed.is_empty() {
         return Ok(target.to_owned());
     }
@@ -91,6 +78,52 @@ fn join(git: &dyn Fn() -> Git, target: &str, tip: &str, said_in: &[&str]) -> Out
     commit.line().map_err(failed)
 }
 
+/// Whether this can be a commit: a message may say anything.
+fn is_name(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// The last ones of what `tip` has, and the target has not, that the named commits have too.
+fn last_of(git: &dyn Fn() -> Git, target: &str, tip: &str, named: &BTreeSet<&str>) -> Outcome<Vec<String>> {
+    let list = |ask: String| -> Outcome<String> {
+        // Here a commit may never have been, or be gone: then nothing here goes on from it.
+        let list = git()
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .args(["rev-list", "--ignore-missing", "--boundary", "--stdin"])
+            .stdin(ask)
+            .run()
+            .map_err(failed)?;
+        Ok(String::from_utf8_lossy(&list).into_owned())
+    };
+    let own = list(format!("{tip}\n^{target}\n"))?;
+    let own: HashSet<&str> = own.lines().filter(|line| !line.starts_with('-')).collect();
+    if own.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut ask = format!("{tip}\n^{target}\n");
+    for one in named {
+        ask.push_str(&format!("^{one}\n"));
+    }
+    let left = list(ask)?;
+    if left.is_empty() {
+        return Ok(vec![tip.to_owned()]);
+    }
+    let borders = left.lines().filter_map(|line| line.strip_prefix('-'));
+    let last: Vec<String> = borders
+        .filter(|commit| own.contains(commit))
+        .map(str::to_owned)
+        .collect();
+    if last.len() < 2 {
+        return Ok(last);
+    }
+    let last = git().args(["merge-base", "--independent"]).args(&last);
+    let last = last.run().map_err(failed)?;
+    Ok(String::from_utf8_lossy(&last)
+        .lines()
+        .map(str::to_owned)
+        .collect())
+}
+
 /// So far back it is looked for what was squashed, where that is only a hint.
 const LATELY: &str = "--max-count=1000";
 
@@ -110,5 +143,35 @@ impl Repo {
     /// The target as one to merge `tip` with.
     pub fn joined(&self, target: &str, tip: &str) -> Outcome<String> {
         joined(&|| self.git(), target, tip)
+    }
+
+    /// The commit by which a tip came to the target as part of something else that was squashed, if all of it did.
+    pub fn squashed_with(&self, target: &str, tip: &str) -> Outcome<Option<String>> {
+        let joined = self.joined(target, tip)?;
+        if joined == target || !self.is_ancestor(tip, &joined)? {
+            return Ok(None);
+        }
+        let log = self
+            .git()
+            .args(["log", "--first-parent", "--no-show-signature", "--reverse"])
+            .arg(format!(
+                "--format=%H %(trailers:key={SQUASHED},valueonly,separator=%x20)"
+            ))
+            .args([&format!("{tip}..{target}"), "--"])
+            .run()
+            .map_err(failed)?;
+        for line in String::from_utf8_lossy(&log).lines() {
+            let Some((commit, named)) = line.split_once(' ') else {
+                continue;
+            };
+            for one in named.split_ascii_whitespace().filter(|name| is_name(name)) {
+                let there = self.git().verify(&format!("{one}^{{commit}}"));
+                if there.map_err(failed)?.is_some() && self.is_ancestor(tip, one)? {
+                    return Ok(Some(commit.to_owned()));
+                }
+            }
+        }
+        // Several together brought it.
+        Ok(None)
     }
 }

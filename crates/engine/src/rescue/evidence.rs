@@ -228,7 +228,10 @@ impl Look<'_> {
             self.out.head = site.git().verify("HEAD^{commit}").map_err(failed)?;
         }
         let target = format!("refs/heads/{}^{{commit}}", site.target);
-        let target = self.repository().verify(&target).map_err(failed)?;
+        let mut target = self.repository().verify(&target).map_err(failed)?;
+        if target.is_none() {
+            target = self.renamed_target()?;
+        }
         let tips: BTreeSet<String> = [&self.out.branch_tip, &self.out.head]
             .into_iter()
             .flatten()
@@ -257,6 +260,31 @@ impl Look<'_> {
             }
         }
         self.loose(&tips)
+    }
+
+    /// The target has another name, or the unit landed elsewhere: another branch that has what it landed as.
+    fn renamed_target(&self) -> Outcome<Option<String>> {
+        let Some(commit) = &self.site.merge_commit else {
+            return Ok(None);
+        };
+        let known = self.repository().verify(&format!("{commit}^{{commit}}"));
+        let Some(commit) = known.map_err(failed)? else {
+            return Ok(None);
+        };
+        let found = self
+            .repository()
+            .args(["for-each-ref", "--format=%(objectname) %(refname)", "--contains"])
+            .args([&commit, "refs/heads"])
+            .run()
+            .map_err(failed)?;
+        let own = format!("refs/heads/{}", self.site.branch);
+        Ok(lines(&found)
+            .filter_map(|line| {
+                line.split_once(' ')
+                    .map(|(tip, name)| (tip.to_owned(), name.to_owned()))
+            })
+            .find(|(_, name)| *name != own)
+            .map(|(tip, _)| tip))
     }
 
     /// Whether what a commit changes is on the target, though the commit itself is not.

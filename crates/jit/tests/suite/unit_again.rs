@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::landing::{WHO, Yard};
-use crate::unit_life::{commit, create, on_main, shell, unit, verdicts, world};
+use crate::unit_life::{commit, create, on_main, shell, unit, verdicts, with_submodule, world};
 use crate::{rescuing, running};
 use jit_testkit::world::tools::field;
 
@@ -94,6 +94,53 @@ fn h3_squashed_work_that_is_changed_once_more_is_no_conflict_with_itself() {
         yard.on_main("file")
             .is_some_and(|text| text.starts_with("best\n"))
     );
+}
+
+#[test]
+fn h3_a_unit_has_landed_with_the_squashed_one_that_was_built_on_it() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"");
+    let parent = yard.unit("p");
+    yard.write(&parent, "bad", "bad\n");
+    yard.write(&parent, "good", "good\n");
+    yard.commit(&parent, "both");
+    let make = |name: &str| {
+        let path = yard.world.root().join(name);
+        let words = ["worktree", "create", name, "--base", "p", "--path"];
+        let _ = yard.jit(words.iter().copied().chain(path.to_str())).ok();
+        path
+    };
+    let (child, other) = (make("c"), make("d"));
+    yard.world.git(&child, ["rm", "-q", "bad"]);
+    yard.commit(&child, "not bad");
+    yard.write(&other, "good", "better\n");
+    yard.commit(&other, "better");
+    // What others write there is no name, or the name of nothing.
+    let repo = yard.repo();
+    yard.world.git(&repo, ["switch", "-q", "main"]);
+    for name in ["--all", "HEAD", &"12".repeat(20)] {
+        let message = format!("other\n\nJIT-Squashed: {name}");
+        yard.world
+            .git(&repo, ["commit", "-q", "--allow-empty", "-m", &message]);
+    }
+    yard.world.git(&repo, ["switch", "-q", "--detach"]);
+    assert_eq!(verdicts(&yard.merge(&["c"]).ok().json()), ["landed"]);
+    let with = yard.main();
+    for words in [&["p", "--dry-run"][..], &["p"], &["p"]] {
+        let report = yard.merge(words).ok().json();
+        assert_eq!(verdicts(&report), ["already_landed"], "{report}");
+        assert_eq!(report["units"][0]["merge_commit"], with.as_str(), "{report}");
+    }
+    assert_eq!(yard.main(), with);
+    assert_eq!(yard.on_main("bad"), None, "it was removed");
+    // Nothing of it is left that would have to be kept.
+    let cleaned = yard.jit(["worktree", "cleanup", "p", "--json"]).ok().json();
+    assert_eq!(cleaned["state"], "IDLE", "{cleaned}");
+    // Another one that goes on from it brings only its own.
+    assert_eq!(verdicts(&yard.merge(&["d"]).ok().json()), ["landed"]);
+    assert_eq!(yard.on_main("bad"), None);
+    assert_eq!(yard.on_main("good").as_deref(), Some("better\n"));
+    yard.world.validates();
 }
 
 /// Anybody can write that something was squashed.
@@ -197,8 +244,7 @@ fn g1_a_unit_whose_landing_was_killed_says_how_it_goes_on() {
         .args(["worktree", "merge", "u1"]);
     let _ = yard.world.run(killed).exits(137);
     for words in [
-        &["worktree", "abandon", "u1", "--reason", "x", "--json"][..],
-        &["worktree", "retry", "u1", "--json"],
+        &["worktree", "retry", "u1", "--json"][..],
         &["worktree", "cleanup", "u1", "--json"],
     ] {
         let refused = yard.jit(words).exits(2).json();
@@ -207,6 +253,144 @@ fn g1_a_unit_whose_landing_was_killed_says_how_it_goes_on() {
     let told = yard.jit(["worktree", "prune"]).ok().stdout;
     assert!(told.contains("jit worktree merge u1"), "{told}");
     assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
+}
+
+/// A landing of a unit that was killed there; then its target got another name.
+fn killed_and_renamed(step: &str) -> Yard {
+    let yard = Yard::new();
+    let _ = yard.done("u1", "a", "a\n");
+    let mut killed = yard.world.jit_command(&yard.repo());
+    killed
+        .env("JIT_AGENT_ID", WHO)
+        .env("JIT_TEST_DIE_AT", step)
+        .args(["worktree", "merge", "u1"]);
+    let _ = yard.world.run(killed).exits(137);
+    assert_eq!(yard.phase("u1")["state"], "MERGING");
+    yard.world.git(&yard.repo(), ["branch", "-m", "main", "trunk"]);
+    yard
+}
+
+#[test]
+fn g1_a_killed_landing_goes_on_where_its_target_has_another_name() {
+    let yard = killed_and_renamed("begun");
+    yard.world.git(&yard.repo(), ["switch", "-q", "trunk"]);
+    for words in [
+        &["finish", "u1", "--json"][..],
+        &["worktree", "merge", "u1", "--json"],
+    ] {
+        let refused = yard.jit(words).exits(3).json();
+        let help = refused["error"]["help"][0].as_str().expect("help");
+        assert!(help.starts_with("jit worktree merge u1 --into "), "{refused}");
+    }
+    let report = yard.merge(&["u1", "--into", "trunk"]).ok().json();
+    assert_eq!(verdicts(&report), ["landed"]);
+    assert_eq!(yard.world.git(&yard.repo(), ["show", "trunk:a"]), "a\n");
+    // Nor is what landed there work that nobody has.
+    let _ = yard.jit(["worktree", "cleanup", "u1"]).ok();
+    assert_eq!(yard.phase("u1")["state"], "IDLE");
+}
+
+#[test]
+fn g1_a_killed_landing_can_be_given_up_unless_it_has_landed() {
+    let give_up = ["worktree", "abandon", "u1", "--reason", "no use", "--json"];
+    let yard = killed_and_renamed("begun");
+    // Somebody lands, and who can tell what.
+    let locks = yard.world.control().join("locks");
+    let lock = fs::read_dir(&locks)
+        .expect("locks")
+        .map(|entry| entry.expect("a lock").path())
+        .find(|path| path.to_string_lossy().contains("/land-"))
+        .expect("the lock of its target");
+    let lock = fs::File::open(lock).expect("a lock");
+    lock.lock().expect("locked");
+    let refused = yard.jit(give_up).exits(4).json();
+    assert_eq!(refused["error"]["code"], "busy", "{refused}");
+    assert_eq!(yard.phase("u1")["state"], "MERGING");
+    drop(lock);
+    let done = yard.jit(give_up).ok().json();
+    assert!(done["rescue"].is_string(), "its commit is kept: {done}");
+    assert_eq!(yard.phase("u1")["state"], "IDLE");
+    // This one had come to its target before.
+    let yard = killed_and_renamed("moved");
+    let refused = yard.jit(give_up).exits(2).json();
+    assert_eq!(
+        refused["error"]["help"][0], "jit worktree cleanup u1",
+        "{refused}"
+    );
+    assert_eq!(yard.phase("u1")["state"], "MERGED");
+    assert_eq!(yard.landings("u1"), 1);
+    yard.world.validates();
+}
+
+#[test]
+fn g1_what_is_mended_on_the_target_may_be_tried_again() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nvalidate = [\"test -e mended\"]");
+    let _ = yard.done("u1", "a", "a\n");
+    for _ in 0..3 {
+        let _ = yard.merge(&["u1"]).exits(6);
+        let _ = yard.jit(["worktree", "retry", "u1"]).ok();
+    }
+    let report = yard.merge(&["u1"]).exits(6).json();
+    let help = report["units"][0]["help"].to_string();
+    assert!(help.contains("there or on main"), "{report}");
+    let refused = yard.jit(["worktree", "retry", "u1", "--json"]).exits(5).json();
+    let message = refused["error"]["message"].to_string();
+    assert!(message.contains("or on main since"), "{refused}");
+    yard.push_to_main("mended", "mended\n");
+    let _ = yard.jit(["worktree", "retry", "u1"]).ok();
+    assert_eq!(verdicts(&yard.merge(&["u1"]).ok().json()), ["landed"]);
+    yard.world.validates();
+}
+
+#[test]
+fn h3_a_checkout_of_the_target_gets_the_submodules_commit_too() {
+    let yard = Yard::new();
+    let path = with_submodule(&yard);
+    let repo = yard.repo();
+    yard.world.git(&repo, ["switch", "-q", "main"]);
+    let (ours, theirs) = (repo.join("sub"), path.join("sub"));
+    let bump = |text: &str| {
+        yard.write(&theirs, "lib.txt", text);
+        let commit = yard.commit(&theirs, text);
+        yard.world
+            .git(&theirs, ["push", "-q", "origin", "HEAD:refs/heads/next"]);
+        yard.commit(&path, text);
+        commit
+    };
+    let land = || yard.jit(["worktree", "merge", "u1"]).ok().stderr;
+    let status = || yard.world.git(&repo, ["status", "--porcelain", "--", "sub"]);
+    let fetch = || yard.world.git(&ours, ["fetch", "-q", "origin"]);
+    // The commit is not there yet.
+    let first = bump("first\n");
+    let told = land();
+    let command = told
+        .split("; ")
+        .find(|part| part.starts_with("git -C "))
+        .expect(&told);
+    fetch();
+    let _ = shell(&yard.world, command.lines().next().expect("a command")).ok();
+    assert_eq!((yard.rev(&ours, "HEAD"), status()), (first, String::new()));
+    // It is.
+    let second = bump("second\n");
+    fetch();
+    let told = land();
+    assert!(!told.contains("submodule"), "{told}");
+    assert_eq!(
+        (yard.rev(&ours, "HEAD"), status()),
+        (second.clone(), String::new())
+    );
+    // Somebody works there.
+    bump("third\n");
+    fetch();
+    yard.write(&ours, "lib.txt", "mine\n");
+    let told = land();
+    assert!(told.contains("submodule update -- sub"), "{told}");
+    assert_eq!(yard.rev(&ours, "HEAD"), second);
+    assert_eq!(
+        fs::read_to_string(ours.join("lib.txt")).ok().as_deref(),
+        Some("mine\n")
+    );
 }
 
 #[test]

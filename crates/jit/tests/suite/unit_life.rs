@@ -121,7 +121,7 @@ fn g1_what_landed_is_known_though_the_target_went_on_with_it() {
 }
 
 /// A submodule in main and in a unit's worktree; its own repository is where it was cloned from.
-fn with_submodule(yard: &Yard) -> PathBuf {
+pub fn with_submodule(yard: &Yard) -> PathBuf {
     let lib = yard.world.root().join("lib");
     yard.world
         .git(yard.world.root(), ["init", "-q", "-b", "main", "lib"]);

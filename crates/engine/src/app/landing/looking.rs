@@ -158,6 +158,10 @@ impl Run<'_> {
         let about = (work.unit.branch.as_str(), work.tip.as_str(), base.as_str());
         let begun = work.unit.state == Phase::Merging;
         let mut landed = landed_as(&self.repo, about, (&self.target, &target), begun)?;
+        if landed.is_none() {
+            // Another unit that goes on from it was squashed.
+            landed = self.repo.squashed_with(&target, &work.tip)?;
+        }
         if landed.is_none()
             && remote::open_for(&self.repo, work.unit.id.as_str()).is_some()
             && self.repo.carries(&target, &work.tip)?

@@ -114,10 +114,17 @@ impl Run<'_> {
             if candidate.steps.is_empty() {
                 // Somebody else brought it meanwhile.
                 for work in &group {
+                    let commit = match self.repo.is_ancestor(&work.tip, &candidate.old)? {
+                        true => work.tip.clone(),
+                        false => {
+                            let with = self.repo.squashed_with(&candidate.old, &work.tip)?;
+                            with.unwrap_or_else(|| candidate.old.clone())
+                        }
+                    };
                     self.begin(work)?;
-                    let issue_done = self.record(work, &work.tip)?;
+                    let issue_done = self.record(work, &commit)?;
                     self.reports.push(UnitReport {
-                        merge_commit: Some(work.tip.clone()),
+                        merge_commit: Some(commit),
                         issue_done,
                         ..work.report(Verdict::AlreadyLanded)
                     });
@@ -133,13 +140,14 @@ impl Run<'_> {
             }
             step("begun");
             let content = self.content(candidate.commit())?;
+            let old = candidate.old.clone();
             let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
                 Tried::Passed(tested) => tested,
                 Tried::Failed(_, _) if group.len() > 1 => return self.halves(group, rules),
                 Tried::Failed(_, validations) => {
                     for work in &group {
                         self.judge(work, &validations, content.as_deref());
-                        let report = self.fail(work, validations.clone())?;
+                        let report = self.fail(work, &old, validations.clone())?;
                         self.reports.push(report);
                     }
                     return Ok(());
@@ -182,6 +190,8 @@ impl Run<'_> {
             };
             if let Some((root, paths)) = &landed.replaced {
                 self.app.project_again(root, paths);
+                let root = root.clone();
+                self.bring_submodules(&root, &old, landed.steps.last());
             }
             for work in &group {
                 let Some(step) = landed.steps.iter().find(|step| step.unit == work.id()) else {
@@ -387,7 +397,7 @@ impl Run<'_> {
     }
 
     /// T7: it does not work on the target.
-    pub(super) fn fail(&self, work: &Work, validations: Vec<Validation>) -> Outcome<UnitReport> {
+    pub(super) fn fail(&self, work: &Work, onto: &str, validations: Vec<Validation>) -> Outcome<UnitReport> {
         let failed = validations.iter().find(|one| !one.passed);
         let why = failed.and_then(|one| one.reason.clone()).unwrap_or_default();
         let name = failed.map_or("", |one| one.name.as_str());
@@ -403,6 +413,8 @@ impl Run<'_> {
                     output: failed.and_then(|one| one.output_file.clone()),
                 }),
                 tip: Some(work.tip.clone()),
+                // Elsewhere it says nothing about its own target.
+                onto: (work.unit.target == self.target).then(|| onto.to_owned()),
                 ..Facts::default()
             },
         )?;

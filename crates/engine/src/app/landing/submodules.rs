@@ -1,5 +1,9 @@
 //! Submodules of what is to land: the commit that each points to must be one that others can get.
 //!
+//! Where the target is checked out, a submodule that a landing points elsewhere is brought there: else the next commit of all
+//! that has changed would take the landing back. Only one that is as the target had it before, and that has the commit; else
+//! the command is told. The landing stands in any case.
+//!
 //! One that is not checked out any more (`git submodule deinit`) may still have its git folder, in that of the worktree.
 //!
 //! Limitations: what a remote-tracking branch says is believed. Submodules of submodules are not looked at.
@@ -166,6 +170,114 @@ impl Run<'_> {
         }
         Ok(found)
     }
+}
+
+/// A submodule that a landing points from one commit to another.
+struct Bump {
+    path: PathBuf,
+    from: String,
+    to: String,
+}
+
+impl Run<'_> {
+    /// Brings the submodules of a checkout to where its branch points them since a landing.
+    pub(super) fn bring_submodules(&mut self, root: &Path, old: &str, last: Option<&Step>) {
+        let Some(last) = last else { return };
+        let bumps = match self.bumps(old, &last.commit) {
+            Ok(bumps) => bumps,
+            Err(refusal) => return self.warnings.push(refusal.message),
+        };
+        for bump in bumps {
+            let sub = root.join(&bump.path);
+            let there = sub.join(".git").symlink_metadata().is_ok();
+            // Through a link it would be somebody else's.
+            if !there || real(&sub) != real(root).join(&bump.path) {
+                continue;
+            }
+            let why = match bring(&sub, &bump) {
+                Ok(None) => continue,
+                Ok(Some(why)) => why,
+                Err(refusal) => refusal.message,
+            };
+            self.warnings.push(format!(
+                "{} points the submodule {} to {}, and {why}: the next commit of everything in {} would take that back; git -C {} submodule update -- {}",
+                self.target,
+                bump.path.display(),
+                short(&bump.to),
+                root.display(),
+                shell_word(&root.to_string_lossy()),
+                shell_word(&bump.path.to_string_lossy()),
+            ));
+        }
+    }
+
+    fn bumps(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
+        let listed = self
+            .repo
+            .git()
+            .args(["diff-tree", "-r", "-z", "--no-renames", old, new])
+            .run()
+            .map_err(failed)?;
+        let mut found = Vec::new();
+        let mut records = listed.split(|b| *b == 0);
+        while let (Some(head), Some(path)) = (records.next(), records.next()) {
+            let head = String::from_utf8_lossy(head);
+            if let [":160000", "160000", from, to, _] = head.split(' ').collect::<Vec<_>>().as_slice() {
+                found.push(Bump {
+                    path: PathBuf::from(OsStr::from_bytes(path)),
+                    from: (*from).to_owned(),
+                    to: (*to).to_owned(),
+                });
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+/// Checks the commit out in a submodule that nobody has changed; else says why not.
+fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<String>> {
+    let git = || {
+        Git::at(sub)
+            .setting("core.fsmonitor", "false")
+            .setting("submodule.recurse", "false")
+            .without_hooks()
+    };
+    let head = git().verify("HEAD^{commit}").map_err(failed)?;
+    if head.as_deref() == Some(&bump.to) {
+        return Ok(None);
+    }
+    if head.as_deref() != Some(&bump.from) {
+        let at = head.as_deref().map_or("nothing", short);
+        return Ok(Some(format!("it is at {at} there")));
+    }
+    if git()
+        .verify(&format!("{}^{{commit}}", bump.to))
+        .map_err(failed)?
+        .is_none()
+    {
+        return Ok(Some("that commit is not there yet".to_owned()));
+    }
+    let changed = git()
+        .args(["--no-optional-locks", "status", "--porcelain", "-z"])
+        .args(["--untracked-files=no", "--ignore-submodules=none"])
+        .run()
+        .map_err(failed)?;
+    let git_dir = git()
+        .args(["rev-parse", "--absolute-git-dir"])
+        .line()
+        .map_err(failed)?;
+    if !changed.is_empty() || unfinished(Path::new(&git_dir)).is_some() {
+        return Ok(Some("what is changed in it there is not committed".to_owned()));
+    }
+    let (code, _, said) = git()
+        .args(["checkout", "-q", "--detach", "--no-overwrite-ignore", &bump.to])
+        .try_run()
+        .map_err(failed)?;
+    Ok((code != Some(0)).then(|| said.replace('\n', " ")))
 }
 
 /// What makes the commit known to others.
