@@ -127,7 +127,11 @@ impl World {
             ("XDG_CONFIG_HOME".into(), home.join(".config").into()),
             ("TMPDIR".into(), self.root.path().into()),
             ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
-            ("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()),
+            // Not /dev/null: git puts a file in its place when a test, as root, sets something.
+            (
+                "GIT_CONFIG_GLOBAL".into(),
+                self.root().join("git-settings").into(),
+            ),
             ("GIT_AUTHOR_NAME".into(), "Test".into()),
             ("GIT_AUTHOR_EMAIL".into(), "test@example.com".into()),
             ("GIT_COMMITTER_NAME".into(), "Test".into()),
