@@ -143,7 +143,10 @@ while read -r old new ref; do
         ORIG_HEAD) [ "$new" = "$JIT_LANDING_FROM" ] || exit 1 ;;
         "$JIT_LANDING_REF") [ "$old" = "$JIT_LANDING_FROM" ] || exit 1 ;;
         HEAD) case $old in *[!0]*) exit 1 ;; esac ;;
-        refs/heads/*) exit 1 ;;
+        refs/heads/*)
+            case $old in *[!0]*) exit 1 ;; esac
+            # Only another name of a branch.
+            git symbolic-ref -q "$ref" > /dev/null || exit 1 ;;
     esac
 done
 exit 0
