@@ -324,8 +324,10 @@ impl App {
         let trash = self.trash()?;
         let begun = trash.unfinished(&unit.id)?;
         let mut seen = None;
+        // Nothing has been moved yet: somebody may have worked on there since it was saved, and all that is kept anew.
+        let whole = site.root_is_there && site.admin.is_some();
         let mut manifest = match begun {
-            Some(mut manifest) if manifest.stage == Stage::Moving => {
+            Some(mut manifest) if manifest.stage == Stage::Moving && !whole => {
                 // Whatever happened there since is in the trash only.
                 manifest.refs_complete &= !site.root_is_there;
                 manifest.disposable &= !site.root_is_there;

@@ -286,8 +286,9 @@ fn play(seed: u64) {
     world.validates();
 }
 
-/// Sequences that have found something. A restore to another place, of a removal that was killed between its two halves.
-const FOUND: [u64; 1] = [301];
+/// Sequences that have found something: a restore to another place, of a removal that was killed between its two halves; work
+/// that went on after a removal was killed before the first of them.
+const FOUND: [u64; 2] = [301, 405];
 
 #[test]
 fn heavy_h7_no_byte_is_lost_in_random_sequences_of_work_kills_and_removals() {
