@@ -323,7 +323,7 @@ impl Rules<'_> {
         if !left.is_empty() {
             return Ok(Err(left));
         }
-        Ok(Ok((self.tree(&merge.tree, &entries)?, settled)))
+        Ok(Ok((self.repo.tree_with(&merge.tree, &entries)?, settled)))
     }
 
     /// The entry that settles it: mode and object, or that there is none. `None` if a person has to.
@@ -424,30 +424,5 @@ impl Rules<'_> {
         } else {
             None
         })
-    }
-
-    /// The tree with these entries in place of what is there.
-    fn tree(&self, tree: &str, entries: &BTreeMap<Vec<u8>, Option<(String, String)>>) -> Outcome<String> {
-        let folder =
-            Folder::make(self.repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
-        let index = folder.path.join("index");
-        let git = || self.repo.git().env("GIT_INDEX_FILE", &index);
-        git().args(["read-tree", tree]).run().map_err(failed)?;
-        let mut lines = Vec::new();
-        for (path, entry) in entries {
-            let head = match entry {
-                Some((mode, object)) => format!("{mode} {object} 0\t"),
-                None => format!("0 {} 0\t", "0".repeat(tree.len())),
-            };
-            lines.extend(head.as_bytes());
-            lines.extend(path);
-            lines.push(0);
-        }
-        git()
-            .args(["update-index", "-z", "--index-info"])
-            .stdin(lines)
-            .run()
-            .map_err(failed)?;
-        git().arg("write-tree").line().map_err(failed)
     }
 }

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::trees::{self, NOTHING};
 use super::{Repo, failed, io_failed};
 use crate::git::Git;
 use crate::os::file;
@@ -120,29 +121,18 @@ struct Change {
     new: Option<String>,
 }
 
+/// What the step changes, as far as it is about plain files.
 fn changes(root: &Path, old: &str, new: &str) -> Outcome<Vec<Change>> {
-    let listed = Git::at(root)
-        .args(["diff-tree", "-r", "-z", "--no-renames", "--raw", old, new, "--"])
-        .run()
-        .map_err(failed)?;
-    let mut parts = listed.split(|b| *b == 0);
+    let plain = |mode: &str| matches!(mode, NOTHING | "100644" | "100755");
     let mut found = Vec::new();
-    while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
-        let about = String::from_utf8_lossy(about).into_owned();
-        let words: Vec<&str> = about.trim_start_matches(':').split(' ').collect();
-        let [old_mode, new_mode, old, new, _] = words.as_slice() else {
-            continue;
-        };
-        let plain = |mode: &str| matches!(mode, "000000" | "100644" | "100755");
-        if !plain(old_mode) || !plain(new_mode) || path.contains(&b'\n') {
-            continue;
+    for one in trees::changes(Git::at(root), old, new)? {
+        if plain(&one.old.0) && plain(&one.new.0) && !one.path.as_os_str().as_bytes().contains(&b'\n') {
+            found.push(Change {
+                path: one.path,
+                old: (one.old.0 != NOTHING).then_some(one.old),
+                new: (one.new.0 != NOTHING).then_some(one.new.1),
+            });
         }
-        let there = |mode: &str| mode != "000000";
-        found.push(Change {
-            path: PathBuf::from(OsStr::from_bytes(path)),
-            old: there(old_mode).then(|| ((*old_mode).to_owned(), (*old).to_owned())),
-            new: there(new_mode).then(|| (*new).to_owned()),
-        });
     }
     Ok(found)
 }

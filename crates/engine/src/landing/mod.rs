@@ -25,6 +25,7 @@ pub mod remote;
 pub mod report;
 pub mod squashed;
 pub mod tested;
+pub mod trees;
 
 use std::ffi::OsString;
 use std::io;

@@ -16,10 +16,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::trees::Entries;
 use super::{Repo, failed};
 use crate::app::shell_word;
 use crate::git::Git;
-use crate::git::snapshot::Folder;
 use crate::os::random;
 use crate::store::Outcome;
 
@@ -101,20 +101,11 @@ pub fn ours(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Outcome<Vec<PathBuf>
 
 /// The tree of `new` with these paths as HEAD has them.
 pub fn without(repo: &Repo, root: &Path, new: &str, these: &[PathBuf]) -> Outcome<String> {
-    let folder = Folder::make(repo.scratch()).map_err(|e| {
-        Box::new(jit_core::refusal::Refusal::new(
-            jit_core::refusal::Code::Io,
-            e.to_string(),
-        ))
-    })?;
-    let index = folder.path.join("index");
-    let git = || within(root).env("GIT_INDEX_FILE", &index);
-    git().args(["read-tree", new]).run().map_err(failed)?;
-    let listed = git()
+    let listed = within(root)
         .args(["ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", ISSUES])
         .run()
         .map_err(failed)?;
-    let mut lines = Vec::new();
+    let mut entries = Entries::new();
     for path in these {
         let name = path.as_os_str().as_bytes();
         let before = listed.split(|b| *b == 0).find_map(|line| {
@@ -123,19 +114,13 @@ pub fn without(repo: &Repo, root: &Path, new: &str, these: &[PathBuf]) -> Outcom
             (line.get(tab + 1..)? == name).then_some(head)
         });
         let words: Vec<&str> = before.as_deref().unwrap_or_default().split(' ').collect();
-        match words.as_slice() {
-            [mode, _, object] => lines.extend(format!("{mode} {object} 0\t").bytes()),
-            _ => lines.extend(format!("0 {} 0\t", "0".repeat(new.len())).bytes()),
-        }
-        lines.extend(name);
-        lines.push(0);
+        let entry = match words.as_slice() {
+            [mode, _, object] => Some(((*mode).to_owned(), (*object).to_owned())),
+            _ => None,
+        };
+        entries.insert(name.to_owned(), entry);
     }
-    git()
-        .args(["update-index", "-z", "--index-info"])
-        .stdin(lines)
-        .run()
-        .map_err(failed)?;
-    git().arg("write-tree").line().map_err(failed)
+    repo.tree_with(new, &entries)
 }
 
 /// Files that are not in the way for now. They come back, unless the step was made.

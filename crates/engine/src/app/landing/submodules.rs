@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use super::*;
+use crate::landing::trees;
 
 /// A submodule that a unit points to another commit.
 struct Pointer {
@@ -151,26 +152,19 @@ impl Run<'_> {
         let Some(base) = self.repo.merge_base(&joined, &work.tip)? else {
             return Ok(Vec::new());
         };
-        let listed = self
-            .repo
-            .git()
-            .args(["diff-tree", "-r", "-z", "--no-renames", &base, &work.tip])
-            .run()
-            .map_err(failed)?;
-        let mut found = Vec::new();
-        let mut records = listed.split(|b| *b == 0);
-        while let (Some(head), Some(path)) = (records.next(), records.next()) {
-            let head = String::from_utf8_lossy(head);
-            if let [_, "160000", _, commit, _] = head.split(' ').collect::<Vec<_>>().as_slice() {
-                found.push(Pointer {
-                    path: PathBuf::from(OsStr::from_bytes(path)),
-                    commit: (*commit).to_owned(),
-                });
-            }
-        }
-        Ok(found)
+        let found = trees::changes(self.repo.git(), &base, &work.tip)?.into_iter();
+        Ok(found
+            .filter(|one| one.new.0 == GITLINK)
+            .map(|one| Pointer {
+                path: one.path,
+                commit: one.new.1,
+            })
+            .collect())
     }
 }
+
+/// The mode of a submodule in a tree.
+const GITLINK: &str = "160000";
 
 /// A submodule that a landing points from one commit to another.
 struct Bump {
@@ -212,25 +206,15 @@ impl Run<'_> {
     }
 
     fn bumps(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
-        let listed = self
-            .repo
-            .git()
-            .args(["diff-tree", "-r", "-z", "--no-renames", old, new])
-            .run()
-            .map_err(failed)?;
-        let mut found = Vec::new();
-        let mut records = listed.split(|b| *b == 0);
-        while let (Some(head), Some(path)) = (records.next(), records.next()) {
-            let head = String::from_utf8_lossy(head);
-            if let [":160000", "160000", from, to, _] = head.split(' ').collect::<Vec<_>>().as_slice() {
-                found.push(Bump {
-                    path: PathBuf::from(OsStr::from_bytes(path)),
-                    from: (*from).to_owned(),
-                    to: (*to).to_owned(),
-                });
-            }
-        }
-        Ok(found)
+        let found = trees::changes(self.repo.git(), old, new)?.into_iter();
+        Ok(found
+            .filter(|one| one.old.0 == GITLINK && one.new.0 == GITLINK)
+            .map(|one| Bump {
+                path: one.path,
+                from: one.old.1,
+                to: one.new.1,
+            })
+            .collect())
     }
 }
 

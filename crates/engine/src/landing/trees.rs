@@ -1,0 +1,78 @@
+//! Trees as git has them: what differs between two, and one with other entries than it has.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use jit_core::refusal::{Code, Refusal};
+
+use super::{Repo, failed};
+use crate::git::Git;
+use crate::git::snapshot::Folder;
+use crate::store::Outcome;
+
+/// The mode of what is not there.
+pub const NOTHING: &str = "000000";
+
+/// What differs at a path.
+#[derive(Debug)]
+pub struct Change {
+    pub path: PathBuf,
+    /// Mode and object.
+    pub old: (String, String),
+    pub new: (String, String),
+}
+
+/// What differs between two commits, path by path.
+pub fn changes(git: Git, old: &str, new: &str) -> Outcome<Vec<Change>> {
+    let listed = git
+        .args(["diff-tree", "-r", "-z", "--no-renames", old, new, "--"])
+        .run()
+        .map_err(failed)?;
+    let mut found = Vec::new();
+    let mut records = listed.split(|b| *b == 0);
+    while let (Some(head), Some(path)) = (records.next(), records.next()) {
+        let head = String::from_utf8_lossy(head);
+        let words: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
+        if let [old_mode, new_mode, old, new, _] = words.as_slice() {
+            let own = |mode: &str, object: &str| (mode.to_owned(), object.to_owned());
+            found.push(Change {
+                path: PathBuf::from(OsStr::from_bytes(path)),
+                old: own(old_mode, old),
+                new: own(new_mode, new),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Mode and object by path; `None` where nothing is to be.
+pub type Entries = BTreeMap<Vec<u8>, Option<(String, String)>>;
+
+impl Repo {
+    /// The tree with these entries in place of what is there.
+    pub fn tree_with(&self, tree: &str, entries: &Entries) -> Outcome<String> {
+        let folder =
+            Folder::make(self.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+        let index = folder.path.join("index");
+        let git = || self.git().env("GIT_INDEX_FILE", &index);
+        git().args(["read-tree", tree]).run().map_err(failed)?;
+        let mut lines = Vec::new();
+        for (path, entry) in entries {
+            let head = match entry {
+                Some((mode, object)) => format!("{mode} {object} 0\t"),
+                None => format!("0 {} 0\t", "0".repeat(tree.len())),
+            };
+            lines.extend(head.as_bytes());
+            lines.extend(path);
+            lines.push(0);
+        }
+        git()
+            .args(["update-index", "-z", "--index-info"])
+            .stdin(lines)
+            .run()
+            .map_err(failed)?;
+        git().arg("write-tree").line().map_err(failed)
+    }
+}
