@@ -48,6 +48,11 @@ macro_rules! text_id {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            /// One that was an id when it was put away: lists take out ten thousand of them.
+            pub(crate) fn unpacked(text: &str) -> Self {
+                Self(text.into())
+            }
         }
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

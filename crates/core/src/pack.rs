@@ -4,6 +4,7 @@
 //! optional ones are preceded by 0 or 1; lists by their length (u32); words of a fixed set are their place in it (u8);
 //! times and numbers are 64 bits. Disposable: the log has the truth in JSON.
 
+use crate::ids::{AgentId, IssueId, WorktreeId};
 use crate::issue::{Issue, Performer, Priority, State};
 use crate::time::Wall;
 
@@ -120,23 +121,23 @@ pub fn decode(bytes: &[u8]) -> Option<Issue> {
     (from.byte()? == VERSION).then_some(())?;
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let issue = Issue {
-        id: from.text()?.parse().ok()?,
+        id: IssueId::unpacked(from.text()?),
         title: from.text()?.to_owned(),
         kind: from.text()?.into(),
         state: from.word(State::ALL)?,
         priority: from.word(Priority::ALL)?,
         actor: from.word(Performer::ALL)?,
-        parent: from.maybe()?.map(str::parse).transpose().ok()?,
+        parent: from.maybe()?.map(IssueId::unpacked),
         labels: from.all(|text| Some(text.into()))?,
-        depends_on: from.all(|text| text.parse().ok())?,
+        depends_on: from.all(|text| Some(IssueId::unpacked(text)))?,
         gates: from.all(|text| Some(text.to_owned()))?,
         blocked: owned(from.maybe()?),
         pivot: owned(from.maybe()?),
         created_at: from.wall()?,
-        created_by: from.maybe()?.map(str::parse).transpose().ok()?,
+        created_by: from.maybe()?.map(AgentId::unpacked),
         updated_at: from.wall()?,
         revision: from.number()?,
-        lives_in: from.maybe()?.map(str::parse).transpose().ok()?,
+        lives_in: from.maybe()?.map(WorktreeId::unpacked),
         text: owned(from.maybe()?),
     };
     from.0.is_empty().then_some(issue)

@@ -1,7 +1,8 @@
 //! What `jit validate` says about issues: their files in this tree, their replica, and how they hang together.
 //!
-//! What must hold: every file is read once, within the bounds of [`tree`]; nothing is changed but files of the replica
-//! that are behind the log, and issues that somebody did not come to the end of writing into this tree; and that is said.
+//! What must hold: files are read within the bounds of [`tree`]; nothing is changed but files of the replica that are behind
+//! the log, and issues in this tree that somebody did not come to the end of writing, or that no tree has (see
+//! [`super::homeless`]); and that is said.
 
 use std::collections::HashSet;
 use std::io;
@@ -76,7 +77,8 @@ impl App {
         let gone = state::tombstones(&*view.table).map_err(unreadable)?;
         self.audit_graph(&issues, &gone, &mut audit);
         let behind = self.behind(&*view.table, issues.iter().chain(&gone), &mut Vec::new());
-        let unfinished = std::mem::take(&mut audit.unfinished);
+        let mut unfinished = std::mem::take(&mut audit.unfinished);
+        unfinished.extend(self.homeless(&*view.table, &issues)?);
         if !behind.is_empty() || !unfinished.is_empty() {
             // Somebody may have been writing: looked at again while nobody is.
             let still = self.store.hold_still(&self.actor)?;
@@ -84,6 +86,8 @@ impl App {
             let (mended, findings) = self.mend_replica(&behind)?;
             drop(still);
             audit.mended.extend(mended);
+            audit.mended.sort();
+            audit.mended.dedup();
             audit.findings.extend(findings);
         }
         Ok(audit)
@@ -128,7 +132,7 @@ impl App {
         Ok(())
     }
 
-    /// Writes issues into this tree that are there without their `issue.json`: whoever was writing them was killed.
+    /// Writes issues into this tree that are not there, or without their `issue.json`: whoever was writing them was killed.
     fn finish(&self, ids: &[IssueId], audit: &mut Audit) -> Outcome<()> {
         let view = self.view()?;
         for id in ids {

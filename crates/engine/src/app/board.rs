@@ -12,6 +12,7 @@ use jit_core::refusal::Code;
 use jit_core::state;
 
 use super::{App, refuse};
+use crate::os::memory;
 use crate::request::{
     Answer, Counts, IssueFilter, IssueView, Progress, ProgressOf, Reply, Sort, Status, StatusClaim,
     StatusIssue,
@@ -161,7 +162,7 @@ impl App {
             let lease = lease_on(&leases, &issue.id);
             let shown = IssueView::new(issue, lease, &view.now);
             if matches(filter, parent.as_ref(), &shown) {
-                issues.push(shown);
+                memory::push(&mut issues, shown);
             }
         };
         state::visit_issues(&*view.table, shown).map_err(|e| refuse(Code::Io, e))?;
@@ -243,7 +244,7 @@ impl App {
             if !matches(filter, parent.as_ref(), &shown) {
                 continue;
             }
-            issues.push(shown);
+            memory::push(&mut issues, shown);
         }
         for shown in &mut issues {
             let resource = || Resource::Issue(shown.issue.id.clone()).key();

@@ -7,8 +7,9 @@
 //! - nothing of the unit is written down as begun before everything that can refuse has been asked;
 //! - a landing that was cut off anywhere is found again by the next one: what the target has is recorded, what it does not
 //!   have is merged again; nothing lands twice;
-//! - the unit's issue is done when the target has the unit, in the same run.
+//! - the unit's issue is done when the target has the unit, in the same run, and what lands says so.
 
+mod issue_file;
 mod looking;
 mod moving;
 mod proposing;
@@ -39,7 +40,7 @@ use crate::gates::Registry;
 use crate::git::run::default_branch;
 use crate::git::snapshot::{Folder, sweep, without_jit};
 use crate::git::{Git, GitError};
-use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, rule_name};
+use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, nothing, rule_name};
 use crate::landing::detect::{self, Merge};
 use crate::landing::landed::{LANDED, Move, landed_as, require_movable};
 use crate::landing::live::{Live, Touched};

@@ -15,6 +15,7 @@ mod exchange;
 mod gates;
 mod graph;
 mod handoff;
+mod homeless;
 mod join;
 mod judging;
 mod landing;

@@ -2,7 +2,9 @@
 //!
 //! Each unit is one step. It goes forward where the strategy and the history allow it; else its merge with the step
 //! before is made by `git merge-tree`, what did not merge is settled by the rules for paths where there is one, and the
-//! tree becomes a commit that says in its trailers whose it is. Nothing refers to these commits yet.
+//! tree becomes a commit that says in its trailers whose it is. Where the issue of the unit is in the tree, the step also
+//! says there that it is done; a step that goes forward then has a commit of its own for that. Nothing refers to these
+//! commits yet.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,6 +16,7 @@ use jit_core::merge_policy::{MARKER, MergePolicy, Resolution, latest_status};
 use jit_core::refusal::{Code, Refusal};
 
 use super::detect::{self, Conflict, Merge, Stage};
+use super::trees::Entries;
 use super::{Repo, failed, io_failed};
 use crate::config::Strategy;
 use crate::gates::run::GRACE;
@@ -84,6 +87,13 @@ pub struct Means<'a> {
     pub agent: &'a str,
     /// Asked before a rule's command is run.
     pub may_run: &'a dyn Fn(Kind, &str, &str) -> Outcome<()>,
+    /// What is to be said in the tree that lands, beside what was merged.
+    pub adds: &'a dyn Fn(&str) -> Outcome<Entries>,
+}
+
+/// Where there is nothing to be said.
+pub fn nothing(_: &str) -> Outcome<Entries> {
+    Ok(Entries::new())
 }
 
 impl std::fmt::Debug for Means<'_> {
@@ -156,8 +166,26 @@ impl Candidate {
                 (how, merge.tree)
             }
         };
+        // Who wants to go forward and nothing else gets just the commits of the unit.
+        let adds = match means.strategy {
+            Strategy::FastForward => Entries::new(),
+            _ => (means.adds)(if how == How::FastForward {
+                &coming.tip
+            } else {
+                &tree
+            })?,
+        };
+        let tree = match (how, adds.is_empty()) {
+            (_, true) => tree,
+            (How::FastForward, false) => repo.tree_with(&coming.tip, &adds)?,
+            (_, false) => repo.tree_with(&tree, &adds)?,
+        };
         let commit = match how {
-            How::FastForward => coming.tip.clone(),
+            How::FastForward if adds.is_empty() => coming.tip.clone(),
+            How::FastForward => {
+                let message = message(&coming.title, &coming.trailers);
+                repo.commit(&tree, std::slice::from_ref(&coming.tip), &message, means.agent)?
+            }
             How::Merge | How::Squash => {
                 let mut parents = vec![head];
                 let mut trailers = coming.trailers.clone();

@@ -1,4 +1,47 @@
-//! What a process that mostly sleeps needs to keep in memory.
+//! What a process that mostly sleeps needs to keep in memory, and room that one that lists ten thousand issues fills at once.
+
+/// Adds one of many. The kernel finds the pages for the next few hundred in one go; otherwise each page would be asked for
+/// when it is first written to, which takes longer than what a list does with the issues on it.
+pub fn push<T>(list: &mut Vec<T>, one: T) {
+    const AHEAD: usize = 512;
+    if list.len().is_multiple_of(AHEAD) && !list.is_empty() {
+        list.reserve(AHEAD);
+        let room = list.spare_capacity_mut();
+        let room = room.get_mut(..AHEAD).unwrap_or_default();
+        populate(room.as_mut_ptr().cast(), size_of_val(room));
+    }
+    list.push(one);
+}
+
+/// Has the pages found for the room that a text has, which is about to be filled.
+pub fn fill_room(text: &mut String) {
+    // SAFETY: nothing is written: what is text stays text.
+    #[expect(unsafe_code, reason = "only to find where its room is")]
+    let room = unsafe { text.as_mut_vec() }.spare_capacity_mut();
+    populate(room.as_mut_ptr().cast(), room.len());
+}
+
+#[cfg(target_os = "linux")]
+fn populate(from: *mut u8, len: usize) {
+    const PAGE: usize = 4096;
+    // Only whole pages, and only where it is worth a call.
+    let begin = from.addr().next_multiple_of(PAGE);
+    let end = (from.addr() + len) / PAGE * PAGE;
+    if end.saturating_sub(begin) < 16 * PAGE {
+        return;
+    }
+    let begin = from.wrapping_add(begin - from.addr());
+    let len = end - begin.addr();
+    // SAFETY: memory of ours that holds nothing yet. Its pages are made to be there and keep what they hold; a kernel that
+    // does not know how to (before 5.14) says no, and they come one by one.
+    #[expect(unsafe_code, reason = "there is no safe interface")]
+    unsafe {
+        libc::madvise(begin.cast(), len, libc::MADV_POPULATE_WRITE);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn populate(_: *mut u8, _: usize) {}
 
 /// Lets go of the program's code: what runs next is mapped again, from the cache that all processes of this program share.
 /// Starting, and whatever is done once in a while, touches most of it, and would count for as long as the process lives.

@@ -108,9 +108,15 @@ pub fn write_all_at(file: &dyn DiskFile, mut buf: &[u8], mut at: u64) -> io::Res
 
 /// Reads up to `len` bytes, less only at the end of the file.
 pub fn read_range(file: &dyn DiskFile, at: u64, len: usize) -> io::Result<Vec<u8>> {
+    read_range_into(file, at, len, Vec::new())
+}
+
+/// The same, in the room of a buffer that is not needed any more.
+pub fn read_range_into(file: &dyn DiskFile, at: u64, len: usize, mut buf: Vec<u8>) -> io::Result<Vec<u8>> {
     // Grows with what is there: a length may come from a file that lies about it.
     const STEP: usize = 4 << 20;
-    let mut buf = Vec::with_capacity(len.min(STEP));
+    buf.clear();
+    buf.reserve_exact(len.min(STEP));
     while buf.len() < len {
         if buf.len() == buf.capacity() {
             buf.reserve_exact(buf.len().min(len - buf.len()));

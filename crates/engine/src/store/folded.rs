@@ -140,7 +140,11 @@ impl Source<'_> {
             Self::Changes(changes) => {
                 changes.next();
             }
-            Self::Run(run, spot) => *spot = run.spot()?,
+            Self::Run(run, spot) => {
+                // Let go of first: where it was the last in its block, that block's room is used for the next.
+                *spot = None;
+                *spot = run.spot()?;
+            }
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::render::clean_line;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Reads every line of the log and every issue file, and compares everything that is derived from the log. \
-                  Changes nothing, but for files of issues that are behind the log.\n\nWith --schema, only that file is read: \
+                  Changes nothing, but for files of issues that are behind the log; in the main worktree also of those that no worktree has.\n\nWith --schema, only that file is read: \
                   jit validate --schema agent_lock --file _state/agent_lock.json"
 )]
 pub struct Flags {

@@ -35,6 +35,7 @@ mod hook_programs;
 mod landing;
 mod landing_chaos;
 mod landing_checkout;
+mod landing_issues;
 mod landing_remote;
 mod landing_verdicts;
 mod landing_ways;

@@ -17,6 +17,7 @@ impl Run<'_> {
             policy: &rules.merging.policy,
             agent: &agent,
             may_run: &may_run,
+            adds: &nothing,
         };
         let issues: BTreeSet<String> = coming.clone();
         let view = self.app.view()?;
@@ -84,6 +85,7 @@ impl Run<'_> {
                     policy: &rules.merging.policy,
                     agent: &agent,
                     may_run: &may_run,
+                    adds: &|tree| self.closing(work, tree),
                 };
                 match candidate.add(&work.coming(&self.target), &means)? {
                     Added::Yes(more) => candidate = more,
@@ -302,6 +304,10 @@ impl Run<'_> {
         }
         let change = |state: State| -> Outcome<()> {
             let rules = self.rules()?;
+            // Only where the target is: in the unit's own tree it would be work that is not committed. What landed says
+            // it mostly; what was in no commit, or landed without jit, does not.
+            let on_target = self.app.branch.as_deref() == Some(self.target.as_str());
+            let target = self.repo.require_tip(&self.target)?;
             let command = Command::ChangeIssue {
                 issue: id.as_str().parse().map_err(|e| refuse(Code::Invalid, e))?,
                 change: Box::new(Change {
@@ -313,8 +319,7 @@ impl Run<'_> {
             let kept = Kept {
                 policy: Some(&rules.policy),
                 actor: Some(actor),
-                // Only where the target is: in the unit's own tree it would be work that is not committed.
-                project: self.app.branch.as_deref() == Some(self.target.as_str()),
+                project: on_target && !self.says_closed(&target, id)?,
                 ..Kept::default()
             };
             self.app.transact_as(None, &command, kept)?;

@@ -131,6 +131,7 @@ impl Run<'_> {
             policy: &rules.merging.policy,
             agent: &agent,
             may_run: &may_run,
+            adds: &nothing,
         };
         let there = format!("{}/{}", remote.name, self.target);
         let coming = Coming {

@@ -1,0 +1,95 @@
+//! What a landing says about the unit's issue, in git (E7): whoever has only the commits sees that it is done.
+//!
+//! What must hold:
+//!
+//! - where the landed tree has the issue's `issue.json`, it says there what the log will say: done, or how it was closed;
+//! - nothing else in that file changes, and a file that somebody edited, or that cannot be read, is left as it is;
+//! - an issue that is in nobody's commits is not put there by a landing.
+
+use jit_core::ids::IssueId;
+use jit_core::issue_file::{self, Folder, Found, ISSUE};
+use jit_core::time::Wall;
+
+use super::*;
+use crate::landing::trees::Entries;
+
+impl Run<'_> {
+    /// The entries of `tree` by which it says so; none where it does, or cannot.
+    pub(super) fn closing(&self, work: &Work, tree: &str) -> Outcome<Entries> {
+        let mut entries = Entries::new();
+        let Some(issue) = &work.issue else {
+            return Ok(entries);
+        };
+        let Some((mode, mut found)) = self.found_in(tree, &issue.id)? else {
+            return Ok(entries);
+        };
+        let untouched = found.edited.is_empty() && !found.unstamped && found.problems.is_empty();
+        if !untouched || is_closed(&found) {
+            return Ok(entries);
+        }
+        let view = self.app.view()?;
+        let sheet = state::sheet(&*view.table, &issue.id).map_err(|e| refuse(Code::Io, e))?;
+        let known = sheet.stamp(issue, "state");
+        let (closed, at) = match issue.state.is_closed() {
+            true => (issue.state, known),
+            false => (State::Done, Wall::from_ms(clock::wall_ms()).max(known)),
+        };
+        found.issue.state = closed;
+        found.edited.push("state");
+        found.settle(at);
+        found.issue.revision = found.issue.revision.saturating_add(1);
+        let written = self
+            .repo
+            .git()
+            .args(["hash-object", "-w", "--stdin"])
+            .stdin(issue_file::issue_json(&found.issue, &found.sheet))
+            .line()
+            .map_err(failed)?;
+        entries.insert(path_of(&issue.id).into_bytes(), Some((mode, written)));
+        Ok(entries)
+    }
+
+    /// Whether this tree says that the issue is closed.
+    pub(super) fn says_closed(&self, tree: &str, id: &IssueId) -> Outcome<bool> {
+        let found = self.found_in(tree, id)?;
+        Ok(found.is_some_and(|(_, found)| is_closed(&found)))
+    }
+
+    /// What a tree says about an issue, and the mode of the file that does.
+    fn found_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<(String, Found)>> {
+        let listed = self
+            .repo
+            .git()
+            .args(["ls-tree", "-z", "--full-tree", tree, "--", &path_of(id)])
+            .run()
+            .map_err(failed)?;
+        let Some((mode, object)) = file_in(&listed) else {
+            return Ok(None);
+        };
+        let blob = self.repo.git().args(["cat-file", "blob", &object]).run();
+        let folder = Folder {
+            issue: blob.map_err(failed)?,
+            ..Folder::default()
+        };
+        let found = issue_file::parse(id, &folder).ok();
+        Ok(found.map(|found| (mode, found)))
+    }
+}
+
+fn path_of(id: &IssueId) -> String {
+    format!(".jit/issues/{id}/{ISSUE}")
+}
+
+fn is_closed(found: &Found) -> bool {
+    found.issue.state.is_closed() || found.sheet.deleted
+}
+
+/// Mode and object of the one file that `git ls-tree -z` told of.
+fn file_in(listed: &[u8]) -> Option<(String, String)> {
+    let line = std::str::from_utf8(listed.strip_suffix(b"\0")?).ok()?;
+    let words: Vec<&str> = line.split_once('\t')?.0.split(' ').collect();
+    match words.as_slice() {
+        [mode @ ("100644" | "100755"), "blob", object] => Some(((*mode).to_owned(), (*object).to_owned())),
+        _ => None,
+    }
+}

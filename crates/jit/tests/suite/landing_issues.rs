@@ -1,0 +1,148 @@
+//! What a landing says in git about the unit's issue (E7, H3): whoever has only the commits sees what was done.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::landing::Yard;
+use jit_testkit::world::World;
+
+const FILE: &str = ".jit/issues/WI-1/issue.json";
+
+/// Main checked out, and an issue in its commits.
+fn yard() -> Yard {
+    let yard = Yard::checked_out();
+    let _ = yard
+        .world
+        .jit(["issue", "create", "Parse dates", "--id", "WI-1"])
+        .ok();
+    yard.commit(&yard.repo(), "the issue");
+    yard
+}
+
+fn state(text: &str) -> String {
+    let file: serde_json::Value = serde_json::from_str(text).expect("an issue");
+    file["state"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The unit of the issue, with a commit that is ready to land.
+fn worked(yard: &Yard) -> PathBuf {
+    let started = yard.world.jit(["start", "WI-1", "--json"]).ok().json();
+    let path = PathBuf::from(started["worktree_path"].as_str().expect("a path"));
+    yard.write(&path, "dates", "parsed\n");
+    yard.commit(&path, "dates");
+    path
+}
+
+fn is_clean(yard: &Yard) {
+    let status = yard.world.git(&yard.repo(), ["status", "--porcelain"]);
+    assert_eq!(status, "");
+}
+
+#[test]
+fn e7_what_lands_says_that_its_issue_is_done() {
+    let yard = yard();
+    let path = worked(&yard);
+    let tip = yard.rev(&path, "HEAD");
+    let _ = yard.world.jit_in(&path, ["finish"]).ok();
+    assert_eq!(state(&yard.on_main(FILE).expect("there")), "done");
+    let about = yard.world.git(
+        &yard.repo(),
+        ["log", "-1", "--format=%P %(trailers:key=Issue,valueonly)", "main"],
+    );
+    assert_eq!(about.trim(), format!("{tip} WI-1"));
+    // It came to the checkout of the target as everything else, and stays so when jit looks at it.
+    is_clean(&yard);
+    let shown = yard.world.jit(["issue", "list", "--json"]).ok().json();
+    assert_eq!(shown["issues"][0]["state"], "done");
+    let _ = yard.world.jit(["validate"]).ok();
+    is_clean(&yard);
+    // Somebody elsewhere.
+    let clone = yard.world.root().join("clone");
+    let from = yard.repo().to_string_lossy().into_owned();
+    yard.world.git(yard.world.root(), ["clone", "-q", &from, "clone"]);
+    let _ = yard.world.jit_in(&clone, ["init", "--quiet"]).ok();
+    let ready = yard.world.jit_in(&clone, ["ready", "--json"]).ok().json();
+    assert_eq!(ready["issues"].as_array().map(Vec::len), Some(0), "{ready}");
+}
+
+#[test]
+fn e7_from_the_checkout_of_the_target_too_and_merged_or_squashed() {
+    for strategy in ["auto", "squash"] {
+        let yard = yard();
+        yard.configure(&format!("[merge]\nstrategy = \"{strategy}\""));
+        worked(&yard);
+        yard.write(&yard.repo(), "theirs", "theirs\n");
+        yard.commit(&yard.repo(), "theirs");
+        let _ = yard.world.jit(["worktree", "merge", "WI-1"]).ok();
+        assert_eq!(state(&yard.on_main(FILE).expect("there")), "done", "{strategy}");
+        assert_eq!(yard.on_main("dates").as_deref(), Some("parsed\n"));
+        assert_eq!(yard.on_main("theirs").as_deref(), Some("theirs\n"));
+        is_clean(&yard);
+    }
+}
+
+#[test]
+fn e7_who_wants_only_to_go_forward_gets_only_the_commits_of_the_unit() {
+    let yard = yard();
+    yard.configure("[merge]\nstrategy = \"ff\"");
+    let path = worked(&yard);
+    let tip = yard.rev(&path, "HEAD");
+    let _ = yard.world.jit_in(&path, ["finish"]).ok();
+    assert_eq!(yard.main(), tip);
+    // The log knows it, and it is written into the tree by whoever validates there.
+    let shown = yard.world.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    assert_eq!(shown["state"], "done");
+    let _ = yard.world.jit(["validate"]).ok();
+    let there = fs::read_to_string(yard.repo().join(FILE)).expect("there");
+    assert_eq!(state(&there), "done");
+}
+
+#[test]
+fn e7_a_file_that_somebody_edited_lands_as_it_is() {
+    let yard = yard();
+    let path = worked(&yard);
+    let text = fs::read_to_string(path.join(FILE)).expect("there");
+    let edited = text.replacen("Parse dates", "Parse all dates", 1);
+    fs::write(path.join(FILE), &edited).expect("written");
+    yard.commit(&path, "another title");
+    let _ = yard.world.jit_in(&path, ["finish"]).ok();
+    let shown = yard.world.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    assert_eq!(shown["title"], "Parse all dates");
+    assert_eq!(shown["state"], "done");
+}
+
+fn issue_of(world: &World, name: &str) -> serde_json::Value {
+    let path = world.repo().join(".jit/issues").join(name).join("issue.json");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+#[test]
+fn e7_what_no_tree_has_is_written_by_whoever_validates_in_the_main_worktree() {
+    let world = World::with_jit(crate::landing::JIT);
+    let _ = world.jit(["issue", "create", "Here", "--id", "HERE-1"]).ok();
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "issue"]);
+    let away = world.worktree("away");
+    let _ = world
+        .jit_in(&away, ["issue", "create", "Lost", "--id", "LOST-1"])
+        .ok();
+    let _ = world
+        .jit_in(&away, ["issue", "update", "HERE-1", "--title", "Changed"])
+        .ok();
+    let other = world.worktree("other");
+    // As long as a tree has them, they are left there.
+    let _ = world.jit(["validate"]).ok();
+    assert_eq!(issue_of(&world, "LOST-1"), serde_json::Value::Null);
+    assert_eq!(issue_of(&world, "HERE-1")["title"], "Here");
+    let path = away.to_string_lossy().into_owned();
+    world.git(&world.repo(), ["worktree", "remove", "--force", &path]);
+    let _ = world.jit_in(&other, ["validate"]).ok();
+    assert!(!other.join(".jit/issues/LOST-1").exists());
+    let report = world.jit(["validate", "--json"]).ok().json();
+    assert_eq!(report["mended"], serde_json::json!(["HERE-1", "LOST-1"]));
+    assert_eq!(issue_of(&world, "LOST-1")["title"], "Lost");
+    assert_eq!(issue_of(&world, "HERE-1")["title"], "Changed");
+    let again = world.jit(["validate", "--json"]).ok().json();
+    assert_eq!(again["mended"], serde_json::json!([]));
+}
