@@ -36,6 +36,7 @@ mod landing;
 mod landing_chaos;
 mod landing_checkout;
 mod landing_remote;
+mod landing_submodules;
 mod landing_verdicts;
 mod landing_ways;
 mod limits;
