@@ -51,6 +51,7 @@ mod process_scale;
 mod process_time;
 mod rescue_cleanup;
 mod rescue_random;
+mod rescue_refs;
 mod rescue_ways;
 mod rescuing;
 mod runner_shim;
