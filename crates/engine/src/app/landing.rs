@@ -238,6 +238,9 @@ impl App {
             reports: Vec::new(),
             warnings: self.warnings.clone(),
         };
+        if run.mode != MergeMode::DryRun {
+            run.bring_left_submodules();
+        }
         let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
         let report = run.all(&asked)?;
         let warnings = run.warnings;

@@ -357,7 +357,7 @@ impl App {
             }
         };
         self.move_away(&site, &trash, &manifest)?;
-        let branch_deleted = self.drop_branch(&site, &trash, &mut manifest)?;
+        let branch_stays = self.drop_branch(&site, &trash, &mut manifest)?;
         let tree = trash.folder(&manifest.id).join(TREE);
         // Deleted only if it is still what was looked at.
         if manifest.disposable && (seen.as_ref() == Some(&Walk::of(&tree)?) || !trash.has_tree(&manifest.id))
@@ -373,7 +373,8 @@ impl App {
         // Somebody else may be at it; the next one finishes what is left.
         let _ = self.sweep_trash(&trash, Some(&unit.id));
         let unit = self.advance(&unit.id, Input::CleanedUp, Facts::default())?;
-        self.cleaned(&unit, Some(manifest), branch_deleted)
+        let done = self.cleaned(&unit, Some(manifest), branch_stays.is_none())?;
+        Ok(Cleaned { branch_stays, ..done })
     }
 
     /// Finishes deletions that were cut short, but for those that another process is at: two at one folder would be in each
@@ -412,6 +413,9 @@ impl App {
             .and_then(Path::file_name)
             .map(|name| shown(Path::new(name)));
         manifest.head.clone_from(&evidence.head);
+        if site.admin.is_some() {
+            manifest.head_ref = site.git().symbolic_head().map_err(|e| refuse(Code::Io, e))?;
+        }
         manifest.branch_tip.clone_from(&evidence.branch_tip);
         manifest.name_work(&evidence.work, &evidence.aside);
         manifest.disposable = evidence.files_are_safe();
@@ -465,17 +469,28 @@ impl App {
         Ok(())
     }
 
-    /// Deletes the unit's branch, which has landed or is among the rescued refs by now. Says whether it is gone.
-    fn drop_branch(&self, site: &Site, trash: &Trash, manifest: &mut Manifest) -> Outcome<bool> {
+    /// Deletes the unit's branch, which has landed or is among the rescued refs by now. Or says why it stays: where it is
+    /// another name for a branch, or a branch is another name for it, something of somebody else's would go.
+    fn drop_branch(&self, site: &Site, trash: &Trash, manifest: &mut Manifest) -> Outcome<Option<String>> {
         let branch = &site.branch;
-        if *branch == site.target || site.used_branches.contains(branch) {
-            return Ok(false);
+        if *branch == site.target {
+            return Ok(Some("it is the target".to_owned()));
+        }
+        if site.used_branches.contains(branch) {
+            return Ok(Some("it is checked out in another worktree".to_owned()));
         }
         let name = format!("refs/heads/{branch}");
         let git = || raw::git(&site.common, &site.common);
         let failed = |e| refuse(Code::Io, e);
+        let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
+        if let Some(goal) = git().symbolic(&name).map_err(failed)? {
+            return Ok(Some(format!("it is another name for {}", short(&goal))));
+        }
+        if let Some(other) = self.other_name_of(&name)? {
+            return Ok(Some(format!("{} is another name for it", short(&other))));
+        }
         let Some(tip) = git().verify(&name).map_err(failed)? else {
-            return Ok(true);
+            return Ok(None);
         };
         if manifest.branch_tip.as_ref() != Some(&tip) {
             // Somebody moved it after it was looked at.
@@ -483,7 +498,7 @@ impl App {
             trash.write(manifest)?;
         }
         git()
-            .args(["update-ref", "-d", &name, &tip])
+            .args(["update-ref", "--no-deref", "-d", &name, &tip])
             .run()
             .map_err(failed)?;
         // What git had noted about it; there is nothing to say when there was nothing.
@@ -491,7 +506,21 @@ impl App {
         let _ = git()
             .args(["config", "--local", "--remove-section", &section])
             .run();
-        Ok(true)
+        Ok(None)
+    }
+
+    /// A symbolic ref that leads to this one.
+    fn other_name_of(&self, name: &str) -> Outcome<Option<String>> {
+        let common = self.common()?;
+        let all = raw::git(common, common)
+            .args(["for-each-ref", "--format=%(symref) %(refname)", "refs/heads"])
+            .run()
+            .map_err(|e| refuse(Code::Io, e))?;
+        let all = String::from_utf8_lossy(&all);
+        let mut names = all.lines().filter_map(|line| line.split_once(' '));
+        Ok(names
+            .find(|(goal, _)| *goal == name)
+            .map(|(_, other)| other.to_owned()))
     }
 
     fn cleaned(&self, unit: &Unit, manifest: Option<Manifest>, branch_deleted: bool) -> Outcome<Cleaned> {
@@ -509,6 +538,7 @@ impl App {
             worktree_path: unit.worktree_path.clone(),
             branch: unit.branch.clone(),
             branch_deleted,
+            branch_stays: None,
             rescue: manifest.as_ref().map(|one| one.id.clone()),
             work: manifest.as_ref().map(|one| one.work.clone()).unwrap_or_default(),
             work_count: manifest.as_ref().map_or(0, |one| one.work_count),

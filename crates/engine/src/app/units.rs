@@ -676,9 +676,17 @@ impl App {
         let common = self.common()?;
         let branch = format!("refs/heads/{}", unit.branch);
         let made = Git::in_git_dir(common)
-            .args(["update-ref", "-m", "branch: made by jit", &branch, &unit.base, ""])
+            .args(["update-ref", "--no-deref", "-m", "branch: made by jit"])
+            .args([&branch, &unit.base, ""])
             .run();
         if let Err(e) = made {
+            if let Some(goal) = Git::in_git_dir(common).symbolic(&branch).map_err(git)? {
+                // What is committed there would go to that one.
+                let goal = goal.strip_prefix("refs/heads/").unwrap_or(&goal).to_owned();
+                let message = format!("{} is only another name for {goal} by now", unit.branch);
+                let away = format!("git symbolic-ref --delete {}", shell_word(&branch));
+                return Err(Box::new(Refusal::new(Code::Exists, message).help(away)));
+            }
             // It may be there: from an attempt that was killed, or with the work of a unit whose worktree is gone.
             let there = Git::in_git_dir(common).verify(&branch).map_err(git)?;
             if there.is_none_or(|commit| unit.worktree_id.is_none() && commit != unit.base) {
@@ -736,9 +744,12 @@ impl App {
             let _ = self.put_aside_gone(unit);
         }
         let full = format!("refs/heads/{}", unit.branch);
-        let _ = Git::in_git_dir(common)
-            .args(["update-ref", "-d", &full, &unit.base])
-            .run();
+        // Another name for somebody's branch is not what was made here.
+        if matches!(Git::in_git_dir(common).symbolic(&full), Ok(None)) {
+            let _ = Git::in_git_dir(common)
+                .args(["update-ref", "--no-deref", "-d", &full, &unit.base])
+                .run();
+        }
     }
 
     /// What a unit's commands find in their environment.

@@ -216,7 +216,12 @@ impl Git {
 
     /// The ref HEAD points to, `None` when it is detached.
     pub fn symbolic_head(self) -> Result<Option<String>, GitError> {
-        let git = self.args(["symbolic-ref", "-q", "HEAD"]);
+        self.symbolic("HEAD")
+    }
+
+    /// What a ref is another name for in the end, `None` where it is a ref of its own, or there is none.
+    pub fn symbolic(self, name: &str) -> Result<Option<String>, GitError> {
+        let git = self.args(["symbolic-ref", "-q", name]);
         let output = git.output()?;
         match output.status.code() {
             Some(0) => {

@@ -87,6 +87,8 @@ pub struct Cleaned {
     pub worktree_path: String,
     pub branch: String,
     pub branch_deleted: bool,
+    /// Why the branch was left where it is, if it was.
+    pub branch_stays: Option<String>,
     /// Where what was not on the target is; null when there was nothing.
     pub rescue: Option<RescueId>,
     pub work: Vec<Work>,

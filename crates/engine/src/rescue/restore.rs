@@ -2,6 +2,10 @@
 //!
 //! Invariants: nothing that is there is overwritten (no path, no branch); cut short, the same command goes on; the refs of
 //! the entry stay until they are dropped.
+//!
+//! Out of the refs it is made in a folder `.jit-restore-<id>` beside its place, and comes there whole, by a rename. What is
+//! found in such a folder was cut short, and is made anew. From the moment it is in its place until the last is done it is
+//! locked with a reason ([`lock_reason`]), by which the next command knows it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,15 +20,20 @@ use serde::Serialize;
 use super::RescueId;
 use super::raw::{self, Extra, shown, text, unshown};
 use super::save::EXTRAS;
-use super::site::leads_to;
-use super::trash::{ADMIN, Manifest, Stage, TREE, Trash, put_back};
+use super::site::{leads_to, was_linked};
+use super::trash::{ADMIN, Manifest, Stage, TREE, Trash, discard, forget_copied, put_back, rename_new, same};
 use super::walk::Walk;
 use crate::app::refuse;
+use crate::git::Git;
 use crate::git::files::plain;
-use crate::git::{Git, worktrees};
+use crate::git::worktrees::{self, WorktreeEntry};
+use crate::landing::step;
 use crate::os::file;
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
+
+/// What the file HEAD says where git keeps refs in tables: nothing.
+const IN_TABLES: &str = "ref: refs/heads/.invalid";
 
 /// What was made again.
 #[derive(Debug, Clone, Serialize)]
@@ -76,17 +85,40 @@ pub fn restore(
             ));
         }
     }
+    let branch = branch.unwrap_or_else(|| manifest.branch.clone());
+    if let Some((entry, from)) = placed(common, &manifest.id)? {
+        let goal = entry.root.unwrap_or_default();
+        if to.as_ref().is_none_or(|to| *to == goal) {
+            let mut restore = Restore {
+                trash,
+                common,
+                manifest,
+                goal,
+                branch,
+            };
+            return restore.settle(&entry.git_dir, from);
+        }
+        let message = format!("{} has begun to be restored to {}", manifest.id, goal.display());
+        let help = format!("jit rescue restore {}", manifest.id);
+        return Err(Box::new(Refusal::new(Code::Exists, message).help(help)));
+    }
     let folder = trash.folder(&manifest.id);
     let there = |name: &str| folder.join(name).symlink_metadata().is_ok();
     // The tree went back already, its git folder did not.
-    let half_done = !there(TREE) && there(ADMIN) && manifest.restored_to.is_some();
-    let goal = match (&manifest.restored_to, half_done) {
-        (Some(path), true) => unshown(path),
-        _ => to.unwrap_or_else(|| unshown(&manifest.worktree_path)),
-    };
+    let begun = manifest.restored_to.as_deref().map(unshown);
+    // There may have been no files at all.
+    let made = |path: &Path| is_empty(path) && !manifest.refs.contains_key("worktree");
+    let half_done = begun
+        .clone()
+        .filter(|path| !there(TREE) && there(ADMIN) && (was_linked(path, common) || made(path)));
     let original = unshown(&manifest.worktree_path);
+    let goal = match &half_done {
+        Some(path) => path.clone(),
+        None => to.unwrap_or_else(|| original.clone()),
+    };
+    let half_done = half_done.is_some();
     // A removal that was cut short after its first half: the tree is still in its place.
-    let in_place = manifest.stage == Stage::Moving && !there(TREE) && goal == original;
+    let in_place = manifest.stage == Stage::Moving && !there(TREE) && there(ADMIN) && goal == original;
     if manifest.stage == Stage::Moving
         && !there(TREE)
         && !half_done
@@ -104,7 +136,12 @@ pub fn restore(
                 .help(format!("jit worktree cleanup {}", manifest.unit)),
         ));
     }
-    if !half_done && !in_place && goal.symlink_metadata().is_ok() {
+    // Copied whole to another file system, where deleting the original was left.
+    let copied = begun.as_ref() == Some(&goal)
+        && there(TREE)
+        && goal.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+        && same(&folder.join(TREE), &goal)?;
+    if !half_done && !in_place && !copied && goal.symlink_metadata().is_ok() {
         let message = format!("{} is there already: nothing is overwritten", goal.display());
         let help = format!("jit rescue restore {} --to <another folder>", manifest.id);
         return Err(Box::new(Refusal::new(Code::Exists, message).help(help)));
@@ -112,7 +149,7 @@ pub fn restore(
     if let Some(parent) = goal.parent() {
         fs::create_dir_all(parent).map_err(|e| io_refusal("create", parent, &e))?;
     }
-    let branch = branch.unwrap_or_else(|| manifest.branch.clone());
+    discard_half_made(common, &manifest.id, begun.iter().chain([&goal]))?;
     manifest.restored_to = Some(shown(&goal));
     let mut restore = Restore {
         trash,
@@ -123,10 +160,74 @@ pub fn restore(
     };
     // Without its files, its git folder is of no use where the refs have both.
     let whole = there(TREE) || half_done || in_place || !restore.manifest.refs.contains_key("worktree");
-    match there(ADMIN) && whole {
+    let restored = match there(ADMIN) && whole {
         true => restore.out_of_trash(),
         false => restore.out_of_refs(),
+    };
+    if restored.is_err() {
+        let _ = discard_half_made(common, &restore.manifest.id, [&restore.goal].into_iter());
     }
+    restored
+}
+
+/// Why a worktree is locked that is in its place, and not yet finished.
+fn lock_reason(id: &RescueId, from: &str) -> String {
+    format!("jit: restoring {id} from {from}")
+}
+
+/// The worktree that an earlier command brought to its place and did not finish, and what it came from.
+fn placed(common: &Path, id: &RescueId) -> Outcome<Option<(WorktreeEntry, &'static str)>> {
+    let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+    for from in ["trash", "refs"] {
+        let reason = lock_reason(id, from);
+        let is_it = |entry: &&WorktreeEntry| {
+            let there = entry.root.as_ref().is_some_and(|root| root.is_dir());
+            there && entry.locked.as_ref() == Some(&reason)
+        };
+        if let Some(entry) = all.iter().find(is_it) {
+            return Ok(Some((entry.clone(), from)));
+        }
+    }
+    Ok(None)
+}
+
+/// Where a worktree is made out of the refs. Its own name is the last part, because git calls its folder by that.
+fn making(goal: &Path, id: &RescueId) -> PathBuf {
+    goal.with_file_name(format!(".jit-restore-{id}"))
+}
+
+/// Deletes what a command that was cut short had made out of the refs. Nobody but such a command has put anything there.
+fn discard_half_made<'a>(
+    common: &Path,
+    id: &RescueId,
+    goals: impl Iterator<Item = &'a PathBuf>,
+) -> Outcome<()> {
+    let name = format!(".jit-restore-{id}");
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let mut folders: Vec<PathBuf> = goals.map(|goal| making(goal, id)).collect();
+    for entry in worktrees::list(common).map_err(|e| refuse(Code::Io, e))? {
+        let root = entry.root.unwrap_or_default();
+        let folder = match root.parent().filter(|folder| folder.ends_with(&name)) {
+            Some(folder) => folder.to_owned(),
+            // It was to be renamed next.
+            None => making(&root, id),
+        };
+        let made = folder.join(root.file_name().unwrap_or_default());
+        if leads_to(&made).is_some_and(|home| real(&home) == real(&entry.git_dir))
+            || root.starts_with(&folder)
+        {
+            folders.push(folder);
+            discard(&entry.git_dir)?;
+        }
+    }
+    for folder in folders {
+        discard(&folder)?;
+    }
+    Ok(())
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut all| all.next().is_none())
 }
 
 impl Restore<'_> {
@@ -150,7 +251,7 @@ impl Restore<'_> {
             None => {
                 let none = "0".repeat(tip.len());
                 raw::git(self.common, self.common)
-                    .args(["update-ref", &name, tip, &none])
+                    .args(["update-ref", "--no-deref", &name, tip, &none])
                     .run()
                     .map_err(failed)?;
                 Ok(())
@@ -186,7 +287,10 @@ impl Restore<'_> {
         // The folder was gone before: the index has what there is of its files.
         let gone = tree.symlink_metadata().is_err() && !self.manifest.refs.contains_key("worktree");
         if tree.symlink_metadata().is_ok() {
-            put_back(&tree, &self.goal)?;
+            match self.goal.symlink_metadata() {
+                Ok(_) => forget_copied(&tree)?,
+                Err(_) => put_back(&tree, &self.goal, &making(&self.goal, &self.manifest.id))?,
+            }
         } else if gone {
             fs::create_dir_all(&self.goal).map_err(|e| io_refusal("create", &self.goal, &e))?;
         }
@@ -199,36 +303,77 @@ impl Restore<'_> {
         let mut link = self.goal.join(".git").into_os_string().as_bytes().to_vec();
         link.push(b'\n');
         write(&admin.join("gitdir"), &link)?;
-        if let Some(branch) = &on {
+        if let Some(branch) = on.filter(|_| text(&head) != IN_TABLES) {
             write(
                 &admin.join("HEAD"),
                 format!("ref: refs/heads/{branch}\n").as_bytes(),
             )?;
         }
-        if let Err(e) = fs::remove_file(admin.join("locked"))
-            && e.kind() != io::ErrorKind::NotFound
-        {
-            return Err(io_refusal("remove", &admin.join("locked"), &e));
-        }
+        write(
+            &admin.join("locked"),
+            lock_reason(&self.manifest.id, "trash").as_bytes(),
+        )?;
         if self.goal.symlink_metadata().is_ok() {
             let content = [b"gitdir: ", home.as_os_str().as_bytes(), b"\n"].concat();
             write(&self.goal.join(".git"), &content)?;
         }
         fs::create_dir_all(self.common.join("worktrees")).map_err(|e| io_refusal("create", &home, &e))?;
-        put_back(&admin, &home)?;
-        if gone {
-            // It overwrites nothing; that something is there is no mistake.
+        put_back(&admin, &home, &making(&home, &self.manifest.id))?;
+        step("put_back");
+        self.settle(&home, "trash")
+    }
+
+    /// The last of it, in a worktree that is in its place: done again, it changes nothing.
+    fn settle(&mut self, home: &Path, from: &'static str) -> Outcome<Restored> {
+        if !self.manifest.refs.contains_key("worktree") {
+            // The folder may have been gone before: the index has what there is of its files. It overwrites nothing; that
+            // something is there is no mistake.
             let files = Git::at(&self.goal).without_hooks();
             let _ = files.args(["checkout-index", "--all", "--quiet"]).try_run();
         }
-        self.mend_submodules(&home)?;
-        self.finish(on, "trash")
+        // What HEAD says may be of no use: it comes back as it was.
+        let head = raw::git(home, home).symbolic_head().unwrap_or_default();
+        let mut on = head.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned));
+        if on.as_ref() == Some(&self.manifest.branch) && self.branch != self.manifest.branch {
+            // Where refs are in tables, HEAD came along with them.
+            self.ensure_branch(true)?;
+            self.set_head(home, &self.branch)?;
+            on = Some(self.branch.clone());
+        }
+        self.mend_submodules(home)?;
+        let locked = home.join("locked");
+        match fs::remove_file(&locked) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_refusal("remove", &locked, &e)),
+            _ => self.finish(on, from),
+        }
+    }
+
+    fn set_head(&self, home: &Path, branch: &str) -> Outcome<()> {
+        let full = format!("refs/heads/{branch}");
+        let set = raw::git(home, home).args(["symbolic-ref", "HEAD", &full]).run();
+        set.map(drop).map_err(|e| refuse(Code::Io, e))
+    }
+
+    /// The branch that HEAD was on, if it was on one.
+    fn was_on(&self, head: &[u8]) -> Option<String> {
+        let head = text(head);
+        let full = match head == IN_TABLES {
+            false => head.strip_prefix("ref: ").map(str::to_owned),
+            true => match &self.manifest.head_ref {
+                Some(full) => Some(full.clone()),
+                // Not written down, or detached there: one cannot be told from the other, and the tables know.
+                None if self.manifest.head == self.manifest.branch_tip => {
+                    Some(format!("refs/heads/{}", self.manifest.branch))
+                }
+                None => None,
+            },
+        };
+        full?.strip_prefix("refs/heads/").map(str::to_owned)
     }
 
     /// The branch that HEAD is to be on, which is there then; `None` for a commit.
     fn require_head(&self, head: &[u8]) -> Outcome<Option<String>> {
-        let on = text(head).strip_prefix("ref: refs/heads/").map(str::to_owned);
-        match on {
+        match self.was_on(head) {
             Some(on) if on == self.manifest.branch => {
                 self.ensure_branch(true)?;
                 Ok(Some(self.branch.clone()))
@@ -278,19 +423,25 @@ impl Restore<'_> {
                 Some(self.branch.clone())
             }
         };
+        if self.trash.folder(&id).is_dir() {
+            self.trash.write(&self.manifest)?;
+        }
+        let folder = making(&self.goal, &id);
+        fs::create_dir(&folder).map_err(|e| io_refusal("create", &folder, &e))?;
+        let made = folder.join(self.goal.file_name().unwrap_or(OsStr::new("tree")));
         let mut git = raw::git(self.common, self.common).args(["worktree", "add", "-q", "--detach"]);
         if raw_tree {
             git = git.arg("--no-checkout");
         }
-        git.arg(&self.goal).arg(&head).run().map_err(failed)?;
-        let home = leads_to(&self.goal).ok_or_else(|| refuse(Code::Io, "git made no worktree"))?;
+        git.arg(&made).arg(&head).run().map_err(failed)?;
+        step("made_again");
+        let home = leads_to(&made).ok_or_else(|| refuse(Code::Io, "git made no worktree"))?;
+        let tables = home.join("reftable");
+        let git_dir = raw_tree && refs.contains_key("git-dir");
+        let from_tables = git_dir && tables.is_dir();
         // Before its reflog is put back: this would add to it.
-        if let Some(branch) = &on {
-            let full = format!("refs/heads/{branch}");
-            raw::git(&home, &home)
-                .args(["symbolic-ref", "HEAD", &full])
-                .run()
-                .map_err(failed)?;
+        if let Some(branch) = on.filter(|_| !from_tables) {
+            self.set_head(&home, &branch)?;
         }
         let extras = self.extras()?;
         if raw_tree {
@@ -301,16 +452,23 @@ impl Restore<'_> {
                 .collect();
             raw::read_into(
                 self.common,
-                &self.goal,
+                &made,
                 &files,
                 extras.get("worktree").map_or(&[], Vec::as_slice),
             )?;
+        }
+        step("half_read");
+        if git_dir {
             let own = ["HEAD", "gitdir", "commondir", "locked"];
             let files = raw::list(self.common, &id.reference("git-dir"))?;
             let files: Vec<raw::Stored> = files
                 .into_iter()
                 .filter(|one| !own.iter().any(|name| one.path == Path::new(name)))
                 .collect();
+            if from_tables {
+                // HEAD and its reflog are in the tables that come now.
+                discard(&tables)?;
+            }
             raw::read_into(
                 self.common,
                 &home,
@@ -318,8 +476,22 @@ impl Restore<'_> {
                 extras.get("git-dir").map_or(&[], Vec::as_slice),
             )?;
         }
-        self.mend_submodules(&home)?;
-        self.finish(on, "refs")
+        let write = |path: PathBuf, content: &[&[u8]]| {
+            file::replace_here(&path, &content.concat()).map_err(|e| io_refusal("write", &path, &e))
+        };
+        // Git may have written where it is counted from here.
+        write(
+            made.join(".git"),
+            &[b"gitdir: ", home.as_os_str().as_bytes(), b"\n"],
+        )?;
+        write(home.join("locked"), &[lock_reason(&id, "refs").as_bytes()])?;
+        let link = self.goal.join(".git");
+        write(home.join("gitdir"), &[link.as_os_str().as_bytes(), b"\n"])?;
+        step("half_restored");
+        rename_new(&made, &self.goal).map_err(|e| io_refusal("move", &made, &e.into()))?;
+        let _ = fs::remove_dir(&folder);
+        step("placed");
+        self.settle(&home, "refs")
     }
 
     /// There was no commit at all: the files in a folder.
@@ -330,7 +502,9 @@ impl Restore<'_> {
                 format!("{} has nothing that can be restored", self.manifest.id),
             ));
         }
-        fs::create_dir(&self.goal).map_err(|e| io_refusal("create", &self.goal, &e))?;
+        let folder = making(&self.goal, &self.manifest.id);
+        let made = folder.join("tree");
+        fs::create_dir_all(&made).map_err(|e| io_refusal("create", &made, &e))?;
         let files = raw::list(self.common, &self.manifest.id.reference("worktree"))?;
         let files: Vec<raw::Stored> = files
             .into_iter()
@@ -339,10 +513,12 @@ impl Restore<'_> {
         let extras = self.extras()?;
         raw::read_into(
             self.common,
-            &self.goal,
+            &made,
             &files,
             extras.get("worktree").map_or(&[], Vec::as_slice),
         )?;
+        rename_new(&made, &self.goal).map_err(|e| io_refusal("move", &made, &e.into()))?;
+        let _ = fs::remove_dir(&folder);
         self.finish(None, "refs")
     }
 
@@ -382,8 +558,6 @@ impl Restore<'_> {
                 continue;
             };
             let module = home.join(rest);
-            let content = [b"gitdir: ", module.as_os_str().as_bytes(), b"\n"].concat();
-            file::replace_here(&link, &content).map_err(|e| io_refusal("write", &link, &e))?;
             raw::git(self.common, self.common)
                 .args(["config", "--file"])
                 .arg(module.join("config"))
@@ -391,6 +565,9 @@ impl Restore<'_> {
                 .arg(self.goal.join(&inner))
                 .run()
                 .map_err(|e| refuse(Code::Io, e))?;
+            // Last: by this one it is seen what is left to do.
+            let content = [b"gitdir: ", module.as_os_str().as_bytes(), b"\n"].concat();
+            file::replace_here(&link, &content).map_err(|e| io_refusal("write", &link, &e))?;
         }
         Ok(())
     }

@@ -127,7 +127,7 @@ fn set(common: &Path, manifest: &Manifest, refs: &BTreeMap<String, String>) -> O
         lines.extend_from_slice(format!("update {name}\0{oid}\0\0").as_bytes());
     }
     raw::git(common, common)
-        .args(["update-ref", "-z", "--stdin"])
+        .args(["update-ref", "-z", "--stdin", "--no-deref"])
         .stdin(lines)
         .run()
         .map_err(|e| refuse(Code::Io, e))?;

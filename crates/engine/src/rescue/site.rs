@@ -250,7 +250,7 @@ pub(crate) fn leads_to(root: &Path) -> Option<PathBuf> {
 }
 
 /// It says that it was a linked worktree of this repository, and none has taken its place.
-fn was_linked(root: &Path, common: &Path) -> bool {
+pub(super) fn was_linked(root: &Path, common: &Path) -> bool {
     leads_to(root).is_some_and(|goal| {
         goal.parent() == Some(&common.join("worktrees")) && goal.symlink_metadata().is_err()
     })

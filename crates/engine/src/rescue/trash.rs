@@ -74,6 +74,10 @@ pub struct Manifest {
     pub branch: String,
     pub branch_tip: Option<String>,
     pub head: Option<String>,
+    /// The ref that HEAD was on. Null where it was detached, and in entries of before this was written down: where git keeps
+    /// refs in tables, the file HEAD does not tell.
+    #[serde(default)]
+    pub head_ref: Option<String>,
     pub target: String,
     /// What was not on the target.
     pub work: Vec<Work>,
@@ -104,6 +108,7 @@ impl Manifest {
             branch: unit.branch.clone(),
             branch_tip: None,
             head: None,
+            head_ref: None,
             target: unit.target.clone(),
             work: Vec::new(),
             aside: Vec::new(),
@@ -459,7 +464,7 @@ impl Trash {
             return Ok(());
         }
         raw::git(&self.common, &self.common)
-            .args(["update-ref", "--stdin"])
+            .args(["update-ref", "--no-deref", "--stdin"])
             .stdin(listing)
             .run()
             .map_err(|e| refuse(Code::Io, e))?;
@@ -482,8 +487,8 @@ pub fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
     }
 }
 
-/// Moves a folder out of the trash, to another file system if need be.
-pub fn put_back(from: &Path, to: &Path) -> Outcome<()> {
+/// Moves a folder out of the trash, to another file system if need be: then by way of `part`, beside its goal.
+pub fn put_back(from: &Path, to: &Path, part: &Path) -> Outcome<()> {
     match rename_new(from, to) {
         Ok(()) => {
             sync_parent(from);
@@ -491,17 +496,26 @@ pub fn put_back(from: &Path, to: &Path) -> Outcome<()> {
             Ok(())
         }
         Err(Errno::XDEV) => {
-            copy_tree(from, to)?;
-            match same(from, to)? {
-                true => discard(from),
-                false => Err(refuse(
-                    Code::Io,
-                    format!("the copy in {} is not whole", to.display()),
-                )),
+            discard(part)?;
+            copy_tree(from, part)?;
+            if !same(from, part)? {
+                let message = format!("the copy in {} is not whole", part.display());
+                return Err(refuse(Code::Io, message));
             }
+            rename_new(part, to).map_err(|e| io_refusal("move", part, &e.into()))?;
+            sync_parent(to);
+            forget_copied(from)
         }
         Err(e) => Err(io_refusal("move", from, &e.into())),
     }
+}
+
+/// Deletes what there is a whole copy of elsewhere. What is left of it half way is not taken for a whole.
+pub fn forget_copied(from: &Path) -> Outcome<()> {
+    let part = appended(from, ".part");
+    discard(&part)?;
+    rename_new(from, &part).map_err(|e| io_refusal("move", from, &e.into()))?;
+    discard(&part)
 }
 
 fn beside(from: &Path, id: &RescueId, name: &str) -> PathBuf {
@@ -527,7 +541,7 @@ fn sync_parent(path: &Path) {
 }
 
 /// Deletes a folder or a file, also where folders inside may not be written to.
-fn discard(path: &Path) -> Outcome<()> {
+pub fn discard(path: &Path) -> Outcome<()> {
     let gone = |path: &Path| match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -605,7 +619,7 @@ fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
 
 /// Whether two folders hold the same: names, kinds, permissions, bytes. Pipes and the like count by their absence: they are
 /// not copied.
-fn same(a: &Path, b: &Path) -> Outcome<bool> {
+pub fn same(a: &Path, b: &Path) -> Outcome<bool> {
     let plain = |walk: Walk| -> Vec<super::walk::Found> {
         let mut found = walk.found;
         found.retain(|one| !matches!(one.what, What::Special(_)));

@@ -142,7 +142,7 @@ impl Run<'_> {
             }
             step("begun");
             let content = self.content(candidate.commit())?;
-            let old = candidate.old.clone();
+            let (old, new) = (candidate.old.clone(), candidate.commit().to_owned());
             let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
                 Tried::Passed(tested) => tested,
                 Tried::Failed(_, _) if group.len() > 1 => return self.halves(group, rules),
@@ -186,15 +186,19 @@ impl Run<'_> {
                 continue;
             }
             let names: Vec<String> = group.iter().map(Work::id).collect();
+            let bumps = self.note_submodules(&old, &new)?;
             let landed = match tested.land(&format!("{LANDED} {}", names.join(", ")), &is_ours)? {
                 Move::Done(landed) => landed,
-                Move::Elsewhere => continue,
+                Move::Elsewhere => {
+                    self.forget_submodules();
+                    continue;
+                }
             };
             if let Some((root, paths)) = &landed.replaced {
                 self.app.project_again(root, paths);
-                let root = root.clone();
-                self.bring_submodules(&root, &old, landed.steps.last());
+                self.bring_submodules(root, bumps);
             }
+            self.forget_submodules();
             for work in &group {
                 let Some(step) = landed.steps.iter().find(|step| step.unit == work.id()) else {
                     continue;

@@ -154,6 +154,7 @@ impl Run<'_> {
                 )));
             }
         };
+        let (old, new) = (candidate.old.clone(), candidate.commit().to_owned());
         let checks = self.checks(&[], rules)?;
         let is_ours = |root: &Path, path: &Path| app.is_projection(root, path);
         require_movable(&self.repo, &self.target, candidate.commit(), &is_ours)?;
@@ -170,12 +171,15 @@ impl Run<'_> {
                 )));
             }
         };
+        let bumps = self.note_submodules(&old, &new)?;
         // Moved by somebody else is as good: the next push tells.
         if let Move::Done(landed) = tested.land(&format!("jit: merged {there}"), &is_ours)?
             && let Some((root, paths)) = &landed.replaced
         {
             app.project_again(root, paths);
+            self.bring_submodules(root, bumps);
         }
+        self.forget_submodules();
         Ok(None)
     }
 
@@ -317,6 +321,7 @@ impl App {
             reports: Vec::new(),
             warnings: self.warnings.clone(),
         };
+        run.bring_left_submodules();
         let report = match run.sort(unit.clone())? {
             Sorted::Told(report) => *report,
             Sorted::Work(work) => run.propose(&work)?,

@@ -1,8 +1,12 @@
 //! Submodules of what is to land: the commit that each points to must be one that others can get.
 //!
 //! Where the target is checked out, a submodule that a landing points elsewhere is brought there: else the next commit of all
-//! that has changed would take the landing back. Only one that is as the target had it before, and that has the commit; else
-//! the command is told. The landing stands in any case.
+//! that has changed would take the landing back. Only one that is as the target had it before, that has the commit, and where
+//! nobody has a branch checked out; else the command is told. The landing stands in any case.
+//!
+//! That submodules are to be brought is noted before the target moves: where that is cut off, the next landing does it.
+//!
+//! Format of a note, `landing/submodules-<digest of the branch>`: the commit before and the one to be, in a line each.
 //!
 //! One that is not checked out any more (`git submodule deinit`) may still have its git folder, in that of the worktree.
 //!
@@ -14,7 +18,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use super::*;
+use crate::git::worktrees;
 use crate::landing::trees;
+use crate::os::file;
 
 /// A submodule that a unit points to another commit.
 struct Pointer {
@@ -167,20 +173,71 @@ impl Run<'_> {
 const GITLINK: &str = "160000";
 
 /// A submodule that a landing points from one commit to another.
-struct Bump {
+pub(super) struct Bump {
     path: PathBuf,
     from: String,
     to: String,
 }
 
 impl Run<'_> {
-    /// Brings the submodules of a checkout to where its branch points them since a landing.
-    pub(super) fn bring_submodules(&mut self, root: &Path, old: &str, last: Option<&Step>) {
-        let Some(last) = last else { return };
-        let bumps = match self.bumps(old, &last.commit) {
-            Ok(bumps) => bumps,
-            Err(refusal) => return self.warnings.push(refusal.message),
+    fn submodules_note(&self) -> PathBuf {
+        let name = format!("submodules-{}", digest(&self.target));
+        self.repo.control.join("landing").join(name)
+    }
+
+    /// The target is about to move. Gives the submodules that it points elsewhere then.
+    pub(super) fn note_submodules(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
+        let bumps = self.bumps(old, new)?;
+        if !bumps.is_empty() {
+            let path = self.submodules_note();
+            file::make_dir_like_parent(&self.repo.control.join("landing"))
+                .and_then(|()| file::replace_unsynced(&path, format!("{old}\n{new}\n").as_bytes()))
+                .map_err(|e| io_refusal("write", &path, &e))?;
+        }
+        Ok(bumps)
+    }
+
+    /// They are where they belong, or it was told why not; or the target has not moved.
+    pub(super) fn forget_submodules(&self) {
+        let _ = fs::remove_file(self.submodules_note());
+    }
+
+    /// Brings what a landing that was cut off has left. Whoever asks has the turn to land.
+    pub(super) fn bring_left_submodules(&mut self) {
+        let Ok(note) = fs::read_to_string(self.submodules_note()) else {
+            return;
         };
+        match self.bring_noted(&note) {
+            Ok(()) => self.forget_submodules(),
+            Err(refusal) => self.warnings.push(refusal.message),
+        }
+    }
+
+    fn bring_noted(&mut self, note: &str) -> Outcome<()> {
+        let tip = self.repo.require_tip(&self.target)?;
+        let mut lines = note.lines();
+        if let (Some(old), Some(new)) = (lines.next(), lines.next())
+            && self.repo.is_ancestor(new, &tip).unwrap_or(false)
+            && let Some(root) = self.checkout()?
+        {
+            // Where the target has gone on since, they go along.
+            let bumps = self.bumps(old, &tip)?;
+            self.bring_submodules(&root, bumps);
+        }
+        Ok(())
+    }
+
+    /// Where the target is checked out, if it is.
+    fn checkout(&self) -> Outcome<Option<PathBuf>> {
+        let all = worktrees::list(&self.repo.common).map_err(|e| refuse(Code::Io, e))?;
+        let there = |entry: &worktrees::WorktreeEntry| {
+            entry.branch.as_ref() == Some(&self.target) && entry.prunable.is_none() && !entry.is_bare
+        };
+        Ok(all.into_iter().find(there).and_then(|entry| entry.root))
+    }
+
+    /// Brings the submodules of a checkout to where its branch points them since a landing.
+    pub(super) fn bring_submodules(&mut self, root: &Path, bumps: Vec<Bump>) {
         for bump in bumps {
             let sub = root.join(&bump.path);
             let there = sub.join(".git").symlink_metadata().is_ok();
@@ -188,19 +245,21 @@ impl Run<'_> {
             if !there || real(&sub) != real(root).join(&bump.path) {
                 continue;
             }
-            let why = match bring(&sub, &bump) {
+            let (why, command) = match bring(&sub, &bump) {
                 Ok(None) => continue,
-                Ok(Some(why)) => why,
-                Err(refusal) => refusal.message,
+                Ok(Some(Stays { why, command })) => (why, command),
+                Err(refusal) => (refusal.message, None),
             };
+            let command = command.unwrap_or_else(|| {
+                let [root, path] = [root, &bump.path].map(|path| shell_word(&path.to_string_lossy()));
+                format!("git -C {root} submodule update -- {path}")
+            });
             self.warnings.push(format!(
-                "{} points the submodule {} to {}, and {why}: the next commit of everything in {} would take that back; git -C {} submodule update -- {}",
+                "{} points the submodule {} to {}, and {why}: the next commit of everything in {} would take that back; {command}",
                 self.target,
                 bump.path.display(),
                 short(&bump.to),
                 root.display(),
-                shell_word(&root.to_string_lossy()),
-                shell_word(&bump.path.to_string_lossy()),
             ));
         }
     }
@@ -222,8 +281,15 @@ fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
+/// Why a submodule is left as it is, and what brings it, where that is not what git has for all of them.
+struct Stays {
+    why: String,
+    command: Option<String>,
+}
+
 /// Checks the commit out in a submodule that nobody has changed; else says why not.
-fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<String>> {
+fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<Stays>> {
+    let stays = |why: String| Ok(Some(Stays { why, command: None }));
     let git = || {
         Git::at(sub)
             .setting("core.fsmonitor", "false")
@@ -236,14 +302,14 @@ fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<String>> {
     }
     if head.as_deref() != Some(&bump.from) {
         let at = head.as_deref().map_or("nothing", short);
-        return Ok(Some(format!("it is at {at} there")));
+        return stays(format!("it is at {at} there"));
     }
     if git()
         .verify(&format!("{}^{{commit}}", bump.to))
         .map_err(failed)?
         .is_none()
     {
-        return Ok(Some("that commit is not there yet".to_owned()));
+        return stays("that commit is not there yet".to_owned());
     }
     let changed = git()
         .args(["--no-optional-locks", "status", "--porcelain", "-z"])
@@ -255,13 +321,27 @@ fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<String>> {
         .line()
         .map_err(failed)?;
     if !changed.is_empty() || unfinished(Path::new(&git_dir)).is_some() {
-        return Ok(Some("what is changed in it there is not committed".to_owned()));
+        return stays("what is changed in it there is not committed".to_owned());
+    }
+    if let Some(on) = git().symbolic_head().map_err(failed)? {
+        // What somebody commits next would be on no branch.
+        let forward = git().args(["merge-base", "--is-ancestor", &bump.from, &bump.to]);
+        let command = forward.test().map_err(failed)?.then(|| {
+            let sub = shell_word(&sub.to_string_lossy());
+            format!("git -C {sub} merge --ff-only {}", bump.to)
+        });
+        let on = on.strip_prefix("refs/heads/").unwrap_or(&on);
+        let why = format!("the branch {on} is checked out in it there");
+        return Ok(Some(Stays { why, command }));
     }
     let (code, _, said) = git()
         .args(["checkout", "-q", "--detach", "--no-overwrite-ignore", &bump.to])
         .try_run()
         .map_err(failed)?;
-    Ok((code != Some(0)).then(|| said.replace('\n', " ")))
+    match code {
+        Some(0) => Ok(None),
+        _ => stays(said.replace('\n', " ")),
+    }
 }
 
 /// What makes the commit known to others.

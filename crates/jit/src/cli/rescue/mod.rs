@@ -7,7 +7,7 @@ mod restore;
 mod show;
 
 use jit_engine::request::{Cleaned, RescueReply, RescueView};
-use jit_engine::rescue::Work;
+use jit_engine::rescue::{Stage, Work};
 
 use super::{Verb, verb};
 use crate::render::{Style, clean_line, table};
@@ -58,6 +58,13 @@ fn cleaned_text(done: &Cleaned, style: Style) -> String {
         style.bold(done.unit.as_str()),
         clean_line(&done.worktree_path)
     );
+    if let Some(why) = &done.branch_stays {
+        out.push_str(&format!(
+            "The branch {} stays: {}\n",
+            style.bold(&clean_line(&done.branch)),
+            clean_line(why)
+        ));
+    }
     if let Some(id) = &done.rescue {
         out.push_str(&format!(
             "Kept what is not on the target: {}\n",
@@ -79,7 +86,7 @@ fn list_text(rescues: &[RescueView], style: Style) -> String {
     ];
     for one in rescues {
         let place = match (one.in_trash, one.refs.is_empty()) {
-            _ if one.restored_to.is_some() => "restored",
+            _ if one.stage == Stage::Restored => "restored",
             (true, true) => "trash",
             (true, false) => "trash, refs",
             (false, _) => "refs",
