@@ -58,7 +58,7 @@ impl App {
             let mut order = home
                 .into_iter()
                 .chain((0..trees.len()).filter(|n| Some(*n) != home));
-            let mut has = |n: usize| is_in(table, &trees[n], issue);
+            let has = |n: usize| is_in(table, &trees[n], issue);
             let mut found = false;
             while !found && let Some(n) = order.next() {
                 found = has(n).map_err(|e| refuse(Code::Io, e))?;
