@@ -86,6 +86,10 @@ pub enum Command {
         issue: IssuePrefix,
         strict: bool,
     },
+    /// One that was deleted.
+    RestoreIssue {
+        issue: IssueId,
+    },
     Comment {
         issue: IssuePrefix,
         text: String,
@@ -320,7 +324,7 @@ impl Command {
                 _ => None,
             }),
             Self::ForceEvict { .. } => Some(Reply::Evicted(ended())),
-            Self::CreateIssue(_) | Self::ChangeIssue { .. } => {
+            Self::CreateIssue(_) | Self::ChangeIssue { .. } | Self::RestoreIssue { .. } => {
                 events.iter().rev().find_map(|event| match event {
                     Event::Issue { issue, .. } => Some(Reply::Issue(Box::new(issue.clone()))),
                     _ => None,

@@ -285,6 +285,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             strict,
         } => tracker::change(draft, issue, change, *strict, cx),
         Command::DeleteIssue { issue, strict } => tracker::delete(draft, issue, *strict, cx),
+        Command::RestoreIssue { issue } => tracker::restore(draft, issue, cx),
         Command::Comment { issue, text } => tracker::comment(draft, issue, text, cx),
         Command::JudgeGate {
             issue,

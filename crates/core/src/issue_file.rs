@@ -235,7 +235,10 @@ impl Found {
     pub fn settle(&mut self, committed: Wall) {
         for name in std::mem::take(&mut self.edited) {
             let before = self.sheet.stamp(&self.issue, name);
-            let at = committed.max(Wall::from_ms(before.ms().saturating_add(1)));
+            let mut at = committed.max(Wall::from_ms(before.ms().saturating_add(1)));
+            if name == "deleted" {
+                at = at.max(self.issue.updated_at);
+            }
             self.sheet.stamps.insert(name.to_owned(), at);
             self.issue.updated_at = self.issue.updated_at.max(at);
         }
@@ -262,6 +265,39 @@ fn one() -> u64 {
     1
 }
 
+/// All that is wrong with a folder that is called `id`.
+pub fn problems(id: &IssueId, folder: &Folder) -> Vec<Problem> {
+    let first = match parse(id, folder) {
+        Ok(found) => return found.problems,
+        Err(problem) => problem,
+    };
+    // What else there is to mend is told at once.
+    let mut all = vec![first];
+    let at = Wall::from_ms(0);
+    set(LABELS, &folder.labels, at, &mut all);
+    set(DEPS, &folder.deps, at, &mut all);
+    comments(&folder.comments, &mut all);
+    all.extend(folder.description.as_deref().and_then(unmerged));
+    all
+}
+
+/// The line of `issue.json` on which the last field of this name begins, or the first; 0 when there is none.
+fn line_of(file: &[u8], name: &str, last: bool) -> usize {
+    let key = Value::from(name).to_string();
+    let mut found = 0;
+    for (n, line) in file.split(|b| *b == b'\n').enumerate() {
+        let here = String::from_utf8_lossy(line);
+        let mut rest = here.split(&key).skip(1);
+        if rest.any(|rest| rest.trim_start().starts_with(':')) {
+            found = n + 1;
+            if !last {
+                break;
+            }
+        }
+    }
+    found
+}
+
 /// Reads a folder that is called `id`.
 pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
     let wrong = |line: usize, what: String| Problem {
@@ -269,6 +305,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         line,
         what,
     };
+    let at = |name: &str| line_of(&folder.issue, name, false);
     if folder.issue.is_empty() {
         return Err(wrong(0, "it is missing or empty".into()));
     }
@@ -283,23 +320,30 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         }
     })?;
     if file.schema_version.is_some_and(|version| version > 1) {
-        return Err(wrong(0, "a newer jit wrote it".into()));
+        return Err(wrong(at("schema_version"), "a newer jit wrote it".into()));
     }
     if file.id != *id {
-        return Err(wrong(0, format!("it says it is {}", file.id)));
+        return Err(wrong(at("id"), format!("it says it is {}", file.id)));
     }
     if file.title.trim().is_empty() || file.title.len() > MAX_TITLE {
         return Err(wrong(
-            0,
+            at("title"),
             format!("the title is empty or longer than {MAX_TITLE} bytes"),
         ));
     }
-    for word in file.gates.iter().chain([&file.kind]) {
-        check_word(word).map_err(|why| wrong(0, format!("type or gate: {why}")))?;
+    check_word(&file.kind).map_err(|why| wrong(at("type"), format!("type: {why}")))?;
+    for gate in &file.gates {
+        check_word(gate).map_err(|why| wrong(at("gates"), format!("gate: {why}")))?;
     }
     let long = |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > MAX_COMMENT);
-    if file.gates.len() > MAX_MEMBERS || long(&file.blocked) || long(&file.pivot) {
-        return Err(wrong(0, "gates, blocked or pivot is too long".into()));
+    for (name, is_long) in [
+        ("gates", file.gates.len() > MAX_MEMBERS),
+        ("blocked", long(&file.blocked)),
+        ("pivot", long(&file.pivot)),
+    ] {
+        if is_long {
+            return Err(wrong(at(name), format!("{name} is too long")));
+        }
     }
     let mut problems = Vec::new();
     let labels = set(LABELS, &folder.labels, file.created_at, &mut problems);
@@ -316,7 +360,11 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
                 checks.insert(name.as_str(), check.to_owned());
             }
             None if problems.len() < MOST_PROBLEMS => {
-                problems.push(wrong(0, format!("stamp of {name:.100}: {stamp:.100?}")));
+                // The stamps are the last thing in the file.
+                problems.push(wrong(
+                    line_of(&folder.issue, name, true),
+                    format!("the stamp of {name:.100} is no time with a check: {stamp:.100?}"),
+                ));
             }
             None => {}
         }
@@ -332,13 +380,9 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         Some(text) => Some(text_digest(text)),
     };
     if text != text_before
-        && let Some(line) = folder.description.as_deref().and_then(unresolved)
+        && let Some(problem) = folder.description.as_deref().and_then(unmerged)
     {
-        problems.push(Problem {
-            file: DESCRIPTION,
-            line,
-            what: "an unresolved conflict of a merge".into(),
-        });
+        problems.push(problem);
         text.clone_from(&text_before);
     }
     let issue = Issue {
@@ -374,7 +418,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
             "text" => issue.text == text_before,
             _ => checks
                 .get(name)
-                .map_or(*name == "deleted", |mark| *mark == check(&value)),
+                .map_or(*name == "deleted" && !file.deleted, |mark| *mark == check(&value)),
         };
         if !matches {
             edited.push(*name);
@@ -422,6 +466,14 @@ fn unresolved(text: &[u8]) -> Option<usize> {
         }
     }
     None
+}
+
+fn unmerged(description: &[u8]) -> Option<Problem> {
+    Some(Problem {
+        file: DESCRIPTION,
+        line: unresolved(description)?,
+        what: "an unresolved conflict of a merge".into(),
+    })
 }
 
 /// A line of a set as somebody may write it by hand.

@@ -7,6 +7,9 @@
 //! [`join`] brings what a tree has into the replica. There the later stamp wins, field by field, sets are joined, and
 //! a field that was edited by hand counts as changed now.
 //!
+//! A deletion is about the issue as it was then: whoever changed it later did not know of it, and their change brings the
+//! issue back, in both. A copy that nobody changed since stays deleted.
+//!
 //! Neither result depends on the order of merging, and joining one of its sides to the result of a merge changes nothing.
 
 use std::collections::BTreeMap;
@@ -70,11 +73,52 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
             merged.fields.insert(name.clone(), value);
         }
     }
-    let stamps = stamps(base, ours, theirs, &merged);
+    let mut stamps = stamps(base, ours, theirs, &merged);
+    settle_deletion(ours, theirs, &mut merged, &mut stamps);
     if !stamps.is_empty() {
         merged.fields.insert("stamps".into(), stamps.into());
     }
     merged
+}
+
+/// Decides between a deletion on one side and what the other side did after it.
+fn settle_deletion(ours: &Fields, theirs: &Fields, merged: &mut Merged, stamps: &mut Fields) {
+    let is_gone = |side: &Fields| value(side, "deleted") == Value::Bool(true);
+    let changed = |side: &Fields| side.get("updated_at")?.as_str()?.parse::<Wall>().ok();
+    if !is_gone(&merged.fields) {
+        return;
+    }
+    let sides = [(ours, theirs), (theirs, ours)];
+    // One that was made by hand is an edit, which is as late as it can be.
+    let deletions = sides.map(|(side, other)| {
+        let stamp = Stamp::of(side, "deleted").filter(|stamp| stamp.mark == check(&true.into()));
+        (is_gone(side).then_some(stamp), other)
+    });
+    for (deletion, alive) in &deletions {
+        if let Some(Some(deletion)) = deletion
+            && !is_gone(alive)
+            && changed(alive).is_some_and(|at| at > deletion.at)
+        {
+            let before = Stamp::of(alive, "deleted").map_or(deletion.at, |stamp| stamp.at);
+            let at = before.max(just_after(deletion.at));
+            merged.fields.remove("deleted");
+            stamps.insert("deleted".into(), format!("{at} {}", check(&false.into())).into());
+            return;
+        }
+    }
+    if deletions
+        .iter()
+        .all(|(deletion, _)| !matches!(deletion, Some(None)))
+    {
+        // It stays, and so it is no earlier than anything else here.
+        let times = FIELDS.iter().filter_map(|name| {
+            let at = stamps.get(*name)?.as_str()?.split(' ').next()?;
+            at.parse().ok()
+        });
+        if let Some(at) = times.chain(changed(&merged.fields)).max() {
+            stamps.insert("deleted".into(), format!("{at} {}", check(&true.into())).into());
+        }
+    }
 }
 
 /// Whether a field is as it was when the issue was created.
@@ -269,6 +313,13 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
         .values()
         .copied()
         .fold(mine.updated_at.max(theirs.issue.updated_at), Wall::max);
+    if sheet.deleted {
+        let deleted = stamps.get("deleted").copied().unwrap_or(issue.created_at);
+        if issue.updated_at > deleted {
+            sheet.deleted = false;
+            stamps.insert("deleted".to_owned(), just_after(deleted));
+        }
+    }
     issue.revision = mine.revision.max(theirs.issue.revision);
     stamps.retain(|_, at| *at != issue.created_at);
     sheet.stamps = stamps;
@@ -281,6 +332,11 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
 
 /// When their value of a field is taken to have been set, and whether it wins though ours is as late.
 fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -> (Wall, bool) {
+    // Whoever deletes by hand deletes all that there is.
+    let last = match name {
+        "deleted" => mine.updated_at,
+        _ => Wall::from_ms(0),
+    };
     if theirs.unstamped {
         // Nothing tells when it was changed: a copy that is not older as a whole has no older fields. What it does not
         // speak of is not gone.
@@ -292,11 +348,11 @@ fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -
         let older = (theirs.issue.revision, theirs.issue.updated_at) < (mine.revision, mine.updated_at);
         return match silent || older {
             true => (Wall::from_ms(0), false),
-            false => (theirs.issue.updated_at.max(o_at), true),
+            false => (theirs.issue.updated_at.max(o_at).max(last), true),
         };
     }
     match theirs.edited.contains(&name) {
-        true => (now.max(just_after(o_at)), true),
+        true => (now.max(just_after(o_at)).max(last), true),
         false => (theirs.sheet.stamp(&theirs.issue, name), false),
     }
 }

@@ -521,6 +521,13 @@ pub fn resolve(table: &dyn Table, text: &IssuePrefix) -> Result<Issue, Stop> {
     if let Some(issue) = load_issue(table, &key)? {
         return Ok(issue);
     }
+    if let Some(gone) = load_issue(table, &format!("t/{}", text.key()))? {
+        let at = sheet(table, &gone.id)?.stamp(&gone, "deleted");
+        let refusal = Refusal::new(Code::NotFound, format!("{} was deleted at {at}", gone.id))
+            .help(format!("jit issue restore {}", gone.id))
+            .help("jit events --type issue.deleted");
+        return Err(refusal.into());
+    }
     let not_found = || {
         Refusal::new(Code::NotFound, format!("no issue is called {}", text.as_str()))
             .help("jit issue list")

@@ -83,6 +83,7 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
                     format!("{id} was deleted, and ids are never used again"),
                 )
                 .help("jit issue create <title> --id <another>")
+                .help(format!("jit issue restore {id}"))
                 .into());
             }
         } else {
@@ -657,6 +658,36 @@ pub(crate) fn delete(
     sheet.deleted = true;
     sheet.stamp_changes(&old, false, &issue);
     write(draft, leave, (Did::Deleted, issue, sheet), Vec::new(), cx)?;
+    Ok(Answer::Done)
+}
+
+/// Takes a deletion back. Nobody can hold what is not there, so anybody may.
+pub(crate) fn restore(draft: &mut Draft<'_>, id: &IssueId, cx: &Context) -> Result<Answer, Stop> {
+    let Some(old) = state::deleted(draft.state(), id)? else {
+        let there = state::issue(draft.state(), id)?;
+        return Err(match there {
+            Some(issue) => Refusal::new(Code::Exists, format!("{} was not deleted", issue.id))
+                .help(format!("jit issue show {}", issue.id)),
+            None => Refusal::new(Code::NotFound, format!("no issue was called {id}"))
+                .help("jit events --type issue.deleted"),
+        }
+        .into());
+    };
+    let mut sheet = state::sheet(draft.state(), &old.id)?;
+    let mut issue = old.clone();
+    issue.updated_at = cx
+        .now
+        .wall
+        .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
+    issue.revision += 1;
+    issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
+    sheet.deleted = false;
+    sheet.stamp_changes(&old, true, &issue);
+    draft.emit(Event::Issue {
+        did: Did::Changed,
+        issue,
+        sheet,
+    })?;
     Ok(Answer::Done)
 }
 

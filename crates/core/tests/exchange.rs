@@ -63,7 +63,10 @@ fn e2_beads_issues_are_read_with_their_relations() {
         text: "How long do they live?".to_owned(),
     };
     assert_eq!(sessions.comments, [comment]);
-    assert!(sessions.warnings.is_empty(), "{:?}", sessions.warnings);
+    assert_eq!(
+        sessions.warnings,
+        ["status \"in_progress\" is taken as ready: nobody has claimed it here"]
+    );
     assert_eq!(find(&parsed, "app-b22").state, State::Done);
     assert!(find(&parsed, "app-b22").description.contains("Postgres it is"));
     assert_eq!(
@@ -71,6 +74,10 @@ fn e2_beads_issues_are_read_with_their_relations() {
         (State::Backlog, Priority::Low)
     );
     assert_eq!(find(&parsed, "app-c2").state, State::Ready);
+    assert_eq!(
+        find(&parsed, "app-c2").blocked.as_deref(),
+        Some("blocked in the tracker it was imported from")
+    );
     assert_eq!(find(&parsed, "app-c3").warnings.len(), 2);
     let lines: Vec<usize> = parsed.problems.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [9, 10], "{:?}", parsed.problems);
@@ -348,7 +355,8 @@ fn e2_of_two_records_with_one_id_the_newer_counts() {
     assert_eq!(parsed.issues.len(), 2);
     assert_eq!(find(&parsed, "A").title, "new");
     assert_eq!(find(&parsed, "A").depends_on, ["B"]);
-    assert_eq!(parsed.problems.len(), 1);
+    assert_eq!(find(&parsed, "A").warnings, ["it waits for itself: left out"]);
+    assert_eq!((parsed.problems.len(), parsed.problems[0].line), (1, 2));
 }
 
 #[test]

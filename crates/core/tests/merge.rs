@@ -73,6 +73,10 @@ fn after((mut issue, mut sheet): (Issue, Sheet), who: &str, acts: &[Act]) -> (Is
     for (n, act) in acts.iter().enumerate() {
         let (old, was_deleted) = (issue.clone(), sheet.deleted);
         let v = act.value;
+        if sheet.deleted && (act.field != 8 || v > 0) {
+            // No command changes what was deleted.
+            continue;
+        }
         let text = (v > 0).then(|| format!("why {v}"));
         match act.field {
             0 | 1 => issue.title = format!("t{v}"),
@@ -182,13 +186,18 @@ proptest! {
         }
         prop_assert_eq!(&one.fields, &other.fields);
         // What only one side changed is there.
-        for (name, value) in fa.iter().filter(|(name, _)| ft.get(*name) == fb.get(*name) && *name != "stamps") {
+        let one_sided = |name: &str| ft.get(name) == fb.get(name) && !matches!(name, "stamps" | "deleted");
+        for (name, value) in fa.iter().filter(|(name, _)| one_sided(name)) {
             prop_assert_eq!(one.fields.get(name), Some(value), "{}", name);
         }
         let text = jit_core::merge::render(&one);
         let folder = Folder { issue: text.into_bytes(), ..Folder::default() };
         let merged = parse(&id(), &folder).expect("sound");
         prop_assert!(merged.edited.iter().all(|name| *name == "text"), "{:?}", merged.edited);
+        // A deletion and later changes come to the same in a merge and in a join.
+        if !base.1.deleted {
+            prop_assert_eq!(merged.sheet.deleted, joined(&a, &b).1.deleted);
+        }
         let mut whole = (merged.issue, merged.sheet);
         whole.1.labels = union(&a.1.labels, &b.1.labels);
         whole.1.deps = union(&a.1.deps, &b.1.deps);
@@ -239,6 +248,59 @@ proptest! {
             let _ = parse(&id(), &sound);
             let _ = parse(&id(), &Folder { issue: sound.issue[..place].to_vec(), ..Folder::default() });
         }
+    }
+}
+
+#[test]
+fn c7_an_edit_that_is_later_than_a_deletion_brings_the_issue_back_and_no_other_does() {
+    let act = |field, value, at| Act { field, value, at };
+    let base = after(begin(), "base", &[act(0, 1, 1)]);
+    let gone = after(base.clone(), "a", &[act(8, 1, 10)]);
+    for (alive, back) in [
+        (base.clone(), false),
+        (after(base.clone(), "b", &[act(0, 2, 5)]), false),
+        (after(base.clone(), "b", &[act(0, 2, 20)]), true),
+        // A label is a change too.
+        (after(base.clone(), "b", &[act(9, 2, 20)]), true),
+    ] {
+        let joined = joined(&gone, &alive);
+        assert_eq!(joined.1.deleted, !back, "{joined:?}");
+        let merged = merge(Some(&fields(&base)), &fields(&alive), &fields(&gone));
+        assert!(merged.conflicts.is_empty(), "{merged:?}");
+        assert_eq!(merged.fields.contains_key("deleted"), !back, "{merged:?}");
+        // Deleted once more, by somebody who knows.
+        let again = after(joined, "c", &[act(8, 1, 30)]);
+        for side in [&gone, &alive, &base] {
+            assert_eq!(join((&again.0, &again.1), &found(side), at(99)), None);
+        }
+    }
+}
+
+#[test]
+fn e7_a_deletion_by_hand_is_an_edit() {
+    let mine = after(
+        begin(),
+        "a",
+        &[Act {
+            field: 0,
+            value: 1,
+            at: 10_000_000_000,
+        }],
+    );
+    let mut file = fields(&mine);
+    file.insert("deleted".into(), true.into());
+    let folder = Folder {
+        issue: serde_json::to_vec(&file).expect("text"),
+        ..Folder::default()
+    };
+    let fresh = parse(&id(), &folder).expect("sound");
+    assert_eq!(fresh.edited, ["deleted"]);
+    let mut committed = fresh.clone();
+    committed.settle(at(3));
+    for edit in [fresh, committed] {
+        let (issue, sheet) = join((&mine.0, &mine.1), &edit, at(5)).expect("news");
+        assert!(sheet.deleted);
+        assert_eq!(join((&issue, &sheet), &found(&mine), at(6)), None);
     }
 }
 

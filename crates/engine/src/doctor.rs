@@ -216,6 +216,7 @@ fn disk_space(found: &mut Findings, place: &Place) {
 /// this clone, which is not, says what that is, and the program is found when git starts it.
 fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
     let named = names_driver(place);
+    let own = setup::driver_setting();
     match setup::merge_driver(common) {
         Driver::Current => {
             found.ok("merge driver", "registered");
@@ -230,7 +231,10 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
         Driver::Other(command) => found.fail(
             "merge driver",
             format!("git merges issue files with another command: {command}"),
-            "jit init",
+            match setup::is_jits(&command) {
+                true => "jit init",
+                false => &own,
+            },
         ),
         Driver::Missing if named == Some(true) => found.fail(
             "merge driver",

@@ -87,6 +87,9 @@ pub enum Request {
         issue: IssuePrefix,
         strict: bool,
     },
+    RestoreIssue {
+        issue: IssueId,
+    },
     Comment {
         issue: IssuePrefix,
         text: String,
@@ -290,6 +293,7 @@ impl Request {
             | Self::CreateIssue(_)
             | Self::ChangeIssue { .. }
             | Self::DeleteIssue { .. }
+            | Self::RestoreIssue { .. }
             | Self::Comment { .. }
             | Self::DefineGates { .. }
             | Self::RequireGate { .. }

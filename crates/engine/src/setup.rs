@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jit_core::issue::text_digest;
 use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Refusal};
 
@@ -143,6 +144,8 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         // git refuses to change its configuration while another process does: one at a time.
         let _turn =
             file::lock_folder(&place.control_dir).map_err(|e| io_refusal("lock", &place.control_dir, &e))?;
+        // Not being able to tell costs a newline.
+        let _ = note_unended(place, common);
         ensure_merge_driver(common, &mut done)?;
         note_default_branch(place, common, &mut done)?;
     }
@@ -162,6 +165,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
             | "activities"
             | "changelog.log"
             | "trash"
+            | UNENDED
     ) || name.starts_with("claims.")
         || name.starts_with("backup-")
 }
@@ -233,6 +237,52 @@ fn require_ours(place: &Place) -> Outcome<()> {
     }
 }
 
+/// Whether a command is one that some jit has registered.
+pub(crate) fn is_jits(command: &str) -> bool {
+    command.split_whitespace().next() == Some("jit")
+}
+
+/// What registers the merge driver by hand.
+pub(crate) fn driver_setting() -> String {
+    format!("git config merge.{MERGE_DRIVER}.driver '{DRIVER_COMMAND}'")
+}
+
+/// A file in the control plane that is there if git's configuration had no newline at its end before jit changed it: the
+/// digest of what it was. git adds the newline and does not take it away again.
+const UNENDED: &str = "git-config";
+
+fn note_unended(place: &Place, common: &Path) -> io::Result<()> {
+    let before = fs::read(common.join("config"))?;
+    if !before.is_empty() && !before.ends_with(b"\n") {
+        file::refresh(&place.control_dir.join(UNENDED), text_digest(&before).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Takes the newline away that git added, if nothing else is different.
+pub(crate) fn unend(place: &Place, common: &Path) -> io::Result<()> {
+    let Some(before) = file::read_real(&place.control_dir.join(UNENDED), 100)? else {
+        return Ok(());
+    };
+    // As git does it, so that nobody writes at the same time.
+    let lock = common.join("config.lock");
+    fs::File::create_new(&lock)?;
+    let mend = || -> io::Result<()> {
+        let config = common.join("config");
+        let now = fs::read(&config)?;
+        match now.strip_suffix(b"\n") {
+            Some(rest) if text_digest(rest).as_bytes() == before => fs::File::options()
+                .write(true)
+                .open(&config)?
+                .set_len(rest.len() as u64),
+            _ => Ok(()),
+        }
+    };
+    let mended = mend();
+    fs::remove_file(&lock)?;
+    mended
+}
+
 fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
     let git = |e: crate::git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
     let key = format!("merge.{MERGE_DRIVER}.driver");
@@ -243,11 +293,23 @@ fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
     if current == DRIVER_COMMAND {
         return Ok(());
     }
+    if !current.is_empty() && !is_jits(&current) {
+        done.warnings.push(format!(
+            "git merges issue files with another command, which is left as it is: {current}; to let jit do it: {}",
+            driver_setting()
+        ));
+        return Ok(());
+    }
     let name = format!("merge.{MERGE_DRIVER}.name");
-    Git::in_git_dir(common)
-        .args(["config", "--local", &name, DRIVER_NAME])
-        .run()
-        .map_err(git)?;
+    let named = Git::in_git_dir(common)
+        .args(["config", "--local", "--get", &name])
+        .line();
+    if named.unwrap_or_default().is_empty() {
+        Git::in_git_dir(common)
+            .args(["config", "--local", &name, DRIVER_NAME])
+            .run()
+            .map_err(git)?;
+    }
     Git::in_git_dir(common)
         .args(["config", "--local", &key, DRIVER_COMMAND])
         .run()

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Imported, MAX_LIST, Parsed, boundary, priority, state, time, word};
+use super::{Imported, MAX_LIST, Parsed, boundary, priority, time, word, word_of};
 use crate::issue::State;
 
 /// Longest front matter, in bytes, that is looked at.
@@ -14,17 +14,21 @@ const MAX_FRONT: usize = 64 << 10;
 /// The issues in these files, given as (name, content).
 pub fn backlog<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Parsed {
     let mut parsed = Parsed::default();
+    let mut places = Vec::new();
     for (name, bytes) in files {
         let made = match std::str::from_utf8(bytes) {
             Ok(text) => issue(name, text),
             Err(_) => Err("the file is not UTF-8".to_owned()),
         };
         match made {
-            Ok(issue) => parsed.issues.push(issue),
+            Ok(issue) => {
+                parsed.issues.push(issue);
+                places.push((Some(word(name)), 0));
+            }
             Err(what) => parsed.problem(Some(word(name)), 0, what),
         }
     }
-    parsed.settled()
+    parsed.settled(&places)
 }
 
 fn issue(name: &str, text: &str) -> Result<Imported, String> {
@@ -42,14 +46,10 @@ fn issue(name: &str, text: &str) -> Result<Imported, String> {
     if issue.title.is_empty() || issue.key.is_empty() {
         return Err("the task has no title or no id".to_owned());
     }
-    warnings.into_iter().for_each(|warning| issue.warn(warning));
     // A draft has no say in the order of work yet.
     let draft = issue.key.to_lowercase().starts_with("draft-");
     let status = one("status").unwrap_or_else(|| if draft { "Draft" } else { "To Do" }.to_owned());
-    issue.state = state(&status).unwrap_or_else(|| {
-        issue.warn(format!("status {:?} is taken as ready", word(&status)));
-        State::Ready
-    });
+    issue.set_status("status", &status);
     if draft && issue.state == State::Ready {
         issue.state = State::Backlog;
     }
@@ -62,7 +62,11 @@ fn issue(name: &str, text: &str) -> Result<Imported, String> {
     if let Some(kind) = one("type") {
         issue.kind = word(&kind);
     }
-    issue.labels = many("labels").iter().map(|label| word(label)).collect();
+    issue.labels = many("labels")
+        .iter()
+        .map(|label| word_of(label, "a label", &mut warnings))
+        .collect();
+    warnings.into_iter().for_each(|warning| issue.warn(warning));
     let prefix = issue
         .key
         .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')

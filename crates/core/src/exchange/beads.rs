@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use super::record::{Record, read};
-use super::{Imported, Parsed, priority, state};
-use crate::issue::State;
+use super::{Imported, Parsed, priority};
 
 pub fn beads(bytes: &[u8]) -> Parsed {
     let mut deleted = HashSet::new();
@@ -34,10 +33,7 @@ fn issue(record: &mut Record<'_>, deleted: &mut HashSet<String>) -> Result<Optio
     if issue.title.is_empty() {
         return Err(format!("{key} has an empty title"));
     }
-    issue.state = state(&status).unwrap_or_else(|| {
-        issue.warn(format!("status {status:?} is taken as ready"));
-        State::Ready
-    });
+    issue.set_status("status", &status);
     if let Some(number) = record.number_or_word("priority") {
         match priority(&number) {
             Some(priority) => issue.priority = priority,

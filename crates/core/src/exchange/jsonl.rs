@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::record::{Record, read};
-use super::{Imported, Parsed, priority, state};
+use super::{Imported, Parsed, priority};
 use crate::issue::{Performer, Priority, State};
 use crate::time::Wall;
 
@@ -22,9 +22,9 @@ fn issue(record: &mut Record<'_>, line: usize) -> Result<Imported, String> {
     }
     if let Some(name) = record.word("state").or_else(|| record.word("status")) {
         // Our own words mean themselves; others are translated.
-        match name.parse().ok().or_else(|| state(&name)) {
-            Some(state) => issue.state = state,
-            None => issue.warn(format!("state {name:?} is taken as ready")),
+        match name.parse() {
+            Ok(state) => issue.state = state,
+            Err(_) => issue.set_status("state", &name),
         }
     }
     if let Some(name) = record.number_or_word("priority") {
@@ -48,10 +48,19 @@ fn issue(record: &mut Record<'_>, line: usize) -> Result<Imported, String> {
         }
     }
     for (name, field) in [("blocked", &mut issue.blocked), ("pivot", &mut issue.pivot)] {
-        // Of other trackers it may be true or false.
-        *field = record
-            .plain_text(name)
-            .filter(|text| text.len() <= super::MAX_COMMENT);
+        let Some(mut reason) = record.plain_text(name) else {
+            continue;
+        };
+        if super::cut(&mut reason, super::MAX_COMMENT) {
+            record
+                .warnings
+                .push(format!("{name} is cut at {} bytes", super::MAX_COMMENT));
+        }
+        *field = Some(reason);
+    }
+    // Of other trackers it may be true or false.
+    if issue.blocked.is_none() && record.is_true("blocked") {
+        issue.blocked = Some(super::BLOCKED_THERE.to_owned());
     }
     issue.created_at = record.time("created_at");
     issue.created_by = record.word("created_by");

@@ -3,6 +3,7 @@
 //! Invariants (tests in `tests/exchange.rs`):
 //! - one bad record is a [`Problem`] and costs no other record; nothing makes a parser fail as a whole or panic;
 //! - everything is bounded before it is kept: what is cut or left out is said in `warnings`;
+//! - what an issue is here but was not there, or the other way round, is said in `warnings`, or kept in words;
 //! - issues refer to each other by `key`, the id they had where they come from, spelled as its issue spells it;
 //! - what [`export`] writes, [`jsonl`] reads back unchanged.
 
@@ -34,6 +35,9 @@ pub const MAX_COMMENT: usize = issue::MAX_COMMENT;
 pub const MAX_COMMENTS: usize = 1000;
 /// Most labels, gates or dependencies of one issue.
 pub const MAX_LIST: usize = 1000;
+/// Why an issue cannot go on that another tracker calls blocked.
+const BLOCKED_THERE: &str = "blocked in the tracker it was imported from";
+
 /// Longest key, label, gate, type or name of a person, in bytes.
 pub const MAX_WORD: usize = 200;
 
@@ -127,7 +131,11 @@ impl Imported {
     /// What does not fit into the title begins the description.
     fn set_title(&mut self, title: &str) {
         const MORE: &str = "…";
+        let whole = title;
         let title = one_line(title);
+        if title != whole.trim() {
+            self.warn("the title is made one line of plain text".to_owned());
+        }
         if title.len() <= MAX_TITLE {
             self.title = title;
             return;
@@ -142,6 +150,23 @@ impl Imported {
         self.warn(format!(
             "the title is longer than {MAX_TITLE} bytes: the rest begins the description"
         ));
+    }
+
+    /// Takes over what another tracker calls the state, under the name of `field`.
+    fn set_status(&mut self, field: &str, status: &str) {
+        let known = state(status);
+        self.state = known.unwrap_or(State::Ready);
+        let shown = word(status);
+        match plain(status).as_str() {
+            "blocked" => self.blocked = Some(BLOCKED_THERE.to_owned()),
+            "inprogress" | "doing" | "started" | "hooked" | "pinned" | "inreview" | "review" => {
+                self.warn(format!(
+                    "{field} {shown:?} is taken as ready: nobody has claimed it here"
+                ));
+            }
+            _ if known.is_none() => self.warn(format!("{field} {shown:?} is taken as ready")),
+            _ => {}
+        }
     }
 
     /// Adds to the description, under a heading if there is one.
@@ -197,11 +222,13 @@ impl Parsed {
     }
 
     /// Once all records are read: one issue for each key (of two the newer, of two as new the later), and references
-    /// spelled as the issues they mean.
-    fn settled(mut self) -> Self {
+    /// spelled as the issues they mean. `places` says for each issue in which file and on which line it is.
+    fn settled(mut self, places: &[(Option<String>, usize)]) -> Self {
+        let mut places = places.iter();
         let mut at: HashMap<String, usize> = HashMap::new();
         let mut kept: Vec<Imported> = Vec::with_capacity(self.issues.len());
         for issue in std::mem::take(&mut self.issues) {
+            let (file, line) = places.next().cloned().unwrap_or_default();
             match at.get(&issue.key.to_lowercase()) {
                 None => {
                     at.insert(issue.key.to_lowercase(), kept.len());
@@ -209,8 +236,8 @@ impl Parsed {
                 }
                 Some(&place) => {
                     self.problem(
-                        None,
-                        0,
+                        file,
+                        line,
                         format!("{} occurs more than once: the newest is kept", issue.key),
                     );
                     if issue.updated_at >= kept[place].updated_at {
@@ -224,9 +251,13 @@ impl Parsed {
         for issue in &mut kept {
             let mut seen = HashSet::from([issue.key.clone()]);
             issue.depends_on = issue.depends_on.iter().map(spelled).collect();
+            if issue.depends_on.contains(&issue.key) {
+                issue.warn("it waits for itself: left out".to_owned());
+            }
             issue.depends_on.retain(|key| seen.insert(key.clone()));
             issue.parent = issue.parent.as_ref().map(spelled);
             if issue.parent.as_ref() == Some(&issue.key) {
+                issue.warn("it would be part of itself: it is part of nothing".to_owned());
                 issue.parent = None;
             }
         }
@@ -268,6 +299,15 @@ fn word(text: &str) -> String {
     word
 }
 
+/// The same, and a warning where something is lost by it.
+fn word_of(text: &str, what: &str, warnings: &mut Vec<String>) -> String {
+    let word = word(text);
+    if word != text.trim() {
+        warnings.push(format!("{what} is made one short line of plain text: {word:?}"));
+    }
+    word
+}
+
 /// A time as trackers write it. What has no zone is taken as UTC.
 fn time(text: &str) -> Option<Wall> {
     let text = text.trim();
@@ -282,12 +322,17 @@ fn time(text: &str) -> Option<Wall> {
     Some(Wall::from_ms(zoned.as_millisecond()))
 }
 
+/// A state's name without what is written differently everywhere.
+fn plain(name: &str) -> String {
+    let letters: String = name.chars().filter(|c| c.is_alphanumeric()).take(40).collect();
+    letters.to_lowercase()
+}
+
 /// What other trackers call a state. `None`: a word of their own.
 fn state(name: &str) -> Option<State> {
-    let plain: String = name.chars().filter(|c| c.is_alphanumeric()).take(40).collect();
-    Some(match plain.to_lowercase().as_str() {
+    Some(match plain(name).as_str() {
         "backlog" | "deferred" | "draft" | "icebox" | "later" => State::Backlog,
-        // Nobody holds a claim on it here, whoever worked on it there; and what blocks it are its dependencies.
+        // Nobody holds a claim on it here, whoever worked on it there; and blocked is no state here.
         "open" | "ready" | "todo" | "new" | "inprogress" | "doing" | "started" | "blocked" | "hooked"
         | "pinned" | "reopened" | "inreview" | "review" => State::Ready,
         "gated" => State::Gated,

@@ -91,6 +91,20 @@ pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan
     for entry in &mut entries {
         plan.warnings
             .extend(entry.from.warnings.iter().map(|w| format!("{}: {w}", entry.id)));
+        let words = [
+            ("label", &entry.from.labels[..]),
+            ("gate", &entry.from.gates),
+            ("type", std::slice::from_ref(&entry.from.kind)),
+        ];
+        for (what, words) in words {
+            for word in words.iter().filter(|word| fitted(word) != **word) {
+                plan.warnings.push(format!(
+                    "{}: the {what} {word:?} is cut at {} bytes",
+                    entry.id,
+                    issue::MAX_WORD
+                ));
+            }
+        }
         refer(entry, &named, table, &mut plan.warnings)?;
     }
     break_parent_cycles(&mut entries, table, &mut plan.warnings)?;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Imported, MAX_LIST, Parsed, time, word};
+use super::{Imported, MAX_LIST, Parsed, time, word, word_of};
 use crate::time::Wall;
 
 /// Longest record, in bytes: a full description in which every byte is escaped still fits.
@@ -26,6 +26,7 @@ pub(super) fn read(
 ) -> Parsed {
     let mut parsed = Parsed::default();
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut places = Vec::new();
     let mut one = |parsed: &mut Parsed, line: usize, text: &str| {
         if text.len() > MAX_RECORD {
             parsed.problem(
@@ -43,7 +44,10 @@ pub(super) fn read(
             }))
         });
         match made {
-            Ok(made) => parsed.issues.extend(made),
+            Ok(made) => {
+                places.extend(made.is_some().then_some((None, line)));
+                parsed.issues.extend(made);
+            }
             Err(what) => parsed.problem(None, line, what),
         }
     };
@@ -58,7 +62,7 @@ pub(super) fn read(
             }
         }
     }
-    parsed.settled()
+    parsed.settled(&places)
 }
 
 fn read_array(bytes: &[u8], parsed: &mut Parsed, one: &mut impl FnMut(&mut Parsed, usize, &str)) {
@@ -146,10 +150,15 @@ impl<'a> Record<'a> {
             .filter(|text: &String| !text.is_empty())
     }
 
+    /// Whether it is the JSON word `true`.
+    pub fn is_true(&self, name: &str) -> bool {
+        self.fields.get(name).is_some_and(|raw| raw.get() == "true")
+    }
+
     /// A text that is not empty, on one line, not longer than a word may be.
     pub fn word(&mut self, name: &str) -> Option<String> {
         let text = self.text(name)?;
-        Some(word(&text)).filter(|word| !word.is_empty())
+        Some(word_of(&text, name, &mut self.warnings)).filter(|word| !word.is_empty())
     }
 
     /// A number, or a text: some trackers cannot decide.
@@ -193,7 +202,8 @@ impl<'a> Record<'a> {
                 text if text.starts_with('"') => serde_json::from_str(text).ok(),
                 other => Record::parse(other).ok().and_then(|mut item| item.text(inner)),
             };
-            match text.map(|text: String| word(&text)) {
+            let what = format!("an item of {name}");
+            match text.map(|text: String| word_of(&text, &what, &mut self.warnings)) {
                 Some(word) if word.is_empty() || words.contains(&word) => {}
                 Some(word) => words.push(word),
                 None => self

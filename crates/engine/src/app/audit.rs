@@ -109,24 +109,9 @@ impl App {
         let (ids, unsound) = tree::names(&issues).map_err(read)?;
         unsound.into_iter().for_each(|unsound| audit.unsound(unsound));
         for id in ids {
-            let folder = match tree::load(&issues, &id) {
-                Ok(Some(folder)) => folder,
-                Ok(None) => continue,
-                Err(unsound) => {
-                    audit.unsound(unsound);
-                    continue;
-                }
-            };
-            if folder.issue.is_empty() {
-                audit.unfinished.push(id);
-                continue;
-            }
-            match tree::read(&issues, &id, &folder) {
-                Ok(found) => found
-                    .problems
-                    .into_iter()
-                    .for_each(|problem| audit.unsound(tree::place(&issues, &id, problem))),
-                Err(unsound) => audit.unsound(unsound),
+            match tree::problems(&issues, &id) {
+                Some(all) => all.into_iter().for_each(|unsound| audit.unsound(unsound)),
+                None => audit.unfinished.push(id),
             }
         }
         Ok(())

@@ -28,7 +28,7 @@ use jit_core::time::Wall;
 use super::{App, Kept, refuse};
 use crate::git::Git;
 use crate::issues::replica;
-use crate::issues::seen::{self, Seen, Sweep};
+use crate::issues::seen::{self, Depth, Seen, Sweep};
 use crate::issues::tree::{self, Unsound};
 use crate::os::clock;
 use crate::request::Request;
@@ -52,6 +52,8 @@ enum Look {
     /// These, by name.
     Named(Vec<IssuePrefix>),
     All,
+    /// And their long texts.
+    Texts,
 }
 
 fn look(request: &Request) -> Look {
@@ -104,6 +106,7 @@ fn look(request: &Request) -> Look {
             let ids = create.id.iter().filter_map(|id| id.as_str().parse().ok());
             Look::Named(ids.collect())
         }
+        Request::RestoreIssue { issue } => Look::Named(issue.as_str().parse().into_iter().collect()),
         Request::ChangeIssue { issue, .. }
         | Request::DeleteIssue { issue, .. }
         | Request::Comment { issue, .. }
@@ -112,16 +115,15 @@ fn look(request: &Request) -> Look {
         | Request::JudgeGate { issue, .. }
         | Request::ListGates { issue: Some(issue) }
         | Request::ShowIssue { issue } => Look::Named(vec![issue.clone()]),
+        Request::Search { .. } | Request::Export => Look::Texts,
         Request::ListIssues { .. }
-        | Request::Search { .. }
         | Request::Ready { .. }
         | Request::Blocked
         | Request::Progress { .. }
         | Request::Status
         | Request::Graph { .. }
         | Request::DepTree { .. }
-        | Request::Import(_)
-        | Request::Export => Look::All,
+        | Request::Import(_) => Look::All,
     }
 }
 
@@ -131,6 +133,10 @@ struct Haul {
     found: Vec<Found>,
     texts: Vec<Vec<u8>>,
     unsound: Vec<(IssueId, Unsound)>,
+    /// Lines that were passed over in what was read.
+    passed_over: Vec<(IssueId, Unsound)>,
+    /// Issues that a merge brought back after a deletion, without all of their files.
+    brought_back: Vec<Found>,
     /// Files of issues that differ here from what is committed; asked of git at most once.
     uncommitted: Option<BTreeSet<String>>,
     /// How often git was asked for the time of a commit.
@@ -163,12 +169,20 @@ impl App {
         };
         let mut early = None;
         let outcome = match look(request) {
-            Look::All => self.join_seen_and(&git_dir, &issues, || {
-                if !request.writes() {
-                    early = Some(answer());
-                }
-            }),
-            Look::IfMoved | Look::Named(_) if seen::git_moved(&git_dir) => self.join_seen(&git_dir, &issues),
+            how @ (Look::All | Look::Texts) => {
+                let depth = match how {
+                    Look::Texts => Depth::Texts,
+                    _ => Depth::Fields,
+                };
+                self.join_seen_and(&git_dir, &issues, depth, || {
+                    if !request.writes() {
+                        early = Some(answer());
+                    }
+                })
+            }
+            Look::IfMoved | Look::Named(_) if seen::git_moved(&git_dir) => {
+                self.join_seen_and(&git_dir, &issues, Depth::Fields, || ())
+            }
             Look::Nothing | Look::IfMoved => return (Vec::new(), None),
             Look::Named(names) => self.join_named(&issues, &names),
         };
@@ -190,7 +204,7 @@ impl App {
     /// Takes notice of everything that changed in this tree, as far as that can be done now.
     pub(crate) fn notice_tree(&self) {
         if let Some((git_dir, issues)) = self.tree() {
-            let _ = self.join_seen(&git_dir, &issues);
+            let _ = self.join_seen_and(&git_dir, &issues, Depth::Texts, || ());
         }
     }
 
@@ -211,7 +225,8 @@ impl App {
         let Some((git_dir, issues)) = self.tree() else {
             return Ok((0, Vec::new()));
         };
-        let joined = self.join_since(Seen::default(), &git_dir, &issues, Duration::MAX, || ())?;
+        let depth = Depth::Texts;
+        let joined = self.join_since(Seen::default(), (&git_dir, &issues), depth, Duration::MAX, || ())?;
         Ok((joined.issues, joined.warnings))
     }
 
@@ -226,25 +241,27 @@ impl App {
         Ok(self.join_ids_in(&view, &issues, &ids, Duration::MAX)?.issues)
     }
 
-    fn join_seen(&self, git_dir: &Path, issues: &Path) -> Outcome<Joined> {
-        self.join_seen_and(git_dir, issues, || ())
-    }
-
-    /// The same, and something else while others look, if that takes long.
-    fn join_seen_and(&self, git_dir: &Path, issues: &Path, meanwhile: impl FnOnce()) -> Outcome<Joined> {
-        self.join_since(Seen::load(git_dir), git_dir, issues, ASIDE, meanwhile)
+    /// Brings in what has changed since the last look, and does something else while others look, if that takes long.
+    fn join_seen_and(
+        &self,
+        git_dir: &Path,
+        issues: &Path,
+        depth: Depth,
+        meanwhile: impl FnOnce(),
+    ) -> Outcome<Joined> {
+        self.join_since(Seen::load(git_dir), (git_dir, issues), depth, ASIDE, meanwhile)
     }
 
     fn join_since(
         &self,
         before: Seen,
-        git_dir: &Path,
-        issues: &Path,
+        (git_dir, issues): (&Path, &Path),
+        depth: Depth,
         wait: Duration,
         meanwhile: impl FnOnce(),
     ) -> Outcome<Joined> {
         let read = |e: io::Error| io_refusal("read", issues, &e);
-        let sweep = Sweep::begin(before, git_dir, issues, clock::wall_ns()).map_err(read)?;
+        let sweep = Sweep::begin(before, git_dir, issues, depth, clock::wall_ns()).map_err(read)?;
         if sweep.is_long() {
             meanwhile();
         }
@@ -288,32 +305,36 @@ impl App {
             for id in some {
                 self.haul(&*view.table, issues, id, &mut haul)?;
             }
-            if let Some((_, first)) = haul.unsound.first() {
-                let more = match haul.unsound.len() {
-                    1 => String::new(),
-                    many => format!(" (and {} more)", many - 1),
-                };
-                joined
-                    .warnings
-                    .push(format!("left alone: {first}{more}; jit validate tells all"));
+            for (what, all) in [
+                ("left alone", &haul.unsound),
+                ("passed over, the rest counts", &haul.passed_over),
+            ] {
+                if let Some((_, first)) = all.first() {
+                    let more = match all.len() {
+                        1 => String::new(),
+                        many => format!(" (and {} more)", many - 1),
+                    };
+                    joined
+                        .warnings
+                        .push(format!("{what}: {first}{more}; jit validate tells all"));
+                }
             }
-            joined
-                .unsound
-                .extend(haul.unsound.iter().map(|(id, _)| id.clone()));
-            if haul.found.is_empty() {
-                continue;
-            }
-            let done = {
+            let unsound = haul.unsound.iter().chain(&haul.passed_over);
+            joined.unsound.extend(unsound.map(|(id, _)| id.clone()));
+            for (found, project) in [(haul.found, false), (haul.brought_back, true)] {
+                if found.is_empty() {
+                    continue;
+                }
                 let kept = Kept {
                     texts: &haul.texts,
-                    project: false,
+                    project,
                     aside: Some(wait),
                     ..Kept::default()
                 };
-                self.transact_as(None, &Command::JoinIssues(haul.found), kept)?
-            };
-            if let Decided::Joined(many) = done.reply {
-                joined.issues += many;
+                let done = self.transact_as(None, &Command::JoinIssues(found), kept)?;
+                if let Decided::Joined(many) = done.reply {
+                    joined.issues += many;
+                }
             }
         }
         Ok(joined)
@@ -341,15 +362,23 @@ impl App {
                 return Ok(());
             }
         };
-        haul.unsound.extend(
+        haul.passed_over.extend(
             found
                 .problems
                 .drain(..)
                 .map(|problem| (id.clone(), tree::place(issues, id, problem))),
         );
         let known = state::issue_or_tombstone(table, id).map_err(unreadable)?;
+        let mut is_back = false;
         if let Some(mine) = &known {
             let sheet = state::sheet(table, id).map_err(unreadable)?;
+            is_back = !found.sheet.deleted
+                && found.sheet.stamps.contains_key("deleted")
+                && ((folder.labels.is_empty() && !sheet.labels.is_empty())
+                    || (folder.deps.is_empty() && !sheet.deps.is_empty())
+                    || (folder.description.is_none() && mine.text.is_some())
+                    || (folder.comments.is_empty()
+                        && !state::comments(table, id).map_err(unreadable)?.is_empty()));
             let merged = self.weigh_text((mine, &sheet), &mut found, &folder, haul)?;
             let has_text = !found.edited.contains(&"text") || found.issue.text == mine.text;
             if has_text && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
@@ -373,7 +402,11 @@ impl App {
         {
             haul.texts.push(text.clone());
         }
-        haul.found.push(found);
+        // With a deletion all files but one go, and git has merged that too.
+        match is_back {
+            true => haul.brought_back.push(found),
+            false => haul.found.push(found),
+        }
         Ok(())
     }
 

@@ -260,7 +260,10 @@ impl App {
         }
         let _turn = file::lock_folder(&self.place.control_dir)
             .map_err(|e| io_refusal("lock", &self.place.control_dir, &e))?;
-        remove_merge_driver(common, done)
+        remove_merge_driver(common, done)?;
+        // What is in it counts; how it ends does not.
+        let _ = setup::unend(&self.place, common);
+        Ok(())
     }
 
     /// Removes what jit wrote into a worktree, as far as nothing is lost by it.

@@ -2,15 +2,15 @@
 //!
 //! Kept in the worktree's own git directory, as `jit-seen`. Format, numbers with the lowest byte first: the signatures of
 //! git's index and of the folder of issues (8 bytes each), how many issues follow (4), for each issue, in the order of their
-//! ids, the signatures of its `issue.json` and of its folder (8 each) and where its id ends among the ids (4), and then the
-//! ids, one after the other. A signature is a hash of inode, length and times of the last change. It is a cache: whatever
-//! is missing or unreadable in it is looked at again.
+//! ids, the signatures of its `issue.json` and of its folder with the other files (8 each) and where its id ends among the
+//! ids (4), and then the ids, one after the other. A signature is a hash of inode, length and times of the last change. It
+//! is a cache: whatever is missing or unreadable in it is looked at again.
 //!
 //! Looking is shared by threads that take a few issues at a time, so that a command can begin with its answer meanwhile
 //! and help when it is done: see [`Sweep`].
 //!
-//! Limitation: an edit in place of a file other than `issue.json`, by a program that neither makes nor renames a file, is
-//! seen when the issue is next asked for by name, not by a list.
+//! Where git has not moved, a list looks at `issue.json` alone. Limitation: until then, an edit in place of another file is
+//! seen when the issue is next asked for by name, or when descriptions are read, not by a list.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use jit_core::ids::IssueId;
-use jit_core::issue_file::ISSUE;
+use jit_core::issue_file::{ISSUE, NAMES};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, statat};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -192,12 +192,23 @@ struct Ground {
     /// As it was, with the signatures of git's index and of the folder as they are.
     seen: Seen,
     git_moved: bool,
+    /// How much of each issue is looked at.
+    depth: Depth,
     /// Whether the folder has changed, or which issues there are.
     folder_moved: bool,
     /// The wall clock in ns.
     now: i128,
     /// The first issue nobody has taken yet.
     next: AtomicUsize,
+}
+
+/// How much of each issue is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// `issue.json`, and the other files if git has moved.
+    Fields,
+    /// Every file.
+    Texts,
 }
 
 /// What came of looking at a tree.
@@ -221,7 +232,7 @@ struct Part {
 
 impl Sweep {
     /// Begins to look for what differs from `before`. `now` is the wall clock in ns.
-    pub fn begin(before: Seen, git_dir: &Path, issues: &Path, now: i128) -> io::Result<Self> {
+    pub fn begin(before: Seen, git_dir: &Path, issues: &Path, depth: Depth, now: i128) -> io::Result<Self> {
         let index = index_signature(git_dir);
         let (mut folder, folder_at) = signature(CWD, issues);
         if folder_at + BLUR_NS > now {
@@ -245,6 +256,7 @@ impl Sweep {
         let ground = Arc::new(Ground {
             dir,
             git_moved,
+            depth,
             folder_moved,
             seen: Seen {
                 index,
@@ -322,6 +334,22 @@ impl Ground {
         }
     }
 
+    /// The signature of an issue's folder with the files in it but `issue.json`, and when the last of them was changed.
+    fn beside(&self, path: &mut String) -> (u64, i128) {
+        let length = path.len();
+        let (folder, mut last) = signature(&self.dir, path.as_str());
+        let mut all = folder.to_le_bytes().to_vec();
+        for name in NAMES.into_iter().filter(|name| *name != ISSUE) {
+            path.push('/');
+            path.push_str(name);
+            let (file, changed) = signature(&self.dir, path.as_str());
+            path.truncate(length);
+            all.extend(file.to_le_bytes());
+            last = last.max(changed);
+        }
+        (xxh3_64(&all).max(2), last)
+    }
+
     fn look(&self, range: Range<usize>) -> Part {
         let mut path = String::new();
         let mut looks = Vec::with_capacity(range.len());
@@ -330,9 +358,9 @@ impl Ground {
             let one = &self.seen.issues[n];
             path.clear();
             path.push_str(self.seen.id(n));
-            // Git makes its files anew, which the folder shows.
-            let (folder, folder_at) = if self.git_moved || one.folder == UNSURE {
-                signature(&self.dir, path.as_str())
+            let every_file = self.git_moved || self.depth == Depth::Texts;
+            let (folder, folder_at) = if every_file || one.folder == UNSURE {
+                self.beside(&mut path)
             } else {
                 (one.folder, 0)
             };

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use jit_core::ids::IssueId;
 use jit_core::issue_file::{
-    COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_DESCRIPTION, MAX_FILE, Problem, parse,
+    self, COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_DESCRIPTION, MAX_FILE, Problem,
+    parse,
 };
 
 use crate::os::file;
@@ -80,36 +81,63 @@ pub fn names(issues: &Path) -> io::Result<(Vec<IssueId>, Vec<Unsound>)> {
 
 /// An issue's folder as bytes; `None` when there is no such folder.
 pub fn load(issues: &Path, id: &IssueId) -> Result<Option<Folder>, Unsound> {
+    match load_what_can_be(issues, id) {
+        Some((_, mut unsound)) if !unsound.is_empty() => Err(unsound.swap_remove(0)),
+        loaded => Ok(loaded.map(|(folder, _)| folder)),
+    }
+}
+
+/// The same, without the files that cannot be read, and what is wrong with those.
+fn load_what_can_be(issues: &Path, id: &IssueId) -> Option<(Folder, Vec<Unsound>)> {
     let folder = issues.join(id.as_str());
     if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-        return Ok(None);
+        return None;
     }
-    let content = |name: &str, most: u64| -> Result<Option<Vec<u8>>, Unsound> {
+    let mut unsound = Vec::new();
+    let mut content = |name: &str, most: u64| -> Option<Vec<u8>> {
         let path = folder.join(name);
-        file::read_real(&path, most).map_err(|e| Unsound {
-            what: e.to_string(),
-            path,
-            line: 0,
-        })
+        let what = match file::read_real(&path, most) {
+            Ok(found) => return found,
+            Err(e) => e.to_string(),
+        };
+        unsound.push(Unsound { path, line: 0, what });
+        None
     };
-    let description = content(DESCRIPTION, MAX_DESCRIPTION)?;
-    if let Some(text) = &description
+    let mut loaded = Folder {
+        issue: content(ISSUE, MAX_FILE).unwrap_or_default(),
+        description: content(DESCRIPTION, MAX_DESCRIPTION).map(without_returns),
+        labels: content(LABELS, MAX_FILE).unwrap_or_default(),
+        deps: content(DEPS, MAX_FILE).unwrap_or_default(),
+        comments: content(COMMENTS, MAX_FILE).unwrap_or_default(),
+    };
+    if let Some(text) = &loaded.description
         && let Err(e) = std::str::from_utf8(text)
     {
         let before = text.get(..e.valid_up_to()).unwrap_or_default();
-        return Err(Unsound {
+        unsound.push(Unsound {
             path: folder.join(DESCRIPTION),
             line: before.iter().filter(|b| **b == b'\n').count() + 1,
             what: "not UTF-8".into(),
         });
+        loaded.description = None;
     }
-    Ok(Some(Folder {
-        issue: content(ISSUE, MAX_FILE)?.unwrap_or_default(),
-        labels: content(LABELS, MAX_FILE)?.unwrap_or_default(),
-        deps: content(DEPS, MAX_FILE)?.unwrap_or_default(),
-        comments: content(COMMENTS, MAX_FILE)?.unwrap_or_default(),
-        description: description.map(without_returns),
-    }))
+    Some((loaded, unsound))
+}
+
+/// All that is wrong with an issue's folder; `None` when it has no `issue.json`, or an empty one.
+pub fn problems(issues: &Path, id: &IssueId) -> Option<Vec<Unsound>> {
+    let Some((folder, mut all)) = load_what_can_be(issues, id) else {
+        return Some(Vec::new());
+    };
+    let in_issue = all.iter().any(|unsound| unsound.path.ends_with(ISSUE));
+    if folder.issue.is_empty() && all.is_empty() {
+        return None;
+    }
+    let found = issue_file::problems(id, &folder).into_iter();
+    // That there is none is said already where it cannot be read.
+    let found = found.filter(|problem| !in_issue || problem.file != ISSUE);
+    all.extend(found.map(|problem| place(issues, id, problem)));
+    Some(all)
 }
 
 /// git may have given every line of a text the ending of another system; that is no edit.

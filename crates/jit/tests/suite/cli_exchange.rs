@@ -165,6 +165,41 @@ fn e2_cycles_are_broken_and_named() {
 }
 
 #[test]
+fn e2_what_an_import_cannot_keep_is_said() {
+    let world = World::with_jit(JIT);
+    let beads = r#"{"id":"bb-1","title":"B","status":"blocked","issue_type":"task"}
+{"id":"bb-2","title":"C","status":"in_progress"}
+{"id":"bb-2","title":"C again","status":"open","updated_at":"2020-01-01T00:00:00Z"}
+"#;
+    let ran = import(&world, "beads", beads).ok();
+    assert_eq!(ran.json()["problems"][0]["line"], 3, "{}", ran.stdout);
+    assert_eq!(
+        show(&world, "bb-1")["blocked"],
+        "blocked in the tracker it was imported from"
+    );
+    let blocked = world.jit(["blocked", "--json"]).ok().json();
+    assert!(blocked.to_string().contains("bb-1"), "{blocked}");
+    let lines = r#"{"id":"J-1","title":"t","depends_on":["J-1"]}
+{"id":"J-2","title":"t","parent":"J-2"}
+{"id":"J-3","title":"t","labels":["a\u001b[31m"]}
+{"id":"J-4","title":"t","status":"doing","blocked":true}
+{"id":"J-5","title":"t\u001b[2J"}
+"#;
+    let warned = import(&world, "jsonl", lines).ok().stderr;
+    for (id, what) in [
+        ("J-1", "waits for itself"),
+        ("J-2", "part of itself"),
+        ("J-3", "plain text"),
+        ("J-4", "taken as ready"),
+        ("J-5", "plain text"),
+    ] {
+        let told = |line: &str| line.contains(id) && line.contains(what);
+        assert!(warned.lines().any(told), "{id} {what}: {warned}");
+    }
+    assert_ne!(show(&world, "J-4")["blocked"], Value::Null);
+}
+
+#[test]
 fn e2_nothing_but_problems_is_exit_6_and_nothing_at_all_is_fine() {
     let world = World::with_jit(JIT);
     let ran = import(&world, "jsonl", "{\"id\":\"A-1\"}\nnonsense\n").exits(6);

@@ -212,6 +212,110 @@ fn e7_edits_by_hand_are_seen_at_the_next_command() {
     );
 }
 
+/// Adds to a file in place: neither its folder nor `issue.json` shows it.
+fn append(tree: &Tree<'_>, name: &str, text: &str) {
+    use std::io::Write as _;
+    let file = fs::OpenOptions::new().append(true).open(tree.file(name));
+    file.expect("open").write_all(text.as_bytes()).expect("write");
+}
+
+#[test]
+fn e7_a_description_that_was_edited_in_place_is_read_where_descriptions_are() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    for tree in [&a, &b] {
+        tree.jit(["issue", "list"]);
+    }
+    append(&a, "description.md", "added in an editor\n");
+    let found = a.run(["issue", "search", "editor", "--json"]).ok().json();
+    assert_eq!(found["issues"][0]["id"], "WI-001", "{found}");
+    append(&a, "description.md", "<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n");
+    let problems = a.run(["validate", "--json"]).exits(6).json();
+    assert!(problems.to_string().contains("description.md"), "{problems}");
+    append(&b, "description.md", "exported too\n");
+    assert!(b.run(["issue", "export"]).ok().stdout.contains("exported too"));
+}
+
+#[test]
+fn e7_an_edit_in_place_is_seen_by_every_list_once_it_is_committed() {
+    let world = world();
+    for first in [&["issue", "list"][..], &["issue", "show", "WI-001"]] {
+        let name = format!("clone-{}", first.len());
+        let a = Tree::clone_of(&world, &name);
+        a.jit(["issue", "list"]);
+        append(&a, "description.md", "added in an editor\n");
+        append(
+            &a,
+            "labels.or-set.jsonl",
+            "{\"op\":\"add\",\"value\":\"by-hand\"}\n",
+        );
+        a.commit();
+        a.jit(first);
+        let replica = a.path.join(".git/jit/issues/WI-001");
+        let text = fs::read_to_string(replica.join("description.md")).expect("read");
+        assert!(text.contains("added in an editor"), "{first:?}: {text}");
+        let listed = a.run(["issue", "list", "--json"]).ok().json();
+        assert!(
+            listed["issues"][0]["labels"].to_string().contains("by-hand"),
+            "{listed}"
+        );
+    }
+    // And the first time it is asked for by name, whatever git did meanwhile.
+    let a = Tree::clone_of(&world, "named");
+    fs::write(a.path.join("other"), "x").expect("write");
+    a.commit();
+    append(&a, "description.md", "once\n");
+    let text = a.show("WI-001")["description"].to_string();
+    assert!(text.contains("once"), "{text}");
+}
+
+#[test]
+fn c7_an_edit_that_is_later_than_a_deletion_is_not_lost() {
+    let world = world();
+    let (a, b, c) = (
+        Tree::clone_of(&world, "a"),
+        Tree::clone_of(&world, "b"),
+        Tree::clone_of(&world, "c"),
+    );
+    for id in ["WI-001", "WI-002"] {
+        a.jit(["issue", "delete", id]);
+    }
+    a.commit();
+    b.jit(["issue", "update", "WI-001", "--title", "still needed"]);
+    b.jit(["issue", "comment", "WI-003", "of no matter"]);
+    b.commit();
+    let (code, said) = b.take("merge", &a);
+    assert_eq!(code, 0, "{said}");
+    let ids = |tree: &Tree<'_>| -> Vec<String> {
+        let listed = tree.run(["issue", "list", "--json"]).ok().json();
+        let all = listed["issues"].as_array().expect("a list").clone();
+        all.iter()
+            .filter_map(|issue| issue["id"].as_str().map(ToOwned::to_owned))
+            .collect()
+    };
+    // Whoever edited it has it, with everything that went from the tree with the deletion.
+    assert_eq!(ids(&b), ["WI-001", "WI-003"]);
+    b.commit();
+    let d = Tree::clone_of_tree(&world, &b, "d");
+    let (code, said) = a.take("merge", &b);
+    assert_eq!(code, 0, "{said}");
+    // One that has neither, and takes them in another order.
+    for other in [&a, &b] {
+        let (code, said) = c.take("merge", other);
+        assert_eq!(code, 0, "{said}");
+    }
+    for tree in [&a, &b, &c, &d] {
+        assert_eq!(ids(tree), ["WI-001", "WI-003"], "{}", tree.name);
+        let issue = tree.show("WI-001");
+        assert_eq!(issue["title"], "still needed");
+        assert_eq!(issue["labels"], json!(["old"]), "{}", tree.name);
+        let text = issue["description"].as_str().unwrap_or_default();
+        assert!(text.starts_with("first"), "{}: {text}", tree.name);
+        assert_eq!(tree.status(), "", "{}", tree.name);
+    }
+    assert_eq!(a.run(["validate"]).code, 0);
+}
+
 #[test]
 fn e7_old_commits_take_nothing_back() {
     let world = world();
@@ -554,6 +658,65 @@ fn d7_unsound_files_are_told_with_file_and_line_and_are_in_nobodys_way() {
             .contains(&0xff)
     );
     let _ = a.run(["doctor"]);
+}
+
+#[test]
+fn d7_every_problem_of_an_issue_is_told_with_its_line() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    let problems = || {
+        let report = a.run(["validate", "--json"]).exits(6).json();
+        let all = report["problems"].as_array().expect("a list").clone();
+        let place = |p: &Value| {
+            let file = p["file"].as_str().unwrap_or_default();
+            let name = file.rsplit('/').next().unwrap_or_default();
+            format!("{name}:{}", p["line"])
+        };
+        all.iter().map(place).collect::<Vec<_>>()
+    };
+    // An edit that hits the stamp too.
+    let good = a.read("issue.json");
+    let edited = |line: &str| match line.trim_start().starts_with("\"title\"") {
+        true => "\"title\": \"by editor\",".to_owned(),
+        false => line.to_owned(),
+    };
+    a.edit("issue.json", |text| {
+        let lines: Vec<String> = text.lines().map(edited).collect();
+        lines.join("\n")
+    });
+    let line = good
+        .lines()
+        .position(|line| line.starts_with("    \"title\""))
+        .expect("a stamp")
+        + 1;
+    let warned = a.run(["issue", "list"]).ok().stderr;
+    assert!(
+        warned.contains("the rest counts") && !warned.contains("left alone"),
+        "{warned}"
+    );
+    assert_eq!(a.show("WI-001")["title"], "by editor");
+    assert_eq!(problems(), [format!("issue.json:{line}")]);
+    // A conflict in two files.
+    let marks = "<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n";
+    a.edit("issue.json", |_| format!("{{\n{marks}}}\n"));
+    a.edit("description.md", |text| format!("{text}{marks}"));
+    a.edit("labels.or-set.jsonl", |text| format!("{text}x\n"));
+    assert_eq!(
+        problems(),
+        ["issue.json:2", "labels.or-set.jsonl:2", "description.md:8"]
+    );
+    // Nothing that is a file.
+    a.edit("issue.json", |_| good.clone());
+    for name in ["description.md", "comments.jsonl"] {
+        let _ = fs::remove_file(a.file(name));
+        let mut command = world.command("mkfifo", &a.path);
+        command.arg(a.file(name));
+        let _ = world.run(command).ok();
+    }
+    fs::remove_file(a.file("labels.or-set.jsonl")).expect("remove");
+    fs::create_dir(a.file("labels.or-set.jsonl")).expect("folder");
+    symlink("nowhere", a.file("deps.or-set.jsonl")).expect("link");
+    assert_eq!(problems().len(), 4, "{:?}", problems());
 }
 
 #[test]

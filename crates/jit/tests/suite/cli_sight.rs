@@ -137,17 +137,15 @@ fn d5_a_healthy_repository_passes() {
 }
 
 #[test]
-fn d5_a_missing_or_foreign_merge_driver_is_found_and_mended_by_init() {
+fn d5_a_missing_merge_driver_is_mended_by_init_and_a_foreign_one_is_found() {
     let world = world();
     world.git(
         &world.repo(),
         ["config", "merge.jit-issue.driver", "something-else %A"],
     );
     let found = check(&world, 6, "merge driver");
-    assert_eq!(
-        (&found["status"], &found["help"]),
-        (&json!("fail"), &json!("jit init"))
-    );
+    let help = "git config merge.jit-issue.driver 'jit merge-driver %O %A %B %P'";
+    assert_eq!((&found["status"], &found["help"]), (&json!("fail"), &json!(help)));
     world.git(&world.repo(), ["config", "--remove-section", "merge.jit-issue"]);
     assert_eq!(check(&world, 6, "merge driver")["status"], "fail");
     let _ = world.jit(["init"]).ok();

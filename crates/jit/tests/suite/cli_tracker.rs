@@ -129,6 +129,35 @@ fn e2_every_field_can_be_changed() {
 }
 
 #[test]
+fn e2_a_deleted_issue_is_known_as_such_and_comes_back_whole() {
+    let world = World::with_jit(JIT);
+    let words = ["issue", "create", "One", "--id", "WI-1", "--label", "x"];
+    let _ = world.jit(words.iter().chain(&["--description", "long"])).ok();
+    let _ = world.jit(["issue", "comment", "WI-1", "hm"]).ok();
+    let before = world.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    let _ = world.jit(["issue", "restore", "WI-1"]).exits(2);
+    let _ = world.jit(["issue", "delete", "WI-1"]).ok();
+    let shown = world.jit(["issue", "show", "WI-1"]).exits(3).stderr;
+    assert!(
+        shown.contains("WI-1 was deleted at 20") && shown.contains("jit issue restore WI-1"),
+        "{shown}"
+    );
+    let after = world.jit(["issue", "restore", "wi-1", "--json"]).ok().json();
+    for field in ["title", "labels", "state", "created_at"] {
+        assert_eq!(after[field], before[field], "{field}");
+    }
+    let shown = world.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    assert_eq!(shown["description"], "long\n");
+    assert_eq!(shown["comments"], before["comments"]);
+    let folder = world.repo().join(".jit/issues/WI-1");
+    for name in ["labels.or-set.jsonl", "comments.jsonl", "description.md"] {
+        assert!(folder.join(name).exists(), "{name}");
+    }
+    let _ = world.jit(["issue", "restore", "WI-9"]).exits(3);
+    let _ = world.jit(["validate"]).ok();
+}
+
+#[test]
 fn e2_comments_search_and_deletion() {
     let world = World::with_jit(JIT);
     create(&world, "WI-1", &["--description", "A needle in here"]);

@@ -64,6 +64,46 @@ fn a1_init_and_uninstall_leave_the_repository_as_it_was() {
 }
 
 #[test]
+fn a1_a_configuration_that_does_not_end_in_a_newline_comes_back_so() {
+    let world = World::new(JIT);
+    let config = world.repo().join(".git/config");
+    let mut before = std::fs::read_to_string(&config).expect("read");
+    before.push_str("[user]\n\tname = x");
+    std::fs::write(&config, &before).expect("write");
+    let read = || std::fs::read_to_string(&config).expect("read");
+    let _ = world.jit(["init"]).ok();
+    let _ = world.jit(["init"]).ok();
+    let _ = world.jit(["uninstall", "--yes"]).ok();
+    assert_eq!(read(), before);
+    // What somebody set meanwhile stays as git wrote it.
+    let _ = world.jit(["init"]).ok();
+    world.git(&world.repo(), ["config", "user.email", "x@example.org"]);
+    let _ = world.jit(["uninstall", "--yes"]).ok();
+    assert_eq!(read(), before + "\n\temail = x@example.org\n");
+    assert!(!world.repo().join(".git/config.lock").exists());
+}
+
+#[test]
+fn a1_a_merge_driver_that_somebody_had_before_is_left_alone() {
+    let world = World::new(JIT);
+    let config = world.repo().join(".git/config");
+    let mut before = std::fs::read_to_string(&config).expect("read");
+    before.push_str("[merge \"jit-issue\"]\n\tname = mine\n\tdriver = my-own %A\n");
+    std::fs::write(&config, &before).expect("write");
+    let ran = world.jit(["init"]).ok();
+    assert!(
+        ran.stderr.contains("my-own %A") && ran.stderr.contains("git config merge.jit-issue.driver"),
+        "{}",
+        ran.stderr
+    );
+    let read = || std::fs::read_to_string(&config).expect("read");
+    assert_eq!(read(), before);
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    assert_eq!(kept(&done).len(), 2, "{done}");
+    assert_eq!(read(), before);
+}
+
+#[test]
 fn a1_issues_are_exported_and_can_be_imported_again() {
     let world = World::new(JIT);
     let before = git_view(&world);

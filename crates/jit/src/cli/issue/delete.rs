@@ -6,7 +6,8 @@ use crate::cli::{Cx, Output};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A tombstone stays behind, so that no other branch brings it back. Its id is not used again."
+    after_help = "A tombstone stays behind, so that no older copy on another branch brings it back; a change that somebody makes \
+                  later without knowing of the deletion does. Its id is not used again. Take it back: jit issue restore"
 )]
 pub struct Flags {
     /// Its id, or the beginning of it

@@ -6,6 +6,7 @@ mod delete;
 mod export;
 mod import;
 mod list;
+mod restore;
 mod search;
 mod show;
 mod update;
@@ -24,7 +25,8 @@ pub const VERBS: &[Verb] = &[
     verb!("update", "Change an issue", update),
     verb!("comment", "Say something about it", comment),
     verb!("search", "Find words in issues", search),
-    verb!("delete", "Remove it for good", delete),
+    verb!("delete", "Remove it", delete),
+    verb!("restore", "Bring back what was deleted", restore),
     verb!("import", "Take over issues from elsewhere", import),
     verb!("export", "Every issue as lines of JSON", export),
 ];
