@@ -48,11 +48,6 @@ macro_rules! text_id {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
-
-            /// One that was an id when it was put away: lists take out ten thousand of them.
-            pub(crate) fn unpacked(text: &str) -> Self {
-                Self(text.into())
-            }
         }
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,6 +67,18 @@ macro_rules! text_id {
         }
     };
 }
+
+/// One that was an id when it was put away: lists take out ten thousand of them.
+macro_rules! unpacked {
+    ($($name:ident),+) => { $(
+        impl $name {
+            pub(crate) fn unpacked(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+    )+ };
+}
+unpacked!(AgentId, IssueId, WorktreeId);
 
 text_id! {
     /// Who acts: `{kind}:{name}`, such as `agent:copilot-1`, `human:alice` or `ci:nightly`.

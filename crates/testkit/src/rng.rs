@@ -132,6 +132,37 @@ pub fn each_seed(normally: u32, mut test: impl FnMut(&mut Rng)) {
     }
 }
 
+/// Runs `test` on each seed, on as many of them at a time as there are cores. After a panic no other one is begun.
+pub fn side_by_side(seeds: &[u64], test: impl Fn(u64) + Sync) {
+    let many = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let next = std::sync::Mutex::new(seeds.iter());
+    let take = || next.lock().map_or(None, |mut rest| rest.next().copied());
+    std::thread::scope(|scope| {
+        for _ in 0..many.min(seeds.len()) {
+            scope.spawn(|| {
+                while let Some(seed) = take() {
+                    let on_panic = StopOnPanic(&next);
+                    test(seed);
+                    drop(on_panic);
+                }
+            });
+        }
+    });
+}
+
+/// Leaves no seed for others when it is dropped in a panic.
+struct StopOnPanic<'a, 'b>(&'a std::sync::Mutex<std::slice::Iter<'b, u64>>);
+
+impl Drop for StopOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(mut rest) = self.0.lock()
+        {
+            *rest = [].iter();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

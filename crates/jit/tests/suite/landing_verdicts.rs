@@ -1,7 +1,9 @@
 //! What is said about a merge is what git does (H1).
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use crate::landing::JIT;
@@ -10,13 +12,25 @@ use jit_testkit::rng::Rng;
 use jit_testkit::world::World;
 use jit_testkit::world::tools::long;
 
-/// Changes a few things at random.
-fn mangle(world: &World, dir: &Path, rng: &mut Rng) {
+/// A name that is no UTF-8.
+const LATIN: &[u8] = b"caf\xe9";
+
+/// Changes one of the first three lines.
+fn change_line(path: &Path, rng: &mut Rng) {
+    let text = fs::read_to_string(path).expect("text");
+    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines[rng.index(3)] = format!("changed {}", rng.range(0, 3));
+    fs::write(path, lines.join(end) + end).expect("a file");
+}
+
+/// Changes a few things at random. `subs` are commits of the submodule.
+fn mangle(world: &World, dir: &Path, subs: &[String], rng: &mut Rng) {
     for _ in 0..rng.range(1, 4) {
         let file = format!("dir{}/f{}", rng.range(0, 2), rng.range(0, 3));
         let path = dir.join(&file);
         let there = path.is_file();
-        match rng.range(0, 12) {
+        match rng.range(0, 18) {
             0 if there => fs::remove_file(&path).expect("gone"),
             1 if there => {
                 let to = format!("dir{}/g{}", rng.range(0, 3), rng.range(0, 3));
@@ -49,18 +63,52 @@ fn mangle(world: &World, dir: &Path, rng: &mut Rng) {
                 }
             }
             6 => fs::write(dir.join("bin"), [0, rng.range(0, 3) as u8]).expect("a file"),
-            _ if there => {
-                let text = fs::read_to_string(&path).expect("text");
-                let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-                let at = rng.index(3);
-                lines[at] = format!("changed {}", rng.range(0, 3));
-                fs::write(&path, lines.join("\n") + "\n").expect("a file");
+            7 => {
+                let link = dir.join("link");
+                let _ = fs::remove_file(&link);
+                if rng.bool(0.8) {
+                    symlink(format!("dir0/f{}", rng.range(0, 3)), link).expect("a link");
+                } else {
+                    fs::write(link, "a file now\n").expect("a file");
+                }
             }
+            8 => {
+                world.git(&dir.join("sub"), ["checkout", "-q", rng.choose(subs).as_str()]);
+            }
+            9 => change_line(&dir.join("crlf.txt"), rng),
+            10 => {
+                // The same lines, ended in another way: every one of them differs for git.
+                let dos = dir.join("dos.bat");
+                let text = fs::read_to_string(&dos).expect("text");
+                fs::write(dos, text.replace("\r\n", "\n")).expect("a file");
+            }
+            11 => change_line(&dir.join("dos.bat"), rng),
+            12 => change_line(&dir.join("list.all"), rng),
+            13 => change_line(&dir.join(OsStr::from_bytes(LATIN)), rng),
+            _ if there => change_line(&path, rng),
             _ => {}
         }
     }
     world.git(dir, ["add", "-A"]);
     world.git(dir, ["commit", "-q", "--allow-empty", "-m", "change"]);
+}
+
+/// A submodule `sub`, and commits of it: the first, two on top of it, and one beside those.
+fn submodule(world: &World, dir: &Path) -> Vec<String> {
+    let lib = world.root().join("lib");
+    world.git(world.root(), ["init", "-q", "-b", "main", "lib"]);
+    let commit = |name: &str| -> String {
+        world.git(&lib, ["commit", "-q", "--allow-empty", "-m", name]);
+        world.git(&lib, ["rev-parse", "HEAD"]).trim().to_owned()
+    };
+    let mut subs = vec![commit("first"), commit("second"), commit("third")];
+    world.git(&lib, ["checkout", "-q", "-b", "beside", &subs[0]]);
+    subs.push(commit("beside"));
+    let lib = lib.to_str().expect("UTF-8");
+    let allow = "protocol.file.allow=always";
+    world.git(dir, ["-c", allow, "submodule", "add", "-q", lib, "sub"]);
+    world.git(&dir.join("sub"), ["checkout", "-q", &subs[0]]);
+    subs
 }
 
 #[test]
@@ -77,6 +125,20 @@ fn h1_verdicts_trees_and_paths_are_gits_own() {
         }
     }
     fs::write(dir.join("bin"), [0, 9, 9]).expect("a file");
+    symlink("dir0/f0", dir.join("link")).expect("a link");
+    let lines = |end: &str| -> String { (0..12).map(|n| format!("line {n}{end}")).collect() };
+    fs::write(
+        dir.join(".gitattributes"),
+        "crlf.txt text eol=crlf\n*.bat -text\n*.all merge=all\n",
+    )
+    .expect("attributes");
+    let driver = "git merge-file -q --union %A %O %B";
+    world.git(&dir, ["config", "merge.all.driver", driver]);
+    fs::write(dir.join("crlf.txt"), lines("\r\n")).expect("a file");
+    fs::write(dir.join("dos.bat"), lines("\r\n")).expect("a file");
+    fs::write(dir.join("list.all"), lines("\n")).expect("a file");
+    fs::write(dir.join(OsStr::from_bytes(LATIN)), lines("\n")).expect("a file");
+    let subs = submodule(&world, &dir);
     world.git(&dir, ["add", "-A"]);
     world.git(&dir, ["commit", "-q", "-m", "base"]);
     let base = world.git(&dir, ["rev-parse", "HEAD"]).trim().to_owned();
@@ -85,7 +147,8 @@ fn h1_verdicts_trees_and_paths_are_gits_own() {
     let made: Vec<String> = (0..sides)
         .map(|_| {
             world.git(&dir, ["checkout", "-q", "--detach", "-f", &base]);
-            mangle(&world, &dir, &mut rng);
+            world.git(&dir.join("sub"), ["checkout", "-q", &subs[0]]);
+            mangle(&world, &dir, &subs, &mut rng);
             world.git(&dir, ["rev-parse", "HEAD"]).trim().to_owned()
         })
         .collect();
@@ -114,8 +177,20 @@ fn h1_verdicts_trees_and_paths_are_gits_own() {
     }
     let repo = Repo::new(&dir.join(".git"), &world.control()).expect("a repository");
     let found = detect::merges(repo.git(), &base, &pairs).expect("merges");
-    let (mut clean, mut kinds) = (0, std::collections::BTreeSet::new());
+    let tree_of = |commit: &String| -> String {
+        let tree = world.git(&dir, ["rev-parse", &format!("{commit}^{{tree}}")]);
+        tree.trim().to_owned()
+    };
+    let since: Vec<(String, String)> = made.iter().map(|side| (tree_of(&base), tree_of(side))).collect();
+    let changed = detect::changed(repo.git(), &since).expect("what changed");
+    let changed: std::collections::HashMap<&String, _> = made.iter().zip(changed).collect();
+    let (mut clean, mut apart, mut kinds) = (0, 0, std::collections::BTreeSet::new());
     for ((pair, found), expected) in pairs.iter().zip(&found).zip(&expected) {
+        // What is not even tried, because the two cannot meet, is clean for git too.
+        if !changed[&pair.0].may_meet(&changed[&pair.1]) {
+            apart += 1;
+            assert!(expected.is_ok(), "{pair:?}");
+        }
         match expected {
             Ok(tree) => {
                 clean += 1;
@@ -144,7 +219,8 @@ fn h1_verdicts_trees_and_paths_are_gits_own() {
         }
     }
     assert!(clean > 0 && clean < expected.len(), "{clean} clean ones");
-    for kind in ["content", "add/add", "modify/delete", "binary"] {
+    assert!(apart > 0, "all of them can meet");
+    for kind in ["content", "add/add", "modify/delete", "binary", "submodule"] {
         assert!(kinds.contains(kind), "{kind} never happened: {kinds:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::rescuing::{TO_MERGED, recoverable, unit, world, write};
-use jit_testkit::rng::{DEFAULT_SEED, Rng, SEED_VAR, SeedOnPanic, seed_in_env};
+use jit_testkit::rng::{DEFAULT_SEED, Rng, SEED_VAR, SeedOnPanic, seed_in_env, side_by_side};
 use jit_testkit::world::World;
 use jit_testkit::world::tools::{long, without};
 
@@ -302,9 +302,7 @@ fn heavy_h7_no_byte_is_lost_in_random_sequences_of_work_kills_and_removals() {
             .map(|n| DEFAULT_SEED + n)
             .collect(),
     };
-    for seed in seeds {
-        play(seed);
-    }
+    side_by_side(&seeds, play);
 }
 
 /// Work of several kinds in one worktree; gives its contents.
