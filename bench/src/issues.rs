@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
+use std::path::Path;
 
-use crate::scratch::Repo;
+use crate::scratch::{Repo, Scratch};
+use crate::spawn::{self, Program};
 
 /// Fills a repository with issues as a team would have them: some done, labels, texts, every third waiting for another.
 /// They are imported and committed, so the tree is what a clone of it would be.
@@ -36,4 +38,51 @@ pub fn fill(repo: &Repo<'_>, many: usize) -> io::Result<()> {
     repo.commit("issues")?;
     // Whatever the first look at a tree costs is not what is measured.
     repo.jit(&["issue", "list", "--json"]).run()
+}
+
+/// Another tracker that keeps its issues as files in the repository, with as many of them: the program that lists what is
+/// to be done. `None` where it is not installed.
+///
+/// Backlog.md, set up as is best for it: no remotes, no look at other branches.
+pub fn peer(repo: &Repo<'_>, scratch: &Scratch, many: usize) -> io::Result<Option<Program>> {
+    let Some(backlog) = spawn::on_path("backlog") else {
+        return Ok(None);
+    };
+    let dir = scratch.dir("peer")?;
+    let home = scratch.dir("peer-home")?;
+    let start = |program: &Path, args: &[&str]| Program::new(program, &dir, &home).args(args);
+    repo.git(&["init", "-q", &dir.to_string_lossy()]).run()?;
+    start(
+        &backlog,
+        &["init", "peer", "--defaults", "--integration-mode", "none"],
+    )
+    .run()?;
+    for (key, value) in [("remoteOperations", "false"), ("checkActiveBranches", "false")] {
+        start(&backlog, &["config", "set", key, value]).run()?;
+    }
+    for n in 1..=many {
+        let depends = if n % 3 == 0 && n > 20 {
+            format!("\n  - TASK-{}", n - 1 - (n * 7) % 20)
+        } else {
+            " []".to_owned()
+        };
+        let status = ["To Do", "To Do", "To Do", "In Progress", "Done"][n % 5];
+        let text = format!(
+            "---\nid: TASK-{n}\ntitle: Issue number {n} about something that takes a while to say\nstatus: {status}\nassignee: []\n\
+             created_date: '2026-01-01 00:00'\nlabels:\n  - part-{}\n  - area-{}\ndependencies:{depends}\npriority: medium\nordinal: {n}\n---\n\n\
+             ## Description\n\nWhat is to be done about {n}.\n\nIn more words.\n",
+            n % 7,
+            n % 11
+        );
+        fs::write(dir.join(format!("backlog/tasks/task-{n} - Issue.md")), text)?;
+    }
+    let list = start(&backlog, &["task", "list", "--plain", "-s", "To Do"]);
+    let answer = list.output()?;
+    let lines = answer.split(|b| *b == b'\n').count();
+    if lines < many / 2 {
+        return Err(io::Error::other(format!(
+            "backlog lists {lines} lines of {many} issues"
+        )));
+    }
+    Ok(Some(list))
 }

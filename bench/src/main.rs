@@ -536,6 +536,15 @@ impl Bench<'_> {
             r.against(name, one, "reading", read, limit(0.2));
         }
         r.against("jit validate", validate, "10 issues", validate_few, None);
+        if let Some(peer) = issues::peer(&many, self.scratch, MANY)? {
+            let programs = [peer, many.jit(&["ready"])];
+            let samples = spawn::interleave(&programs, &[], 5, &self.scratch.complaints)?;
+            let times: Vec<Summary> = samples.iter().filter_map(|s| Summary::of(s)).collect();
+            if let [peer, ready] = &times[..] {
+                r.times("backlog task list", peer);
+                r.against("jit ready", ready, "backlog task list", peer, None);
+            }
+        }
         self.singles(&few, &many)?;
         self.words(&many)
     }

@@ -7,7 +7,9 @@
 //! - looking at a tree in which nothing has changed writes nothing and reads no issue;
 //! - a file that cannot be read as an issue is in nobody's way, and is not written over either;
 //! - an edit by hand counts as made now, but one that is committed as made then: an old commit that is checked out takes
-//!   nothing back.
+//!   nothing back;
+//! - a description that was made out of ours in git is later than ours, whatever the times of commits say: they count in
+//!   seconds, and whoever writes commits anew moves them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -390,6 +392,7 @@ impl App {
                     found.edited.push("text");
                 }
             }
+            self.prefer_text_made_of_ours(issues, (mine, &sheet), &mut found, &folder, haul)?;
         } else {
             if folder.description.is_none() {
                 found.issue.text = None;
@@ -466,6 +469,40 @@ impl App {
         found.issue.text = Some(text_digest(&merged));
         haul.texts.push(merged);
         Ok(true)
+    }
+
+    /// A description that we have never seen, in a history that has ours as well, was made out of ours: by a merge, or
+    /// after it. It counts as later, though it should say that it is older.
+    fn prefer_text_made_of_ours(
+        &self,
+        issues: &Path,
+        (mine, sheet): (&Issue, &Sheet),
+        found: &mut Found,
+        folder: &Folder,
+        haul: &mut Haul,
+    ) -> Outcome<()> {
+        let (ours_at, theirs_at) = (sheet.stamp(mine, "text"), found.sheet.stamp(&found.issue, "text"));
+        let (Some(ours), Some(theirs)) = (&mine.text, &found.issue.text) else {
+            return Ok(());
+        };
+        if folder.description.is_none()
+            || ours == theirs
+            || found.edited.contains(&"text")
+            || theirs_at > ours_at
+        {
+            return Ok(());
+        }
+        let unreadable = |e: io::Error| io_refusal("read", &self.replica.folder(&mine.id), &e);
+        let text = |digest: &str| self.replica.text(&mine.id, digest).map_err(unreadable);
+        if text(theirs)?.is_none()
+            && let Some(ours) = text(ours)?
+            && was_committed(issues, &mine.id, ours, ours_at, haul)
+        {
+            let at = Wall::from_ms(ours_at.ms().saturating_add(1));
+            found.sheet.stamps.insert("text".to_owned(), at);
+            found.issue.updated_at = found.issue.updated_at.max(at);
+        }
+        Ok(())
     }
 
     /// When the edits in an issue's files were committed; `None` when they are not, or nobody knows.
@@ -691,6 +728,34 @@ fn issue_of(path: &Path) -> Option<IssueId> {
         (Some(id), Some(name), None) if NAMES.iter().any(|known| name == *known) => id.to_str()?.parse().ok(),
         _ => None,
     }
+}
+
+/// Whether what is checked out has had this description since then. Where git does not say, it has not.
+fn was_committed(issues: &Path, id: &IssueId, text: Vec<u8>, since: Wall, haul: &mut Haul) -> bool {
+    haul.asked += 1;
+    if haul.asked > MOST_ASKED {
+        return false;
+    }
+    let path = Path::new(id.as_str()).join(DESCRIPTION);
+    let ask = || -> Option<bool> {
+        let blob = Git::at(issues)
+            .args(["hash-object", "--stdin", "--path"])
+            .arg(&path)
+            .stdin(text)
+            .line()
+            .ok()?;
+        // Times of commits have no fractions.
+        let since = format!("--since=@{}", since.ms() / 1000);
+        let found = Git::at(issues)
+            .args(["log", "-1", "--format=%H", "-m", "--full-history", &since])
+            .arg(format!("--find-object={blob}"))
+            .args(["HEAD", "--"])
+            .arg(&path)
+            .line()
+            .ok()?;
+        Some(!found.is_empty())
+    };
+    ask().unwrap_or(false)
 }
 
 /// Whether everything a folder says is in the log, but for the long text.

@@ -36,9 +36,11 @@ impl App {
     pub(super) fn rescue(&self, asked: RescueRequest) -> Outcome<Answer> {
         let reply = match asked {
             RescueRequest::Cleanup { unit, force } => {
+                let unit = self.find_unit(&self.view()?, unit.as_deref())?.id;
                 RescueReply::Cleaned(Box::new(self.cleanup_unit(&unit, force)?))
             }
             RescueRequest::Abandon { unit, reason, force } => {
+                let unit = self.find_unit(&self.view()?, unit.as_deref())?.id;
                 RescueReply::Cleaned(Box::new(self.abandon_unit(&unit, &reason, force)?))
             }
             RescueRequest::List => {

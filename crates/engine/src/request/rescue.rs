@@ -36,11 +36,12 @@ impl Force {
 #[derive(Debug, Clone)]
 pub enum RescueRequest {
     Cleanup {
-        unit: UnitId,
+        /// By its name, issue, branch or path; the one whose worktree this is when not given.
+        unit: Option<String>,
         force: Force,
     },
     Abandon {
-        unit: UnitId,
+        unit: Option<String>,
         reason: String,
         force: Force,
     },

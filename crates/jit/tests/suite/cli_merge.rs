@@ -856,3 +856,82 @@ fn g_no_text_of_an_issue_reaches_a_terminal_as_a_command() {
     let events = world.jit(["events", "--json"]).ok();
     assert!(!events.stdout.contains('\u{1b}'), "JSON escapes it");
 }
+
+/// git with everything it commits made at that time.
+fn git_at(tree: &Tree<'_>, time: &str, words: &[&str]) {
+    let mut command = crate::merging::with_jit_on_path(tree.world, tree.world.command("git", &tree.path));
+    command
+        .env("GIT_EDITOR", "true")
+        .env("GIT_COMMITTER_DATE", time)
+        .args(words);
+    let _ = tree.world.run(command).ok();
+}
+
+/// C7: commits of one second, so that their times do not tell what came later.
+#[test]
+fn c7_a_merged_description_outlives_what_it_was_made_of() {
+    for round in 0..6 {
+        let world = world();
+        let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+        let time = "2099-01-01T00:00:00Z";
+        let text = a
+            .read("description.md")
+            .replace("first", &format!("FIRST {round}"));
+        a.jit(["issue", "update", "WI-001", "--description", &text]);
+        a.commit();
+        b.edit("description.md", |text| {
+            text.replace("last", &format!("LAST {round}"))
+        });
+        b.commit_at(time);
+        b.jit(["ready"]);
+        git_at(
+            &a,
+            time,
+            &[
+                "pull",
+                "-q",
+                "--no-rebase",
+                "--no-edit",
+                &b.path.to_string_lossy(),
+                "main",
+            ],
+        );
+        a.jit(["issue", "update", "WI-001", "--priority", "high"]);
+        a.commit_at(time);
+        let (code, said) = b.git(["pull", "-q", &a.path.to_string_lossy(), "main"]);
+        assert_eq!(code, 0, "{said}");
+        for tree in [&a, &b] {
+            let shown = tree.show("WI-001")["description"].clone();
+            assert_eq!(shown, tree.read("description.md"), "{round} in {}", tree.name);
+            for part in [format!("FIRST {round}"), format!("LAST {round}")] {
+                assert!(shown.to_string().contains(&part), "{shown}");
+            }
+        }
+    }
+}
+
+/// C7: whoever writes a commit anew gives an old text a new time; what was made out of it is newer all the same.
+#[test]
+fn c7_a_text_of_an_amended_commit_gives_way_to_what_was_made_of_it() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    a.edit("description.md", |text| text.replace("first", "FIRST"));
+    a.commit();
+    let b = Tree::clone_of_tree(&world, &a, "b");
+    let text = b.read("description.md").replace("last", "next to last");
+    b.jit(["issue", "update", "WI-001", "--description", &text]);
+    b.edit("description.md", |text| text.replace("next to last", "LAST"));
+    b.commit();
+    git_at(
+        &a,
+        "2099-01-01T00:00:00Z",
+        &["commit", "-q", "--amend", "-m", "again"],
+    );
+    a.jit(["ready"]);
+    let (code, said) = a.take("merge", &b);
+    assert_eq!(code, 0, "{said}");
+    let shown = a.show("WI-001")["description"].clone();
+    assert_eq!(shown, "FIRST\n\nmiddle\n\nmore\n\nLAST\n");
+    a.jit(["issue", "update", "WI-001", "--priority", "high"]);
+    assert_eq!(a.read("description.md"), "FIRST\n\nmiddle\n\nmore\n\nLAST\n");
+}

@@ -62,7 +62,7 @@ fn mangle(world: &World, dir: &Path, subs: &[String], rng: &mut Rng) {
                     fs::write(folder.join("inside"), "x\n").expect("a file");
                 }
             }
-            6 => fs::write(dir.join("bin"), [0, rng.range(0, 3) as u8]).expect("a file"),
+            6 | 14 => fs::write(dir.join("bin"), [0, rng.range(0, 3) as u8]).expect("a file"),
             7 => {
                 let link = dir.join("link");
                 let _ = fs::remove_file(&link);

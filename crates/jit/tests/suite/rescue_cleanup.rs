@@ -641,3 +641,28 @@ fn h7_people_see_what_was_kept_and_nothing_that_moves_their_terminal() {
         1
     );
 }
+
+/// The contract: a unit is named by its id, issue, branch or path, or not at all inside its worktree.
+#[test]
+fn h7_a_unit_to_be_removed_goes_by_any_of_its_names() {
+    let world = world();
+    for (n, by) in ["branch", "path", "here", "id"].into_iter().enumerate() {
+        let name = format!("u{n}");
+        let dir = unit(&world, &name, TO_MERGED);
+        let branch = world
+            .git(&dir, ["rev-parse", "--abbrev-ref", "HEAD"])
+            .trim()
+            .to_owned();
+        let words = ["worktree", "cleanup", "--force", "--json"]
+            .map(str::to_owned)
+            .to_vec();
+        let cleaned = match by {
+            "branch" => world.jit([words, vec![branch]].concat()),
+            "path" => world.jit([words, vec![dir.to_string_lossy().into_owned()]].concat()),
+            "here" => world.jit_in(&dir, words),
+            _ => world.jit([words, vec![name]].concat()),
+        };
+        assert_eq!(cleaned.ok().json()["state"], "IDLE", "{by}");
+        assert!(!dir.exists(), "{by}");
+    }
+}

@@ -1,4 +1,3 @@
-use jit_core::ids::UnitId;
 use jit_engine::request::{Force, Request, RescueRequest};
 use jit_engine::store::Outcome;
 
@@ -10,8 +9,8 @@ use crate::cli::{Cx, Output};
     not: jit rescue list, jit rescue restore."
 )]
 pub struct Flags {
-    /// The unit to give up
-    unit: UnitId,
+    /// The unit to give up, by its name, issue, branch or path
+    unit: Option<String>,
     /// Why
     #[arg(long, value_name = "TEXT")]
     reason: String,

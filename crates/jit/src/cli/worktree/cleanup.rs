@@ -1,4 +1,3 @@
-use jit_core::ids::UnitId;
 use jit_engine::request::{Force, Request, RescueRequest};
 use jit_engine::store::Outcome;
 
@@ -10,8 +9,8 @@ use crate::cli::{Cx, Output};
     not on the target stop it; with --force they are kept first: jit rescue list. Cut short, run it again."
 )]
 pub struct Flags {
-    /// The unit whose worktree is to go
-    unit: UnitId,
+    /// The unit whose worktree is to go, by its name, issue, branch or path
+    unit: Option<String>,
     /// Also with work that is not on the target, which is kept; twice, also where the worktree is locked
     #[arg(long, short, action = clap::ArgAction::Count)]
     force: u8,
