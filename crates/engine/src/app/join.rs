@@ -208,9 +208,13 @@ impl App {
         }
     }
 
-    /// The git directory of this worktree and its folder of issues, if there are such.
+    /// The git directory of this worktree and its folder of issues, if there are such. None where what is there has only been
+    /// tried: an issue is not done before its work has landed.
     fn tree(&self) -> Option<(PathBuf, PathBuf)> {
         let issues = tree::issues_dir(self.place.local_jit.as_deref()?)?;
+        if !self.is_settled() {
+            return None;
+        }
         let git_dir = self
             .place
             .git_dir

@@ -46,7 +46,7 @@ use crate::landing::landed::{LANDED, Move, landed_as, require_movable};
 use crate::landing::live::{Live, Touched};
 use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitReport, Verdict, hunks};
 use crate::landing::tested::{Check, TRIAL, Validation, Verdict as Tried, digest, discard_trial};
-use crate::landing::{Repo, failed, remote, step};
+use crate::landing::{Repo, failed, half_way, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
 use crate::rescue::site::leads_to;
@@ -239,6 +239,8 @@ impl App {
             warnings: self.warnings.clone(),
         };
         if run.mode != MergeMode::DryRun {
+            // What cannot be put back is told where it is in the way.
+            let _ = half_way::settle(&run.repo, &run.target);
             run.bring_left_submodules();
         }
         let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
@@ -346,6 +348,31 @@ impl App {
         disk.is_ok_and(|disk| disk.lock(&landing_lock(&digest(target)), Duration::ZERO).is_err())
     }
 
+    /// Whether this tree is as somebody wants it: not one in which a landing is tried out, nor the checkout of a target that is
+    /// half way to something else. A step that was cut off is put back first.
+    pub(super) fn is_settled(&self) -> bool {
+        let control = &self.place.control_dir;
+        if let Some(root) = &self.place.worktree_root
+            && let (Some(name), Some(folder)) = (root.file_name(), root.parent())
+            && name.to_string_lossy().starts_with(TRIAL)
+            && real(folder) == real(&control.join("scratch"))
+        {
+            return false;
+        }
+        let Some(branch) = &self.branch else { return true };
+        if !half_way::is_noted(control, branch) {
+            return true;
+        }
+        let (Ok(disk), Ok(repo)) = (RealDisk::open(control), self.landing_repo()) else {
+            return false;
+        };
+        let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), Duration::ZERO) else {
+            return false;
+        };
+        let _ = half_way::settle(&repo, branch);
+        !half_way::is_noted(control, branch)
+    }
+
     /// Keeps everybody from landing. Nothing where somebody is at it: which unit that lands, its lock does not tell.
     fn no_landings(&self, target: &str) -> Outcome<Option<Vec<Box<dyn crate::store::disk::LockGuard>>>> {
         let control = &self.place.control_dir;
@@ -433,6 +460,7 @@ impl App {
             return Ok(unit);
         }
         let repo = self.landing_repo()?;
+        half_way::settle(&repo, &unit.target)?;
         if let Some(branch) = self.landed_on(&repo, &unit)? {
             drop(turns);
             let _ = self.merge_units(&MergeAsk {

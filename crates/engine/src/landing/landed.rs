@@ -29,6 +29,7 @@ use super::candidate::{SQUASHED, Step};
 use super::obstacles::{self, Aside, IsOurs};
 use super::tested::{self, Tested};
 use super::{Repo, failed, half_way, step};
+use crate::app::shell_word;
 use crate::git::snapshot::{Folder, copy_index};
 use crate::git::{Git, worktrees};
 use crate::os::file;
@@ -101,14 +102,16 @@ impl Tested {
                 }
             }
             Some(Use::CheckedOut(root)) => {
-                require_no_lock(&branch, &root, &new)?;
-                let aside = Aside::put(&root, &new, is_ours)?;
-                let own = half_way::note(&repo, &branch, &root, (&old, &new))?;
+                require_no_lock(&repo, &branch, &root, &new)?;
+                let aside = Aside::plan(&root, &new, is_ours)?;
+                let note = half_way::note(&repo, &branch, &root, (&old, &new), aside.planned())?;
+                let aside = aside.put(&root);
+                step("aside");
                 let (code, said) = forward(&repo, &branch, &root, (&old, &new), why)?;
                 let tip = repo.tip(&branch)?;
                 if tip.as_deref() != Some(&new) {
                     // Git changes the files first and the branch last, which may be locked or have moved.
-                    let back = code == Some(0) || half_way::put_back(&root, &new, &own)?;
+                    let back = code == Some(0) || half_way::put_back(&repo, &branch, &note)?;
                     drop(aside);
                     if !back {
                         return Err(stuck(&branch, &root, &said));
@@ -203,7 +206,7 @@ fn forward(
 }
 
 fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
-    let shown = crate::app::shell_word(&root.to_string_lossy());
+    let shown = shell_word(&root.to_string_lossy());
     let message = format!(
         "{branch} is checked out in {}, and git could not move it forward there: the branch is as it was, but files may have changed: {}",
         root.display(),
@@ -237,14 +240,33 @@ fn dirty(
     Box::new(refusal.help("then the same command again"))
 }
 
-/// With a lock there git refuses at once, and what it has not done could not be told from what it has.
-fn require_no_lock(branch: &str, root: &Path, new: &str) -> Outcome<()> {
+/// With a lock there git refuses at once, or when it has changed the files; what it has not done could not be told from
+/// what it has.
+fn require_no_lock(repo: &Repo, branch: &str, root: &Path, new: &str) -> Outcome<()> {
+    let refname = resolved(&repo.common, &format!("refs/heads/{branch}"));
+    let of_branch = repo.common.join(format!("{refname}.lock"));
+    let lock = || {
+        let of_branch = || of_branch.symlink_metadata().is_ok().then(|| of_branch.clone());
+        obstacles::lock(root).or_else(of_branch)
+    };
     // Whoever works there is soon done.
     let end = Instant::now() + FOR_GIT;
-    while obstacles::lock(root).is_some() && Instant::now() < end {
+    while lock().is_some() && Instant::now() < end {
         std::thread::sleep(FOR_GIT / 50);
     }
-    match obstacles::lock(root) {
+    match lock() {
+        Some(lock) if lock == of_branch => {
+            let message = format!(
+                "{branch} is locked, so nothing has moved: {} is there",
+                lock.display()
+            );
+            let lock = shell_word(&lock.to_string_lossy());
+            Err(Box::new(
+                Refusal::new(Code::TargetDirty, message)
+                    .help(format!("if no git runs there any more: rm {lock}"))
+                    .help("then the same command again"),
+            ))
+        }
         Some(lock) => {
             let said = format!("{} is there", lock.display());
             Err(dirty(branch, (root, new), &said, None, &|_, _| false))
@@ -265,8 +287,8 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
         None => Ok(()),
         Some(Use::Busy { how, help }) => Err(busy(branch, &how, &help)),
         Some(Use::CheckedOut(root)) => {
-            require_no_lock(branch, &root, new)?;
-            half_way::settle(repo, branch, &root)?;
+            require_no_lock(repo, branch, &root, new)?;
+            half_way::settle(repo, branch)?;
             let git_dir = Git::at(&root)
                 .args(["rev-parse", "--absolute-git-dir"])
                 .line()
@@ -274,7 +296,7 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
             let git_dir = Path::new(&git_dir);
             if git_dir.join("MERGE_HEAD").exists() {
                 let how = format!("in the middle of a merge in {}", root.display());
-                let shown = crate::app::shell_word(&root.to_string_lossy());
+                let shown = shell_word(&root.to_string_lossy());
                 return Err(busy(branch, &how, &[format!("git -C {shown} status")]));
             }
             let folder =
