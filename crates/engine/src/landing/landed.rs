@@ -23,6 +23,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use jit_core::ids::UnitId;
 use jit_core::refusal::{Code, Refusal};
 
 use super::candidate::{SQUASHED, Step};
@@ -430,6 +431,21 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
     Ok(found)
 }
 
+/// Whether a line of a reflog tells that a unit landed.
+pub fn tells_of(line: &str, unit: &UnitId) -> bool {
+    let names = line.strip_prefix(LANDED).unwrap_or_default();
+    names.split([',', ':']).any(|name| name.trim() == unit.as_str())
+}
+
+impl Repo {
+    /// Whether a commit contains another. Not where it is gone.
+    fn contains(&self, commit: &str, other: &str) -> Outcome<bool> {
+        let git = self.git().args(["merge-base", "--is-ancestor", other, commit]);
+        let (code, ..) = git.try_run().map_err(failed)?;
+        Ok(code == Some(0))
+    }
+}
+
 /// The commit by which a unit came to its target, if it did.
 ///
 /// `begun` tells that a landing was begun: then a tip that the target contains is that landing. Otherwise it counts only
@@ -437,9 +453,9 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
 /// was put back to where it began; where that is not the target's own, the target's reflog has to say that it landed.
 pub fn landed_as(
     repo: &Repo,
+    (unit, begun): (&UnitId, bool),
     (branch, tip, base): (&str, &str, &str),
     (name, target): (&str, &str),
-    begun: bool,
 ) -> Outcome<Option<String>> {
     let since = format!("{base}..{target}");
     let format = format!("--format=%H %P%x00%(trailers:key={SQUASHED},valueonly,separator=%x20)");
@@ -472,9 +488,17 @@ pub fn landed_as(
         (true, false) => false,
         (true, true) => {
             let ours = format!("{tip} {LANDED}");
-            log(name, "--format=%H %gs")?
-                .lines()
-                .any(|line| line.starts_with(&ours))
+            let log = log(name, "--format=%H %gs")?;
+            let moves: Vec<&str> = log.lines().collect();
+            let mut found = moves.iter().any(|line| line.starts_with(&ours));
+            // The newest comes first. It may have landed with a commit of jit's own on top.
+            for pair in moves.windows(2) {
+                let [(to, why), (from, _)] =
+                    [pair[0], pair[1]].map(|line| line.split_once(' ').unwrap_or((line, "")));
+                found =
+                    found || tells_of(why, unit) && repo.contains(to, tip)? && !repo.contains(from, tip)?;
+            }
+            found
         }
         (false, true) => true,
         (false, false) => log(branch, "--format=%gs")?.lines().any(|line| {
