@@ -348,6 +348,16 @@ fn write(
     Ok(())
 }
 
+/// What the changelog is told of an issue that is done.
+fn completed(issue: &Issue) -> Option<Event> {
+    let action = match issue.kind.as_str() {
+        TASK => Action::CompletedTask,
+        ACTIVITY => Action::CompletedActivity,
+        _ => return None,
+    };
+    Some(work(action, issue, Some(issue.title.clone())))
+}
+
 pub(crate) fn change(
     draft: &mut Draft<'_>,
     text: &IssuePrefix,
@@ -397,19 +407,7 @@ pub(crate) fn change(
             as_before.kind.clone_from(&old.kind);
             require_gates(draft.state(), &as_before, cx)?;
             require_gates(draft.state(), &issue, cx)?;
-            match issue.kind.as_str() {
-                TASK => work.push(self::work(
-                    Action::CompletedTask,
-                    &issue,
-                    Some(issue.title.clone()),
-                )),
-                ACTIVITY => work.push(self::work(
-                    Action::CompletedActivity,
-                    &issue,
-                    Some(issue.title.clone()),
-                )),
-                _ => {}
-            }
+            work.extend(completed(&issue));
         }
     }
     require_few(&issue)?;
@@ -423,7 +421,28 @@ pub(crate) fn change(
     };
     require_no_fewer_gates(&old, &issue, cx)?;
     if issue == old && sheet == old_sheet && work.is_empty() {
-        return Ok(Answer::Already(Reply::Issue(Box::new(old))));
+        // Done by a file that was brought in: whoever says so with a claim on it lets go of that.
+        let lease = state::lease_on(draft.state(), &Resource::Issue(old.id.clone()).key())?;
+        let Some(lease) = lease.filter(|lease| {
+            change.state == Some(State::Done) && old.state == State::Done && lease.obeys(&cx.actor)
+        }) else {
+            return Ok(Answer::Already(Reply::Issue(Box::new(old))));
+        };
+        draft.emit(Event::Issue {
+            did: Did::Changed,
+            issue: old.clone(),
+            sheet: old_sheet,
+        })?;
+        if let Some(event) = completed(&old) {
+            draft.emit(event)?;
+        }
+        let by = &cx.actor.agent_id;
+        finish(draft, &lease, &|lease| Event::Released {
+            lease,
+            by: by.clone(),
+            brief: false,
+        })?;
+        return Ok(Answer::Done);
     }
     issue.updated_at = at;
     issue.revision += 1;

@@ -210,9 +210,13 @@ impl App {
         }
     }
 
-    /// The git directory of this worktree and its folder of issues, if there are such.
+    /// The git directory of this worktree and its folder of issues, if there are such. None where what is there has only been
+    /// tried: an issue is not done before its work has landed.
     fn tree(&self) -> Option<(PathBuf, PathBuf)> {
         let issues = tree::issues_dir(self.place.local_jit.as_deref()?)?;
+        if !self.is_settled() {
+            return None;
+        }
         let git_dir = self
             .place
             .git_dir
@@ -666,25 +670,36 @@ impl App {
         look().unwrap_or(false)
     }
 
-    /// Writes issues into a checkout once more, whose files were replaced there. What cannot be written is written with the
-    /// issue's next change.
+    /// Writes issues into a checkout once more, whose files were replaced there by what landed. What cannot be written is
+    /// written with the issue's next change.
     pub(super) fn project_again(&self, root: &Path, paths: &[PathBuf]) {
         let ids: BTreeSet<String> = paths
             .iter()
             .filter_map(|path| Some(issue_of(path)?.to_string()))
             .collect();
-        let Ok(view) = self.view() else { return };
         let tree = root.join(".jit");
         for id in ids.iter().filter_map(|id| id.parse::<IssueId>().ok()) {
-            let Ok(Some(issue)) = state::issue_or_tombstone(&*view.table, &id) else {
-                continue;
-            };
-            if let Ok(files) = self.replica.files(&*view.table, &issue)
-                && self.require_nothing_new(&*view.table, &tree, &issue).is_ok()
-            {
-                let _ = replica::project(&tree, &id, &files);
-            }
+            self.project_one_again(&tree, &id);
         }
+    }
+
+    fn project_one_again(&self, tree: &Path, id: &IssueId) -> Option<()> {
+        let issues = tree::issues_dir(tree)?;
+        let found = tree::read(&issues, id, &tree::load(&issues, id).ok()??).ok()?;
+        if found.edited.iter().all(|name| *name == "text") {
+            // As jit wrote it for the landing: it is to be known before anything is written over it.
+            let ids = std::slice::from_ref(id);
+            self.join_ids_in(&self.view().ok()?, &issues, ids, ASIDE).ok()?;
+        }
+        let view = self.view().ok()?;
+        let issue = state::issue_or_tombstone(&*view.table, id).ok()??;
+        let comments = state::comments(&*view.table, id).ok()?.len();
+        if says(&found.issue) == says(&issue) && found.comments.len() == comments {
+            return None;
+        }
+        let files = self.replica.files(&*view.table, &issue).ok()?;
+        self.require_nothing_new(&*view.table, tree, &issue).ok()?;
+        replica::project(tree, id, &files).ok()
     }
 
     /// Nothing is written over that was not brought in.
@@ -756,6 +771,16 @@ fn was_committed(issues: &Path, id: &IssueId, text: Vec<u8>, since: Wall, haul: 
         Some(!found.is_empty())
     };
     ask().unwrap_or(false)
+}
+
+/// What an issue says to whoever reads it; not when and where that was last changed.
+fn says(issue: &Issue) -> Issue {
+    Issue {
+        updated_at: Wall::from_ms(0),
+        revision: 0,
+        lives_in: None,
+        ..issue.clone()
+    }
 }
 
 /// Whether everything a folder says is in the log, but for the long text.

@@ -3,7 +3,9 @@
 //! What must hold:
 //!
 //! - one landing at a time for each target: whoever else wants to waits in the kernel's queue, for a bounded time;
-//! - gates, checks and rules are read from the target, so a unit cannot weaken its own;
+//! - gates, checks and rules are read from the target, so a unit cannot weaken its own, and once more whenever it moved;
+//! - what one unit lacks refuses that one, and nobody it is tried together with;
+//! - what an issue is said to have passed was run for it;
 //! - nothing of the unit is written down as begun before everything that can refuse has been asked;
 //! - a landing that was cut off anywhere is found again by the next one: what the target has is recorded, what it does not
 //!   have is merged again; nothing lands twice;
@@ -17,9 +19,11 @@ mod submodules;
 mod telling;
 mod watching;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use jit_core::command::{Change, Command};
@@ -42,11 +46,11 @@ use crate::git::snapshot::{Folder, sweep, without_jit};
 use crate::git::{Git, GitError};
 use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, nothing, rule_name};
 use crate::landing::detect::{self, Merge};
-use crate::landing::landed::{LANDED, Move, landed_as, require_movable};
+use crate::landing::landed::{LANDED, Move, landed_as, require_movable, tells_of};
 use crate::landing::live::{Live, Touched};
 use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitReport, Verdict, hunks};
 use crate::landing::tested::{Check, TRIAL, Validation, Verdict as Tried, digest, discard_trial};
-use crate::landing::{Repo, failed, remote, step};
+use crate::landing::{Repo, failed, half_way, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
 use crate::rescue::site::leads_to;
@@ -183,6 +187,8 @@ struct Run<'a> {
     every: bool,
     reports: Vec<UnitReport>,
     warnings: Vec<String>,
+    /// The rules that were read last, and what git lists of the files they are in.
+    known: RefCell<Option<(Vec<u8>, Rc<Rules>)>>,
 }
 
 impl App {
@@ -237,8 +243,11 @@ impl App {
             every: ask.all,
             reports: Vec::new(),
             warnings: self.warnings.clone(),
+            known: RefCell::default(),
         };
         if run.mode != MergeMode::DryRun {
+            // What cannot be put back is told where it is in the way.
+            let _ = half_way::settle(&run.repo, &run.target);
             run.bring_left_submodules();
         }
         let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
@@ -346,6 +355,31 @@ impl App {
         disk.is_ok_and(|disk| disk.lock(&landing_lock(&digest(target)), Duration::ZERO).is_err())
     }
 
+    /// Whether this tree is as somebody wants it: not one in which a landing is tried out, nor the checkout of a target that is
+    /// half way to something else. A step that was cut off is put back first.
+    pub(super) fn is_settled(&self) -> bool {
+        let control = &self.place.control_dir;
+        if let Some(root) = &self.place.worktree_root
+            && let (Some(name), Some(folder)) = (root.file_name(), root.parent())
+            && name.to_string_lossy().starts_with(TRIAL)
+            && real(folder) == real(&control.join("scratch"))
+        {
+            return false;
+        }
+        let Some(branch) = &self.branch else { return true };
+        if !half_way::is_noted(control, branch) {
+            return true;
+        }
+        let (Ok(disk), Ok(repo)) = (RealDisk::open(control), self.landing_repo()) else {
+            return false;
+        };
+        let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), Duration::ZERO) else {
+            return false;
+        };
+        let _ = half_way::settle(&repo, branch);
+        !half_way::is_noted(control, branch)
+    }
+
     /// Keeps everybody from landing. Nothing where somebody is at it: which unit that lands, its lock does not tell.
     fn no_landings(&self, target: &str) -> Outcome<Option<Vec<Box<dyn crate::store::disk::LockGuard>>>> {
         let control = &self.place.control_dir;
@@ -381,7 +415,7 @@ impl App {
         let base = base.map_err(failed)?.unwrap_or_else(|| tip.clone());
         let about = (unit.branch.as_str(), tip.as_str(), base.as_str());
         if let Some(target) = repo.tip(&unit.target)?
-            && landed_as(repo, about, (&unit.target, &target), true)?.is_some()
+            && landed_as(repo, (&unit.id, true), about, (&unit.target, &target))?.is_some()
         {
             return Ok(Some(unit.target.clone()));
         }
@@ -400,15 +434,12 @@ impl App {
                 .git()
                 .args(["reflog", "show", "--format=%gs", &refname, "--"]);
             let (_, log, _) = log.try_run().map_err(failed)?;
-            let says_so = String::from_utf8_lossy(&log).lines().any(|line| {
-                let names = line.strip_prefix(LANDED).unwrap_or_default();
-                names
-                    .split([',', ':'])
-                    .any(|name| name.trim() == unit.id.as_str())
-            });
+            let says_so = String::from_utf8_lossy(&log)
+                .lines()
+                .any(|line| tells_of(line, &unit.id));
             if says_so
                 && let Some(target) = repo.tip(branch)?
-                && landed_as(repo, about, (branch, &target), true)?.is_some()
+                && landed_as(repo, (&unit.id, true), about, (branch, &target))?.is_some()
             {
                 return Ok(Some(branch.to_owned()));
             }
@@ -433,6 +464,7 @@ impl App {
             return Ok(unit);
         }
         let repo = self.landing_repo()?;
+        half_way::settle(&repo, &unit.target)?;
         if let Some(branch) = self.landed_on(&repo, &unit)? {
             drop(turns);
             let _ = self.merge_units(&MergeAsk {
@@ -605,7 +637,7 @@ impl Run<'_> {
         let mut order: Vec<String> = Vec::new();
         let mut overlap = None;
         while !left.is_empty() {
-            let rules = self.rules()?;
+            let rules = self.rules_that_hold(&self.repo.require_tip(&self.target)?)?;
             let places = self.places(&left)?;
             overlap.get_or_insert_with(|| merge_order::overlaps(&places));
             let names = merge_order::order(&places, clock::wall_ms());
@@ -631,7 +663,7 @@ impl Run<'_> {
                     let report = self.rehearse(work, &rules, &after)?;
                     self.reports.push(report);
                 }
-            } else if let Err(refusal) = self.group(group.clone(), &rules) {
+            } else if let Err(refusal) = self.group(group.clone()) {
                 if asked.len() == 1 {
                     return Err(refusal);
                 }
@@ -653,7 +685,14 @@ impl Run<'_> {
         let next = if landed.is_empty() {
             Vec::new()
         } else {
-            self.push(&landed)?
+            // What has landed is told, whatever comes of this.
+            self.push(&landed).unwrap_or_else(|refusal| {
+                self.warnings.push(format!(
+                    "{} has landed here, and was not pushed: {}",
+                    self.target, refusal.message
+                ));
+                refusal.help
+            })
         };
         Ok(MergeReport {
             target_commit: self.repo.require_tip(&self.target)?,

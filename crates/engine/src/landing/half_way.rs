@@ -2,47 +2,123 @@
 //!
 //! What must hold:
 //!
-//! - before the step it is noted, and when it is over, either way, the note is gone; so what was cut off is known, and put
-//!   back before the next step is tried;
-//! - only what is as the step would have made it is put back, and only where nobody had changed it before the step: what
-//!   somebody had is noted too, and not touched, though it be the same;
-//! - where somebody has moved the branch since, nothing is done.
+//! - before the step it is noted, before anything is put aside for it, and when it is over, either way, the note is gone; so
+//!   what was cut off is known, and put back before the next step is tried;
+//! - only what is as the step would have made it is put back, path by path, and only where nobody had changed it before the
+//!   step, in the file or in the index: what somebody had is noted too, and not touched, though it be the same;
+//! - a file that somebody made since, where the step had taken one away, stays, also one that git ignores;
+//! - what was put aside comes back;
+//! - where somebody has moved the branch since, or what is checked out, nothing else is done.
 //!
 //! Git writes the files first, then the index, and moves the branch last.
 //!
-//! Format of a note, `landing/moving-<hash of the branch>`: the checkout, the commit before and the one to be, and the paths
-//! that are somebody's own, each ended by a zero byte.
-//!
-//! Limitations: links, submodules, and names with a line break in them are left as they are.
+//! Format of a note, `landing/moving-<hash of the branch>`: the checkout, the commit before and the one to be; the paths that
+//! are somebody's own; an empty one; and in pairs where a file belongs and where it was put aside. Each ended by a zero byte.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::trees::{self, NOTHING};
-use super::{Repo, failed, io_failed};
+use super::{Repo, failed, io_failed, obstacles};
 use crate::git::Git;
 use crate::os::file;
 use crate::store::Outcome;
 
-fn path(repo: &Repo, branch: &str) -> PathBuf {
+const LINK: &str = "120000";
+const SUBMODULE: &str = "160000";
+
+fn path(control: &Path, branch: &str) -> PathBuf {
     let name = format!("moving-{:016x}", xxh3_64(branch.as_bytes()));
-    repo.control.join("landing").join(name)
+    control.join("landing").join(name)
 }
 
-/// The step is about to be made. Gives what is somebody's own of what it would change.
-pub fn note(repo: &Repo, branch: &str, root: &Path, (old, new): (&str, &str)) -> Outcome<HashSet<PathBuf>> {
-    let edited = Git::at(root)
-        .args(["--no-optional-locks", "diff-files", "-z", "--name-only"])
-        .setting("core.fsmonitor", "false")
-        .run()
-        .map_err(failed)?;
-    let mut own: HashSet<PathBuf> = edited
-        .split(|b| *b == 0)
+/// Whether a step of this branch is being made, or was cut off.
+pub fn is_noted(control: &Path, branch: &str) -> bool {
+    path(control, branch).exists()
+}
+
+/// What is known about a step.
+#[derive(Debug)]
+pub struct Note {
+    root: PathBuf,
+    old: String,
+    new: String,
+    /// What is somebody's own of what it would change.
+    own: HashSet<PathBuf>,
+    /// Where a file belongs, and where it was put aside, seen from the checkout.
+    aside: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Note {
+    fn bytes(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        let mut add = |part: &[u8]| {
+            text.extend_from_slice(part);
+            text.push(0);
+        };
+        add(self.root.as_os_str().as_bytes());
+        add(self.old.as_bytes());
+        add(self.new.as_bytes());
+        for one in &self.own {
+            add(one.as_os_str().as_bytes());
+        }
+        add(b"");
+        for (place, there) in &self.aside {
+            add(place.as_os_str().as_bytes());
+            add(there.as_os_str().as_bytes());
+        }
+        text
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        let path = |part: &[u8]| PathBuf::from(OsStr::from_bytes(part));
+        let mut parts = text.split(|b| *b == 0);
+        let root = path(parts.next()?);
+        let commit = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+        let (old, new) = (commit(parts.next()?), commit(parts.next()?));
+        let own = parts.by_ref().take_while(|part| !part.is_empty());
+        let own = own.map(path).collect();
+        let mut aside = Vec::new();
+        while let (Some(place), Some(there)) = (parts.next(), parts.next()) {
+            aside.push((path(place), path(there)));
+        }
+        Some(Self {
+            root,
+            old,
+            new,
+            own,
+            aside,
+        })
+    }
+}
+
+/// The step is about to be made, and these are to be put aside for it.
+pub fn note(
+    repo: &Repo,
+    branch: &str,
+    root: &Path,
+    (old, new): (&str, &str),
+    aside: Vec<(PathBuf, PathBuf)>,
+) -> Outcome<Note> {
+    let names = |words: &[&str]| {
+        Git::at(root)
+            .arg("--no-optional-locks")
+            .args(words)
+            .setting("core.fsmonitor", "false")
+            .run()
+            .map_err(failed)
+    };
+    let edited = names(&["diff-files", "-z", "--name-only"])?;
+    let staged = names(&["diff-index", "--cached", "-z", "--name-only", old, "--"])?;
+    let mut own: HashSet<PathBuf> = [edited, staged]
+        .iter()
+        .flat_map(|listed| listed.split(|b| *b == 0))
         .filter(|path| !path.is_empty())
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
         .collect();
@@ -51,176 +127,334 @@ pub fn note(repo: &Repo, branch: &str, root: &Path, (old, new): (&str, &str)) ->
             own.insert(one.path);
         }
     }
-    let path = path(repo, branch);
-    let mut text = Vec::new();
-    let parts = [root.as_os_str().as_bytes(), old.as_bytes(), new.as_bytes()];
-    for part in parts
-        .into_iter()
-        .chain(own.iter().map(|path| path.as_os_str().as_bytes()))
-    {
-        text.extend_from_slice(part);
-        text.push(0);
+    for (place, _) in &aside {
+        own.remove(place);
     }
+    let note = Note {
+        root: root.to_owned(),
+        old: old.to_owned(),
+        new: new.to_owned(),
+        own,
+        aside,
+    };
+    let path = path(&repo.control, branch);
     file::make_dir_like_parent(&repo.control.join("landing"))
-        .and_then(|()| file::replace_unsynced(&path, &text))
+        .and_then(|()| file::replace_unsynced(&path, &note.bytes()))
         .map_err(io_failed("write", &path))?;
-    Ok(own)
+    Ok(note)
 }
 
 /// The step is over.
 pub fn forget(repo: &Repo, branch: &str) {
-    let _ = fs::remove_file(path(repo, branch));
+    let _ = fs::remove_file(path(&repo.control, branch));
 }
 
 /// Puts back what a step that was cut off has left. Whoever asks has the turn to land.
-pub fn settle(repo: &Repo, branch: &str, root: &Path) -> Outcome<()> {
-    let Ok(text) = fs::read(path(repo, branch)) else {
+pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
+    let Ok(text) = fs::read(path(&repo.control, branch)) else {
         return Ok(());
     };
-    let parts: Vec<&[u8]> = text.split(|b| *b == 0).collect();
-    let [place, old, new, own @ ..] = parts.as_slice() else {
+    let done = match Note::parse(&text) {
+        Some(note) if note.root.is_dir() => put_back(repo, branch, &note)?,
+        _ => true,
+    };
+    // What cannot be put back now is in the way of the next step, which says so.
+    if done {
         forget(repo, branch);
-        return Ok(());
-    };
-    let own = own
-        .iter()
-        .map(|path| PathBuf::from(OsStr::from_bytes(path)))
-        .collect();
-    let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
-    if *place == root.as_os_str().as_bytes() && repo.tip(branch)?.as_deref() == Some(&*old) {
-        // What cannot be put back is in the way of the next step, which says so.
-        let _ = put_back(root, &new, &own)?;
     }
-    forget(repo, branch);
     Ok(())
 }
 
-/// Puts a checkout back to what its HEAD says, where a step to `new` has changed it. Says whether that could be done.
-pub fn put_back(root: &Path, new: &str, own: &HashSet<PathBuf>) -> Outcome<bool> {
-    let git = || Git::at(root).without_hooks();
-    let Some(old) = git().verify("HEAD^{commit}").map_err(failed)? else {
-        return Ok(false);
-    };
-    if !take_back_files(root, (&old, new), own)? {
-        return Ok(false);
+/// Puts a checkout back to what it was before a step. Says whether that could be done.
+pub fn put_back(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
+    let root = &note.root;
+    // Git may have been stopped on another branch that somebody switched to: what counts is where that is.
+    let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
+    let mut as_before = HashSet::new();
+    if head.as_deref() == Some(&note.old) && repo.tip(branch)?.as_deref() == Some(&note.old) {
+        if obstacles::lock(root).is_some() {
+            return Ok(false);
+        }
+        match take_back(note)? {
+            Some(paths) => as_before = paths,
+            None => return Ok(false),
+        }
     }
-    // Where the index was written: a merge of two trees, from the new one to the old one. It changes only what is as the
-    // new one has it.
-    let (code, ..) = git()
-        .args(["read-tree", "-m", "-u", new, &old])
-        .try_run()
-        .map_err(failed)?;
-    Ok(code == Some(0))
+    for (place, there) in &note.aside {
+        let whole = root.join(place);
+        if as_before.contains(place) || whole.symlink_metadata().is_err() {
+            let _ = fs::rename(root.join(there), whole);
+        }
+    }
+    Ok(true)
 }
+
+/// Mode and object.
+type Entry = (String, String);
 
 struct Change {
     path: PathBuf,
-    /// Mode and object before, if it was there.
-    old: Option<(String, String)>,
-    /// The object to be, if it was to be there.
-    new: Option<String>,
+    /// What it was before, if it was there.
+    old: Option<Entry>,
+    /// What it was to be, if it was to be there.
+    new: Option<Entry>,
 }
 
-/// What the step changes, as far as it is about plain files.
 fn changes(root: &Path, old: &str, new: &str) -> Outcome<Vec<Change>> {
-    let plain = |mode: &str| matches!(mode, NOTHING | "100644" | "100755");
-    let mut found = Vec::new();
-    for one in trees::changes(Git::at(root), old, new)? {
-        if plain(&one.old.0) && plain(&one.new.0) && !one.path.as_os_str().as_bytes().contains(&b'\n') {
-            found.push(Change {
-                path: one.path,
-                old: (one.old.0 != NOTHING).then_some(one.old),
-                new: (one.new.0 != NOTHING).then_some(one.new.1),
-            });
+    let there = |entry: Entry| (entry.0 != NOTHING).then_some(entry);
+    let all = trees::changes(Git::at(root), old, new)?;
+    let all = all.into_iter().map(|one| Change {
+        path: one.path,
+        old: there(one.old),
+        new: there(one.new),
+    });
+    Ok(all.collect())
+}
+
+/// What the index has of a path.
+#[derive(Debug, PartialEq, Eq)]
+enum Staged {
+    As(Entry),
+    /// In a conflict.
+    Torn,
+}
+
+/// What the index has, and which of it is not to be in the checkout (`skip-worktree`).
+fn index(root: &Path) -> Outcome<(HashMap<PathBuf, Staged>, HashSet<PathBuf>)> {
+    let listed = Git::at(root)
+        .without_hooks()
+        .setting("core.fsmonitor", "false")
+        .args(["ls-files", "-s", "-v", "-z"])
+        .run()
+        .map_err(failed)?;
+    let (mut index, mut hidden) = (HashMap::new(), HashSet::new());
+    for line in listed.split(|b| *b == 0) {
+        let Some(tab) = line.iter().position(|b| *b == b'\t') else {
+            continue;
+        };
+        let about = String::from_utf8_lossy(&line[..tab]).into_owned();
+        let path = PathBuf::from(OsStr::from_bytes(&line[tab + 1..]));
+        let words: Vec<&str> = about.split(' ').collect();
+        let [tag, mode, object, stage] = words.as_slice() else {
+            continue;
+        };
+        if tag.eq_ignore_ascii_case("s") {
+            hidden.insert(path.clone());
+        }
+        let entry = match *stage {
+            "0" => Staged::As(((*mode).to_owned(), (*object).to_owned())),
+            _ => Staged::Torn,
+        };
+        index.insert(path, entry);
+    }
+    Ok((index, hidden))
+}
+
+/// The objects that files would be, in their order.
+fn objects(root: &Path, paths: &[&Path]) -> Outcome<Vec<String>> {
+    let git = || {
+        Git::at(root)
+            .without_hooks()
+            .setting("core.fsmonitor", "false")
+            .arg("hash-object")
+    };
+    let breaks = |path: &&Path| path.as_os_str().as_bytes().contains(&b'\n');
+    if paths.iter().any(breaks) {
+        let one = |path: &&Path| git().arg("--").arg(path).line().map_err(failed);
+        return paths.iter().map(one).collect();
+    }
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for path in paths {
+        names.extend_from_slice(path.as_os_str().as_bytes());
+        names.push(b'\n');
+    }
+    let out = git().arg("--stdin-paths").stdin(names).run().map_err(failed)?;
+    Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
+}
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    /// As it was before the step.
+    Old,
+    /// As the step makes it, or begun.
+    New,
+    /// Somebody's.
+    Theirs,
+    Nothing,
+}
+
+/// How each of these paths stands in the checkout.
+fn stands(note: &Note, changes: &[Change]) -> Outcome<Vec<Stands>> {
+    let root = &note.root;
+    let mut found = vec![Stands::Theirs; changes.len()];
+    let mut files: Vec<(usize, u32)> = Vec::new();
+    for (n, one) in changes.iter().enumerate() {
+        match root.join(&one.path).symlink_metadata() {
+            Ok(meta) if meta.is_file() => files.push((n, meta.permissions().mode())),
+            Ok(meta) if meta.is_symlink() => {
+                let to = fs::read_link(root.join(&one.path)).unwrap_or_default();
+                let is = |entry: &Option<Entry>| -> Outcome<bool> {
+                    let Some((LINK, object)) = entry.as_ref().map(|(mode, object)| (mode.as_str(), object))
+                    else {
+                        return Ok(false);
+                    };
+                    let blob = Git::at(root).args(["cat-file", "blob", object]).run();
+                    Ok(blob.map_err(failed)? == to.as_os_str().as_bytes())
+                };
+                if is(&one.old)? {
+                    found[n] = Stands::Old;
+                } else if is(&one.new)? {
+                    found[n] = Stands::New;
+                }
+            }
+            Ok(_) => {}
+            Err(_) => found[n] = Stands::Nothing,
+        }
+    }
+    let paths: Vec<&Path> = files.iter().map(|(n, _)| changes[*n].path.as_path()).collect();
+    for ((n, mode), object) in files.iter().zip(objects(root, &paths)?) {
+        let one = &changes[*n];
+        let runs = if mode & 0o100 == 0 { "100644" } else { "100755" };
+        // Where the step does not change the mode, nobody asks for it: not every disk has it.
+        let modes = [&one.old, &one.new].map(|entry| entry.as_ref().map(|(mode, _)| mode.as_str()));
+        let is = |entry: &Option<Entry>| {
+            entry.as_ref().is_some_and(|(mode, is)| {
+                *is == object && mode.starts_with("100") && (modes[0] == modes[1] || mode == runs)
+            })
+        };
+        if is(&one.old) {
+            found[*n] = Stands::Old;
+        } else if is(&one.new) || is_cut_off(root, &note.new, one)? {
+            found[*n] = Stands::New;
         }
     }
     Ok(found)
 }
 
-/// Where the index was not written any more: files that are as `new` has them, or missing where it had none, or cut off.
-fn take_back_files(root: &Path, (old, new): (&str, &str), own: &HashSet<PathBuf>) -> Outcome<bool> {
+/// Takes back what the step has made of the files, and of the index where that was written. Which paths are as they were
+/// before it; nothing where git would not.
+fn take_back(note: &Note) -> Outcome<Option<HashSet<PathBuf>>> {
+    let root = &note.root;
     let git = || Git::at(root).without_hooks().setting("core.fsmonitor", "false");
-    let mut changes = changes(root, old, new)?;
-    changes.retain(|one| !own.contains(&one.path));
-    let staged = git().args(["ls-files", "-s", "-z"]).run().map_err(failed)?;
-    let mut index: HashMap<&[u8], (String, String)> = HashMap::new();
-    for line in staged.split(|b| *b == 0) {
-        if let Some(tab) = line.iter().position(|b| *b == b'\t') {
-            let about = String::from_utf8_lossy(&line[..tab]).into_owned();
-            let words: Vec<&str> = about.split(' ').collect();
-            if let [mode, object, "0"] = words.as_slice() {
-                index.insert(&line[tab + 1..], ((*mode).to_owned(), (*object).to_owned()));
-            }
-        }
-    }
-    let mut there = Vec::new();
-    let mut again: Vec<&Change> = Vec::new();
-    for one in &changes {
-        if index.get(one.path.as_os_str().as_bytes()) != one.old.as_ref() {
-            continue;
-        }
-        match root.join(&one.path).symlink_metadata() {
-            Ok(meta) if meta.is_file() && one.new.is_some() => there.push(one),
-            Err(_) if one.old.is_some() => again.push(one),
-            _ => {}
-        }
-    }
-    let mut names = Vec::new();
-    for one in &there {
-        names.extend_from_slice(one.path.as_os_str().as_bytes());
-        names.push(b'\n');
-    }
-    let objects = match there.is_empty() {
-        true => Vec::new(),
-        false => git()
-            .args(["hash-object", "--stdin-paths"])
-            .stdin(names)
-            .run()
-            .map_err(failed)?,
+    let mut changes = changes(root, &note.old, &note.new)?;
+    changes.retain(|one| !note.own.contains(&one.path));
+    let (index, hidden) = index(root)?;
+    let is_staged = |path: &Path, entry: &Option<Entry>| match (index.get(path), entry) {
+        (Some(Staged::As(is)), Some(entry)) => is == entry,
+        (None, None) => true,
+        _ => false,
     };
-    let objects = String::from_utf8_lossy(&objects).into_owned();
-    let mut remove = Vec::new();
-    for (one, object) in there.iter().zip(objects.lines()) {
-        let is_old = one.old.as_ref().is_some_and(|(_, old)| old == object);
-        let is_new = one.new.as_deref() == Some(object);
-        if is_old || !(is_new || is_cut_off(root, new, &one.path)?) {
+    changes.retain(|one| is_staged(&one.path, &one.old) || is_staged(&one.path, &one.new));
+    let stands = stands(note, &changes)?;
+    let mut as_before = HashSet::new();
+    // Entries of the index, those that go first.
+    let (mut gone, mut back) = (Vec::new(), Vec::new());
+    let (mut write, mut hide): (Vec<&Path>, Vec<&Path>) = (Vec::new(), Vec::new());
+    for (one, stands) in changes.iter().zip(&stands) {
+        if one.old.is_none() && *stands == Stands::New && !take_away(root, &one.path) {
+            return Ok(None);
+        }
+    }
+    for (one, stands) in changes.iter().zip(&stands) {
+        let was_written = !is_staged(&one.path, &one.old);
+        let line = |entry: Option<&Entry>| {
+            let (mode, object) = match entry {
+                Some((mode, object)) => (mode.as_str(), object.clone()),
+                None => ("0", "0".repeat(note.old.len())),
+            };
+            let mut line = format!("{mode} {object} 0\t").into_bytes();
+            line.extend_from_slice(one.path.as_os_str().as_bytes());
+            line.push(0);
+            line
+        };
+        let Some(old) = &one.old else {
+            // What the step added is gone by now, unless somebody made it theirs.
+            if was_written && *stands != Stands::Theirs {
+                gone.extend(line(None));
+            }
+            continue;
+        };
+        if old.0 == SUBMODULE || hidden.contains(&one.path) {
+            if was_written {
+                back.extend(line(Some(old)));
+            }
+            if hidden.contains(&one.path) {
+                hide.push(&one.path);
+            }
             continue;
         }
-        match one.old {
-            Some(_) => again.push(one),
-            None => remove.push(one),
+        let is_free = || {
+            let above = one.path.ancestors().skip(1).filter(|one| *one != Path::new(""));
+            let is_folder = |one: &Path| match root.join(one).symlink_metadata() {
+                Ok(meta) => meta.is_dir(),
+                Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+            };
+            let mut above = above;
+            root.join(&one.path).symlink_metadata().is_err() && above.all(is_folder)
+        };
+        match stands {
+            Stands::Old => {}
+            Stands::New => write.push(&one.path),
+            Stands::Nothing | Stands::Theirs if is_free() => write.push(&one.path),
+            Stands::Nothing | Stands::Theirs => continue,
+        }
+        as_before.insert(one.path.clone());
+        if was_written {
+            back.extend(line(Some(old)));
         }
     }
-    for one in &remove {
-        let whole = root.join(&one.path);
-        if fs::remove_file(&whole).is_err() {
-            return Ok(false);
+    gone.append(&mut back);
+    let ends = |paths: &[&Path]| -> Vec<u8> {
+        let ended = paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]);
+        ended.flatten().copied().collect()
+    };
+    let steps: [(&[&str], Vec<u8>); 3] = [
+        (&["update-index", "-z", "--index-info"], gone),
+        (&["update-index", "--skip-worktree", "-z", "--stdin"], ends(&hide)),
+        (
+            &["checkout-index", "-f", "-u", "-q", "-z", "--stdin"],
+            ends(&write),
+        ),
+    ];
+    for (words, input) in steps {
+        if input.is_empty() {
+            continue;
         }
-        // Folders that it was made with. Those that hold anything stay.
-        for above in one.path.ancestors().skip(1).filter(|one| *one != Path::new("")) {
-            if fs::remove_dir(root.join(above)).is_err() {
-                break;
-            }
+        let (code, ..) = git().args(words).stdin(input).try_run().map_err(failed)?;
+        if code != Some(0) {
+            return Ok(None);
         }
     }
-    if again.is_empty() {
-        return Ok(true);
+    Ok(Some(as_before))
+}
+
+/// Removes a file, with the folders that it was made with. Those that hold anything stay.
+fn take_away(root: &Path, path: &Path) -> bool {
+    if fs::remove_file(root.join(path)).is_err() {
+        return false;
     }
-    let mut names = Vec::new();
-    for one in &again {
-        names.extend_from_slice(one.path.as_os_str().as_bytes());
-        names.push(0);
+    for above in path.ancestors().skip(1).filter(|one| *one != Path::new("")) {
+        if fs::remove_dir(root.join(above)).is_err() {
+            break;
+        }
     }
-    let (code, ..) = git()
-        .args(["checkout-index", "-f", "-u", "-q", "-z", "--stdin"])
-        .stdin(names)
-        .try_run()
-        .map_err(failed)?;
-    Ok(code == Some(0))
+    true
 }
 
 /// Whether a file is the beginning of what it was to be: git was stopped while it wrote it.
-fn is_cut_off(root: &Path, new: &str, path: &Path) -> Outcome<bool> {
+fn is_cut_off(root: &Path, new: &str, change: &Change) -> Outcome<bool> {
+    if !change
+        .new
+        .as_ref()
+        .is_some_and(|(mode, _)| mode.starts_with("100"))
+    {
+        return Ok(false);
+    }
+    let path = &change.path;
     let mut revision = std::ffi::OsString::from(new);
     revision.push(":");
     revision.push(path);
@@ -230,6 +464,7 @@ fn is_cut_off(root: &Path, new: &str, path: &Path) -> Outcome<bool> {
         .arg(revision)
         .try_run()
         .map_err(failed)?;
-    let begun = fs::read(root.join(path)).map_err(io_failed("read", path))?;
+    let path = root.join(path);
+    let begun = fs::read(&path).map_err(io_failed("read", &path))?;
     Ok(code == Some(0) && begun.len() < whole.len() && whole.starts_with(&begun))
 }

@@ -23,12 +23,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use jit_core::ids::UnitId;
 use jit_core::refusal::{Code, Refusal};
 
 use super::candidate::{SQUASHED, Step};
 use super::obstacles::{self, Aside, IsOurs};
 use super::tested::{self, Tested};
 use super::{Repo, failed, half_way, step};
+use crate::app::shell_word;
 use crate::git::snapshot::{Folder, copy_index};
 use crate::git::{Git, worktrees};
 use crate::os::file;
@@ -101,14 +103,16 @@ impl Tested {
                 }
             }
             Some(Use::CheckedOut(root)) => {
-                require_no_lock(&branch, &root, &new)?;
-                let aside = Aside::put(&root, &new, is_ours)?;
-                let own = half_way::note(&repo, &branch, &root, (&old, &new))?;
+                require_no_lock(&repo, &branch, &root, &new)?;
+                let aside = Aside::plan(&root, &new, is_ours)?;
+                let note = half_way::note(&repo, &branch, &root, (&old, &new), aside.planned())?;
+                let aside = aside.put(&root);
+                step("aside");
                 let (code, said) = forward(&repo, &branch, &root, (&old, &new), why)?;
                 let tip = repo.tip(&branch)?;
                 if tip.as_deref() != Some(&new) {
                     // Git changes the files first and the branch last, which may be locked or have moved.
-                    let back = code == Some(0) || half_way::put_back(&root, &new, &own)?;
+                    let back = code == Some(0) || half_way::put_back(&repo, &branch, &note)?;
                     drop(aside);
                     if !back {
                         return Err(stuck(&branch, &root, &said));
@@ -203,7 +207,7 @@ fn forward(
 }
 
 fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
-    let shown = crate::app::shell_word(&root.to_string_lossy());
+    let shown = shell_word(&root.to_string_lossy());
     let message = format!(
         "{branch} is checked out in {}, and git could not move it forward there: the branch is as it was, but files may have changed: {}",
         root.display(),
@@ -237,14 +241,33 @@ fn dirty(
     Box::new(refusal.help("then the same command again"))
 }
 
-/// With a lock there git refuses at once, and what it has not done could not be told from what it has.
-fn require_no_lock(branch: &str, root: &Path, new: &str) -> Outcome<()> {
+/// With a lock there git refuses at once, or when it has changed the files; what it has not done could not be told from
+/// what it has.
+fn require_no_lock(repo: &Repo, branch: &str, root: &Path, new: &str) -> Outcome<()> {
+    let refname = resolved(&repo.common, &format!("refs/heads/{branch}"));
+    let of_branch = repo.common.join(format!("{refname}.lock"));
+    let lock = || {
+        let of_branch = || of_branch.symlink_metadata().is_ok().then(|| of_branch.clone());
+        obstacles::lock(root).or_else(of_branch)
+    };
     // Whoever works there is soon done.
     let end = Instant::now() + FOR_GIT;
-    while obstacles::lock(root).is_some() && Instant::now() < end {
+    while lock().is_some() && Instant::now() < end {
         std::thread::sleep(FOR_GIT / 50);
     }
-    match obstacles::lock(root) {
+    match lock() {
+        Some(lock) if lock == of_branch => {
+            let message = format!(
+                "{branch} is locked, so nothing has moved: {} is there",
+                lock.display()
+            );
+            let lock = shell_word(&lock.to_string_lossy());
+            Err(Box::new(
+                Refusal::new(Code::TargetDirty, message)
+                    .help(format!("if no git runs there any more: rm {lock}"))
+                    .help("then the same command again"),
+            ))
+        }
         Some(lock) => {
             let said = format!("{} is there", lock.display());
             Err(dirty(branch, (root, new), &said, None, &|_, _| false))
@@ -265,8 +288,8 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
         None => Ok(()),
         Some(Use::Busy { how, help }) => Err(busy(branch, &how, &help)),
         Some(Use::CheckedOut(root)) => {
-            require_no_lock(branch, &root, new)?;
-            half_way::settle(repo, branch, &root)?;
+            require_no_lock(repo, branch, &root, new)?;
+            half_way::settle(repo, branch)?;
             let git_dir = Git::at(&root)
                 .args(["rev-parse", "--absolute-git-dir"])
                 .line()
@@ -274,7 +297,7 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
             let git_dir = Path::new(&git_dir);
             if git_dir.join("MERGE_HEAD").exists() {
                 let how = format!("in the middle of a merge in {}", root.display());
-                let shown = crate::app::shell_word(&root.to_string_lossy());
+                let shown = shell_word(&root.to_string_lossy());
                 return Err(busy(branch, &how, &[format!("git -C {shown} status")]));
             }
             let folder =
@@ -408,6 +431,21 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
     Ok(found)
 }
 
+/// Whether a line of a reflog tells that a unit landed.
+pub fn tells_of(line: &str, unit: &UnitId) -> bool {
+    let names = line.strip_prefix(LANDED).unwrap_or_default();
+    names.split([',', ':']).any(|name| name.trim() == unit.as_str())
+}
+
+impl Repo {
+    /// Whether a commit contains another. Not where it is gone.
+    fn contains(&self, commit: &str, other: &str) -> Outcome<bool> {
+        let git = self.git().args(["merge-base", "--is-ancestor", other, commit]);
+        let (code, ..) = git.try_run().map_err(failed)?;
+        Ok(code == Some(0))
+    }
+}
+
 /// The commit by which a unit came to its target, if it did.
 ///
 /// `begun` tells that a landing was begun: then a tip that the target contains is that landing. Otherwise it counts only
@@ -415,9 +453,9 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
 /// was put back to where it began; where that is not the target's own, the target's reflog has to say that it landed.
 pub fn landed_as(
     repo: &Repo,
+    (unit, begun): (&UnitId, bool),
     (branch, tip, base): (&str, &str, &str),
     (name, target): (&str, &str),
-    begun: bool,
 ) -> Outcome<Option<String>> {
     let since = format!("{base}..{target}");
     let format = format!("--format=%H %P%x00%(trailers:key={SQUASHED},valueonly,separator=%x20)");
@@ -450,9 +488,17 @@ pub fn landed_as(
         (true, false) => false,
         (true, true) => {
             let ours = format!("{tip} {LANDED}");
-            log(name, "--format=%H %gs")?
-                .lines()
-                .any(|line| line.starts_with(&ours))
+            let log = log(name, "--format=%H %gs")?;
+            let moves: Vec<&str> = log.lines().collect();
+            let mut found = moves.iter().any(|line| line.starts_with(&ours));
+            // The newest comes first. It may have landed with a commit of jit's own on top.
+            for pair in moves.windows(2) {
+                let [(to, why), (from, _)] =
+                    [pair[0], pair[1]].map(|line| line.split_once(' ').unwrap_or((line, "")));
+                found =
+                    found || tells_of(why, unit) && repo.contains(to, tip)? && !repo.contains(from, tip)?;
+            }
+            found
         }
         (false, true) => true,
         (false, false) => log(branch, "--format=%gs")?.lines().any(|line| {

@@ -123,6 +123,13 @@ pub fn without(repo: &Repo, root: &Path, new: &str, these: &[PathBuf]) -> Outcom
     repo.tree_with(new, &entries)
 }
 
+/// What is to be put aside.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Where each belongs, where it is to be, seen from the checkout, and what it was.
+    files: Vec<(PathBuf, PathBuf, Vec<u8>)>,
+}
+
 /// Files that are not in the way for now. They come back, unless the step was made.
 #[derive(Debug, Default)]
 pub struct Aside {
@@ -132,28 +139,22 @@ pub struct Aside {
     paths: Vec<PathBuf>,
 }
 
-impl Aside {
-    pub fn put(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Outcome<Self> {
-        // Read before they are looked at: in between somebody may write to them.
-        let mut found = Vec::new();
-        for path in ours(root, new, &|_, _| true)? {
-            let whole = root.join(&path);
-            if let Ok(content) = fs::read(&whole) {
-                found.push((path, whole, content));
-            }
-        }
-        found.retain(|(path, ..)| is_ours(root, path));
-        let mut aside = Self::default();
-        for (path, whole, content) in found {
-            let Ok(number) = random::u128() else { continue };
-            let mut name = OsString::from(&whole);
-            name.push(format!(".{:016x}.tmp", number >> 64));
-            let there = PathBuf::from(name);
+impl Plan {
+    /// Where each belongs, and where it is to be, seen from the checkout.
+    pub fn planned(&self) -> Vec<(PathBuf, PathBuf)> {
+        let pair = |(path, there, _): &(PathBuf, PathBuf, Vec<u8>)| (path.clone(), there.clone());
+        self.files.iter().map(pair).collect()
+    }
+
+    pub fn put(self, root: &Path) -> Aside {
+        let mut aside = Aside::default();
+        for (path, there, content) in self.files {
+            let (whole, there) = (root.join(&path), root.join(there));
             if fs::rename(&whole, &there).is_err() {
                 continue;
             }
             let same = fs::read(&there).is_ok_and(|now| now == content);
-            let one = Self {
+            let one = Aside {
                 moved: vec![(whole, there)],
                 paths: vec![path],
             };
@@ -162,7 +163,24 @@ impl Aside {
                 false => drop(one),
             }
         }
-        Ok(aside)
+        aside
+    }
+}
+
+impl Aside {
+    pub fn plan(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Outcome<Plan> {
+        // Read before they are looked at: in between somebody may write to them.
+        let mut files = Vec::new();
+        for path in ours(root, new, &|_, _| true)? {
+            let (Ok(content), Ok(number)) = (fs::read(root.join(&path)), random::u128()) else {
+                continue;
+            };
+            let mut there = OsString::from(&path);
+            there.push(format!(".{:016x}.tmp", number >> 64));
+            files.push((path, PathBuf::from(there), content));
+        }
+        files.retain(|(path, ..)| is_ours(root, path));
+        Ok(Plan { files })
     }
 
     fn take(&mut self, mut other: Self) {

@@ -36,8 +36,10 @@ pub struct Check {
     pub name: String,
     pub command: String,
     pub timeout: Duration,
-    /// The issue whose gate it is.
-    pub issue: Option<String>,
+    /// The issues whose gate it is.
+    pub issues: Vec<String>,
+    /// The unit it is about, where it is about one alone.
+    pub unit: Option<String>,
 }
 
 /// What came of a check.
@@ -58,6 +60,9 @@ pub struct Validation {
     pub output_file: Option<String>,
     /// The end of what it printed.
     pub output: String,
+    /// The issues whose gate it is.
+    #[serde(skip)]
+    pub issues: Vec<String>,
 }
 
 /// What passed.
@@ -122,7 +127,8 @@ impl Candidate {
     }
 
     fn run(&self, check: &Check, dir: &Path) -> Validation {
-        let unit = self.steps.last().map_or("target", |step| step.unit.as_str());
+        let last = || self.steps.last().map_or("target", |step| step.unit.as_str());
+        let unit = check.unit.as_deref().unwrap_or_else(last);
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || "-_.".contains(c) {
                 c
@@ -135,7 +141,7 @@ impl Candidate {
         let vars: Vec<(OsString, OsString)> = vec![
             ("JIT_UNIT".into(), unit.into()),
             ("JIT_TARGET".into(), self.branch.clone().into()),
-            ("JIT_ISSUE".into(), check.issue.clone().unwrap_or_default().into()),
+            ("JIT_ISSUE".into(), check.issues.join(" ").into()),
             ("JIT_GATE".into(), check.name.clone().into()),
             // It names the landing, not what the check runs.
             ("JIT_REQUEST_ID".into(), "".into()),
@@ -172,6 +178,7 @@ impl Candidate {
             tests_before: None,
             output_file: log.is_ok().then(|| below.to_string_lossy().into_owned()),
             output: ran.tail_text(),
+            issues: check.issues.clone(),
         }
     }
 }

@@ -543,3 +543,173 @@ fn h3_what_somebody_has_already_is_theirs_though_it_be_the_same() {
     let _ = yard.merge(&["u1"]).exits(5);
     assert_eq!(yard.picture(&repo), before);
 }
+
+/// What git leaves that is stopped after it wrote the index.
+const WRITTEN: &str = "old=$(git rev-parse HEAD); git merge -q --ff-only $new; git reset -q --soft $old";
+
+#[test]
+fn h3_a_file_that_somebody_made_since_outlives_a_step_that_was_cut_off() {
+    let yard = Yard::checked_out();
+    let repo = yard.repo();
+    yard.write(&repo, "env", "tracked\n");
+    yard.commit(&repo, "env");
+    let path = yard.unit("u1");
+    yard.world.git(&path, ["rm", "-q", "env"]);
+    yard.write(&path, ".gitignore", "env\n");
+    yard.commit(&path, "env is everybody's own");
+    let ran = while_moving(&yard, &format!("{WRITTEN}; kill -9 $PPID; exit 1"));
+    assert_eq!(ran.code, 137, "{}", ran.stdout);
+    assert!(!repo.join("env").exists(), "it was stopped half way");
+    yard.write(&repo, "env", "mine\n");
+    // Git would have it removed, so it is in the way.
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+    assert_eq!(fs::read_to_string(repo.join("env")).expect("there"), "mine\n");
+    fs::rename(repo.join("env"), repo.join(".git/env")).expect("moved");
+    let report = yard.merge(&["u1"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    assert_eq!(yard.picture(&repo).1, "");
+}
+
+#[test]
+fn h3_a_step_that_was_cut_off_after_the_index_was_written_is_put_back() {
+    let yard = to_be_halved();
+    let repo = yard.repo();
+    let path = yard.world.root().join("u1");
+    std::os::unix::fs::symlink("file", path.join("link")).expect("a link");
+    yard.write(&path, "many/with\nbreak", "break\n");
+    yard.write(&path, "runs", "runs\n");
+    fs::set_permissions(path.join("runs"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    yard.commit(&path, "links");
+    let before = yard.picture(&repo);
+    let ran = while_moving(&yard, &format!("{WRITTEN}; kill -9 $PPID; exit 1"));
+    assert_eq!(ran.code, 137, "{}", ran.stdout);
+    assert_ne!(yard.picture(&repo), before, "it was stopped half way");
+    // Whoever looks first puts it back.
+    let _ = yard.jit(["status"]).ok();
+    assert_eq!(yard.picture(&repo), before);
+    let report = yard.merge(&["u1"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    assert_eq!(yard.picture(&repo).1, "?? mine\n");
+}
+
+#[test]
+fn h3_what_somebody_has_staged_is_theirs_though_it_be_the_same() {
+    let yard = ready();
+    let repo = yard.repo();
+    yard.world.git(&repo, ["checkout", "u1", "--", "file", "new"]);
+    let before = (yard.picture(&repo), yard.main());
+    // The branch is locked at the last moment.
+    let refused = while_moving(&yard, ": > .git/refs/heads/main.lock")
+        .exits(5)
+        .json();
+    assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+    assert_eq!((yard.picture(&repo), yard.main()), before);
+    // Or was so before.
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    let help = refused["error"]["help"].to_string();
+    assert!(help.contains("main.lock"), "{refused}");
+    assert_eq!((yard.picture(&repo), yard.main()), before);
+    fs::remove_file(repo.join(".git/refs/heads/main.lock")).expect("a lock");
+    assert_eq!(yard.merge(&["u1"]).ok().json()["units"][0]["verdict"], "landed");
+    assert_eq!(yard.picture(&repo).1, "");
+}
+
+#[test]
+fn h3_what_somebody_stages_at_the_last_moment_refuses_and_nothing_has_changed() {
+    let yard = ready();
+    let repo = yard.repo();
+    let refused = while_moving(&yard, "echo third > file; git add file")
+        .exits(5)
+        .json();
+    assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+    let message = refused["error"]["message"].as_str().expect("text");
+    assert!(message.contains("nothing has moved"), "{refused}");
+    assert_eq!(fs::read_to_string(repo.join("file")).expect("there"), "third\n");
+    assert_eq!(yard.picture(&repo).1, "M  file\n");
+}
+
+/// A unit of an issue that is committed on main.
+fn of_issue() -> Yard {
+    let yard = Yard::checked_out();
+    let _ = yard.jit(["issue", "create", "Do it", "--id", "WI-1"]).ok();
+    yard.commit(&yard.repo(), "the issue");
+    let path = yard.unit_for("u1", Some("WI-1"));
+    yard.write(&path, "new", "landed\n");
+    yard.commit(&path, "work");
+    yard
+}
+
+fn is_done(yard: &Yard) -> bool {
+    yard.jit(["issue", "show", "WI-1", "--json"]).ok().json()["state"] == "done"
+}
+
+#[test]
+fn e7_an_issue_is_not_done_by_a_step_that_was_cut_off() {
+    let yard = of_issue();
+    let repo = yard.repo();
+    let ran = while_moving(&yard, &format!("{WRITTEN}; kill -9 $PPID; exit 1"));
+    assert_eq!(ran.code, 137, "{}", ran.stdout);
+    let text = fs::read_to_string(repo.join(".jit/issues/WI-1/issue.json")).expect("there");
+    assert!(text.contains("\"done\""), "it was stopped half way: {text}");
+    let _ = yard.jit(["status"]).ok();
+    assert!(!is_done(&yard));
+    let _ = yard.jit(["worktree", "abandon", "u1", "--reason", "no"]).ok();
+    assert!(!is_done(&yard));
+    assert_eq!(yard.world.git(&repo, ["status", "--porcelain"]), "");
+}
+
+#[test]
+fn e7_giving_up_a_landing_that_was_cut_off_puts_the_checkout_back() {
+    let yard = of_issue();
+    let repo = yard.repo();
+    let ran = while_moving(&yard, &format!("{WRITTEN}; kill -9 $PPID; exit 1"));
+    assert_eq!(ran.code, 137, "{}", ran.stdout);
+    let elsewhere = yard.world.worktree("elsewhere");
+    let words = ["worktree", "abandon", "u1", "--reason", "no"];
+    let _ = yard.world.jit_as_in(WHO, &elsewhere, words).ok();
+    assert_eq!(yard.world.git(&repo, ["status", "--porcelain"]), "");
+    assert!(!is_done(&yard));
+}
+
+#[test]
+fn e7_an_issue_is_not_done_by_what_is_only_tried_out() {
+    let yard = of_issue();
+    yard.world.git(&yard.repo(), ["switch", "-q", "--detach"]);
+    yard.configure(&format!(
+        "[merge]\nvalidate = [\"{} validate\", \"false\"]",
+        crate::landing::JIT
+    ));
+    let report = yard.merge(&["u1"]).exits(6).json();
+    assert_eq!(report["units"][0]["verdict"], "validation_failed", "{report}");
+    assert!(!is_done(&yard));
+}
+
+#[test]
+fn h3_files_of_issues_that_were_put_aside_come_back_after_a_kill() {
+    let (yard, path) = with_issue();
+    let repo = yard.repo();
+    let _ = yard.merge(&["u1"]).ok();
+    let words = ["issue", "update", "WI-1", "--title", "There"];
+    let _ = yard.world.jit_as_in(WHO, &path, words).ok();
+    yard.commit(&path, "more");
+    let _ = yard.jit(["issue", "update", "WI-1", "--title", "Here"]).ok();
+    let own = repo.join(".jit/issues/WI-1/issue.json");
+    let before = fs::read_to_string(&own).expect("there");
+    let mut command = yard.world.jit_command(&repo);
+    command
+        .env("JIT_TEST_DIE_AT", "aside")
+        .args(["--agent-id", WHO, "worktree", "merge", "u1"]);
+    assert_eq!(yard.world.run(command).code, 137);
+    assert!(!own.exists(), "it was put aside");
+    let _ = yard.jit(["status"]).ok();
+    assert_eq!(fs::read_to_string(&own).expect("there"), before);
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(
+        fs::read_dir(repo.join(".jit/issues/WI-1"))
+            .expect("a folder")
+            .count(),
+        4,
+        "nothing is left"
+    );
+}

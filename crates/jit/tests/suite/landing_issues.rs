@@ -146,3 +146,84 @@ fn e7_what_no_tree_has_is_written_by_whoever_validates_in_the_main_worktree() {
     let again = world.jit(["validate", "--json"]).ok().json();
     assert_eq!(again["mended"], serde_json::json!([]));
 }
+
+#[test]
+fn e7_what_jit_changed_in_the_checkout_meanwhile_stays_to_be_seen() {
+    let yard = yard();
+    let path = yard.unit_for("u1", Some("WI-1"));
+    yard.write(&path, "dates", "parsed\n");
+    yard.commit(&path, "dates");
+    let _ = yard
+        .world
+        .jit_as_in(crate::landing::WHO, &path, ["claim", "release", "WI-1"])
+        .ok();
+    let words = [
+        "issue",
+        "update",
+        "WI-1",
+        "--priority",
+        "high",
+        "--description",
+        "Long.",
+    ];
+    let _ = yard.jit(words).ok();
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(state(&yard.on_main(FILE).expect("there")), "done");
+    let text = fs::read_to_string(yard.repo().join(FILE)).expect("there");
+    let there: serde_json::Value = serde_json::from_str(&text).expect("an issue");
+    assert_eq!(
+        (&there["state"], &there["priority"]),
+        (&"done".into(), &"high".into())
+    );
+}
+
+#[test]
+fn e7_a_landing_ends_the_claim_where_the_issue_was_found_done_before() {
+    let yard = yard();
+    let _ = yard.world.jit(["issue", "update", "WI-1", "--type", "task"]).ok();
+    yard.commit(&yard.repo(), "a task");
+    let path = worked(&yard);
+    let mut command = yard.world.jit_command(&path);
+    command.env("JIT_TEST_DIE_AT", "moved").arg("finish");
+    assert_eq!(yard.world.run(command).code, 137);
+    // Somebody looks at what landed before it is written down.
+    let shown = yard.world.jit(["issue", "list", "--json"]).ok().json();
+    assert_eq!(shown["issues"][0]["state"], "done");
+    let claims = || yard.world.jit(["claim", "list", "--json"]).ok().stdout;
+    assert!(claims().contains("WI-1"));
+    let _ = yard.world.jit_in(&path, ["finish"]).ok();
+    assert!(!claims().contains("WI-1"), "{}", claims());
+    assert!(
+        yard.world
+            .events()
+            .iter()
+            .any(|event| event["type"] == "work.completed_task")
+    );
+}
+
+#[test]
+fn g12_a_killed_landing_without_commits_of_its_own_is_found_again() {
+    let yard = yard();
+    let path = worked(&yard);
+    let branch = yard
+        .world
+        .git(&path, ["branch", "--show-current"])
+        .trim()
+        .to_owned();
+    yard.world.git(&yard.repo(), ["branch", "kept", &branch]);
+    let _ = yard
+        .world
+        .jit(["worktree", "abandon", "wi-1", "--reason", "again"])
+        .ok();
+    let words = [
+        "worktree", "create", "WI-1", "--base", "kept", "--branch", "again", "--json",
+    ];
+    let made = yard.world.jit(words).ok().json();
+    let path = PathBuf::from(made["worktree_path"].as_str().expect("a path"));
+    let mut command = yard.world.jit_command(&path);
+    command.env("JIT_TEST_DIE_AT", "moved").arg("finish");
+    assert_eq!(yard.world.run(command).code, 137);
+    assert_eq!(yard.on_main("dates").as_deref(), Some("parsed\n"));
+    let report = yard.world.jit_in(&path, ["finish", "--json"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
+}

@@ -33,6 +33,7 @@ mod cli_verify;
 mod handoff;
 mod hook_programs;
 mod landing;
+mod landing_batches;
 mod landing_chaos;
 mod landing_checkout;
 mod landing_issues;

@@ -55,6 +55,12 @@ impl Run<'_> {
         Ok(found.is_some_and(|(_, found)| is_closed(&found)))
     }
 
+    /// The issue as a tree has it.
+    pub(super) fn issue_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<Issue>> {
+        let found = self.found_in(tree, id)?;
+        Ok(found.map(|(_, found)| found.issue))
+    }
+
     /// What a tree says about an issue, and the mode of the file that does.
     fn found_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<(String, Found)>> {
         let listed = self

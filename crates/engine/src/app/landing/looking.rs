@@ -2,14 +2,33 @@
 
 use super::*;
 
+/// What has a say about landings, below `.jit`.
+const RULES: [&str; 2] = ["config.toml", "gates/registry.json"];
+
 impl Run<'_> {
-    /// What of the target's own files has a say. From a folder of its own: the target may be checked out nowhere.
-    pub(super) fn rules(&self) -> Outcome<Rules> {
+    /// What holds on the target as it is now.
+    pub(super) fn rules(&self) -> Outcome<Rc<Rules>> {
+        self.rules_of(&self.repo.require_tip(&self.target)?)
+    }
+
+    /// What of a commit's own files has a say. From a folder of its own: it may be checked out nowhere.
+    pub(super) fn rules_of(&self, commit: &str) -> Outcome<Rc<Rules>> {
+        let listed = self
+            .repo
+            .git()
+            .args(["ls-tree", "-z", "--full-tree", commit, "--"])
+            .args(RULES.map(|name| format!(".jit/{name}")))
+            .run()
+            .map_err(failed)?;
+        if let Some((known, rules)) = &*self.known.borrow()
+            && *known == listed
+        {
+            return Ok(Rc::clone(rules));
+        }
         let folder = Folder::make(self.repo.scratch()).map_err(|e| refuse(Code::Io, e))?;
         let jit = folder.path.join(".jit");
-        let tip = self.repo.require_tip(&self.target)?;
-        for name in ["config.toml", "gates/registry.json"] {
-            let object = format!("{tip}:.jit/{name}");
+        for name in RULES {
+            let object = format!("{commit}:.jit/{name}");
             if self.repo.git().verify(&object).map_err(failed)?.is_none() {
                 continue;
             }
@@ -44,11 +63,47 @@ impl Run<'_> {
                 .gates_for
                 .extend(kinds.map(|kind| (kind.clone(), name.to_string())));
         }
-        Ok(Rules {
+        let rules = Rc::new(Rules {
             merging: config.merging(),
             registry,
             policy,
+        });
+        *self.known.borrow_mut() = Some((listed, Rc::clone(&rules)));
+        Ok(rules)
+    }
+
+    /// The same for where nothing can land before somebody mends it.
+    pub(super) fn rules_that_hold(&self, commit: &str) -> Outcome<Rc<Rules>> {
+        self.rules_of(commit).map_err(|mut refusal| {
+            if refusal.code != Code::Io {
+                refusal.help.push(format!(
+                    "mend it with a commit on {}, without jit: nothing lands before that",
+                    self.target
+                ));
+            }
+            refusal
         })
+    }
+
+    /// What would become of the target has to have rules that can be read: otherwise nothing could land after it.
+    pub(super) fn require_rules(&self, commit: &str) -> Outcome<()> {
+        match self.rules_of(commit) {
+            Err(mut refusal) if refusal.code != Code::Io => {
+                refusal.code = Code::Config;
+                refusal.message = format!(
+                    "with this on {} nothing could land there any more: {}",
+                    self.target, refusal.message
+                );
+                refusal.help = vec!["mend it in the unit's worktree and commit".to_owned()];
+                Err(refusal)
+            }
+            read => read.map(|_| ()),
+        }
+    }
+
+    /// Looks again who has the unit's issue, and what it has to pass: checks may have taken long.
+    pub(super) fn look_again(&self, work: &Work) -> Outcome<Work> {
+        self.work(&self.app.view()?, work.unit.clone(), work.tip.clone())
     }
 
     /// Looks at a unit before anything is merged.
@@ -157,7 +212,7 @@ impl Run<'_> {
         drop(view);
         let about = (work.unit.branch.as_str(), work.tip.as_str(), base.as_str());
         let begun = work.unit.state == Phase::Merging;
-        let mut landed = landed_as(&self.repo, about, (&self.target, &target), begun)?;
+        let mut landed = landed_as(&self.repo, (&work.unit.id, begun), about, (&self.target, &target))?;
         if landed.is_none() {
             // Another unit that goes on from it was squashed.
             landed = self.repo.squashed_with(&target, &work.tip)?;
@@ -375,27 +430,48 @@ impl Run<'_> {
         }))
     }
 
-    /// Gates of the issue and the checks of the target. Refused where one can only be passed by a person.
-    pub(super) fn checks(&self, group: &[Work], rules: &Rules) -> Outcome<Vec<Check>> {
+    /// The gates that an issue has to pass to land: those of the log, and those that it has on the target. A unit may have
+    /// taken some from its own copy.
+    fn gates_of(&self, issue: &Issue, on: &str, rules: &Rules) -> Outcome<BTreeSet<String>> {
+        let own = rules.registry.required(&issue.kind, &issue.gates);
+        let mut gates: BTreeSet<String> = own.into_iter().map(str::to_owned).collect();
+        if let Some(found) = self.issue_in(on, &issue.id)? {
+            let there = rules.registry.required(&found.kind, &found.gates);
+            // One that neither the log nor the target knows any more asks for nothing.
+            let there = there
+                .into_iter()
+                .filter(|name| rules.registry.find(name).is_some());
+            gates.extend(there.map(str::to_owned));
+        }
+        Ok(gates)
+    }
+
+    /// Gates of the issues and the checks of the target, which is at `on`. Refused where one can only be passed by a person.
+    ///
+    /// A gate whose command names the issue or the unit runs for each; any other once for all that have it.
+    pub(super) fn checks(&self, group: &[Work], on: &str, rules: &Rules) -> Outcome<Vec<Check>> {
         let mut checks: Vec<Check> = Vec::new();
         let view = self.app.view()?;
         for work in group {
             let Some(issue) = &work.issue else { continue };
-            for name in rules.registry.required(&issue.kind, &issue.gates) {
+            for name in &self.gates_of(issue, on, rules)? {
                 let gate = rules.registry.find(name);
                 let automatic = gate.and_then(|gate| Some((gate.command()?, gate.timeout())));
                 if let Some((command, timeout)) = automatic {
-                    if !checks
+                    let is_own = ["JIT_ISSUE", "JIT_UNIT"]
                         .iter()
-                        .any(|one| one.kind == Kind::Gate && one.name == name)
-                    {
-                        checks.push(Check {
+                        .any(|word| command.contains(word));
+                    let same = |one: &&mut Check| one.kind == Kind::Gate && one.name == *name;
+                    match checks.iter_mut().find(same).filter(|_| !is_own) {
+                        Some(check) => check.issues.push(issue.id.to_string()),
+                        None => checks.push(Check {
                             kind: Kind::Gate,
-                            name: name.to_owned(),
+                            name: name.clone(),
                             command: command.to_owned(),
                             timeout,
-                            issue: Some(issue.id.to_string()),
-                        });
+                            issues: vec![issue.id.to_string()],
+                            unit: is_own.then(|| work.id()),
+                        }),
                     }
                     continue;
                 }
@@ -429,7 +505,8 @@ impl Run<'_> {
                     name: format!("{VALIDATE}-{}", n + 1),
                     command: command.clone(),
                     timeout: rules.merging.validate_timeout,
-                    issue: None,
+                    issues: Vec::new(),
+                    unit: None,
                 }),
         );
         for check in &checks {

@@ -54,15 +54,33 @@ impl Run<'_> {
             .help(format!("git -C {shown} rebase {}", shell_word(&self.target)))
     }
 
-    /// Lands these together, or finds out which of them cannot.
-    pub(super) fn group(&mut self, mut group: Vec<Work>, rules: &Rules) -> Outcome<()> {
-        let agent = self.app.actor.agent_id.to_string();
-        for _ in 0..ROUNDS {
-            let mut free = Vec::with_capacity(group.len());
+    /// What of a group can be tried at all. The others are told why not; one that is alone refuses.
+    fn fit(&mut self, mut group: Vec<Work>, on: &str, rules: &Rules) -> Outcome<Vec<Work>> {
+        let alone = group.len() == 1;
+        let mut fit = Vec::with_capacity(group.len());
+        for work in group {
+            let asked = self.look_again(&work).and_then(|work| {
+                // Who is alone is asked when it is known that there is something to land.
+                if !alone {
+                    self.checks(std::slice::from_ref(&work), on, rules)?;
+                }
+                Ok(work)
+            });
+            match asked {
+                Ok(work) => fit.push(work),
+                Err(refusal) if alone => return Err(refusal),
+                Err(refusal) => self.reports.push(told(&work.unit, Verdict::Refused, &refusal)),
+            }
+        }
+        group = fit;
+        // Whoever is dropped may have been waited for.
+        loop {
+            let many = group.len();
             let own: BTreeSet<String> = group
                 .iter()
                 .filter_map(|work| work.unit.issue_id.as_ref().map(ToString::to_string))
                 .collect();
+            let mut free = Vec::with_capacity(many);
             for work in group {
                 match self.require_free(&work, &own)? {
                     Some(refusal) => self.reports.push(told(&work.unit, Verdict::Waiting, &refusal)),
@@ -70,10 +88,24 @@ impl Run<'_> {
                 }
             }
             group = free;
+            if group.len() == many {
+                return Ok(group);
+            }
+        }
+    }
+
+    /// Lands these together, or finds out which of them cannot. What holds on the target, and what is known about the units,
+    /// is asked anew each time it has moved.
+    pub(super) fn group(&mut self, mut group: Vec<Work>) -> Outcome<()> {
+        let agent = self.app.actor.agent_id.to_string();
+        for _ in 0..ROUNDS {
+            let on = Candidate::on(&self.repo, &self.target)?;
+            let rules = &*self.rules_that_hold(&on.old)?;
+            group = self.fit(group, &on.old, rules)?;
             if group.is_empty() {
                 return Ok(());
             }
-            let mut candidate = Candidate::on(&self.repo, &self.target)?;
+            let mut candidate = on;
             let mut apart = false;
             for work in &group {
                 let app = self.app;
@@ -110,7 +142,7 @@ impl Run<'_> {
                 }
             }
             if apart {
-                return self.halves(group, rules);
+                return self.halves(group);
             }
             step("candidate");
             if candidate.steps.is_empty() {
@@ -133,10 +165,18 @@ impl Run<'_> {
                 }
                 return Ok(());
             }
-            let checks = self.checks(&group, rules)?;
+            let checks = self.checks(&group, &candidate.old, rules)?;
             let app = self.app;
             let is_ours = |root: &Path, path: &Path| app.is_projection(root, path);
-            require_movable(&self.repo, &self.target, candidate.commit(), &is_ours)?;
+            let can_move = self
+                .require_rules(candidate.commit())
+                .and_then(|()| require_movable(&self.repo, &self.target, candidate.commit(), &is_ours));
+            match can_move {
+                Ok(()) => {}
+                // One of them may be the reason.
+                Err(_) if group.len() > 1 => return self.halves(group),
+                Err(refusal) => return Err(refusal),
+            }
             for work in &mut group {
                 work.unit = self.begin(work)?;
             }
@@ -145,7 +185,7 @@ impl Run<'_> {
             let (old, new) = (candidate.old.clone(), candidate.commit().to_owned());
             let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
                 Tried::Passed(tested) => tested,
-                Tried::Failed(_, _) if group.len() > 1 => return self.halves(group, rules),
+                Tried::Failed(_, _) if group.len() > 1 => return self.halves(group),
                 Tried::Failed(_, validations) => {
                     for work in &group {
                         self.judge(work, &validations, content.as_deref());
@@ -194,8 +234,7 @@ impl Run<'_> {
                     continue;
                 }
             };
-            if let Some((root, paths)) = &landed.replaced {
-                self.app.project_again(root, paths);
+            if let Some((root, _)) = &landed.replaced {
                 self.bring_submodules(root, bumps);
             }
             self.forget_submodules();
@@ -208,10 +247,13 @@ impl Run<'_> {
                     how: Some(step.how),
                     merge_commit: Some(step.commit.clone()),
                     settled: settled(step),
-                    validation: landed.validations.clone(),
+                    validation: of_unit(work, &landed.validations),
                     issue_done,
                     ..work.report(Verdict::Landed)
                 });
+            }
+            if let Some((root, paths)) = &landed.replaced {
+                self.app.project_again(root, paths);
             }
             return Ok(());
         }
@@ -222,15 +264,15 @@ impl Run<'_> {
     }
 
     /// Together they do not work: the first half, then the other on top of it.
-    pub(super) fn halves(&mut self, mut group: Vec<Work>, rules: &Rules) -> Outcome<()> {
+    pub(super) fn halves(&mut self, mut group: Vec<Work>) -> Outcome<()> {
         let second = group.split_off(group.len().div_ceil(2));
         for half in [group, second] {
             if half.is_empty() {
                 continue;
             }
             let names: Vec<Work> = half.clone();
-            if let Err(refusal) = self.group(half, rules) {
-                if refusal.code == Code::TargetDirty || refusal.code == Code::Unknown {
+            if let Err(refusal) = self.group(half) {
+                if refusal.code == Code::Unknown {
                     return Err(refusal);
                 }
                 for work in &names {
@@ -299,11 +341,17 @@ impl Run<'_> {
         self.close_as(view, unit, &actor)
     }
 
-    /// Whether the unit's issue is done now. The landing stands, whatever comes of this.
+    /// Whether the unit's issue is done now, and nobody's any more. The landing stands, whatever comes of this.
     pub(super) fn close_as(&mut self, view: &View, unit: &Unit, actor: &Actor) -> Option<bool> {
         let id = unit.issue_id.as_ref()?;
         let issue = state::issue(&*view.table, id).ok().flatten()?;
-        if issue.state.is_closed() {
+        let key = Resource::Issue(id.clone()).key();
+        let is_held = || {
+            let lease = state::lease_on(&*view.table, &key).ok().flatten();
+            lease.is_some_and(|lease| !lease.expired(&view.now) && lease.obeys(actor))
+        };
+        // Somebody may have found it done in what landed before we come to say so; then the claim is still there.
+        if issue.state.is_closed() && !(issue.state == State::Done && is_held()) {
             return Some(issue.state == State::Done);
         }
         let change = |state: State| -> Outcome<()> {
@@ -346,7 +394,8 @@ impl Run<'_> {
     /// Tells the log how the gates of the unit's issue stand.
     pub(super) fn judge(&mut self, work: &Work, validations: &[Validation], content: Option<&str>) {
         let Some(issue) = &work.issue else { return };
-        for one in validations.iter().filter(|one| one.kind == Kind::Gate) {
+        let own = |one: &&Validation| one.issues.iter().any(|id| *id == issue.id.as_str());
+        for one in validations.iter().filter(own) {
             let command = match issue.id.as_str().parse() {
                 Ok(id) => Command::JudgeGate {
                     issue: id,
@@ -434,4 +483,13 @@ impl Run<'_> {
         report.help = unit.after_failure();
         Ok(report)
     }
+}
+
+/// What of these is about a unit: the target's checks, and the gates of its own issue.
+fn of_unit(work: &Work, validations: &[Validation]) -> Vec<Validation> {
+    let own = |one: &&Validation| {
+        let is_own = |issue: &Issue| one.issues.iter().any(|id| *id == issue.id.as_str());
+        one.kind != Kind::Gate || work.issue.as_ref().is_some_and(is_own)
+    };
+    validations.iter().filter(own).cloned().collect()
 }

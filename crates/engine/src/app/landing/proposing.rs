@@ -155,7 +155,7 @@ impl Run<'_> {
             }
         };
         let (old, new) = (candidate.old.clone(), candidate.commit().to_owned());
-        let checks = self.checks(&[], rules)?;
+        let checks = self.checks(&[], &candidate.old, rules)?;
         let is_ours = |root: &Path, path: &Path| app.is_projection(root, path);
         require_movable(&self.repo, &self.target, candidate.commit(), &is_ours)?;
         let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
@@ -320,6 +320,7 @@ impl App {
             every: false,
             reports: Vec::new(),
             warnings: self.warnings.clone(),
+            known: RefCell::default(),
         };
         run.bring_left_submodules();
         let report = match run.sort(unit.clone())? {
