@@ -368,6 +368,8 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             issue,
             sheet,
             edited: Vec::new(),
+            // Somebody asked for it by a command.
+            by_hand: Vec::new(),
             unstamped: true,
             text_before: None,
             problems: Vec::new(),
