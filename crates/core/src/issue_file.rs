@@ -11,16 +11,17 @@
 //! What is read may have been written by anybody. A bad `issue.json` makes the folder unusable; a bad line elsewhere is
 //! reported and passed over. A line of a set may be as short as `{"op":"add","value":"x"}`, for those who write it by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::ids::{AgentId, IssueId};
 use crate::issue::{
     Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, Priority, State, check_word, text_digest,
 };
-use crate::sheet::{self, FIELDS, SetLine, Sheet, check, field};
+use crate::sheet::{self, FIELDS, GATE, SetLine, Sheet, check, field};
 use crate::time::Wall;
 use crate::wire::json_bytes;
 
@@ -34,6 +35,8 @@ pub const NAMES: [&str; 5] = [ISSUE, LABELS, DEPS, COMMENTS, DESCRIPTION];
 
 /// Longest description, in bytes.
 pub const MAX_DESCRIPTION: u64 = 4 << 20;
+/// More changes than any issue can have had.
+const MAX_REVISION: u64 = 1 << 53;
 /// Longest other file, in bytes.
 pub const MAX_FILE: u64 = 16 << 20;
 
@@ -75,14 +78,22 @@ pub fn issue_json(issue: &Issue, sheet: &Sheet) -> Vec<u8> {
             format!("{} {mark}", sheet.stamp(issue, name)).into(),
         );
     }
+    for (name, at) in &sheet.stamps {
+        if let Some(gate) = name.strip_prefix(GATE) {
+            let asked = issue.gates.iter().any(|one| one == gate);
+            stamps.insert(name.clone(), format!("{at} {}", check(&asked.into())).into());
+        }
+    }
     file.insert("stamps".into(), stamps.into());
     render(&file, &|_| None).into_bytes()
 }
 
 /// Stands in a stamp for the digest of a text that is no more.
-const NO_TEXT: &str = "none";
+pub(crate) const NO_TEXT: &str = "none";
 /// So many problems of one file are told; what is worse is not worth the memory.
 const MOST_PROBLEMS: usize = 100;
+/// So many lines of one set are read.
+const MOST_LINES: usize = 10 * MAX_MEMBERS;
 
 /// Fields in the order they are written; any others follow by name.
 const ORDER: &[&str] = &[
@@ -185,6 +196,8 @@ pub struct Found {
     pub comments: Vec<Comment>,
     /// Fields that are not what was stamped: somebody edited them.
     pub edited: Vec<&'static str>,
+    /// The same, also when it is known when they were edited: nobody checked whether they may be so.
+    pub by_hand: Vec<&'static str>,
     /// It was not written by this program, or by one that did not stamp.
     pub unstamped: bool,
     /// The text that the description was when `issue.json` was written.
@@ -346,6 +359,14 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         }
     }
     let mut problems = Vec::new();
+    let mut revision = file.revision;
+    if revision > MAX_REVISION {
+        problems.push(wrong(
+            at("revision"),
+            format!("no issue was changed {revision} times"),
+        ));
+        revision = one();
+    }
     let labels = set(LABELS, &folder.labels, file.created_at, &mut problems);
     let deps = set(DEPS, &folder.deps, file.created_at, &mut problems);
     let comments = comments(&folder.comments, &mut problems);
@@ -406,7 +427,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
             .copied()
             .chain(file.updated_at)
             .fold(file.created_at, Wall::max),
-        revision: file.revision,
+        revision,
         lives_in: None,
         text,
     };
@@ -436,6 +457,10 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         issue,
         sheet,
         comments,
+        by_hand: match unstamped {
+            true => FIELDS.to_vec(),
+            false => edited.clone(),
+        },
         edited,
         unstamped,
         text_before,
@@ -486,74 +511,95 @@ struct WrittenLine {
     at: Option<Wall>,
 }
 
-/// The lines of a set that one written line stands for. `before` are those above it.
-fn set_lines(
-    file: &str,
-    text: &[u8],
-    before: &[SetLine],
-    created_at: Wall,
-    unnamed: &AgentId,
-) -> Result<Vec<SetLine>, String> {
-    let written: WrittenLine = serde_json::from_slice(text).map_err(|e| e.to_string())?;
-    if !matches!(written.op.as_str(), "add" | "remove") {
-        return Err(format!("op is {:.100?}, not add or remove", written.op));
-    }
-    let long = |tag: &String| tag.is_empty() || tag.len() > MAX_TITLE;
-    if written.tag.as_ref().is_some_and(long) {
-        return Err("the tag is empty or too long".into());
-    }
-    if file == DEPS {
-        written.value.parse::<IssueId>().map_err(|e| e.to_string())?;
-    } else {
-        check_word(&written.value)?;
-    }
-    let same = |line: &&SetLine| line.value == written.value;
-    let tags = match (written.tag, written.op.as_str()) {
-        (Some(tag), _) => vec![tag],
-        (None, "add") => {
-            // The same in every copy of the file, and another one for each time it is added.
-            let value = text_digest(written.value.as_bytes());
-            vec![format!("hand.{value}.{}", before.iter().filter(same).count())]
+impl WrittenLine {
+    fn read(file: &str, text: &[u8]) -> Result<Self, String> {
+        let written: Self = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+        if !matches!(written.op.as_str(), "add" | "remove") {
+            return Err(format!("op is {:.100?}, not add or remove", written.op));
         }
-        (None, _) => before
-            .iter()
-            .filter(same)
-            .filter(|line| line.op == "add")
-            .map(|line| line.tag.clone())
-            .collect(),
-    };
-    let line = |tag| SetLine {
-        op: written.op.clone(),
-        value: written.value.clone(),
-        tag,
-        agent_id: written.agent_id.clone().unwrap_or_else(|| unnamed.clone()),
-        at: written.at.unwrap_or(created_at),
-    };
-    Ok(tags.into_iter().map(line).collect())
+        let long = |tag: &String| tag.is_empty() || tag.len() > MAX_TITLE;
+        if written.tag.as_ref().is_some_and(long) {
+            return Err("the tag is empty or too long".into());
+        }
+        if file == DEPS {
+            written.value.parse::<IssueId>().map_err(|e| e.to_string())?;
+        } else {
+            check_word(&written.value)?;
+        }
+        Ok(written)
+    }
 }
 
+/// The lines of a set. What they say does not depend on their order, which git may change: a removal without a tag takes
+/// back one addition, of which those with tags count as one and come first.
 fn set(file: &'static str, bytes: &[u8], created_at: Wall, problems: &mut Vec<Problem>) -> Vec<SetLine> {
-    let mut all: Vec<SetLine> = Vec::new();
     let Ok(unnamed) = "human:unnamed".parse::<AgentId>() else {
-        return all;
+        return Vec::new();
     };
+    let (mut all, mut tagless) = (Vec::new(), Vec::new());
     let told = problems.len();
     for (line, text) in each_line(bytes) {
         if problems.len() >= told + MOST_PROBLEMS {
             break;
         }
-        match set_lines(file, text, &all, created_at, &unnamed) {
-            Ok(_) if all.len() >= 10 * MAX_MEMBERS => {
-                problems.push(Problem {
-                    file,
-                    line,
-                    what: "too many lines".into(),
-                });
-                break;
+        if all.len() + tagless.len() >= MOST_LINES {
+            problems.push(Problem {
+                file,
+                line,
+                what: "too many lines".into(),
+            });
+            break;
+        }
+        match WrittenLine::read(file, text) {
+            Ok(written) => {
+                let tag = written.tag;
+                let line = SetLine {
+                    op: written.op,
+                    value: written.value,
+                    tag: tag.clone().unwrap_or_default(),
+                    agent_id: written.agent_id.unwrap_or_else(|| unnamed.clone()),
+                    at: written.at.unwrap_or(created_at),
+                };
+                match tag {
+                    Some(_) => all.push(line),
+                    None => tagless.push(line),
+                }
             }
-            Ok(some) => all.extend(some),
             Err(what) => problems.push(Problem { file, line, what }),
         }
+    }
+    let tagged = all.len();
+    tagless.sort();
+    for same in tagless.chunk_by(|a, b| a.value == b.value && a.op == b.op) {
+        let Some(SetLine { op, value, .. }) = same.first() else {
+            continue;
+        };
+        // The same in every copy of the file, and another one for each time it is added.
+        let name = format!("hand.{}.", text_digest(value.as_bytes()));
+        let mine = |line: &&SetLine| line.value == *value;
+        let used: BTreeSet<&str> = all[..tagged]
+            .iter()
+            .filter(mine)
+            .filter_map(|line| line.tag.strip_prefix(&name))
+            .collect();
+        let first = used.len();
+        let mut rest = same;
+        if op == "remove" {
+            let seen: BTreeSet<String> = all[..tagged]
+                .iter()
+                .filter(mine)
+                .filter(|line| line.op == "add")
+                .map(|line| line.tag.clone())
+                .collect();
+            if let (false, Some((one, others))) = (seen.is_empty(), same.split_first()) {
+                all.extend(seen.into_iter().map(|tag| SetLine { tag, ..one.clone() }));
+                rest = others;
+            }
+        }
+        all.extend(rest.iter().enumerate().map(|(n, line)| SetLine {
+            tag: format!("{name}{}", first + n),
+            ..line.clone()
+        }));
     }
     sheet::union(&all, &[])
 }
@@ -572,9 +618,12 @@ fn comments(bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<Comment> {
         };
         match serde_json::from_slice::<Comment>(text) {
             Ok(one) if comment_id_fits(&one.id) && one.text.len() <= MAX_COMMENT => {
-                // Of two with one id the same one counts, in whatever order a merge left them.
-                let older = |there: &Comment| (there.at, &there.text) <= (one.at, &one.text);
-                if !all.get(&one.id).is_some_and(older) {
+                if let Some(there) = all.get(&one.id).filter(|there| **there != one) {
+                    let (first, other) = said_first(there, &one);
+                    let (first, other) = (first.clone(), set_aside(other));
+                    all.insert(other.id.clone(), other);
+                    all.insert(first.id.clone(), first);
+                } else {
                     all.insert(one.id.clone(), one);
                 }
             }
@@ -585,6 +634,30 @@ fn comments(bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<Comment> {
     let mut all: Vec<Comment> = all.into_values().collect();
     all.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
     all
+}
+
+/// Two comments with one id, of which somebody edited one: the first of them keeps the id, in whatever order they are met.
+pub fn said_first<'a>(a: &'a Comment, b: &'a Comment) -> (&'a Comment, &'a Comment) {
+    let rank = |one: &'a Comment| (one.at, &one.text, one.agent_id.as_str());
+    match rank(a) <= rank(b) {
+        true => (a, b),
+        false => (b, a),
+    }
+}
+
+/// The other one, which is not lost: its id follows from what it says, so that it is the same in every copy.
+pub fn set_aside(comment: &Comment) -> Comment {
+    let Comment {
+        id,
+        at,
+        agent_id,
+        text,
+    } = comment;
+    let what = format!("{id}\0{at}\0{agent_id}\0{text}");
+    Comment {
+        id: format!("{:032x}", xxh3_128(what.as_bytes())),
+        ..comment.clone()
+    }
 }
 
 /// Comment ids are used as keys: short and plain.

@@ -7,18 +7,20 @@
 //! [`join`] brings what a tree has into the replica. There the later stamp wins, field by field, sets are joined, and
 //! a field that was edited by hand counts as changed now.
 //!
+//! Gates are merged one by one, by the stamp of each, in both: adding one takes no other away.
+//!
 //! A deletion is about the issue as it was then: whoever changed it later did not know of it, and their change brings the
 //! issue back, in both. A copy that nobody changed since stays deleted.
 //!
 //! Neither result depends on the order of merging, and joining one of its sides to the result of a merge changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use crate::issue::Issue;
-use crate::issue_file::{Found, render as render_file};
-use crate::sheet::{self, FIELDS, Sheet, check, field};
+use crate::issue_file::{Found, NO_TEXT, render as render_file};
+use crate::sheet::{self, FIELDS, GATE, Sheet, check, field};
 use crate::time::Wall;
 
 /// A field that both sides changed in different ways.
@@ -43,14 +45,19 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
         fields: Map::new(),
         conflicts: Vec::new(),
     };
-    let names: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
     for name in names.into_iter().filter(|name| *name != "stamps") {
         let (b, o, t) = (
             base.and_then(|base| base.get(name)),
             ours.get(name),
             theirs.get(name),
         );
-        let value = if o == t || t == b {
+        let value = if name == "gates"
+            && let (Some(o), Some(t)) = (Gates::written(ours), Gates::written(theirs))
+        {
+            let (gates, _) = o.joined(&t);
+            Some(gates.into())
+        } else if o == t || t == b {
             o.cloned()
         } else if o == b {
             t.cloned()
@@ -74,11 +81,125 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
         }
     }
     let mut stamps = stamps(base, ours, theirs, &merged);
+    stamps.extend(gate_stamps(ours, theirs, &merged.fields));
     settle_deletion(ours, theirs, &mut merged, &mut stamps);
     if !stamps.is_empty() {
         merged.fields.insert("stamps".into(), stamps.into());
     }
     merged
+}
+
+/// The gates of one side, and when each was last asked for or taken away. One without a stamp is as old as the side's
+/// gates are, and gives way to any that has one.
+struct Gates<'a> {
+    asked: Vec<&'a str>,
+    at: Wall,
+    single: BTreeMap<&'a str, Wall>,
+}
+
+impl<'a> Gates<'a> {
+    fn of(issue: &'a Issue, sheet: &'a Sheet) -> Self {
+        let single = |(name, at): (&'a String, &Wall)| Some((name.strip_prefix(GATE)?, *at));
+        Self {
+            asked: issue.gates.iter().map(String::as_str).collect(),
+            at: sheet.stamp(issue, "gates"),
+            single: sheet.stamps.iter().filter_map(single).collect(),
+        }
+    }
+
+    /// `None` when somebody edited them, or they were never stamped.
+    fn written(side: &'a Fields) -> Option<Self> {
+        let gates = side.get("gates")?;
+        let stamp = Stamp::of(side, "gates").filter(|stamp| stamp.mark == check(gates))?;
+        Some(Self {
+            asked: gates
+                .as_array()?
+                .iter()
+                .map(Value::as_str)
+                .collect::<Option<_>>()?,
+            at: stamp.at,
+            single: single_stamps(side),
+        })
+    }
+
+    /// The greater one counts.
+    fn rank(&self, gate: &str) -> (Option<Wall>, Wall, bool) {
+        let single = self.single.get(gate).copied();
+        let at = match single {
+            Some(_) => Wall::from_ms(0),
+            None => self.at,
+        };
+        (single, at, self.asked.contains(&gate))
+    }
+
+    /// What both ask for, and the stamp of each gate that has one.
+    fn joined(&self, other: &Self) -> (Vec<String>, BTreeMap<String, Wall>) {
+        let of = |side: &Self| {
+            side.asked
+                .iter()
+                .chain(side.single.keys())
+                .copied()
+                .collect::<Vec<_>>()
+        };
+        let all: BTreeSet<&str> = of(self).into_iter().chain(of(other)).collect();
+        let (mut gates, mut stamps) = (Vec::new(), BTreeMap::new());
+        for gate in all {
+            let (single, _, asked) = self.rank(gate).max(other.rank(gate));
+            if asked {
+                gates.push(gate.to_owned());
+            }
+            stamps.extend(single.map(|at| (format!("{GATE}{gate}"), at)));
+        }
+        (gates, stamps)
+    }
+}
+
+fn single_stamps(side: &Fields) -> BTreeMap<&str, Wall> {
+    let stamps = side.get("stamps").and_then(Value::as_object);
+    let mut all = BTreeMap::new();
+    for (name, stamp) in stamps.into_iter().flatten() {
+        let at = stamp
+            .as_str()
+            .and_then(|stamp| stamp.split(' ').next()?.parse().ok());
+        if let (Some(gate), Some(at)) = (name.strip_prefix(GATE), at) {
+            all.insert(gate, at);
+        }
+    }
+    all
+}
+
+/// The stamps of single gates, the later of each: with what came of it.
+fn gate_stamps(ours: &Fields, theirs: &Fields, merged: &Fields) -> Fields {
+    let mut all = single_stamps(ours);
+    for (gate, at) in single_stamps(theirs) {
+        let known = all.entry(gate).or_insert(at);
+        *known = at.max(*known);
+    }
+    let gates = merged.get("gates").and_then(Value::as_array);
+    let asked = |gate: &str| gates.is_some_and(|gates| gates.iter().any(|one| one == gate));
+    all.into_iter()
+        .map(|(gate, at)| {
+            let mark = check(&asked(gate).into());
+            (format!("{GATE}{gate}"), format!("{at} {mark}").into())
+        })
+        .collect()
+}
+
+/// What a side that was edited says about gates beside ours: an edit is as late as `at`. A gate that we know to have been
+/// asked for or taken away, and that is not in its stamps, was not there to be edited.
+fn edited_gates<'a>(ours: &Gates<'a>, theirs: &'a Found, at: Wall) -> Gates<'a> {
+    let mut edited = Gates::of(&theirs.issue, &theirs.sheet);
+    let all: BTreeSet<&str> = ours.asked.iter().chain(&edited.asked).copied().collect();
+    for gate in all {
+        let (is_ours, is_theirs) = (ours.asked.contains(&gate), edited.asked.contains(&gate));
+        let unseen = ours.single.contains_key(gate) && !edited.single.contains_key(gate);
+        if is_ours != is_theirs && !unseen {
+            edited.single.insert(gate, at);
+        }
+    }
+    // Of what it does not name it says nothing.
+    edited.at = Wall::from_ms(0);
+    edited
 }
 
 /// Decides between a deletion on one side and what the other side did after it.
@@ -183,9 +304,17 @@ fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged
             // The text is a file of its own, which git merges.
             let b = base.and_then(|base| Stamp::of(base, name));
             match (o, t) {
+                // Who says nothing does not know of it.
+                (None, one) | (one, None) => one,
                 (o, t) if o == t || t == b => o,
                 (o, t) if o == b => t,
-                (o, t) => o.max(t),
+                (Some(o), Some(t)) => {
+                    let rank = |stamp: &Stamp| (stamp.at, stamp.mark != NO_TEXT);
+                    Some(match (rank(&o), &o) >= (rank(&t), &t) {
+                        true => o,
+                        false => t,
+                    })
+                }
             }
         } else {
             let conflict = merged.conflicts.iter().any(|conflict| conflict.field == *name);
@@ -278,9 +407,30 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
         );
         let o_at = my_sheet.stamp(mine, name);
         let mut at = o_at;
-        if o != t {
+        if *name == "gates" {
+            let by_whom = theirs.unstamped || theirs.by_hand.contains(name);
+            let (t_at, edited) = match by_whom {
+                true if o == t => (o_at, false),
+                true => changed_at(mine, theirs, name, o_at, now),
+                false => (theirs.sheet.stamp(&theirs.issue, name), false),
+            };
+            let ours = Gates::of(mine, my_sheet);
+            let (gates, single) = match by_whom {
+                true if t_at <= Wall::from_ms(0) => ours.joined(&ours),
+                true => ours.joined(&edited_gates(&ours, theirs, t_at)),
+                false => ours.joined(&Gates::of(&theirs.issue, &theirs.sheet)),
+            };
+            if o != t && gates != issue.gates {
+                issue.gates = gates;
+                by_hand |= edited && theirs.edited.contains(name);
+            }
+            stamps.extend(single);
+            at = o_at.max(t_at);
+        } else if o != t {
             let (t_at, edited) = changed_at(mine, theirs, name, o_at, now);
-            let greater = t.to_string().cmp(&o.to_string()).is_gt();
+            // Of two values of one moment something counts more than nothing.
+            let rank = |value: &Value| (!value.is_null(), value.to_string());
+            let greater = rank(&t) > rank(&o);
             if t_at > o_at || (t_at == o_at && (edited || greater)) {
                 set_field(&mut issue, &mut sheet, name, theirs);
                 by_hand |= theirs.edited.contains(name);

@@ -17,6 +17,8 @@ pub struct Policy {
     pub agent_asks: bool,
     /// Issue type and gate: required of every issue of that type.
     pub gates_for: Vec<(String, String)>,
+    /// What types require could not be read.
+    pub gates_unknown: bool,
     /// Types from the outermost to the innermost: what may be part of what. Types in none of them are free.
     pub hierarchy: Vec<Vec<String>>,
     pub locks: LockPolicy,

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `p/<issue>/<dependent>` | nothing: the second depends on the first |
 //! | `u/<parent>/<child>` | nothing |
+//! | `v/<parent>/<child>` | nothing: the child is open |
 //! | `j/<issue>` | how long the chain of open issues is that wait for it, and its rank when it could be queued |
 //! | `r/<rank>/<issue>` | nothing: it is queued |
 //!
@@ -63,6 +64,11 @@ pub fn parts(table: &dyn Table, key: &str) -> Read<Vec<String>> {
     keys_under(table, &format!("u/{key}/"))
 }
 
+/// Whether something is to be done about a part of it.
+pub fn has_open_parts(table: &dyn Table, key: &str) -> Read<bool> {
+    Ok(!table.scan(&format!("v/{key}/"), 1)?.is_empty())
+}
+
 /// Whether nothing more is to be done about it. What was deleted stands in nobody's way; what is unknown does.
 fn is_settled(table: &dyn Table, key: &str) -> Read<bool> {
     match state::issue_at(table, key)? {
@@ -101,13 +107,16 @@ pub fn moved(table: &mut Overlay<'_>, key: &str, old: Option<&Issue>, new: Optio
         table.put(format!("p/{added}/{key}"), Vec::new());
     }
     let parent = |issue: Option<&Issue>| issue.and_then(|issue| issue.parent.as_ref().map(IssueId::key));
-    let (was_in, is_in) = (parent(old), parent(new));
-    if was_in != is_in {
+    let open = |issue: Option<&Issue>| parent(issue.filter(|issue| !issue.state.is_closed()));
+    for (kind, was_in, is_in) in [("u", parent(old), parent(new)), ("v", open(old), open(new))] {
+        if was_in == is_in {
+            continue;
+        }
         if let Some(parent) = was_in {
-            table.remove(format!("u/{parent}/{key}"));
+            table.remove(format!("{kind}/{parent}/{key}"));
         }
         if let Some(parent) = is_in {
-            table.put(format!("u/{parent}/{key}"), Vec::new());
+            table.put(format!("{kind}/{parent}/{key}"), Vec::new());
         }
     }
     let mut todo = vec![key.to_owned()];

@@ -8,6 +8,9 @@
 //! - labels and dependencies are observed-remove sets: a log of additions, each with a tag of its own, and of removals
 //!   of tags that were seen. Merging keeps the lines of both.
 //!
+//! Gates are a set of which each member is a register too: its stamp, under [`GATE`] and its name, says when it was last
+//! asked for or taken away.
+//!
 //! A stamp also has a check on its value, so that a field which somebody edited by hand is told from one that `jit` wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +28,9 @@ use crate::time::Wall;
 pub const FIELDS: &[&str] = &[
     "title", "type", "state", "priority", "parent", "actor", "blocked", "pivot", "gates", "text", "deleted",
 ];
+
+/// Begins the name of a single gate's stamp.
+pub const GATE: &str = "gate:";
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SetLine {
@@ -85,6 +91,11 @@ impl Sheet {
         for name in FIELDS {
             if field(old, old_deleted, name) != field(new, self.deleted, name) {
                 self.stamps.insert((*name).to_owned(), new.updated_at);
+            }
+        }
+        for gate in old.gates.iter().chain(&new.gates) {
+            if old.gates.contains(gate) != new.gates.contains(gate) {
+                self.stamps.insert(format!("{GATE}{gate}"), new.updated_at);
             }
         }
     }

@@ -17,7 +17,7 @@
 //! | `w/<issue>/<digest>` | an `issue.json` that was here before: nothing when jit wrote it, `in` when it was brought in |
 //! | `k/<issue>/<comment>` | the comment |
 //! | `g/<issue>/<gate>` | how the gate came out last |
-//! | `p/`, `u/`, `j/`, `r/` | what can be taken next: see [`crate::queue`] |
+//! | `p/`, `u/`, `v/`, `j/`, `r/` | what can be taken next: see [`crate::queue`] |
 //! | `W/<sequence>` | who waits for locks on files, in order of arrival |
 //! | `S/<session>` | an agent's session |
 //! | `U/<unit>` | a unit of work |
@@ -447,6 +447,22 @@ pub fn all_comments(table: &dyn Table) -> Read<Vec<(String, Comment)>> {
 
 pub fn has_comment(table: &dyn Table, id: &IssueId, comment: &str) -> Read<bool> {
     Ok(table.get(&format!("k/{}/{comment}", id.key()))?.is_some())
+}
+
+pub fn comment(table: &dyn Table, id: &IssueId, comment: &str) -> Read<Option<Comment>> {
+    load(table, &format!("k/{}/{comment}", id.key()))
+}
+
+/// Whether everything that a comment says is here: also where another one has its id.
+pub fn holds_comment(table: &dyn Table, id: &IssueId, said: &Comment) -> Read<bool> {
+    let Some(known) = comment(table, id, &said.id)? else {
+        return Ok(false);
+    };
+    if known == *said {
+        return Ok(true);
+    }
+    let (first, other) = issue_file::said_first(&known, said);
+    Ok(*first == known && has_comment(table, id, &issue_file::set_aside(other).id)?)
 }
 
 pub fn gate_result(table: &dyn Table, id: &IssueId, gate: &str) -> Read<Option<GateResult>> {

@@ -4,7 +4,8 @@
 //!
 //! - what somebody else holds is changed by nobody else (unless the settings say so), and every change passes here;
 //! - dependencies and parents never make a circle by a command;
-//! - an issue is not done while a gate that it needs has not passed;
+//! - an issue is not done while a gate that it needs has not passed; what jit wrote elsewhere is believed, an edit by hand
+//!   may say no more than a command may;
 //! - picking the next issue and taking it is one decision.
 
 use std::collections::BTreeSet;
@@ -13,20 +14,20 @@ use crate::command::{Change, Context, NewIssue, Pivot, Reply};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, fresh_lease, live, not_holder};
 use crate::event::{Action, Did, Event};
 use crate::graph;
-use crate::ids::{IssueId, IssuePrefix};
+use crate::ids::{AgentId, IssueId, IssuePrefix};
 use crate::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
     WORK_ITEM, check_word,
 };
-use crate::issue_file::Found;
+use crate::issue_file::{Found, said_first, set_aside};
 use crate::lease::{Lease, Resource};
 use crate::merge;
-use crate::policy::Enforce;
+use crate::policy::{Enforce, Policy};
 use crate::queue;
 use crate::refusal::{Code, Details, Refusal, Stop};
-use crate::sheet::{self, Sheet};
+use crate::sheet::{self, GATE, Sheet};
 use crate::state;
-use crate::table::Table;
+use crate::table::{Read, Table};
 use crate::time::Wall;
 
 fn invalid(message: impl Into<String>) -> Refusal {
@@ -214,8 +215,14 @@ fn require_parent(
         .help("jit config get types.hierarchy")
         .into());
     }
+    require_not_within(table, id, &parent.id)?;
+    Ok(parent.id)
+}
+
+/// Refuses a parent that would make an issue a part of itself, and shows how.
+fn require_not_within(table: &dyn Table, id: &IssueId, parent: &IssueId) -> Result<(), Stop> {
     let mut path = vec![id.to_string()];
-    let mut above = Some(parent.id.clone());
+    let mut above = Some(parent.clone());
     while let Some(next) = above {
         path.push(next.to_string());
         if next.key() == id.key() {
@@ -226,7 +233,7 @@ fn require_parent(
         }
         above = state::issue(table, &next)?.and_then(|issue| issue.parent);
     }
-    Ok(parent.id)
+    Ok(())
 }
 
 fn circle(what: &str, path: Vec<String>) -> Refusal {
@@ -445,7 +452,7 @@ pub(crate) fn change(
         return Ok(Answer::Done);
     }
     issue.updated_at = at;
-    issue.revision += 1;
+    issue.revision = issue.revision.saturating_add(1);
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.stamp_changes(&old, old_sheet.deleted, &issue);
     write(draft, leave, (Did::Changed, issue, sheet), work, cx)?;
@@ -590,8 +597,12 @@ fn require_transition(issue: &Issue, to: State) -> Result<(), Refusal> {
 
 /// An agent that may not say by hand that a gate has passed.
 fn is_bound_by_gates(cx: &Context) -> bool {
-    let is_agent = cx.policy.agent_asks || cx.actor.agent_id.kind() == "agent";
-    is_agent && !cx.policy.agents_may_pass_gates
+    is_bound(&cx.policy, &cx.actor.agent_id)
+}
+
+fn is_bound(policy: &Policy, agent: &AgentId) -> bool {
+    let is_agent = policy.agent_asks || agent.kind() == "agent";
+    is_agent && !policy.agents_may_pass_gates
 }
 
 /// What an issue has to pass is not lessened by agents: neither its own gates nor those of its type.
@@ -618,13 +629,128 @@ fn require_no_fewer_gates(old: &Issue, new: &Issue, cx: &Context) -> Result<(), 
     .help(format!("ask a person to run: {help}")))
 }
 
-fn require_gates(table: &dyn Table, issue: &Issue, cx: &Context) -> Result<(), Stop> {
+/// The gates that an issue needs and has not passed here.
+fn not_passed(table: &dyn Table, issue: &Issue, policy: &Policy) -> Read<Vec<String>> {
     let mut missing = Vec::new();
-    for gate in cx.policy.required_gates(&issue.kind, &issue.gates) {
+    for gate in policy.required_gates(&issue.kind, &issue.gates) {
         if !state::gate_result(table, &issue.id, &gate)?.is_some_and(|result| result.passed) {
             missing.push(gate);
         }
     }
+    Ok(missing)
+}
+
+/// What somebody edited by hand and no command would have done (E6): taken back in `new`, which is what came of joining
+/// `found` to `old`. Says in words what was.
+fn hold_back(
+    table: &dyn Table,
+    old: Option<&Issue>,
+    (new, sheet): (&mut Issue, &mut Sheet),
+    found: &Found,
+    (policy, agent): (&Policy, &AgentId),
+) -> Read<Vec<String>> {
+    let mut said = Vec::new();
+    let deleted = sheet.deleted;
+    // Later than the edit, so that it does not come back from another copy.
+    let mut keep = |new: &mut Issue, name: &str| {
+        let whole = match name.starts_with(GATE) {
+            true => "gates",
+            false => name,
+        };
+        let before = sheet.stamp(new, name).max(sheet.stamp(new, whole));
+        let at = Wall::from_ms(before.ms().saturating_add(1));
+        sheet.stamps.insert(name.to_owned(), at);
+        new.updated_at = new.updated_at.max(at);
+    };
+    let by_hand = |name: &str| found.by_hand.contains(&name);
+    if let Some(old) = old.filter(|_| is_bound(policy, agent)) {
+        let mut kept: Vec<String> = Vec::new();
+        if by_hand("gates") {
+            kept.extend(old.gates.iter().filter(|gate| !new.gates.contains(gate)).cloned());
+        }
+        if !kept.is_empty() {
+            new.gates.extend(kept.iter().cloned());
+            new.gates.sort();
+            keep(new, "gates");
+            for gate in &kept {
+                keep(new, &format!("{GATE}{gate}"));
+            }
+        }
+        let fewer = |kind: &str| {
+            let now = policy.required_gates(kind, &new.gates);
+            let before = policy.required_gates(&old.kind, &old.gates).into_iter();
+            before.filter(|gate| !now.contains(gate)).collect::<Vec<_>>()
+        };
+        let by_type = fewer(&new.kind);
+        if by_hand("type") && new.kind != old.kind && (policy.gates_unknown || !by_type.is_empty()) {
+            kept.extend(by_type);
+            new.kind.clone_from(&old.kind);
+            keep(new, "type");
+        }
+        if !kept.is_empty() {
+            said.push(format!(
+                "{} was edited by hand so that it need not pass {}, which {agent} as an agent may not decide: it still has to",
+                new.id,
+                kept.join(", ")
+            ));
+        }
+    }
+    let was_done = old.is_some_and(|old| old.state == State::Done);
+    if new.state == State::Done && !was_done && by_hand("state") && !deleted {
+        let mut missing = not_passed(table, new, policy)?;
+        if let Some(old) = old {
+            // Another type is no way round.
+            let mut as_before = new.clone();
+            as_before.kind.clone_from(&old.kind);
+            missing.extend(not_passed(table, &as_before, policy)?);
+            missing.sort();
+            missing.dedup();
+        }
+        if policy.gates_unknown {
+            missing.push("what the registry of gates asks for, which cannot be read".into());
+        }
+        if !missing.is_empty() {
+            new.state = State::Gated;
+            keep(new, "state");
+            said.push(format!(
+                "{id} was edited by hand to be done, and has not passed {}: it is taken as gated; jit gate list {id}",
+                missing.join(", "),
+                id = new.id,
+            ));
+        }
+    }
+    Ok(said)
+}
+
+/// Whether joining what was found would take something back of what it says.
+pub fn is_held_back(
+    table: &dyn Table,
+    found: &Found,
+    (policy, agent): (&Policy, &AgentId),
+    now: Wall,
+) -> Read<bool> {
+    let id = &found.issue.id;
+    let old = state::issue_or_tombstone(table, id)?;
+    let (mut new, mut sheet) = match &old {
+        None => (found.issue.clone(), found.sheet.clone()),
+        Some(_) if state::is_known_file(table, id, &found.digest)? => return Ok(false),
+        Some(mine) => match merge::join((mine, &state::sheet(table, id)?), found, now) {
+            Some(joined) => joined,
+            None => return Ok(false),
+        },
+    };
+    let said = hold_back(
+        table,
+        old.as_ref(),
+        (&mut new, &mut sheet),
+        found,
+        (policy, agent),
+    )?;
+    Ok(!said.is_empty())
+}
+
+fn require_gates(table: &dyn Table, issue: &Issue, cx: &Context) -> Result<(), Stop> {
+    let missing = not_passed(table, issue, &cx.policy)?;
     if missing.is_empty() {
         return Ok(());
     }
@@ -672,7 +798,7 @@ pub(crate) fn delete(
         .now
         .wall
         .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
-    issue.revision += 1;
+    issue.revision = issue.revision.saturating_add(1);
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.deleted = true;
     sheet.stamp_changes(&old, false, &issue);
@@ -692,13 +818,20 @@ pub(crate) fn restore(draft: &mut Draft<'_>, id: &IssueId, cx: &Context) -> Resu
         }
         .into());
     };
+    // What it waits for may have come to wait for it meanwhile.
+    for on in &old.depends_on {
+        require_no_circle(draft.state(), &old.id, on)?;
+    }
+    if let Some(parent) = &old.parent {
+        require_not_within(draft.state(), &old.id, parent)?;
+    }
     let mut sheet = state::sheet(draft.state(), &old.id)?;
     let mut issue = old.clone();
     issue.updated_at = cx
         .now
         .wall
         .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
-    issue.revision += 1;
+    issue.revision = issue.revision.saturating_add(1);
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.deleted = false;
     sheet.stamp_changes(&old, true, &issue);
@@ -766,6 +899,7 @@ pub(crate) fn judge(
 
 /// Brings in what trees or files from elsewhere have and the log does not.
 pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result<Answer, Stop> {
+    let who = (&cx.policy, &cx.actor.agent_id);
     for found in all {
         let id = &found.issue.id;
         let known = state::issue_or_tombstone(draft.state(), id)?;
@@ -774,11 +908,22 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
             issue
         };
         match known {
-            None => draft.emit(Event::Issue {
-                did: Did::Created,
-                issue: here(found.issue.clone()),
-                sheet: found.sheet.clone(),
-            })?,
+            None => {
+                let (mut issue, mut sheet) = (found.issue.clone(), found.sheet.clone());
+                let said = hold_back(draft.state(), None, (&mut issue, &mut sheet), found, who)?;
+                let event = |did| Event::Issue {
+                    did,
+                    issue: here(issue.clone()),
+                    sheet: sheet.clone(),
+                };
+                draft.emit(event(Did::Created))?;
+                if !said.is_empty() {
+                    // What is in the file is known, and may be written over.
+                    let digest = found.digest.clone();
+                    draft.emit(event(Did::Joined { digest }))?;
+                }
+                said.into_iter().for_each(|said| draft.notice(said));
+            }
             Some(mine) => {
                 let my_sheet = state::sheet(draft.state(), id)?;
                 let seen = state::is_known_file(draft.state(), id, &found.digest)?;
@@ -786,17 +931,23 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
                 let mut theirs = found.clone();
                 if seen {
                     theirs.edited.retain(|name| *name == "text");
+                    theirs.by_hand.retain(|name| *name == "text");
                 }
                 let joined = merge::join((&mine, &my_sheet), &theirs, cx.now.wall);
                 let did = Did::Joined {
                     digest: found.digest.clone(),
                 };
                 match joined {
-                    Some((issue, sheet)) => draft.emit(Event::Issue {
-                        did,
-                        issue: here(issue),
-                        sheet,
-                    })?,
+                    Some((mut issue, mut sheet)) => {
+                        let taken = (&mut issue, &mut sheet);
+                        let said = hold_back(draft.state(), Some(&mine), taken, &theirs, who)?;
+                        said.into_iter().for_each(|said| draft.notice(said));
+                        draft.emit(Event::Issue {
+                            did,
+                            issue: here(issue),
+                            sheet,
+                        })?;
+                    }
                     None if !seen => draft.emit(Event::Issue {
                         did,
                         issue: mine,
@@ -807,11 +958,27 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
             }
         }
         for comment in &found.comments {
-            if !state::has_comment(draft.state(), id, &comment.id)? {
-                draft.emit(Event::Commented {
-                    issue_id: id.clone(),
-                    comment: comment.clone(),
-                })?;
+            if state::holds_comment(draft.state(), id, comment)? {
+                continue;
+            }
+            let said = |comment: &Comment| Event::Commented {
+                issue_id: id.clone(),
+                comment: comment.clone(),
+            };
+            match state::comment(draft.state(), id, &comment.id)? {
+                None => draft.emit(said(comment))?,
+                Some(known) => {
+                    // Both are kept, and every copy gives the id to the same one.
+                    let (first, other) = said_first(&known, comment);
+                    if *first != known {
+                        draft.emit(said(first))?;
+                    }
+                    draft.emit(said(&set_aside(other)))?;
+                    draft.notice(format!(
+                        "comment {} of {id} says something else than before: both are kept",
+                        comment.id
+                    ));
+                }
             }
         }
     }
@@ -865,12 +1032,7 @@ fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
     if issue.kind == ACTIVITY {
         return Ok(false);
     }
-    for part in queue::parts(table, &issue.id.key())? {
-        if state::issue_at(table, &part)?.is_some_and(|part| !part.state.is_closed()) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(queue::has_open_parts(table, &issue.id.key())?)
 }
 
 fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {

@@ -54,7 +54,7 @@ fn e2_beads_issues_are_read_with_their_relations() {
     assert_eq!(
         sessions.description,
         "Keep them in the database.\n\n## Design\n\nOne table.\n\n## Acceptance criteria\n\n- survives a restart\n\n\
-         ## Notes\n\nAsk Kim.\n\n## Links\n\n- discovered-from: app-7"
+         ## Notes\n\nAsk Kim.\n\n## Links\n\n- discovered-from: app-7\n\nAssigned to: kim\nEstimate: 90 minutes"
     );
     let comment = Comment {
         id: None,
@@ -108,10 +108,10 @@ fn e2_github_issues_are_read_from_an_array_or_from_lines() {
     );
     assert_eq!(crash.labels, ["bug", "priority: high", "effort: low"]);
     assert_eq!(crash.assignee.as_deref(), Some("kim"));
-    assert_eq!(crash.warnings, ["also assigned to lee"]);
+    assert_eq!(crash.warnings, [""; 0]);
     assert_eq!(
         crash.description,
-        "Steps:\n1. open it\n\nMilestone: v1.0\nFrom: https://example.org/o/r/issues/12"
+        "Steps:\n1. open it\n\nMilestone: v1.0\nFrom: https://example.org/o/r/issues/12\nAssigned to: kim, lee"
     );
     let authors: Vec<&str> = crash
         .comments
@@ -214,13 +214,14 @@ fn e2_backlog_tasks_are_read_from_markdown() {
     assert_eq!(login.updated_at, wall("2025-07-27T00:00:00Z"));
     assert_eq!(
         login.description,
-        "It shows a # sign.\n\n## Acceptance Criteria\n- [x] #1 No sign\n\nMilestone: v1"
+        "It shows a # sign.\n\n## Acceptance Criteria\n- [x] #1 No sign\n\nMilestone: v1\nAssigned to: @kim, @lee\n\
+         ordinal: 1000\nreporter: @lee"
     );
     assert_eq!(
         (parsed.issues[1].state, parsed.issues[1].assignee.as_deref()),
         (State::Done, Some("kim"))
     );
-    assert_eq!(parsed.issues[1].description, "Text");
+    assert_eq!(parsed.issues[1].description, "Text\n\nAssigned to: @kim");
     assert_eq!(parsed.issues[2].title, "Named by its file");
     assert_eq!(parsed.issues[2].warnings.len(), 2);
     assert_eq!(
@@ -444,4 +445,42 @@ proptest! {
             backlog([("task-1 - x.md", input), ("task-2 - y.md", file.as_slice())]);
         }
     }
+}
+
+#[test]
+fn e2_what_has_no_place_of_its_own_is_kept_in_the_description() {
+    let beads = beads(
+        br#"{"id":"bd-1","title":"t","description":"d","assignee":"ada","created_by":"bob","external_ref":"gh-9","estimated_minutes":30,"closed_at":"2026-01-02T03:04:05Z","status":"closed"}"#,
+    );
+    let issue = &beads.issues[0];
+    assert_eq!(issue.created_by.as_deref(), Some("bob"));
+    assert_eq!(
+        issue.description,
+        "d\n\nAssigned to: ada\nExternal reference: gh-9\nEstimate: 30 minutes\nClosed: 2026-01-02T03:04:05Z"
+    );
+    let github = github(
+        br#"[{"number":1,"title":"t","body":"d","state":"CLOSED","assignees":[{"login":"a"},{"login":"b"}],"closedAt":"2026-01-02T03:04:05Z"}]"#,
+    );
+    assert_eq!(
+        github.issues[0].description,
+        "d\n\nAssigned to: a, b\nClosed: 2026-01-02T03:04:05Z"
+    );
+    let task = b"---\nid: task-1\ntitle: t\nassignee: ['@a']\nordinal: 1000\nreferences:\n  - a.md\n  - b.md\n---\nd\n";
+    let backlog = backlog([("task-1 - t.md", &task[..])]);
+    assert_eq!(
+        backlog.issues[0].description,
+        "d\n\nAssigned to: @a\nordinal: 1000\nreferences: a.md, b.md"
+    );
+}
+
+#[test]
+fn e2_titles_with_joiners_and_tabs_come_back_the_same() {
+    let title = "a\tb \u{1f468}\u{200d}\u{1f4bb} \u{645}\u{6cc}\u{200c}\u{62e}\u{648}\u{627}\u{647}\u{645}";
+    let line = serde_json::json!({ "id": "WI-1", "title": title, "labels": ["x\u{200d}y"] }).to_string();
+    let first = jsonl(line.as_bytes());
+    assert_eq!(first.issues[0].title, title);
+    assert_eq!(first.issues[0].labels, ["x\u{200d}y"]);
+    assert_eq!(first.issues[0].warnings, [""; 0]);
+    let again = jsonl(export(&first.issues).expect("JSON").as_bytes());
+    assert_eq!(again.issues[0].title, title);
 }

@@ -432,3 +432,174 @@ fn d7_a_hundred_thousand_bad_lines_are_told_of_in_a_few() {
         ("labels.or-set.jsonl", 1)
     );
 }
+
+#[test]
+fn c7_what_sets_say_does_not_depend_on_the_order_of_their_lines() {
+    let (issue, sheet) = begin();
+    let read = |lines: &[String]| {
+        let folder = Folder {
+            issue: issue_json(&issue, &sheet),
+            labels: lines.join("\n").into(),
+            ..Folder::default()
+        };
+        let found = parse(&id(), &folder).expect("sound");
+        assert!(found.problems.is_empty(), "{:?}", found.problems);
+        (found.issue.labels, found.sheet.labels)
+    };
+    let written = |op: &str, tag: &str| {
+        let line = line(op, "x".into(), tag.into(), 1);
+        serde_json::to_string(&line).expect("JSON")
+    };
+    let hand = |op: &str| format!(r#"{{"op":"{op}","value":"x"}}"#);
+    let first = format!("hand.{}.0", text_digest(b"x"));
+    let cases = [
+        // What jit added, taken back by hand on one side, while the other added and removed it anew.
+        (
+            vec![
+                written("add", "t1"),
+                hand("remove"),
+                written("remove", "t1"),
+                written("add", "t2"),
+            ],
+            false,
+        ),
+        (vec![written("add", "t1"), hand("remove"), hand("add")], true),
+        (vec![hand("add"), hand("remove")], false),
+        (vec![hand("add"), hand("remove"), hand("add")], true),
+        // As jit writes down what was added and removed by hand; then it is added once more.
+        (vec![written("add", &first), written("remove", &first)], false),
+        (
+            vec![written("add", &first), written("remove", &first), hand("add")],
+            true,
+        ),
+    ];
+    for (lines, is_member) in cases {
+        let said = read(&lines);
+        assert_eq!(!said.0.is_empty(), is_member, "{lines:?}");
+        let mut order: Vec<usize> = (0..lines.len()).collect();
+        // Every order, by going round in each beginning.
+        for from in 0..lines.len() {
+            order.rotate_left(1);
+            for turn in from..lines.len() {
+                order[from..].rotate_left(1);
+                let turned: Vec<String> = order.iter().map(|n| lines[*n].clone()).collect();
+                assert_eq!(read(&turned), said, "{turn}: {turned:?}");
+            }
+            order.reverse();
+            let turned: Vec<String> = order.iter().map(|n| lines[*n].clone()).collect();
+            assert_eq!(read(&turned), said, "{turned:?}");
+        }
+    }
+}
+
+#[test]
+fn c7_of_two_texts_of_one_moment_none_takes_the_other_away() {
+    let with = after(
+        begin(),
+        "a",
+        &[Act {
+            field: 6,
+            value: 1,
+            at: 1,
+        }],
+    );
+    let mut without = with.clone();
+    without.0.text = None;
+    for (a, b) in [(&with, &without), (&without, &with)] {
+        assert_eq!(joined(a, b).0.text, with.0.text);
+        let merged = merge(None, &fields(a), &fields(b));
+        assert_eq!(merged.fields["stamps"]["text"], fields(&with)["stamps"]["text"]);
+    }
+    // One that says nothing of a text does not take it away either.
+    let mut silent = fields(&without);
+    silent["stamps"].as_object_mut().expect("stamps").remove("text");
+    let merged = merge(Some(&fields(&with)), &silent, &fields(&with));
+    assert_eq!(merged.fields["stamps"]["text"], fields(&with)["stamps"]["text"]);
+}
+
+#[test]
+fn c7_adding_a_gate_takes_no_other_away_and_a_removal_stays() {
+    let gates = |copy: &(Issue, Sheet), change: &[(&str, bool)], n: i64| {
+        let (mut issue, mut sheet) = copy.clone();
+        let old = issue.clone();
+        for (gate, asked) in change {
+            issue.gates.retain(|one| one != gate);
+            if *asked {
+                issue.gates.push((*gate).to_owned());
+            }
+        }
+        issue.gates.sort();
+        issue.updated_at = at(n);
+        sheet.stamp_changes(&old, false, &issue);
+        (issue, sheet)
+    };
+    let mut base = begin();
+    base.0.gates = vec!["lint".into()];
+    let a = gates(&base, &[("test", true)], 5);
+    let b = gates(&base, &[("review", true), ("lint", false)], 3);
+    for (a, b) in [(&a, &b), (&b, &a)] {
+        assert_eq!(joined(a, b).0.gates, ["review", "test"]);
+        let merged = merge(Some(&fields(&base)), &fields(a), &fields(b));
+        assert!(merged.conflicts.is_empty());
+        assert_eq!(merged.fields["gates"], serde_json::json!(["review", "test"]));
+    }
+    // By hand: what was there to be seen goes, what another added meanwhile stays.
+    let mut file = fields(&base);
+    file.insert("gates".into(), serde_json::json!([]));
+    let folder = Folder {
+        issue: serde_json::to_vec(&file).expect("text"),
+        ..Folder::default()
+    };
+    let edited = parse(&id(), &folder).expect("sound");
+    let (issue, _) = join((&a.0, &a.1), &edited, at(9)).expect("news");
+    assert_eq!(issue.gates, ["test"]);
+}
+
+#[test]
+fn c7_two_comments_with_one_id_are_both_kept_in_whatever_order() {
+    let (issue, sheet) = begin();
+    let comment = |text: &str| {
+        format!(
+            r#"{{"id":"c1","at":"{}","agent_id":"agent:a","text":"{text}"}}"#,
+            at(1)
+        )
+    };
+    let read = |texts: &[&str]| {
+        let folder = Folder {
+            issue: issue_json(&issue, &sheet),
+            comments: texts
+                .iter()
+                .map(|text| comment(text) + "\n")
+                .collect::<String>()
+                .into(),
+            ..Folder::default()
+        };
+        parse(&id(), &folder).expect("sound").comments
+    };
+    let both = read(&["b", "a"]);
+    assert_eq!(both.len(), 2);
+    assert_eq!(both, read(&["a", "b", "a", "b"]));
+    assert!(
+        both.iter().any(|one| one.id == "c1" && one.text == "a"),
+        "{both:?}"
+    );
+    assert_eq!(read(&["c", "a", "b"]), read(&["b", "c", "a"]));
+}
+
+#[test]
+fn e1_a_revision_that_cannot_be_is_told() {
+    let mut file = fields(&begin());
+    file.insert("revision".into(), u64::MAX.into());
+    let folder = Folder {
+        issue: serde_json::to_vec_pretty(&file).expect("text"),
+        ..Folder::default()
+    };
+    let found = parse(&id(), &folder).expect("sound");
+    assert_eq!(
+        (found.issue.revision, found.problems.len()),
+        (1, 1),
+        "{:?}",
+        found.problems
+    );
+    assert!(found.problems[0].line > 1);
+}

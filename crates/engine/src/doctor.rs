@@ -400,7 +400,7 @@ fn orphans(found: &mut Findings, app: &App) {
             }
         }
     }
-    if let Ok(audit) = app.audit()
+    if let Ok(audit) = app.audit(false)
         && let Some(first) = audit.findings.first()
     {
         fine = false;

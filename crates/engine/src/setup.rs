@@ -10,7 +10,7 @@ use jit_core::issue::text_digest;
 use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Refusal};
 
-use crate::app::{Surroundings, control_mode, ensure_control_dir};
+use crate::app::{LOCKS, SESSIONS, Surroundings, control_mode, ensure_control_dir};
 use crate::git::run::{Because, default_branch};
 use crate::git::{Git, Place};
 use crate::os::clock::SystemClock;
@@ -152,22 +152,37 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
     Ok(done)
 }
 
+/// All that jit itself makes in the control plane, as ARCHITECTURE.md lists it.
+const OURS: &[&str] = &[
+    "activities",
+    LOCKS,
+    SESSIONS,
+    "bound",
+    "changelog.log",
+    "claims.index.json",
+    "claims.jsonl",
+    "events",
+    "gates",
+    UNENDED,
+    "heartbeat",
+    "issues",
+    "landing",
+    "locks",
+    "notes",
+    "scratch",
+    "state",
+    "trash",
+    "units",
+    "waiting",
+    "workflows",
+];
+
 /// Names that jit itself makes in the control plane.
 pub(crate) fn is_ours(name: &str) -> bool {
-    matches!(
-        name,
-        "events"
-            | "state"
-            | "locks"
-            | "heartbeat"
-            | "issues"
-            | "gates"
-            | "activities"
-            | "changelog.log"
-            | "trash"
-            | UNENDED
-    ) || name.starts_with("claims.")
-        || name.starts_with("backup-")
+    // A file that is being written, or was when somebody was killed.
+    let whole = name.strip_suffix(".tmp").and_then(|name| name.rsplit_once('.'));
+    let name = whole.map_or(name, |(name, _)| name);
+    OURS.contains(&name) || name.starts_with("claims.") || name.starts_with("backup-")
 }
 
 /// Gives the control plane the permissions that git's configuration asks for, if it has others. Says whether it did.
@@ -358,5 +373,38 @@ pub fn merge_driver(common: &Path) -> Driver {
         Ok(line) if line == DRIVER_COMMAND => Driver::Current,
         Ok(line) if !line.is_empty() => Driver::Other(line),
         _ => Driver::Missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a1_every_file_that_is_listed_is_known_as_jits_and_the_other_way_round() {
+        let text = include_str!("../../../ARCHITECTURE.md");
+        let (_, files) = text.split_once("\n## Files\n").expect("files");
+        let (files, _) = files.split_once("\nIn each worktree").expect("an end");
+        let mut listed = Vec::new();
+        for row in files.lines().filter(|line| line.starts_with("| `")) {
+            let names = row
+                .split('|')
+                .nth(1)
+                .expect("names")
+                .split('`')
+                .skip(1)
+                .step_by(2);
+            let first = |name: &str| name.split('/').next().unwrap_or_default().replace('*', "1");
+            listed.extend(names.map(first).filter(|name| !name.starts_with("control-")));
+        }
+        assert!(listed.len() > 20, "{listed:?}");
+        for name in &listed {
+            assert!(is_ours(name), "{name} is not known");
+        }
+        for name in OURS {
+            assert!(listed.iter().any(|one| one == name), "{name} is not listed");
+        }
+        assert!(is_ours("agent_lock.json.0123456789abcdef.tmp"));
+        assert!(!is_ours("notes.txt") && !is_ours("x.tmp"));
     }
 }

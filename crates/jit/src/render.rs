@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use jit_core::account::Parked;
+use jit_core::ids::is_unprintable;
 use jit_core::issue::Performer;
 use jit_core::wire::LeaseView;
 use jit_engine::os::memory;
@@ -27,10 +28,31 @@ pub fn clean(text: &str) -> String {
             '\n' | '\t' => out.push(c),
             // Joiners hold letters and emoji together; they move nothing.
             '\u{200c}' | '\u{200d}' => out.push(c),
-            c if jit_core::ids::is_unprintable(c) => {
+            c if is_unprintable(c) => {
                 out.extend(c.escape_unicode());
             }
             c => out.push(c),
+        }
+    }
+    out
+}
+
+/// JSON that says the same, with everything that a terminal would act on written as an escape. Beyond ASCII there is
+/// nothing in JSON but what is in its texts.
+pub fn clean_json(text: String) -> String {
+    // What comes before that is between the texts, or written as an escape already.
+    let is_raw = |c: char| c >= '\u{7f}' && is_unprintable(c);
+    if !text.contains(is_raw) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if !is_raw(c) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            out.push_str(&format!("\\u{unit:04x}"));
         }
     }
     out

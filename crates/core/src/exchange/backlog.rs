@@ -11,6 +11,23 @@ use crate::issue::State;
 /// Longest front matter, in bytes, that is looked at.
 const MAX_FRONT: usize = 64 << 10;
 
+/// Fields that have a place of their own.
+const TAKEN: &[&str] = &[
+    "id",
+    "title",
+    "status",
+    "priority",
+    "type",
+    "labels",
+    "dependencies",
+    "parent_task_id",
+    "parent",
+    "assignee",
+    "created_date",
+    "updated_date",
+    "milestone",
+];
+
 /// The issues in these files, given as (name, content).
 pub fn backlog<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Parsed {
     let mut parsed = Parsed::default();
@@ -87,14 +104,22 @@ fn issue(name: &str, text: &str) -> Result<Imported, String> {
     }
     let assignees = many("assignee");
     issue.assignee = assignees.first().map(|name| word(name.trim_start_matches('@')));
-    if assignees.len() > 1 {
-        issue.warn(format!("also assigned to {}", word(&assignees[1..].join(", "))));
-    }
     issue.created_at = moment(&fields, "created_date", &mut issue);
     issue.updated_at = moment(&fields, "updated_date", &mut issue);
     issue.describe(None, &plain(body));
-    let origin = one("milestone").map(|name| format!("Milestone: {}", word(&name)));
-    issue.describe(None, &origin.unwrap_or_default());
+    let mut origin = Vec::new();
+    origin.extend(one("milestone").map(|name| format!("Milestone: {}", word(&name))));
+    if !assignees.is_empty() {
+        origin.push(format!("Assigned to: {}", assignees.join(", ")));
+    }
+    // Whatever else somebody wrote down.
+    for (name, value) in &fields {
+        let all = value.all();
+        if !TAKEN.contains(name) && !all.is_empty() {
+            origin.push(format!("{name}: {}", all.join(", ")));
+        }
+    }
+    issue.describe(None, &origin.join("\n"));
     Ok(issue)
 }
 

@@ -46,6 +46,7 @@ fn issue(record: &mut Record<'_>, deleted: &mut HashSet<String>) -> Result<Optio
     issue.assignee = record.word("assignee");
     issue.labels = record.words("labels", "label");
     issue.created_at = record.time("created_at");
+    issue.created_by = record.word("created_by");
     issue.updated_at = record.time("updated_at");
     for (field, heading) in [
         ("description", None),
@@ -58,6 +59,13 @@ fn issue(record: &mut Record<'_>, deleted: &mut HashSet<String>) -> Result<Optio
         issue.describe(heading, &text);
     }
     dependencies(record, &mut issue);
+    let estimate = record.number_or_word("estimated_minutes");
+    issue.also([
+        ("Assigned to", issue.assignee.clone()),
+        ("External reference", record.word("external_ref")),
+        ("Estimate", estimate.map(|minutes| format!("{minutes} minutes"))),
+        ("Closed", record.word("closed_at")),
+    ]);
     for mut comment in record.records("comments") {
         let text = comment.text("text").unwrap_or_default();
         let author = comment.word("author").unwrap_or_default();

@@ -47,9 +47,6 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
     }
     let assignees = record.words("assignees", "login");
     issue.assignee = assignees.first().cloned();
-    if assignees.len() > 1 {
-        issue.warn(format!("also assigned to {}", assignees[1..].join(", ")));
-    }
     issue.created_at = record.time("createdAt");
     issue.updated_at = record.time("updatedAt");
     let body = record.text("body").unwrap_or_default().replace("\r\n", "\n");
@@ -59,6 +56,10 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
         origin.extend(milestone.word("title").map(|title| format!("Milestone: {title}")));
     }
     origin.extend(record.word("url").map(|url| format!("From: {url}")));
+    if !assignees.is_empty() {
+        origin.push(format!("Assigned to: {}", assignees.join(", ")));
+    }
+    origin.extend(record.word("closedAt").map(|at| format!("Closed: {at}")));
     issue.describe(None, &origin.join("\n"));
     for mut comment in record.records("comments") {
         let author = comment

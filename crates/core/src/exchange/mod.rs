@@ -132,7 +132,7 @@ impl Imported {
     fn set_title(&mut self, title: &str) {
         const MORE: &str = "…";
         let whole = title;
-        let title = one_line(title);
+        let title = plain_line(title, '\t');
         if title != whole.trim() {
             self.warn("the title is made one line of plain text".to_owned());
         }
@@ -185,6 +185,15 @@ impl Imported {
         if cut(&mut self.description, MAX_DESCRIPTION) {
             self.warn(format!("the description is cut at {MAX_DESCRIPTION} bytes"));
         }
+    }
+
+    /// Adds what has no place of its own here as lines at the end of the description, so that it is not lost.
+    fn also(&mut self, said: impl IntoIterator<Item = (&'static str, Option<String>)>) {
+        let lines: Vec<String> = said
+            .into_iter()
+            .filter_map(|(name, text)| Some(format!("{name}: {}", text.filter(|text| !text.is_empty())?)))
+            .collect();
+        self.describe(None, &lines.join("\n"));
     }
 
     fn comment(&mut self, author: &str, at: Option<Wall>, text: &str) {
@@ -284,7 +293,15 @@ fn boundary(text: &str, max: usize) -> usize {
 
 /// Without what a terminal acts on. Ends of lines and tabs become spaces.
 fn one_line(text: &str) -> String {
+    plain_line(text, ' ')
+}
+
+/// The same, with something else for tabs.
+fn plain_line(text: &str, tab: char) -> String {
     let shown = text.chars().filter_map(|c| match c {
+        '\t' => Some(tab),
+        // They hold letters and emoji together, and move nothing.
+        '\u{200c}' | '\u{200d}' => Some(c),
         _ if c.is_control() || c == '\u{2028}' || c == '\u{2029}' => Some(' '),
         _ if is_unprintable(c) => None,
         _ => Some(c),

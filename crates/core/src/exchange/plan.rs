@@ -91,6 +91,13 @@ pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan
     for entry in &mut entries {
         plan.warnings
             .extend(entry.from.warnings.iter().map(|w| format!("{}: {w}", entry.id)));
+        // Other trackers' are kept in words.
+        if let Some(name) = &entry.from.assignee
+            && !entry.from.description.contains("Assigned to: ")
+        {
+            plan.warnings
+                .push(format!("{}: {name} had it: nobody has claimed it here", entry.id));
+        }
         let words = [
             ("label", &entry.from.labels[..]),
             ("gate", &entry.from.gates),
@@ -361,6 +368,8 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             issue,
             sheet,
             edited: Vec::new(),
+            // Somebody asked for it by a command.
+            by_hand: Vec::new(),
             unstamped: true,
             text_before: None,
             problems: Vec::new(),

@@ -1,8 +1,8 @@
 //! What `jit validate` says about issues: their files in this tree, their replica, and how they hang together.
 //!
 //! What must hold: files are read within the bounds of [`tree`]; nothing is changed but files of the replica that are behind
-//! the log, and issues in this tree that somebody did not come to the end of writing, or that no tree has (see
-//! [`super::homeless`]); and that is said.
+//! the log, and issues in this tree that somebody did not come to the end of writing, or, when that is asked for, that no
+//! tree has (see [`super::homeless`]); and that is said.
 
 use std::collections::HashSet;
 use std::io;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use jit_core::graph::{Graph, Node, cycles};
 use jit_core::ids::IssueId;
-use jit_core::issue::Issue;
+use jit_core::issue::{Issue, State};
 use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE};
 use jit_core::refusal::Code;
 use jit_core::state;
@@ -36,6 +36,8 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Audit {
     pub findings: Vec<Finding>,
+    /// What may well be right, and should be known.
+    pub notes: Vec<String>,
     /// Issues whose files were behind the log and were written anew.
     pub mended: Vec<IssueId>,
     /// Issues in this tree without their `issue.json`.
@@ -55,10 +57,13 @@ impl Audit {
 }
 
 impl App {
-    pub fn audit(&self) -> Outcome<Audit> {
-        let mut audit = Audit::default();
-        // What git or an editor changed counts too; what cannot be read is found below.
-        self.notice_tree();
+    /// With `write_missing`, issues that no tree and no branch has are written into this one.
+    pub fn audit(&self, write_missing: bool) -> Outcome<Audit> {
+        let mut audit = Audit {
+            // What git or an editor changed counts too; what cannot be read is found below.
+            notes: self.notice_tree(),
+            ..Audit::default()
+        };
         if let Some(local) = &self.place.local_jit {
             self.audit_tree(local, &mut audit)?;
             if let Err(refusal) = Registry::load(local) {
@@ -76,9 +81,19 @@ impl App {
         let issues = state::issues(&*view.table).map_err(unreadable)?;
         let gone = state::tombstones(&*view.table).map_err(unreadable)?;
         self.audit_graph(&issues, &gone, &mut audit);
+        self.audit_gates(&*view.table, &issues, &mut audit)?;
         let behind = self.behind(&*view.table, issues.iter().chain(&gone), &mut Vec::new());
         let mut unfinished = std::mem::take(&mut audit.unfinished);
-        unfinished.extend(self.homeless(&*view.table, &issues)?);
+        let missing = self.homeless(&*view.table, &issues)?;
+        if write_missing {
+            unfinished.extend(missing);
+        } else if !missing.is_empty() {
+            let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            audit.notes.push(format!(
+                "what the log knows of these is in no worktree and on no branch: {}; jit validate --write-missing",
+                listed(&names)
+            ));
+        }
         if !behind.is_empty() || !unfinished.is_empty() {
             // Somebody may have been writing: looked at again while nobody is.
             let still = self.store.hold_still(&self.actor)?;
@@ -199,6 +214,40 @@ impl App {
                 });
             }
         }
+    }
+
+    /// Issues that are done though a gate of theirs has not passed here (E6). It may have passed in another clone, whose
+    /// results do not count here, so this is no problem; one that was asked for afterwards is not worth a word.
+    fn audit_gates(&self, table: &dyn Table, issues: &[Issue], audit: &mut Audit) -> Outcome<()> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let mut odd = Vec::new();
+        for issue in issues.iter().filter(|issue| issue.state == State::Done) {
+            if issue.gates.is_empty() {
+                continue;
+            }
+            let sheet = state::sheet(table, &issue.id).map_err(unreadable)?;
+            if sheet.stamp(issue, "gates") > sheet.stamp(issue, "state") {
+                continue;
+            }
+            let results = state::gate_results(table, &issue.id).map_err(unreadable)?;
+            let passed = |gate: &String| results.iter().any(|(of, result)| of == gate && result.passed);
+            let missing: Vec<&str> = issue
+                .gates
+                .iter()
+                .filter(|gate| !passed(gate))
+                .map(String::as_str)
+                .collect();
+            if !missing.is_empty() {
+                odd.push(format!("{} ({})", issue.id, missing.join(", ")));
+            }
+        }
+        if !odd.is_empty() {
+            audit.notes.push(format!(
+                "done, though these have not passed here; perhaps they did in another clone: {}",
+                listed(&odd)
+            ));
+        }
+        Ok(())
     }
 
     /// The file of an issue that a person would open, and the line in it that has `text`.

@@ -1,26 +1,29 @@
 //! Issues of which the log knows more than the files of any worktree (E7): no commit would ever have that.
 //!
 //! It comes about where somebody was killed between the log and the tree, where a worktree went away with issues that were
-//! not committed, and where a file could not be written because of a conflict. `jit validate` writes them out.
+//! not committed, and where a file could not be written because of a conflict. `jit validate` tells of them, and writes them
+//! out when it is asked to.
 //!
 //! What must hold:
 //!
 //! - where one tree has all that the log knows of an issue, it is left alone, also if that is somebody else's tree;
+//! - so it is where the tip of a branch has it, of this clone or of a remote as it was last seen: in the tree it would stand
+//!   in git's way;
 //! - they are written into the main worktree, by whoever validates there; into another one only where there is no main one;
 //! - files that cannot be read, or say what the log does not know, are left alone.
 
-use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use jit_core::ids::{IssueId, WorktreeId};
 use jit_core::issue::Issue;
-use jit_core::issue_file::Found;
+use jit_core::issue_file::{Folder, Found, ISSUE, MAX_FILE, parse};
 use jit_core::refusal::Code;
 use jit_core::state;
 use jit_core::table::{Read, Table};
 
 use super::{App, refuse};
-use crate::git::worktrees;
+use crate::git::{Git, worktrees};
 use crate::issues::tree;
 use crate::store::Outcome;
 use crate::worktree::identity;
@@ -67,9 +70,84 @@ impl App {
                 homeless.push(issue.id.clone());
             }
         }
-        Ok(homeless)
+        self.leave_out_committed(common, table, homeless)
+    }
+
+    /// Those of the issues that are at the tip of no branch as the log knows them. Where there are too many to ask for, the
+    /// rest is taken to be.
+    fn leave_out_committed(
+        &self,
+        common: &Path,
+        table: &dyn Table,
+        mut ids: Vec<IssueId>,
+    ) -> Outcome<Vec<IssueId>> {
+        if ids.is_empty() {
+            return Ok(ids);
+        }
+        let failed = |e| refuse(Code::Io, e);
+        let tips = Git::in_git_dir(common)
+            .args(["for-each-ref", "--format=%(objectname)", "--sort=-committerdate"])
+            .arg(format!("--count={MOST_TIPS}"))
+            .args(["refs/heads", "refs/remotes"])
+            .run()
+            .map_err(failed)?;
+        let tips = String::from_utf8_lossy(&tips).into_owned();
+        let tips: BTreeSet<&str> = tips.lines().collect();
+        ids.truncate(MOST_ASKED / tips.len().max(1));
+        let names = |id: &IssueId| {
+            let file = format!(".jit/issues/{id}/{ISSUE}\n");
+            tips.iter().map(|tip| format!("{tip}:{file}")).collect::<String>()
+        };
+        let asked: String = ids.iter().map(names).collect();
+        let listed = Git::in_git_dir(common)
+            .args([
+                "cat-file",
+                "--batch-check=%(objectname) %(objecttype) %(objectsize)",
+            ])
+            .stdin(asked)
+            .run()
+            .map_err(failed)?;
+        // Most branches have the same version of a file, which is read once.
+        let mut blobs: BTreeMap<String, usize> = BTreeMap::new();
+        let listed = String::from_utf8_lossy(&listed).into_owned();
+        for (n, line) in listed.lines().enumerate() {
+            let mut words = line.split(' ');
+            if let (Some(name), Some("blob"), Some(size)) = (words.next(), words.next(), words.next())
+                && size.parse().is_ok_and(|size: u64| size <= MAX_FILE)
+            {
+                blobs.insert(name.to_owned(), n / tips.len().max(1));
+            }
+        }
+        let unreadable = |e| refuse(Code::Io, e);
+        let mut safe: BTreeSet<usize> = BTreeSet::new();
+        for (blob, n) in &blobs {
+            let Some(id) = ids.get(*n).filter(|_| !safe.contains(n)) else {
+                continue;
+            };
+            let content = Git::in_git_dir(common)
+                .args(["cat-file", "blob", blob])
+                .run()
+                .map_err(failed)?;
+            let folder = Folder {
+                issue: content,
+                ..Folder::default()
+            };
+            let known = state::issue(table, id).map_err(unreadable)?;
+            if let (Ok(found), Some(issue)) = (parse(id, &folder), known)
+                && found.issue.updated_at >= issue.updated_at
+            {
+                safe.insert(*n);
+            }
+        }
+        let mut n = 0..;
+        ids.retain(|_| n.next().is_some_and(|n| !safe.contains(&n)));
+        Ok(ids)
     }
 }
+
+/// So many branches are looked at, the newest, and so many files on them.
+const MOST_TIPS: usize = 500;
+const MOST_ASKED: usize = 20_000;
 
 /// Whether a tree has all that is known of an issue, or something that is to be left alone.
 fn is_in(table: &dyn Table, issues: &std::path::Path, issue: &Issue) -> Read<bool> {

@@ -19,13 +19,15 @@ use std::time::Duration;
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
 use jit_core::ids::{IssueId, IssuePrefix};
-use jit_core::issue::{Issue, text_digest};
+use jit_core::issue::{Issue, State, text_digest};
 use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE, NAMES};
+use jit_core::policy::Policy;
 use jit_core::refusal::Code;
 use jit_core::sheet::{SetLine, Sheet};
 use jit_core::state;
 use jit_core::table::{Read, Table};
 use jit_core::time::Wall;
+use jit_core::tracker::is_held_back;
 
 use super::{App, Kept, refuse};
 use crate::git::Git;
@@ -139,6 +141,10 @@ struct Haul {
     passed_over: Vec<(IssueId, Unsound)>,
     /// Issues that a merge brought back after a deletion, without all of their files.
     brought_back: Vec<Found>,
+    /// Issues that somebody edited by hand as no command would have changed them.
+    held_back: Vec<Found>,
+    /// What should be known about what was taken.
+    said: Vec<String>,
     /// Files of issues that differ here from what is committed; asked of git at most once.
     uncommitted: Option<BTreeSet<String>>,
     /// How often git was asked for the time of a commit.
@@ -153,6 +159,15 @@ struct Joined {
     looked_at: usize,
     unsound: Vec<IssueId>,
     warnings: Vec<String>,
+    /// What was not taken as it stands there.
+    said: Vec<String>,
+}
+
+impl Joined {
+    fn told(mut self) -> Vec<String> {
+        self.warnings.append(&mut self.said);
+        self.warnings
+    }
 }
 
 impl App {
@@ -189,8 +204,8 @@ impl App {
             Look::Named(names) => self.join_named(&issues, &names),
         };
         match outcome {
-            Ok(joined) if joined.looked_at == 0 => (joined.warnings, early),
-            Ok(joined) => (joined.warnings, None),
+            Ok(joined) if joined.looked_at == 0 => (joined.told(), early),
+            Ok(joined) => (joined.told(), None),
             Err(refusal) if refusal.code == Code::NotInitialized => (Vec::new(), None),
             Err(refusal) => {
                 let warning = format!(
@@ -203,10 +218,15 @@ impl App {
         }
     }
 
-    /// Takes notice of everything that changed in this tree, as far as that can be done now.
-    pub(crate) fn notice_tree(&self) {
-        if let Some((git_dir, issues)) = self.tree() {
-            let _ = self.join_seen_and(&git_dir, &issues, Depth::Texts, || ());
+    /// Takes notice of everything that changed in this tree, as far as that can be done now. Says what was not taken as it
+    /// stands there.
+    pub(crate) fn notice_tree(&self) -> Vec<String> {
+        let joined = self
+            .tree()
+            .map(|(git_dir, issues)| self.join_seen_and(&git_dir, &issues, Depth::Texts, || ()));
+        match joined {
+            Some(Ok(joined)) => joined.said,
+            _ => Vec::new(),
         }
     }
 
@@ -233,7 +253,7 @@ impl App {
         };
         let depth = Depth::Texts;
         let joined = self.join_since(Seen::default(), (&git_dir, &issues), depth, Duration::MAX, || ())?;
-        Ok((joined.issues, joined.warnings))
+        Ok((joined.issues, joined.told()))
     }
 
     /// Brings in the issues of this tree that the log has never heard of; says how many.
@@ -327,7 +347,14 @@ impl App {
             }
             let unsound = haul.unsound.iter().chain(&haul.passed_over);
             joined.unsound.extend(unsound.map(|(id, _)| id.clone()));
-            for (found, project) in [(haul.found, false), (haul.brought_back, true)] {
+            let policy = self.hold_back(&*view.table, &mut haul)?;
+            joined.said.append(&mut haul.said);
+            for (found, project) in [
+                (haul.found, false),
+                (haul.brought_back, true),
+                // The tree must not go on saying what does not hold.
+                (haul.held_back, true),
+            ] {
                 if found.is_empty() {
                     continue;
                 }
@@ -335,15 +362,49 @@ impl App {
                     texts: &haul.texts,
                     project,
                     aside: Some(wait),
+                    policy: policy.as_ref(),
                     ..Kept::default()
                 };
                 let done = self.transact_as(None, &Command::JoinIssues(found), kept)?;
+                joined.said.extend(done.notices);
                 if let Decided::Joined(many) = done.reply {
                     joined.issues += many;
                 }
             }
         }
         Ok(joined)
+    }
+
+    /// Sets apart what says more than a command could have done (E6). Returns what is to be decided by, where somebody
+    /// edited what gates are about.
+    fn hold_back(&self, table: &dyn Table, haul: &mut Haul) -> Outcome<Option<Policy>> {
+        let touches = |found: &Found| {
+            let lessens = ["gates", "type"].iter().any(|name| found.by_hand.contains(name));
+            lessens || (found.by_hand.contains(&"state") && found.issue.state == State::Done)
+        };
+        if !haul.found.iter().chain(&haul.brought_back).any(touches) {
+            return Ok(None);
+        }
+        // Where it cannot be read what is required, nothing becomes done.
+        let policy = self.policy_with_gates().unwrap_or_else(|_| Policy {
+            gates_unknown: true,
+            ..self.policy.clone()
+        });
+        let policy = Policy {
+            agent_asks: self.asking_agent().is_some(),
+            ..policy
+        };
+        let now = Wall::from_ms(clock::wall_ms());
+        let who = (&policy, &self.actor.agent_id);
+        for found in std::mem::take(&mut haul.found) {
+            let back =
+                touches(&found) && is_held_back(table, &found, who, now).map_err(|e| refuse(Code::Io, e))?;
+            match back {
+                true => haul.held_back.push(found),
+                false => haul.found.push(found),
+            }
+        }
+        Ok(Some(policy))
     }
 
     /// Adds what is new about an issue in a tree.
@@ -398,8 +459,10 @@ impl App {
             }
             self.prefer_text_made_of_ours(issues, (mine, &sheet), &mut found, &folder, haul)?;
         } else {
-            if folder.description.is_none() {
-                found.issue.text = None;
+            if folder.description.is_none() && found.issue.text.take().is_some() {
+                // It is not known here, which is not the same as having been taken away at that time.
+                found.sheet.stamps.remove("text");
+                found.edited.retain(|name| *name != "text");
             }
             let committed = self.committed_at(issues, &found, haul);
             found.settle(committed.unwrap_or_else(|| Wall::from_ms(clock::wall_ms())));
@@ -452,21 +515,28 @@ impl App {
             found.edited.retain(|name| *name != "text");
             return Ok(false);
         }
-        let (Some(base), Some(ours)) = (&found.text_before, &mine.text) else {
+        let (before, Some(digest)) = (&found.text_before, &mine.text) else {
             return Ok(false);
         };
-        if base == ours {
-            return Ok(false);
-        }
-        let (Some(base), Some(ours)) = (has(base)?, has(ours)?) else {
+        let Some(ours) = has(digest)?.filter(|_| before.as_ref() != Some(digest)) else {
             return Ok(false);
         };
-        // Where they cannot be brought together, the edit stands; the other one is kept among the texts.
-        let Ok(merged) = diffy::merge_bytes(&base, &ours, theirs) else {
+        let keep = |e: io::Error| io_refusal("write", &self.replica.folder(&mine.id), &e);
+        let base = before.as_deref().map(has).transpose()?.flatten();
+        let merged = base.and_then(|base| diffy::merge_bytes(&base, &ours, theirs).ok());
+        let Some(merged) = merged else {
+            // They cannot be brought together: the edit stands, and the other one is kept and told of.
+            self.replica
+                .keep_texts(&[(&mine.id, ours.as_slice())])
+                .map_err(keep)?;
+            haul.said.push(format!(
+                "the description of {} was changed here and elsewhere, in the same place: what is here counts; the other text is in {}",
+                mine.id,
+                self.replica.text_path(&mine.id, digest).display()
+            ));
             return Ok(false);
         };
         // Theirs stays in the tree, and is to be known when it is met again.
-        let keep = |e: io::Error| io_refusal("write", &self.replica.folder(&mine.id), &e);
         self.replica
             .keep_texts(&[(&mine.id, theirs.as_slice())])
             .map_err(keep)?;
@@ -797,7 +867,7 @@ fn has_all_but_text(table: &dyn Table, sheet: &Sheet, found: &Found) -> Read<boo
         return Ok(false);
     }
     for comment in &found.comments {
-        if !state::has_comment(table, id, &comment.id)? {
+        if !state::holds_comment(table, id, comment)? {
             return Ok(false);
         }
     }

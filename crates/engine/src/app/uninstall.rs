@@ -413,8 +413,9 @@ impl App {
             gone.map_err(|e| io_refusal("remove", &path, &e))?;
         }
         // What is not jit's is still in it, and has been named.
-        let _ = fs::remove_dir(dir);
-        done.removed(dir);
+        if fs::remove_dir(dir).is_ok() {
+            done.removed(dir);
+        }
         Ok(())
     }
 }

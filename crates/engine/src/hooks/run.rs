@@ -84,7 +84,7 @@ fn join(options: &Options) -> Outcome<Vec<String>> {
     if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
         return Ok(Vec::new());
     }
-    App::open(options, Need::Read)?.notice_tree();
+    let _ = App::open(options, Need::Read)?.notice_tree();
     Ok(Vec::new())
 }
 

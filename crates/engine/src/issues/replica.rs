@@ -31,7 +31,8 @@ impl Replica {
         self.folder.join(id.as_str())
     }
 
-    fn text_path(&self, id: &IssueId, digest: &str) -> PathBuf {
+    /// Where a text is kept.
+    pub fn text_path(&self, id: &IssueId, digest: &str) -> PathBuf {
         self.folder(id).join("texts").join(format!("{digest}.md"))
     }
 

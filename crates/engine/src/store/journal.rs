@@ -26,7 +26,7 @@ use jit_core::table::Changes;
 /// So many comparisons are cheaper than putting the changes in order, for each of them.
 const PATIENCE: usize = 40;
 
-const MAGIC: &[u8; 12] = b"jit-state 4\n";
+const MAGIC: &[u8; 12] = b"jit-state 5\n";
 
 /// A place in the log: the end of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

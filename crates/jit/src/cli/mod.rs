@@ -528,7 +528,7 @@ impl Cx {
             self.kept(value).to_string()
         };
         line.push('\n');
-        line
+        render::clean_json(line)
     }
 
     /// Only the fields that were asked for.
@@ -1000,7 +1000,7 @@ fn repeat(typed: &[OsString], details: &Details) -> String {
 }
 
 fn json_line(value: &serde_json::Value) -> String {
-    format!("{value}\n")
+    render::clean_json(format!("{value}\n"))
 }
 
 fn fail(refusal: &Refusal, json: bool) -> u8 {

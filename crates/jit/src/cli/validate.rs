@@ -16,7 +16,7 @@ use crate::render::clean_line;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Reads every line of the log and every issue file, and compares everything that is derived from the log. \
-                  Changes nothing, but for files of issues that are behind the log; in the main worktree also of those that no worktree has.\n\nWith --schema, only that file is read: \
+                  Changes nothing, but for files of issues that are behind the log.\n\nWith --schema, only that file is read: \
                   jit validate --schema agent_lock --file _state/agent_lock.json"
 )]
 pub struct Flags {
@@ -26,6 +26,9 @@ pub struct Flags {
     /// The file to check
     #[arg(long, value_name = "FILE", requires = "schema")]
     file: Option<PathBuf>,
+    /// In the main worktree, also write the issues that are in no worktree and on no branch
+    #[arg(long, conflicts_with_all = ["schema", "divergence"])]
+    write_missing: bool,
     /// Only check whether this branch contains the tip of the main branch
     #[arg(long)]
     divergence: bool,
@@ -69,7 +72,11 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let report = app.store.validate(&app.actor)?;
     // Where the log is damaged, nothing can be compared with it.
     let sound = !report.problems.iter().any(|p| p.check == "log" && !p.heals);
-    let audit = if sound { app.audit()? } else { Audit::default() };
+    let audit = if sound {
+        app.audit(flags.write_missing)?
+    } else {
+        Audit::default()
+    };
     let ok = report.problems.is_empty() && audit.findings.is_empty() && broken.is_none();
     const MEND: &str = "mend what the message names, then: jit validate";
     let mut problems: Vec<_> = Vec::new();
@@ -99,6 +106,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         "leases": report.leases,
         "issues": report.issues,
         "mended": audit.mended,
+        "notes": audit.notes,
         "problems": problems,
     });
     let shown = cx.show(&value, |style| {
@@ -111,6 +119,9 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
                 "the files of {} issues were behind the log and have been written anew\n",
                 audit.mended.len()
             ));
+        }
+        for note in &audit.notes {
+            text.push_str(&format!("{} {}\n", style.bad("!"), clean_line(note)));
         }
         if let Some(error) = &broken {
             let message = clean_line(&error.to_string());

@@ -385,7 +385,7 @@ fn i1_colours_only_when_asked_for_and_never_into_a_pipe() {
 #[test]
 fn i1_hostile_text_reaches_the_terminal_harmless_and_json_whole() {
     let world = World::with_jit(JIT);
-    let title = "red \u{1b}[31m and \u{202e}backwards";
+    let title = "red \u{1b}[31m and \u{202e}backwards, \u{9b}31m too, \u{7f}";
     let _ = world.jit(["issue", "create", title, "--id", "EVIL-1"]).ok();
     let ran = world.jit(["issue", "show", "EVIL-1"]).ok();
     assert!(
@@ -395,6 +395,16 @@ fn i1_hostile_text_reaches_the_terminal_harmless_and_json_whole() {
     );
     let ran = world.jit(["issue", "show", "EVIL-1", "--json"]).ok();
     assert_eq!(ran.json()["title"], title);
+    let raw = |text: &str| text.contains(['\u{1b}', '\u{202e}', '\u{9b}', '\u{7f}']);
+    assert!(!raw(&ran.stdout), "{:?}", ran.stdout);
+    let ran = world.jit(["issue", "export"]).ok();
+    assert!(
+        !raw(&ran.stdout) && ran.json()["title"] == title,
+        "{:?}",
+        ran.stdout
+    );
+    let ran = world.jit(["issue", "show", title, "--json"]);
+    assert!(!raw(&ran.stdout), "{:?}", ran.stdout);
     let ran = world.jit(["events"]).ok();
     assert!(!ran.stdout.contains('\u{1b}'));
 }

@@ -776,3 +776,154 @@ fn e6_a_registry_that_cannot_be_read_lets_nothing_become_done_and_is_in_no_other
         let _ = human(&world, args).ok();
     }
 }
+
+/// Changes fields of WI-001's file in a tree as an editor would.
+fn edit(tree: &Path, changes: &[(&str, Value)]) {
+    let path = tree.join(".jit/issues/WI-001/issue.json");
+    let mut file: Value = serde_json::from_slice(&fs::read(&path).expect("issue.json")).expect("JSON");
+    for (name, value) in changes {
+        file[*name] = value.clone();
+    }
+    fs::write(&path, serde_json::to_vec_pretty(&file).expect("text")).expect("write");
+}
+
+fn in_tree(tree: &Path, name: &str) -> Value {
+    let file = fs::read(tree.join(".jit/issues/WI-001/issue.json")).expect("issue.json");
+    serde_json::from_slice::<Value>(&file).expect("JSON")[name].clone()
+}
+
+#[test]
+fn e6_an_edit_by_hand_makes_nothing_done_before_its_gates_have_passed() {
+    let world = world();
+    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
+    let _ = human(&world, &["gate", "add", "WI-001", "review"]).ok();
+    let _ = human(
+        &world,
+        &[
+            "issue",
+            "create",
+            "Next",
+            "--id",
+            "WI-002",
+            "--depends-on",
+            "WI-001",
+        ],
+    )
+    .ok();
+    edit(&world.repo(), &[("state", json!("done"))]);
+    let ran = human(&world, &["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(ran.json()["state"], "gated");
+    assert!(
+        ran.stderr.contains("review") && ran.stderr.contains("gated"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(in_tree(&world.repo(), "state"), "gated");
+    let listed = human(&world, &["blocked", "--json"]).ok();
+    assert!(listed.stdout.contains("WI-002"), "{}", listed.stdout);
+    // The same with another type at once, which asks for nothing; and for an issue that the log has never heard of.
+    let _ = human(
+        &world,
+        &[
+            "gate",
+            "define",
+            "lint",
+            "--command",
+            "true",
+            "--required-for",
+            "task",
+        ],
+    )
+    .ok();
+    edit(
+        &world.repo(),
+        &[
+            ("state", json!("done")),
+            ("type", json!("chore")),
+            ("gates", json!([])),
+        ],
+    );
+    let ran = human(&world, &["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(
+        (&ran.json()["state"], &ran.json()["gates"]),
+        (&json!("gated"), &json!([]))
+    );
+    assert!(ran.stderr.contains("lint"), "{}", ran.stderr);
+    let issues = world.repo().join(".jit/issues");
+    fs::create_dir(issues.join("NEW-1")).expect("a folder");
+    let file = json!({
+        "id": "NEW-1", "title": "By hand", "type": "task", "state": "done", "created_at": "2026-01-01T00:00:00.000Z"
+    });
+    fs::write(issues.join("NEW-1/issue.json"), file.to_string()).expect("write");
+    let shown = human(&world, &["issue", "show", "NEW-1", "--json"]).ok().json();
+    assert_eq!(shown["state"], "gated");
+    // What has passed can be made done by hand too.
+    let _ = human(&world, &["gate", "run", "WI-001", "lint"]);
+    let _ = human(&world, &["gate", "pass", "WI-001", "lint"]);
+    edit(
+        &world.repo(),
+        &[("type", json!("issue")), ("state", json!("ready"))],
+    );
+    let _ = human(&world, &["issue", "show", "WI-001"]).ok();
+    edit(&world.repo(), &[("state", json!("done"))]);
+    let shown = human(&world, &["issue", "show", "WI-001", "--json"]).ok().json();
+    assert_eq!(shown["state"], "done");
+    let _ = human(&world, &["validate"]).ok();
+}
+
+#[test]
+fn e6_no_agent_lessens_by_hand_what_an_issue_must_pass() {
+    let world = world();
+    define(&world, "lint", "true");
+    let _ = human(
+        &world,
+        &[
+            "gate",
+            "define",
+            "test",
+            "--command",
+            "true",
+            "--required-for",
+            "task",
+        ],
+    )
+    .ok();
+    let _ = human(&world, &["gate", "add", "WI-001", "lint"]).ok();
+    edit(
+        &world.repo(),
+        &[
+            ("gates", json!([])),
+            ("type", json!("chore")),
+            ("title", json!("Mine")),
+        ],
+    );
+    let ran = world.jit_as(AGENT, ["issue", "show", "WI-001", "--json"]).ok();
+    let shown = ran.json();
+    assert_eq!(
+        (&shown["gates"], &shown["type"], &shown["title"]),
+        (&json!(["lint"]), &json!("task"), &json!("Mine"))
+    );
+    assert!(ran.stderr.contains("lint, test"), "{}", ran.stderr);
+    assert_eq!(in_tree(&world.repo(), "gates"), json!(["lint"]));
+    // People may.
+    edit(&world.repo(), &[("gates", json!([]))]);
+    let shown = human(&world, &["issue", "show", "WI-001", "--json"]).ok().json();
+    assert_eq!(shown["gates"], json!([]));
+}
+
+#[test]
+fn e6_what_another_clone_made_done_is_believed_and_noted() {
+    let (world, clone) = cloned("true");
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+    let _ = human(&world, &["issue", "update", "WI-001", "--state", "done"]).ok();
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "done"]);
+    world.git(&clone, ["pull", "-q"]);
+    let shown = world
+        .jit_as_in(HUMAN, &clone, ["issue", "show", "WI-001", "--json"])
+        .ok();
+    assert_eq!(shown.json()["state"], "done");
+    let report = world.jit_as_in(HUMAN, &clone, ["validate", "--json"]).ok().json();
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("WI-001 (test)"), "{report}");
+}

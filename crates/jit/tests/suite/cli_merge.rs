@@ -935,3 +935,64 @@ fn c7_a_text_of_an_amended_commit_gives_way_to_what_was_made_of_it() {
     a.jit(["issue", "update", "WI-001", "--priority", "high"]);
     assert_eq!(a.read("description.md"), "FIRST\n\nmiddle\n\nmore\n\nLAST\n");
 }
+
+#[test]
+fn c7_a_comment_that_was_edited_is_not_written_over_and_both_are_kept() {
+    let world = world();
+    let a = Tree::worktree_of(&world, "a");
+    a.jit(["issue", "comment", "WI-001", "said this"]);
+    a.edit("comments.jsonl", |text| text.replace("said this", "wrote that"));
+    let ran = a.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert!(ran.stderr.contains("both are kept"), "{}", ran.stderr);
+    let texts = |shown: &Value| -> Vec<String> {
+        let comments = shown["comments"].as_array().expect("comments");
+        let mut all: Vec<String> = comments.iter().map(|one| one["text"].to_string()).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(texts(&ran.json()), [r#""said this""#, r#""wrote that""#]);
+    // Nobody is told twice, and the next change writes both.
+    let ran = a.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert!(!ran.stderr.contains("both"), "{}", ran.stderr);
+    a.jit(["issue", "update", "WI-001", "--priority", "low"]);
+    let file = a.read("comments.jsonl");
+    assert!(
+        file.contains("said this") && file.contains("wrote that"),
+        "{file}"
+    );
+    assert_eq!(texts(&a.show("WI-001")).len(), 2);
+}
+
+#[test]
+fn c7_two_descriptions_that_cannot_be_merged_are_told_and_both_are_there() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    a.edit("description.md", |text| text.replace("first", "of a"));
+    b.edit("description.md", |text| text.replace("first", "of b"));
+    let _ = a.show("WI-001");
+    let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+    let text = ran.json()["description"].to_string();
+    assert!(text.contains("of b") && !text.contains("of a"), "{text}");
+    let (_, path) = ran
+        .stderr
+        .split_once("the other text is in ")
+        .expect("where it is");
+    let other = fs::read_to_string(path.lines().next().expect("a path")).expect("the text");
+    assert!(other.contains("of a"), "{other}");
+    let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert!(!ran.stderr.contains("the other text"), "{}", ran.stderr);
+}
+
+#[test]
+fn c7_gates_that_two_clones_add_are_all_there() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    a.jit(["issue", "update", "WI-001", "--add-gate", "lint"]);
+    a.commit();
+    b.jit(["issue", "update", "WI-001", "--add-gate", "test"]);
+    b.commit();
+    let (code, said) = b.take("merge", &a);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(b.show("WI-001")["gates"], json!(["lint", "test"]));
+    assert_eq!(b.status(), "");
+}

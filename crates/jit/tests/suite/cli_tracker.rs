@@ -575,3 +575,49 @@ fn e4_validate_sees_at_once_what_a_merge_made() {
     let progress = world.jit(["progress", "--json"]).ok().json();
     assert_eq!(progress["total"]["issues"], 2);
 }
+
+#[test]
+fn e4_a_deletion_is_not_taken_back_where_that_would_make_a_circle() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &[]);
+    create(&world, "WI-2", &["--depends-on", "WI-1"]);
+    let _ = world.jit(["issue", "delete", "WI-2"]).ok();
+    create(&world, "WI-3", &[]);
+    let _ = world.jit(["issue", "restore", "WI-2"]).ok();
+    let _ = world.jit(["issue", "update", "WI-3", "--add-dep", "WI-2"]).ok();
+    let _ = world.jit(["issue", "delete", "WI-2"]).ok();
+    let _ = world.jit(["issue", "update", "WI-1", "--add-dep", "WI-3"]).ok();
+    let error = refused(&world.jit(["issue", "restore", "WI-2", "--json"]), 2, "cycle");
+    assert!(
+        error["message"]
+            .to_string()
+            .contains("WI-2 -> WI-1 -> WI-3 -> WI-2"),
+        "{error}"
+    );
+    // Nor where it would be part of itself.
+    create(&world, "UP-1", &[]);
+    create(&world, "UP-2", &["--parent", "UP-1"]);
+    create(&world, "UP-3", &["--parent", "UP-2"]);
+    let _ = world.jit(["issue", "delete", "UP-2"]).ok();
+    let _ = world.jit(["issue", "update", "UP-1", "--parent", "UP-3"]).ok();
+    let _ = refused(&world.jit(["issue", "restore", "UP-2", "--json"]), 2, "cycle");
+    let _ = world.jit(["validate"]).ok();
+}
+
+#[test]
+fn b3_what_has_open_parts_is_not_offered_and_what_has_none_any_more_is() {
+    let world = World::with_jit(JIT);
+    create(&world, "EPIC-1", &["--type", "epic", "--priority", "critical"]);
+    create(&world, "PART-1", &["--parent", "EPIC-1"]);
+    create(&world, "PART-2", &["--parent", "EPIC-1", "--state", "backlog"]);
+    let next = || world.jit_as("agent:one", ["claim", "next", "--json"]);
+    let taken = next().ok().json();
+    assert_eq!(taken["issue_id"], "PART-1", "{taken}");
+    let _ = world
+        .jit_as("agent:one", ["issue", "update", "PART-1", "--state", "done"])
+        .ok();
+    let _ = refused(&next(), 3, "nothing_ready");
+    // Taken out of it, deleted, or closed: then the rest is to be done as a whole.
+    let _ = world.jit(["issue", "update", "PART-2", "--parent", "none"]).ok();
+    assert_eq!(next().ok().json()["issue_id"], "EPIC-1");
+}

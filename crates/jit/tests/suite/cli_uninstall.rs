@@ -353,3 +353,29 @@ fn a1_what_agents_were_told_in_the_project_goes_and_what_is_the_users_is_named()
         .ok();
     assert!(!world.home().join(".claude").exists() && !world.home().join(".codex").exists());
 }
+
+#[test]
+fn a1_after_real_use_the_control_plane_goes_whole_and_comes_again() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "x", "--id", "WI-1"]).ok();
+    let _ = world.jit(["session", "start"]).ok();
+    let _ = world.jit(["lock", "acquire", "src/a"]).ok();
+    let _ = world.jit(["lock", "release", "src/a"]).ok();
+    let _ = world.jit(["session", "end"]).ok();
+    let control = world.control();
+    // What landings, units and workflows leave.
+    for name in ["landing", "units", "workflows", "notes", "scratch", "waiting"] {
+        std::fs::create_dir_all(control.join(name).join("below")).expect("a folder");
+    }
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    assert!(!control.exists(), "{done}");
+    assert!(done["removed"].to_string().contains("jit"), "{done}");
+    let _ = world.jit(["init"]).ok();
+    // A folder with something else in it is not removed, and that is not said.
+    std::fs::write(control.join("mine"), "mine").expect("write");
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    assert!(kept(&done).iter().any(|path| path.ends_with("/mine")), "{done}");
+    let said = done["removed"].as_array().expect("removed");
+    let path = control.to_string_lossy();
+    assert!(!said.iter().any(|one| one.as_str() == Some(&path)), "{done}");
+}

@@ -89,10 +89,10 @@ fn e7_who_wants_only_to_go_forward_gets_only_the_commits_of_the_unit() {
     let tip = yard.rev(&path, "HEAD");
     let _ = yard.world.jit_in(&path, ["finish"]).ok();
     assert_eq!(yard.main(), tip);
-    // The log knows it, and it is written into the tree by whoever validates there.
+    // The log knows it, and it is written into the tree by whoever asks for that there.
     let shown = yard.world.jit(["issue", "show", "WI-1", "--json"]).ok().json();
     assert_eq!(shown["state"], "done");
-    let _ = yard.world.jit(["validate"]).ok();
+    let _ = yard.world.jit(["validate", "--write-missing"]).ok();
     let there = fs::read_to_string(yard.repo().join(FILE)).expect("there");
     assert_eq!(state(&there), "done");
 }
@@ -118,7 +118,7 @@ fn issue_of(world: &World, name: &str) -> serde_json::Value {
 }
 
 #[test]
-fn e7_what_no_tree_has_is_written_by_whoever_validates_in_the_main_worktree() {
+fn e7_what_no_tree_has_is_told_and_written_in_the_main_worktree_when_asked_for() {
     let world = World::with_jit(crate::landing::JIT);
     let _ = world.jit(["issue", "create", "Here", "--id", "HERE-1"]).ok();
     world.git(&world.repo(), ["add", "-A"]);
@@ -137,9 +137,17 @@ fn e7_what_no_tree_has_is_written_by_whoever_validates_in_the_main_worktree() {
     assert_eq!(issue_of(&world, "HERE-1")["title"], "Here");
     let path = away.to_string_lossy().into_owned();
     world.git(&world.repo(), ["worktree", "remove", "--force", &path]);
-    let _ = world.jit_in(&other, ["validate"]).ok();
+    let _ = world.jit_in(&other, ["validate", "--write-missing"]).ok();
     assert!(!other.join(".jit/issues/LOST-1").exists());
-    let report = world.jit(["validate", "--json"]).ok().json();
+    let report = world.validates();
+    assert!(
+        report["notes"]
+            .to_string()
+            .contains("HERE-1, LOST-1; jit validate --write-missing"),
+        "{report}"
+    );
+    assert_eq!(issue_of(&world, "LOST-1"), serde_json::Value::Null);
+    let report = world.jit(["validate", "--write-missing", "--json"]).ok().json();
     assert_eq!(report["mended"], serde_json::json!(["HERE-1", "LOST-1"]));
     assert_eq!(issue_of(&world, "LOST-1")["title"], "Lost");
     assert_eq!(issue_of(&world, "HERE-1")["title"], "Changed");
@@ -226,4 +234,35 @@ fn g12_a_killed_landing_without_commits_of_its_own_is_found_again() {
     assert_eq!(yard.on_main("dates").as_deref(), Some("parsed\n"));
     let report = yard.world.jit_in(&path, ["finish", "--json"]).ok().json();
     assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
+}
+
+#[test]
+fn e7_what_is_committed_on_another_branch_is_not_missing_here() {
+    let world = World::with_jit(crate::landing::JIT);
+    let repo = world.repo();
+    world.git(&repo, ["add", "-A"]);
+    world.git(&repo, ["commit", "-q", "-m", "jit"]);
+    world.git(&repo, ["checkout", "-q", "-b", "feature"]);
+    let _ = world.jit(["issue", "create", "x", "--id", "WI-1"]).ok();
+    world.git(&repo, ["add", ".jit"]);
+    world.git(&repo, ["commit", "-q", "-m", "issue"]);
+    world.git(&repo, ["checkout", "-q", "main"]);
+    for args in [
+        &["validate", "--json"][..],
+        &["validate", "--write-missing", "--json"],
+    ] {
+        let report = world.jit(args).ok().json();
+        assert_eq!(
+            (&report["notes"], &report["mended"]),
+            (&serde_json::json!([]), &serde_json::json!([]))
+        );
+        assert_eq!(world.git(&repo, ["status", "--porcelain"]), "");
+    }
+    world.git(&repo, ["checkout", "-q", "feature"]);
+    // What was done after that commit is in no commit.
+    let _ = world.jit(["issue", "update", "WI-1", "--title", "y"]).ok();
+    world.git(&repo, ["checkout", "-q", "-f", "main"]);
+    let report = world.jit(["validate", "--json"]).ok().json();
+    assert!(report["notes"].to_string().contains("WI-1"), "{report}");
+    assert_eq!(world.git(&repo, ["status", "--porcelain"]), "");
 }

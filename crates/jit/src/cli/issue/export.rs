@@ -6,6 +6,7 @@ use jit_engine::worktree::identity::Need;
 use serde_json::json;
 
 use crate::cli::{Cx, Output, invalid, write_file};
+use crate::render::clean_json;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
@@ -38,7 +39,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         return Err(invalid("the answer is no export"));
     };
     let Some(file) = flags.output else {
-        return Ok(cx.show(&(), |_| lines).warn(warnings));
+        return Ok(cx.show(&(), |_| clean_json(lines)).warn(warnings));
     };
     let file = write_file(&file, lines.as_bytes())?;
     let value = json!({ "issues": issues, "file": file });
