@@ -71,6 +71,7 @@ impl App {
                 });
             }
         }
+        audit.findings.extend(self.audit_lock_files()?);
         let view = self.view()?;
         let unreadable = |e| refuse(Code::Io, e);
         let issues = state::issues(&*view.table).map_err(unreadable)?;
@@ -91,6 +92,21 @@ impl App {
             audit.findings.extend(findings);
         }
         Ok(audit)
+    }
+
+    /// Lock files that were not what the log says. They are now.
+    fn audit_lock_files(&self) -> Outcome<Vec<Finding>> {
+        let said = self.make_lock_files_again()?;
+        Ok(said
+            .into_iter()
+            .map(|message| Finding {
+                check: "lock files",
+                message,
+                help: "nothing more is to be done about it: jit validate".into(),
+                file: None,
+                line: 0,
+            })
+            .collect())
     }
 
     fn audit_tree(&self, local: &Path, audit: &mut Audit) -> Outcome<()> {
