@@ -16,6 +16,8 @@
 //! Limitation: chains are counted up to [`LONGEST`]. That bounds what one change can move, even where a merge has made
 //! a circle of dependencies.
 
+use std::collections::HashSet;
+
 use smol_str::SmolStr;
 
 use crate::ids::IssueId;
@@ -61,6 +63,21 @@ pub fn dependents(table: &dyn Table, key: &str) -> Read<Vec<String>> {
 /// Keys of the issues that are parts of this one.
 pub fn parts(table: &dyn Table, key: &str) -> Read<Vec<String>> {
     keys_under(table, &format!("u/{key}/"))
+}
+
+/// Keys of the issues that have parts.
+pub fn wholes(table: &dyn Table) -> Read<HashSet<String>> {
+    let mut keys = HashSet::new();
+    table.visit("u/", &mut |key, _| {
+        let whole = key.strip_prefix("u/").and_then(|rest| rest.split_once('/'));
+        if let Some((whole, _)) = whole
+            && !keys.contains(whole)
+        {
+            keys.insert(whole.to_owned());
+        }
+        Ok(())
+    })?;
+    Ok(keys)
 }
 
 /// Whether nothing more is to be done about it. What was deleted stands in nobody's way; what is unknown does.

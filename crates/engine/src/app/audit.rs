@@ -4,7 +4,7 @@
 //! the log, and issues in this tree that somebody did not come to the end of writing, or that no tree has (see
 //! [`super::homeless`]); and that is said.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -167,6 +167,7 @@ impl App {
             depends_on,
         };
         let ids = |ids: &[IssueId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut told: Vec<Vec<String>> = Vec::new();
         let waits = issues.iter().map(|issue| node(issue, ids(&issue.depends_on)));
         for group in cycles(&Graph::new(waits.collect())) {
             let (first, second) = (&group[0], group.get(1).unwrap_or(&group[0]));
@@ -178,6 +179,7 @@ impl App {
                 file,
                 line,
             });
+            told.push(group);
         }
         let inside = issues
             .iter()
@@ -188,6 +190,38 @@ impl App {
                 check: "parents",
                 message: format!("these are part of each other: {}", listed(&group)),
                 help: format!("jit issue update {} --parent none", group[0]),
+                file,
+                line,
+            });
+            told.push(group);
+        }
+        let mut after: HashMap<String, Vec<String>> = HashMap::new();
+        for issue in issues.iter().filter(|issue| !issue.state.is_closed()) {
+            if let Some(parent) = &issue.parent {
+                after.entry(parent.key()).or_default().push(issue.id.to_string());
+            }
+        }
+        let waits = issues
+            .iter()
+            .filter(|issue| !issue.state.is_closed())
+            .map(|issue| {
+                let mut before = ids(&issue.depends_on);
+                before.extend(after.get(&issue.id.key()).into_iter().flatten().cloned());
+                node(issue, before)
+            });
+        for group in cycles(&Graph::new(waits.collect())) {
+            // What is found above in one of the two is not told again.
+            if told.iter().any(|told| told.iter().all(|id| group.contains(id))) {
+                continue;
+            }
+            let (file, line) = self.where_named(&group[0], ISSUE, "\"parent\"");
+            audit.findings.push(Finding {
+                check: "dependencies",
+                message: format!(
+                    "these wait for each other, as an issue is done after its parts: {}",
+                    listed(&group)
+                ),
+                help: format!("jit dep rm {} <one of the others>", group[0]),
                 file,
                 line,
             });

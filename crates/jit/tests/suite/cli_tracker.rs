@@ -249,7 +249,8 @@ fn e4_circles_are_refused_and_shown() {
     let world = World::with_jit(JIT);
     create(&world, "WI-1", &[]);
     create(&world, "WI-2", &["--depends-on", "WI-1"]);
-    create(&world, "WI-3", &["--depends-on", "WI-2", "--parent", "WI-1"]);
+    create(&world, "WI-3", &["--depends-on", "WI-2"]);
+    create(&world, "WI-4", &["--parent", "WI-1"]);
     let error = refused(&world.jit(["dep", "add", "WI-1", "WI-3", "--json"]), 2, "cycle");
     assert_eq!(
         error["details"]["candidates"],
@@ -257,7 +258,7 @@ fn e4_circles_are_refused_and_shown() {
     );
     refused(&world.jit(["dep", "add", "WI-1", "WI-1", "--json"]), 2, "cycle");
     refused(
-        &world.jit(["issue", "update", "WI-1", "--parent", "WI-3", "--json"]),
+        &world.jit(["issue", "update", "WI-1", "--parent", "WI-4", "--json"]),
         2,
         "cycle",
     );
@@ -574,4 +575,59 @@ fn e4_validate_sees_at_once_what_a_merge_made() {
     // And a circle hides nothing.
     let progress = world.jit(["progress", "--json"]).ok().json();
     assert_eq!(progress["total"]["issues"], 2);
+}
+
+/// B3, E4: ready offers what `claim next` would take, and what waits for its own end is not made.
+#[test]
+fn b3_ready_and_next_agree_and_nothing_waits_for_its_own_parent() {
+    let world = World::with_jit(JIT);
+    let create = |id: &str, more: &[&str]| {
+        let mut args = vec!["issue", "create", id, "--id", id, "--json"];
+        args.extend(more);
+        world.jit(args)
+    };
+    let _ = create("PP-1", &[]).ok();
+    let refused = create("CC-1", &["--parent", "PP-1", "--depends-on", "PP-1"]);
+    assert_eq!(
+        refused.json()["error"]["details"]["candidates"],
+        serde_json::json!(["CC-1", "PP-1", "CC-1"]),
+        "{}",
+        refused.stdout
+    );
+    assert_eq!(refused.json()["error"]["code"], "cycle");
+    let _ = create("CC-1", &["--parent", "PP-1"]).ok();
+    let _ = create("XX-1", &["--depends-on", "PP-1"]).ok();
+    for (args, said) in [
+        (["dep", "add", "CC-1", "PP-1"].as_slice(), "CC-1 -> PP-1 -> CC-1"),
+        (&["dep", "add", "CC-1", "XX-1"], "CC-1 -> XX-1 -> PP-1 -> CC-1"),
+        (
+            &["issue", "update", "XX-1", "--parent", "PP-1"],
+            "XX-1 -> PP-1 -> XX-1",
+        ),
+    ] {
+        let refused = world.jit(args);
+        assert!(
+            refused.code != 0 && refused.stderr.contains(said),
+            "{}",
+            refused.stderr
+        );
+    }
+    // The whole is not offered while a part of it is open, and that is told.
+    let ready = || {
+        let ready = world.jit(["ready", "--json"]).ok().json();
+        ready["issues"]
+            .as_array()
+            .expect("issues")
+            .iter()
+            .map(|issue| issue["id"].as_str().expect("an id").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ready(), ["CC-1"]);
+    let _ = world.jit(["claim", "next"]).ok();
+    let none = world.jit(["claim", "next", "--json"]).json();
+    assert_eq!(none["error"]["details"]["open_parts"], 1, "{none}");
+    let _ = world.jit(["issue", "update", "CC-1", "--state", "done"]).ok();
+    assert_eq!(ready(), ["PP-1"]);
+    let next = world.jit(["claim", "next", "--json"]).ok().json();
+    assert_eq!(next["issue"]["id"], "PP-1", "{next}");
 }
