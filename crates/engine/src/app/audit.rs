@@ -17,6 +17,7 @@ use jit_core::state;
 use jit_core::table::Table;
 
 use super::{App, refuse};
+use crate::gates::Results;
 use crate::gates::registry::Registry;
 use crate::issues::tree::{self, Unsound};
 use crate::os::file;
@@ -61,17 +62,29 @@ impl App {
         self.notice_tree();
         if let Some(local) = &self.place.local_jit {
             self.audit_tree(local, &mut audit)?;
+            let unfit = |message: String, file: PathBuf| Finding {
+                check: "gates",
+                line: line_in(&message),
+                message,
+                help: "mend the file, or take another version of it from git".into(),
+                file: Some(file),
+            };
             if let Err(refusal) = Registry::load(local) {
-                audit.findings.push(Finding {
-                    check: "gates",
-                    message: refusal.message,
-                    help: "mend the file, or take another version of it from git".into(),
-                    file: Some(Registry::path(local)),
-                    line: 0,
-                });
+                audit.findings.push(unfit(refusal.message, Registry::path(local)));
+            }
+            let results = std::fs::read_dir(local.join("gates/results"));
+            for entry in results.into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
+                if let Some(id) = id.and_then(|id| id.parse::<IssueId>().ok())
+                    && let Err(refusal) = Results::load(local, &id)
+                {
+                    audit.findings.push(unfit(refusal.message, entry.path()));
+                }
             }
         }
         audit.findings.extend(self.audit_lock_files()?);
+        audit.findings.extend(self.sweep_left_overs()?);
         let view = self.view()?;
         let unreadable = |e| refuse(Code::Io, e);
         let issues = state::issues(&*view.table).map_err(unreadable)?;
@@ -107,6 +120,23 @@ impl App {
                 line: 0,
             })
             .collect())
+    }
+
+    /// What killed writers left among the texts of issues. It is gone then.
+    fn sweep_left_overs(&self) -> Outcome<Option<Finding>> {
+        if !self.replica.has_left_overs() {
+            return Ok(None);
+        }
+        let still = self.store.hold_still(&self.actor)?;
+        let swept = self.replica.sweep_texts();
+        drop(still);
+        Ok((swept > 0).then(|| Finding {
+            check: "left-over files",
+            message: format!("{swept} files that somebody was killed writing have been removed"),
+            help: "nothing more is to be done about it: jit validate".into(),
+            file: None,
+            line: 0,
+        }))
     }
 
     fn audit_tree(&self, local: &Path, audit: &mut Audit) -> Outcome<()> {
@@ -342,6 +372,13 @@ impl App {
         }
         Ok((mended, findings))
     }
+}
+
+/// The line that a message about a file names; 0 when it names none.
+fn line_in(message: &str) -> usize {
+    let after = message.split_once(", line ").map_or("", |(_, rest)| rest);
+    let digits = after.split(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 /// The first few of many.

@@ -631,3 +631,53 @@ fn b3_ready_and_next_agree_and_nothing_waits_for_its_own_parent() {
     let next = world.jit(["claim", "next", "--json"]).ok().json();
     assert_eq!(next["issue"]["id"], "PP-1", "{next}");
 }
+
+/// E2: comments are in every answer that shows an issue.
+#[test]
+fn e2_a_changed_issue_is_shown_with_its_comments() {
+    let world = World::with_jit(JIT);
+    let created = world
+        .jit(["issue", "create", "One", "--id", "AA-1", "--json"])
+        .ok();
+    assert_eq!(created.json()["comments"], json!([]));
+    let _ = world.jit(["issue", "comment", "AA-1", "hello"]).ok();
+    let _ = world.jit(["gate", "define", "look", "--manual"]).ok();
+    for args in [
+        ["issue", "update", "AA-1", "--title", "Two"].as_slice(),
+        &["block", "AA-1", "--reason", "no key"],
+        &["gate", "add", "AA-1", "look"],
+    ] {
+        let mut args = args.to_vec();
+        args.push("--json");
+        let shown = world.jit(&args).ok().json();
+        assert_eq!(shown["comments"][0]["text"], "hello", "{args:?}: {shown}");
+    }
+}
+
+/// D1, E6: what killed writers left is removed; results of gates that cannot be read are told with their line.
+#[test]
+fn d1_validate_sweeps_texts_and_reads_the_results_of_gates() {
+    let world = World::with_jit(JIT);
+    let _ = world
+        .jit(["issue", "create", "One", "--id", "AA-1", "--description", "long"])
+        .ok();
+    let texts = world.repo().join(".git/jit/issues/AA-1/texts");
+    let left = texts.join("0123456789abcdef.md.00112233445566ff.tmp");
+    std::fs::write(&left, "half").expect("write");
+    let found = world.jit(["validate", "--json"]).json();
+    assert_eq!(found["problems"][0]["check"], "left-over files", "{found}");
+    assert!(!left.exists());
+    assert_eq!(std::fs::read_dir(&texts).expect("list").count(), 1);
+    let _ = world.jit(["validate"]).ok();
+    let results = world.repo().join(".jit/gates/results");
+    std::fs::create_dir_all(&results).expect("folder");
+    std::fs::write(results.join("AA-1.json"), "{\n\"schema_version\": 1,\n!}").expect("write");
+    let found = world.jit(["validate", "--json"]).json();
+    assert_eq!(
+        (&found["problems"][0]["check"], &found["problems"][0]["line"]),
+        (&json!("gates"), &json!(3)),
+        "{found}"
+    );
+    let said = world.jit(["validate"]).stdout;
+    assert!(said.contains("AA-1.json:3)") && !said.contains(":0)"), "{said}");
+}
