@@ -681,3 +681,22 @@ fn d1_validate_sweeps_texts_and_reads_the_results_of_gates() {
     let said = world.jit(["validate"]).stdout;
     assert!(said.contains("AA-1.json:3)") && !said.contains(":0)"), "{said}");
 }
+
+/// E4: each side of a merge is sound, and together nothing in it can ever be done.
+#[test]
+fn e4_a_part_that_a_merge_makes_wait_for_its_whole_is_reported() {
+    let world = World::with_jit(JIT);
+    create(&world, "PP-1", &[]);
+    create(&world, "CC-1", &[]);
+    let _ = world.jit(["validate"]).ok();
+    let _ = world.jit(["issue", "update", "CC-1", "--parent", "PP-1"]).ok();
+    // As a merge leaves it: another clone added the dependency, and knew of no parent.
+    let deps = world.repo().join(".jit/issues/CC-1/deps.or-set.jsonl");
+    let line = json!({
+        "op": "add", "value": "PP-1", "tag": "elsewhere.1", "agent_id": "human:h", "at": "2026-01-24T10:00:00Z",
+    });
+    std::fs::write(&deps, format!("{line}\n")).expect("write");
+    let found = world.jit(["validate", "--json"]).exits(6).json();
+    let said = found["problems"][0]["message"].as_str().unwrap_or_default();
+    assert!(said.contains("done after its parts: CC-1, PP-1"), "{found}");
+}
