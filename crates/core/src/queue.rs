@@ -17,6 +17,8 @@
 //! Limitation: chains are counted up to [`LONGEST`]. That bounds what one change can move, even where a merge has made
 //! a circle of dependencies.
 
+use std::collections::HashSet;
+
 use smol_str::SmolStr;
 
 use crate::ids::IssueId;
@@ -67,6 +69,21 @@ pub fn parts(table: &dyn Table, key: &str) -> Read<Vec<String>> {
 /// Whether something is to be done about a part of it.
 pub fn has_open_parts(table: &dyn Table, key: &str) -> Read<bool> {
     Ok(!table.scan(&format!("v/{key}/"), 1)?.is_empty())
+}
+
+/// Keys of the issues that have open parts.
+pub fn wholes(table: &dyn Table) -> Read<HashSet<String>> {
+    let mut keys = HashSet::new();
+    table.visit("v/", &mut |key, _| {
+        let whole = key.strip_prefix("v/").and_then(|rest| rest.split_once('/'));
+        if let Some((whole, _)) = whole
+            && !keys.contains(whole)
+        {
+            keys.insert(whole.to_owned());
+        }
+        Ok(())
+    })?;
+    Ok(keys)
 }
 
 /// Whether nothing more is to be done about it. What was deleted stands in nobody's way; what is unknown does.

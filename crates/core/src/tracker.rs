@@ -137,6 +137,7 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
         text: new.text.clone(),
     };
     require_few(&issue)?;
+    require_no_deadlock(draft.state(), &issue)?;
     let work =
         (issue.kind == WORK_ITEM).then(|| work(Action::WorkItemCreated, &issue, Some(issue.title.clone())));
     draft.emit(Event::Issue {
@@ -263,6 +264,57 @@ fn require_no_circle(table: &dyn Table, from: &IssueId, on: &IssueId) -> Result<
         }
         (None, None) => Ok(()),
     }
+}
+
+/// What has to be closed before an issue can be: what it depends on, and the parts of it that are open.
+fn comes_after(table: &dyn Table, id: &IssueId, changed: &Issue) -> Read<Vec<IssueId>> {
+    let is_changed = |id: &IssueId| id.key() == changed.id.key();
+    let mut before = if is_changed(id) {
+        changed.depends_on.clone()
+    } else {
+        state::issue(table, id)?.map_or(Vec::new(), |issue| issue.depends_on)
+    };
+    for part in queue::parts(table, &id.key())? {
+        if let Some(part) = state::issue_at(table, &part)?
+            && !part.state.is_closed()
+            && !is_changed(&part.id)
+        {
+            before.push(part.id);
+        }
+    }
+    if !changed.state.is_closed()
+        && changed
+            .parent
+            .as_ref()
+            .is_some_and(|parent| parent.key() == id.key())
+    {
+        before.push(changed.id.clone());
+    }
+    Ok(before)
+}
+
+/// Refuses what would never come to an end: something is done after its parts, and they would wait for it.
+fn require_no_deadlock(table: &dyn Table, issue: &Issue) -> Result<(), Stop> {
+    if issue.parent.is_none() && issue.depends_on.is_empty() {
+        return Ok(());
+    }
+    for first in comes_after(table, &issue.id, issue)? {
+        let mut trouble = None;
+        let found = graph::cycle_through(&issue.id, &first, |id| {
+            comes_after(table, id, issue).unwrap_or_else(|e| {
+                trouble = Some(e);
+                Vec::new()
+            })
+        });
+        if let Some(e) = trouble {
+            return Err(e.into());
+        }
+        if let Some(path) = found {
+            let path = path.iter().map(ToString::to_string).collect();
+            return Err(circle("wait for itself, as an issue is done after its parts", path).into());
+        }
+    }
+    Ok(())
 }
 
 /// Whose leave a change needs, and what becomes of it.
@@ -418,6 +470,9 @@ pub(crate) fn change(
         }
     }
     require_few(&issue)?;
+    if issue.parent != old.parent || !change.add_deps.is_empty() {
+        require_no_deadlock(draft.state(), &issue)?;
+    }
     // Texts are everybody's; all else is the holder's. Asked before anything is said about what is so already.
     let mut but_text = issue.clone();
     but_text.text.clone_from(&old.text);
@@ -1028,7 +1083,7 @@ pub(crate) fn acquire_next(
 }
 
 /// Whether the work is in its parts. An activity is taken as a whole.
-fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
+pub fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
     if issue.kind == ACTIVITY {
         return Ok(false);
     }
@@ -1036,7 +1091,7 @@ fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
 }
 
 fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {
-    let (mut blocked, mut backlog, mut gated, mut human) = (0, 0, 0, 0);
+    let (mut blocked, mut backlog, mut gated, mut human, mut in_parts) = (0, 0, 0, 0, 0);
     let held: BTreeSet<String> = state::claims(table)?
         .iter()
         .map(|lease| lease.resource.key())
@@ -1051,6 +1106,7 @@ fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {
             _ if issue.blocked.is_some() || !queue::open_dependencies(table, &issue)?.is_empty() => {
                 blocked += 1
             }
+            _ if is_container(table, &issue)? => in_parts += 1,
             _ if issue.actor == Performer::Human => human += 1,
             _ => {}
         }
@@ -1062,7 +1118,7 @@ fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {
     let many = held.len() as u64;
     Ok(Refusal::new(
         Code::NothingReady,
-        format!("nothing is ready to be taken: {many} held, {blocked} blocked, {human} waiting for a person, {backlog} in the backlog"),
+        format!("nothing is ready to be taken: {many} held, {blocked} blocked, {human} waiting for a person, {in_parts} whose parts are open, {backlog} in the backlog"),
     )
     .help("jit ready")
     .help("jit blocked")
@@ -1070,6 +1126,7 @@ fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {
         ("held", Some(many)),
         ("blocked", Some(blocked)),
         ("waiting_for_human", Some(human)),
+        ("open_parts", Some(in_parts)),
         ("gated", Some(gated)),
         ("backlog", Some(backlog)),
         ("retry_after_secs", soonest),

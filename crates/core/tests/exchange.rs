@@ -240,12 +240,16 @@ fn e2_backlog_tasks_are_read_from_markdown() {
 fn e2_plain_lines_need_a_title_and_nothing_else() {
     let parsed = jsonl(
         b"\xef\xbb\xbf{\"title\":\"Alone\"}\r\n\
-          {\"id\":7,\"title\":\"Seven\",\"status\":\"wontfix\",\"priority\":1,\"depends_on\":[\"line-1\",8],\"parent\":9}\n\
+          {\"id\":7,\"title\":\"Seven\",\"status\":\"wontfix\",\"priority\":1,\"depends_on\":[\"x\",8],\"parent\":9}\n\
           {\"id\":\"x\",\"title\":\"Held\",\"state\":\"in_progress\",\"labels\":\"none\",\"created_at\":\"soon\"}\n\
           {\"id\":\"y\"}\n[1]\n",
     );
     assert_eq!(parsed.issues.len(), 3, "{:?}", parsed.problems);
-    let alone = find(&parsed, "line-1");
+    let alone = &parsed.issues[0];
+    // Without an id it is called after what it says: another file's first line is another issue.
+    let key = |text: &str| jsonl(text.as_bytes()).issues[0].key.clone();
+    assert_eq!(alone.key, key("\n{ \"title\": \"Alone\" }"));
+    assert_ne!(alone.key, key("{\"title\":\"Another\"}"));
     assert_eq!(
         (alone.kind.as_str(), alone.state, alone.priority),
         ("task", State::Ready, Priority::Normal)
@@ -254,7 +258,7 @@ fn e2_plain_lines_need_a_title_and_nothing_else() {
     assert_eq!((seven.state, seven.priority), (State::Rejected, Priority::High));
     assert_eq!(
         (seven.depends_on.join(" "), seven.parent.as_deref()),
-        ("line-1 8".to_owned(), Some("9"))
+        ("x 8".to_owned(), Some("9"))
     );
     assert_eq!(find(&parsed, "x").state, State::InProgress);
     assert_eq!(

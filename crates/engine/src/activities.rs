@@ -11,11 +11,15 @@
 //! Whoever creates the file exclusively holds the activity until `expires`; deleting it gives it back. `jit` creates its
 //! own the same way, before the lease is in the log, so that of a file-only agent and a `jit` command exactly one wins.
 //!
+//! A lock file of ours that somebody deleted is made again by the next command about claims, and by `jit validate`: the
+//! folder's time of change tells that there is something to look for.
+//!
 //! Everything read here is data from outside: bounded, never followed through a link, never waited for.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -156,24 +160,102 @@ fn bytes(lease: &Lease, task: Option<&Lease>, ours: bool) -> Vec<u8> {
 /// Takes the name for a lease that is about to be granted. False when there is a file of that name: the caller looks at
 /// it and tries again.
 pub fn take(control_dir: &Path, activity: &IssueId, lease: &Lease) -> io::Result<bool> {
+    make(control_dir, activity, lease, None)
+}
+
+/// Makes a lock file that says what the log says, where there is none. False when there is one.
+pub fn make(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option<&Lease>) -> io::Result<bool> {
     file::make_dir_like_parent(&folder(control_dir))?;
-    match file::create_like_parent(&path(control_dir, activity)) {
-        Ok(mut file) => file.write_all(&bytes(lease, None, true)).map(|()| true),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(e) => Err(e),
-    }
+    changing(control_dir, activity, || {
+        match file::create_like_parent(&path(control_dir, activity)) {
+            Ok(mut file) => file.write_all(&bytes(lease, task, true)).map(|()| true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(e),
+        }
+    })
 }
 
 /// Makes the lock file say what the log says.
 pub fn write(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option<&Lease>) -> io::Result<()> {
     file::make_dir_like_parent(&folder(control_dir))?;
-    file::refresh(&path(control_dir, activity), &bytes(lease, task, true))
+    changing(control_dir, activity, || {
+        set_folder_aside(control_dir, activity)?;
+        file::refresh(&path(control_dir, activity), &bytes(lease, task, true))
+    })
 }
 
 /// Nobody holds it any more.
 pub fn remove(control_dir: &Path, activity: &IssueId) -> io::Result<()> {
-    match fs::remove_file(path(control_dir, activity)) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
+    changing(control_dir, activity, || {
+        set_folder_aside(control_dir, activity)?;
+        match fs::remove_file(path(control_dir, activity)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// A folder under the name of a lock file is nobody's lock, but what is in it may be somebody's: it is moved, not deleted.
+fn set_folder_aside(control_dir: &Path, activity: &IssueId) -> io::Result<()> {
+    let path = path(control_dir, activity);
+    if !path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Ok(());
     }
+    let mut n = 1;
+    loop {
+        let aside = folder(control_dir).join(format!("{activity}.aside-{n}"));
+        if aside.symlink_metadata().is_err() {
+            return fs::rename(&path, &aside);
+        }
+        n += 1;
+    }
+}
+
+/// What the nanoseconds of the folder's time of change are while its lock files are those that were left there. Whoever
+/// makes or deletes one sets another time, without knowing of this.
+const LEFT: u32 = 106_105_116;
+
+/// Whether no lock file was made or deleted since [`leave`].
+pub fn is_left(control_dir: &Path) -> bool {
+    fs::metadata(folder(control_dir))
+        .and_then(|meta| meta.modified())
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+        .is_some_and(|at| at.subsec_nanos() == LEFT)
+}
+
+/// From now on a change is told from what is there. Called before looking at what is there.
+pub fn leave(control_dir: &Path) -> io::Result<()> {
+    let secs = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |at| at.as_secs());
+    let at = UNIX_EPOCH + Duration::new(secs, LEFT);
+    fs::File::open(folder(control_dir))?.set_modified(at)
+}
+
+/// A change of ours, which is not one that has to be looked into. Only under the store's lock.
+fn changing<T>(
+    control_dir: &Path,
+    activity: &IssueId,
+    change: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let others = || -> io::Result<Vec<IssueId>> {
+        let mut ids = list(control_dir)?;
+        ids.retain(|id| id != activity);
+        Ok(ids)
+    };
+    let before = if is_left(control_dir) {
+        Some(others()?)
+    } else {
+        None
+    };
+    let done = change()?;
+    if let Some(before) = before {
+        // Where that cannot be noted, the next one looks at everything.
+        let _ = leave(control_dir);
+        if others()? != before {
+            let _ = fs::File::open(folder(control_dir)).and_then(|dir| dir.set_modified(UNIX_EPOCH));
+        }
+    }
+    Ok(done)
 }

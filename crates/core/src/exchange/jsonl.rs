@@ -8,14 +8,14 @@ use crate::issue::{Performer, Priority, State};
 use crate::time::Wall;
 
 pub fn jsonl(bytes: &[u8]) -> Parsed {
-    read(bytes, |record, line| issue(record, line).map(Some))
+    read(bytes, |record, _| issue(record).map(Some))
 }
 
-fn issue(record: &mut Record<'_>, line: usize) -> Result<Imported, String> {
+fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
     let title = record.text("title").ok_or("the record has no title")?;
     let key = record
         .number_or_word("id")
-        .unwrap_or_else(|| format!("line-{line}"));
+        .unwrap_or_else(|| format!("line-{}", record.digest()));
     let mut issue = Imported::new(&key, &title);
     if issue.title.is_empty() {
         return Err("the title is empty".to_owned());

@@ -138,6 +138,16 @@ impl<'a> Record<'a> {
         value
     }
 
+    /// What tells this record from others, wherever it stands in a file: all that it says.
+    pub fn digest(&self) -> String {
+        let mut all = String::new();
+        for (name, value) in &self.fields {
+            // Names are told from values by a character that neither can hold.
+            all.push_str(&format!("{name}\0{}\0", value.get()));
+        }
+        format!("{:016x}", xxhash_rust::xxh3::xxh3_64(all.as_bytes()))
+    }
+
     pub fn text(&mut self, name: &str) -> Option<String> {
         self.read(name, "text")
     }

@@ -2,43 +2,159 @@
 //!
 //! - A lock file that somebody else wrote is in the log before the next decision about claims.
 //! - A file that is expired or not by the protocol is reported, and removed by whoever takes the activity.
+//! - A file of ours that was deleted, or written over, while its lease lives is made again, and that is said.
+//! - Who only reads compares for itself, and sees what the next writer will write down.
 //! - Only leases that came from such a file end with its deletion.
 
 use std::io;
 use std::time::Duration;
 
 use jit_core::activity::is_from_file;
-use jit_core::command::Command;
+use jit_core::command::{Command, Context, LockFile};
+use jit_core::decide::{Draft, decide};
 use jit_core::event::{Action, Event, Stamped};
-use jit_core::ids::IssueId;
+use jit_core::ids::{AgentId, IssueId, LeaseId};
 use jit_core::issue::ACTIVITY;
-use jit_core::lease::{Lease, Resource};
+use jit_core::lease::{Actor, Lease, Resource};
 use jit_core::refusal::Code;
 use jit_core::state;
-use jit_core::table::Table;
+use jit_core::table::{Changes, Overlay, Read, Table};
 
-use super::{App, Kept, refuse};
+use super::{App, Kept, refuse, stopped};
 use crate::activities::{self, Found};
-use crate::store::Outcome;
+use crate::os::random;
 use crate::store::file::io_refusal;
+use crate::store::{Outcome, ReadTable, View};
 
 /// What an append is stopped with when a lock file appeared at the last moment.
 pub(super) const LOCK_APPEARED: &str = "a lock file appeared";
+
+/// What the lock files say that the log does not.
+#[derive(Debug, Default)]
+struct News {
+    /// Files of others that are not in the log as they are now.
+    there: Vec<LockFile>,
+    /// Leases that came from files that are gone.
+    gone: Vec<Lease>,
+    warnings: Vec<String>,
+}
+
+/// The state as it will be once others' lock files are in the log.
+#[derive(Debug)]
+struct Foreseen {
+    base: Box<dyn ReadTable>,
+    top: Changes,
+}
+
+impl Table for Foreseen {
+    fn get(&self, key: &str) -> Read<Option<Vec<u8>>> {
+        match self.top.get(key) {
+            Some(change) => Ok(change.clone()),
+            None => self.base.get(key),
+        }
+    }
+
+    fn scan(&self, prefix: &str, limit: usize) -> Read<Vec<(String, Vec<u8>)>> {
+        let mut overlay = Overlay::new(&*self.base);
+        let under = self.top.range(prefix.to_owned()..);
+        let under = under.take_while(|(key, _)| key.starts_with(prefix));
+        overlay.changes = under.map(|(key, value)| (key.clone(), value.clone())).collect();
+        overlay.scan(prefix, limit)
+    }
+
+    fn visit(&self, prefix: &str, each: &mut dyn FnMut(&str, &[u8]) -> Read<()>) -> Read<()> {
+        let mut under = self.top.range(prefix.to_owned()..);
+        if under.next().is_none_or(|(key, _)| !key.starts_with(prefix)) {
+            return self.base.visit(prefix, each);
+        }
+        for (key, value) in self.scan(prefix, usize::MAX)? {
+            each(&key, &value)?;
+        }
+        Ok(())
+    }
+}
 
 impl App {
     /// Brings the lock files that others wrote into the log. Returns what should be said about them.
     pub(super) fn honour_lock_files(&self) -> Outcome<Vec<String>> {
         let control = &self.place.control_dir;
-        let trouble = |e: io::Error| io_refusal("read", &activities::folder(control), &e);
-        let unreadable = |e| refuse(Code::Io, e);
         if !activities::folder(control).is_dir() {
             return Ok(Vec::new());
         }
-        let ids = activities::list(control).map_err(trouble)?;
-        let view = self.view()?;
-        let table = &*view.table;
         let mut warnings = Vec::new();
-        let mut there = Vec::new();
+        if !activities::is_left(control) {
+            warnings.extend(self.make_lock_files_again()?);
+        }
+        let view = self.view_of_log()?;
+        let mut news = self.lock_file_news(&view)?;
+        warnings.append(&mut news.warnings);
+        // Each is the deed of its holder.
+        let honour = |holder: &AgentId, command: &Command| {
+            let actor = Actor {
+                agent_id: holder.clone(),
+                worktree_id: None,
+            };
+            let kept = Kept {
+                aside: Some(Duration::MAX),
+                actor: Some(&actor),
+                ..Kept::default()
+            };
+            self.transact_as(None, command, kept)
+        };
+        for lease in news.gone {
+            let gone = lease.resource.issue().cloned().into_iter().collect();
+            let there = Vec::new();
+            honour(&lease.agent_id, &Command::HonourLocks { there, gone })?;
+        }
+        for file in news.there {
+            let holder = file.holder.clone();
+            let (there, gone) = (vec![file], Vec::new());
+            honour(&holder, &Command::HonourLocks { there, gone })?;
+        }
+        Ok(warnings)
+    }
+
+    /// What is known, lock files of others included that are not in the log yet. Writes nothing.
+    pub(super) fn foresee_lock_files(&self, view: View) -> Outcome<View> {
+        if !activities::folder(&self.place.control_dir).is_dir() {
+            return Ok(view);
+        }
+        let news = self.lock_file_news(&view)?;
+        if news.there.is_empty() && news.gone.is_empty() {
+            return Ok(view);
+        }
+        let gone = news.gone.iter().filter_map(|lease| lease.resource.issue());
+        let command = Command::HonourLocks {
+            gone: gone.cloned().collect(),
+            there: news.there,
+        };
+        let entropy = random::u128().map_err(|e| refuse(Code::Io, e))?;
+        let cx = Context {
+            now: view.now.clone(),
+            actor: self.actor.clone(),
+            branch: None,
+            fresh_lease: LeaseId::generate(view.now.wall.ms(), entropy),
+            policy: self.policy.clone(),
+        };
+        let mut draft = Draft::new(&*view.table, view.sequence, view.now.wall, cx.actor.clone());
+        decide(&mut draft, &command, &cx).map_err(stopped)?;
+        let (_, top) = draft.finish(None).map_err(|e| refuse(Code::Io, e))?;
+        Ok(View {
+            table: Box::new(Foreseen {
+                base: view.table,
+                top,
+            }),
+            ..view
+        })
+    }
+
+    fn lock_file_news(&self, view: &View) -> Outcome<News> {
+        let control = &self.place.control_dir;
+        let trouble = |e: io::Error| io_refusal("read", &activities::folder(control), &e);
+        let unreadable = |e| refuse(Code::Io, e);
+        let ids = activities::list(control).map_err(trouble)?;
+        let table = &*view.table;
+        let mut news = News::default();
         for id in &ids {
             let lease = lease_on(table, id)
                 .map_err(unreadable)?
@@ -48,49 +164,69 @@ impl App {
             }
             match activities::read(control, id).map_err(trouble)? {
                 Some(Found::Theirs(file)) if file.expires.ms() <= view.now.wall.ms() && lease.is_none() => {
-                    warnings.push(format!(
+                    news.warnings.push(format!(
                         "the lock file of {id} by {} has expired: {id} is free",
                         file.holder
                     ));
                 }
                 Some(Found::Theirs(file)) => {
                     if state::issue(table, id).map_err(unreadable)?.is_none() {
-                        warnings.push(format!("there is a lock file for {id}, which is no issue here"));
+                        news.warnings
+                            .push(format!("there is a lock file for {id}, which is no issue here"));
                     }
-                    there.push(file);
+                    if lease.is_none_or(|lease| {
+                        lease.expires_at != file.expires
+                            || lease.agent_id != file.holder
+                            || file.task.is_some()
+                    }) {
+                        news.there.push(file);
+                    }
                 }
                 Some(Found::Malformed(why)) => {
-                    warnings.push(format!(
+                    news.warnings.push(format!(
                         "the lock file of {id} is not by the protocol ({why}): it counts for nothing"
                     ));
                 }
                 Some(Found::Ours(_)) | None => {}
             }
         }
-        let mut gone = Vec::new();
         for lease in state::leases_from_files(table).map_err(unreadable)? {
             if let Some(id) = lease.resource.issue()
                 && lease.parent.is_none()
                 && !ids.contains(id)
             {
-                gone.push(id.clone());
+                news.gone.push(lease);
             }
         }
-        let news = |file: &jit_core::command::LockFile| {
-            lease_on(table, &file.activity)
-                .ok()
-                .flatten()
-                .is_none_or(|lease| lease.expires_at != file.expires || file.task.is_some())
-        };
-        there.retain(news);
-        if !there.is_empty() || !gone.is_empty() {
-            let kept = Kept {
-                aside: Some(Duration::MAX),
-                ..Kept::default()
+        Ok(news)
+    }
+
+    /// Compares the lock files with every lease on an activity, and makes again what somebody deleted or wrote over. Says
+    /// what it did. Costs as much as there are leases: for when the folder is not as it was left, and for `jit validate`.
+    pub(super) fn make_lock_files_again(&self) -> Outcome<Vec<String>> {
+        let control = &self.place.control_dir;
+        let trouble = |e: io::Error| io_refusal("write", &activities::folder(control), &e);
+        let unreadable = |e| refuse(Code::Io, e);
+        let _still = self.store.hold_still(&self.actor)?;
+        // Before looking: what is changed meanwhile is looked for again. Where it cannot be noted, so it is too.
+        let _ = activities::leave(control);
+        let view = self.view_of_log()?;
+        let table = &*view.table;
+        let mut said = Vec::new();
+        for lease in state::claims(table).map_err(unreadable)? {
+            let Some(id) = lease.resource.issue() else {
+                continue;
             };
-            self.transact_as(None, &Command::HonourLocks { there, gone }, kept)?;
+            let issue = state::issue(table, id).map_err(unreadable)?;
+            if lease.expired(&view.now)
+                || is_from_file(&lease)
+                || issue.is_none_or(|issue| issue.kind != ACTIVITY)
+            {
+                continue;
+            }
+            said.extend(self.mirror_lease(&lease, table).map_err(trouble)?);
         }
-        Ok(warnings)
+        Ok(said)
     }
 
     /// Before an append: the names of activities that are about to be taken, by the protocol that others follow.
@@ -124,11 +260,9 @@ impl App {
         Ok(())
     }
 
-    /// After an append: the lock files of the activities that it touched.
-    pub(super) fn mirror_lock_files(&self, lines: &[Stamped], table: &dyn Table) -> io::Result<()> {
-        if !activities::folder(&self.place.control_dir).is_dir() {
-            return Ok(());
-        }
+    /// After an append: the lock files of the activities that it touched. Says what was found in their place.
+    pub(super) fn mirror_lock_files(&self, lines: &[Stamped], table: &dyn Table) -> io::Result<Vec<String>> {
+        let mut said = Vec::new();
         for line in lines {
             let Some(id) = line.event.lease().and_then(|lease| lease.resource.issue()) else {
                 continue;
@@ -137,33 +271,61 @@ impl App {
                 continue;
             };
             if issue.kind == ACTIVITY {
-                self.mirror(&issue.id, table)?;
+                said.extend(self.mirror(&issue.id, table)?);
             } else if let Some(parent) = &issue.parent
                 && state::issue(table, parent)
                     .map_err(io::Error::other)?
                     .is_some_and(|parent| parent.kind == ACTIVITY)
             {
-                self.mirror(parent, table)?;
+                said.extend(self.mirror(parent, table)?);
             }
         }
-        Ok(())
+        Ok(said)
     }
 
-    fn mirror(&self, activity: &IssueId, table: &dyn Table) -> io::Result<()> {
+    fn mirror(&self, activity: &IssueId, table: &dyn Table) -> io::Result<Option<String>> {
         let control = &self.place.control_dir;
         match lease_on(table, activity).map_err(io::Error::other)? {
             // The file is its holder's own.
-            Some(lease) if is_from_file(&lease) => Ok(()),
-            Some(lease) => {
-                let inside = state::children(table, &lease.lease_id).map_err(io::Error::other)?;
-                let task = inside.iter().max_by_key(|task| task.token);
-                activities::write(control, activity, &lease, task)
-            }
+            Some(lease) if is_from_file(&lease) => Ok(None),
+            Some(lease) => self.mirror_lease(&lease, table),
             None => match activities::read(control, activity)? {
-                Some(Found::Theirs(file)) if file.expires.ms() > crate::os::clock::wall_ms() => Ok(()),
-                _ => activities::remove(control, activity),
+                Some(Found::Theirs(file)) if file.expires.ms() > crate::os::clock::wall_ms() => Ok(None),
+                _ => activities::remove(control, activity).map(|()| None),
             },
         }
+    }
+
+    /// Makes the lock file of an activity say what its lease is. What else was there is said.
+    fn mirror_lease(&self, lease: &Lease, table: &dyn Table) -> io::Result<Option<String>> {
+        let control = &self.place.control_dir;
+        let Some(activity) = lease.resource.issue() else {
+            return Ok(None);
+        };
+        let inside = state::children(table, &lease.lease_id).map_err(io::Error::other)?;
+        let task = inside.iter().max_by_key(|task| task.token);
+        let holder = &lease.agent_id;
+        let said = match activities::read(control, activity)? {
+            Some(Found::Ours(_)) => None,
+            None if activities::make(control, activity, lease, task)? => {
+                let said =
+                    format!("the lock file of {activity} was gone while {holder} holds it: made again");
+                return Ok(Some(said));
+            }
+            // Made by somebody at this very moment.
+            None => Some(format!(
+                "a lock file of {activity} came up while {holder} holds it: replaced"
+            )),
+            Some(Found::Theirs(file)) => Some(format!(
+                "{} wrote a lock file for {activity} while {holder} holds it: replaced, {} does not have it",
+                file.holder, file.holder
+            )),
+            Some(Found::Malformed(why)) => Some(format!(
+                "the lock file of {activity} is not by the protocol ({why}): replaced"
+            )),
+        };
+        activities::write(control, activity, lease, task)?;
+        Ok(said)
     }
 }
 

@@ -4,7 +4,7 @@
 //! the log, and issues in this tree that somebody did not come to the end of writing, or, when that is asked for, that no
 //! tree has (see [`super::homeless`]); and that is said.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ use jit_core::state;
 use jit_core::table::Table;
 
 use super::{App, refuse};
+use crate::gates::Results;
 use crate::gates::registry::Registry;
 use crate::issues::tree::{self, Unsound};
 use crate::os::file;
@@ -66,16 +67,29 @@ impl App {
         };
         if let Some(local) = &self.place.local_jit {
             self.audit_tree(local, &mut audit)?;
+            let unfit = |message: String, file: PathBuf| Finding {
+                check: "gates",
+                line: line_in(&message),
+                message,
+                help: "mend the file, or take another version of it from git".into(),
+                file: Some(file),
+            };
             if let Err(refusal) = Registry::load(local) {
-                audit.findings.push(Finding {
-                    check: "gates",
-                    message: refusal.message,
-                    help: "mend the file, or take another version of it from git".into(),
-                    file: Some(Registry::path(local)),
-                    line: 0,
-                });
+                audit.findings.push(unfit(refusal.message, Registry::path(local)));
+            }
+            let results = std::fs::read_dir(local.join("gates/results"));
+            for entry in results.into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
+                if let Some(id) = id.and_then(|id| id.parse::<IssueId>().ok())
+                    && let Err(refusal) = Results::load(local, &id)
+                {
+                    audit.findings.push(unfit(refusal.message, entry.path()));
+                }
             }
         }
+        audit.findings.extend(self.audit_lock_files()?);
+        audit.findings.extend(self.sweep_left_overs()?);
         let view = self.view()?;
         let unreadable = |e| refuse(Code::Io, e);
         let issues = state::issues(&*view.table).map_err(unreadable)?;
@@ -106,6 +120,38 @@ impl App {
             audit.findings.extend(findings);
         }
         Ok(audit)
+    }
+
+    /// Lock files that were not what the log says. They are now.
+    fn audit_lock_files(&self) -> Outcome<Vec<Finding>> {
+        let said = self.make_lock_files_again()?;
+        Ok(said
+            .into_iter()
+            .map(|message| Finding {
+                check: "lock files",
+                message,
+                help: "nothing more is to be done about it: jit validate".into(),
+                file: None,
+                line: 0,
+            })
+            .collect())
+    }
+
+    /// What killed writers left among the texts of issues. It is gone then.
+    fn sweep_left_overs(&self) -> Outcome<Option<Finding>> {
+        if !self.replica.has_left_overs() {
+            return Ok(None);
+        }
+        let still = self.store.hold_still(&self.actor)?;
+        let swept = self.replica.sweep_texts();
+        drop(still);
+        Ok((swept > 0).then(|| Finding {
+            check: "left-over files",
+            message: format!("{swept} files that somebody was killed writing have been removed"),
+            help: "nothing more is to be done about it: jit validate".into(),
+            file: None,
+            line: 0,
+        }))
     }
 
     fn audit_tree(&self, local: &Path, audit: &mut Audit) -> Outcome<()> {
@@ -166,6 +212,7 @@ impl App {
             depends_on,
         };
         let ids = |ids: &[IssueId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut told: Vec<Vec<String>> = Vec::new();
         let waits = issues.iter().map(|issue| node(issue, ids(&issue.depends_on)));
         for group in cycles(&Graph::new(waits.collect())) {
             let (first, second) = (&group[0], group.get(1).unwrap_or(&group[0]));
@@ -177,6 +224,7 @@ impl App {
                 file,
                 line,
             });
+            told.push(group);
         }
         let inside = issues
             .iter()
@@ -187,6 +235,38 @@ impl App {
                 check: "parents",
                 message: format!("these are part of each other: {}", listed(&group)),
                 help: format!("jit issue update {} --parent none", group[0]),
+                file,
+                line,
+            });
+            told.push(group);
+        }
+        let mut after: HashMap<String, Vec<String>> = HashMap::new();
+        for issue in issues.iter().filter(|issue| !issue.state.is_closed()) {
+            if let Some(parent) = &issue.parent {
+                after.entry(parent.key()).or_default().push(issue.id.to_string());
+            }
+        }
+        let waits = issues
+            .iter()
+            .filter(|issue| !issue.state.is_closed())
+            .map(|issue| {
+                let mut before = ids(&issue.depends_on);
+                before.extend(after.get(&issue.id.key()).into_iter().flatten().cloned());
+                node(issue, before)
+            });
+        for group in cycles(&Graph::new(waits.collect())) {
+            // What is found above in one of the two is not told again.
+            if told.iter().any(|told| told.iter().all(|id| group.contains(id))) {
+                continue;
+            }
+            let (file, line) = self.where_named(&group[0], ISSUE, "\"parent\"");
+            audit.findings.push(Finding {
+                check: "dependencies",
+                message: format!(
+                    "these wait for each other, as an issue is done after its parts: {}",
+                    listed(&group)
+                ),
+                help: format!("jit dep rm {} <one of the others>", group[0]),
                 file,
                 line,
             });
@@ -341,6 +421,13 @@ impl App {
         }
         Ok((mended, findings))
     }
+}
+
+/// The line that a message about a file names; 0 when it names none.
+fn line_in(message: &str) -> usize {
+    let after = message.split_once(", line ").map_or("", |(_, rest)| rest);
+    let digits = after.split(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 /// The first few of many.

@@ -10,8 +10,9 @@ use jit_core::lease::{Lease, Resource};
 use jit_core::queue;
 use jit_core::refusal::Code;
 use jit_core::state;
+use jit_core::tracker;
 
-use super::{App, refuse};
+use super::{App, refuse, stopped};
 use crate::os::memory;
 use crate::request::{
     Answer, Counts, IssueFilter, IssueView, Progress, ProgressOf, Reply, Sort, Status, StatusClaim,
@@ -217,6 +218,11 @@ impl App {
             all = Some(in_place);
             branches = Some(state::last_branches(table).map_err(unreadable)?);
         }
+        // What is done in its parts is not taken itself: neither here nor by `claim next`.
+        let wholes = match all {
+            Some(_) => Some(queue::wholes(table).map_err(unreadable)?),
+            None => None,
+        };
         let is_activity = |id: &IssueId| {
             state::issue(table, id)
                 .map_err(unreadable)
@@ -232,6 +238,11 @@ impl App {
                 None => state::issue_at(table, key).map_err(unreadable)?,
             };
             let Some(issue) = found else { continue };
+            if wholes.as_ref().is_none_or(|wholes| wholes.contains(key.as_str()))
+                && tracker::is_container(table, &issue).map_err(stopped)?
+            {
+                continue;
+            }
             if let Some(parent) = issue.parent.as_ref()
                 && let Some(lease) = lease_on(&leases, parent)
                 && !lease.held_by(&self.actor)
@@ -347,11 +358,23 @@ impl App {
             }
         }
         attention.sort_by(|a, b| (a.priority, &a.id).cmp(&(b.priority, &b.id)));
-        let queued = queue::queued(table, SHOWN).map_err(unreadable)?;
-        let mut ready = Vec::with_capacity(queued.len());
-        for (_, key) in &queued {
-            let issue = state::issue_at(table, key).map_err(unreadable)?;
-            ready.extend(issue.map(|issue| brief(&issue, None)));
+        let mut ready = Vec::with_capacity(SHOWN);
+        let mut many = SHOWN;
+        loop {
+            let queued = queue::queued(table, many).map_err(unreadable)?;
+            ready.clear();
+            for (_, key) in &queued {
+                if let Some(issue) = state::issue_at(table, key).map_err(unreadable)?
+                    && ready.len() < SHOWN
+                    && !tracker::is_container(table, &issue).map_err(stopped)?
+                {
+                    ready.push(brief(&issue, None));
+                }
+            }
+            if ready.len() == SHOWN || queued.len() < many {
+                break;
+            }
+            many *= 4;
         }
         let status = Status {
             agent_id: self.actor.agent_id.clone(),

@@ -666,8 +666,9 @@ impl App {
     /// After an append: the files of the issues it touched, in the replica, and in this tree if `project`.
     pub(super) fn publish(&self, lines: &[Stamped], table: &dyn Table, project: bool) -> Vec<String> {
         let mut warnings = Vec::new();
-        if let Err(e) = self.mirror_lock_files(lines, table) {
-            warnings.push(format!("the lock files of activities could not be written: {e}"));
+        match self.mirror_lock_files(lines, table) {
+            Ok(said) => warnings.extend(said),
+            Err(e) => warnings.push(format!("the lock files of activities could not be written: {e}")),
         }
         if let Err(e) = self.note_work(lines) {
             warnings.push(format!(

@@ -343,6 +343,11 @@ impl App {
     }
 
     pub fn view(&self) -> Outcome<View> {
+        self.foresee_lock_files(self.view_of_log()?)
+    }
+
+    /// What the log says, whatever lock files say.
+    fn view_of_log(&self) -> Outcome<View> {
         self.with_log(&mut || self.store.view())
     }
 

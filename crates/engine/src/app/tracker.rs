@@ -64,6 +64,9 @@ impl App {
             text: text.as_deref().map(text_digest),
         });
         let mut answer = self.carry_out_with(&command, text.into_iter().collect(), None)?;
+        if let Reply::Issue(shown) = &mut answer.reply {
+            shown.comments = Some(Vec::new());
+        }
         answer.warnings.extend(self.undefined(&asked));
         Ok(answer)
     }
@@ -100,11 +103,14 @@ impl App {
             policy.as_ref(),
         )?;
         answer.warnings.extend(undefined);
-        if let Reply::Issue(shown) = &mut answer.reply
-            && shown.lease.is_none()
-        {
+        let Reply::Issue(shown) = &mut answer.reply else {
+            return Ok(answer);
+        };
+        let view = self.view()?;
+        let comments = state::comments(&*view.table, &shown.issue.id);
+        shown.comments = Some(comments.map_err(|e| refuse(Code::Io, e))?);
+        if shown.lease.is_none() {
             // Somebody else may hold it.
-            let view = self.view()?;
             let key = Resource::Issue(shown.issue.id.clone()).key();
             let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
             let fresh = IssueView::new(shown.issue.clone(), lease.as_ref(), &view.now);

@@ -202,13 +202,21 @@ impl App {
             None if issues == 0 => return Ok(()),
             None => {
                 let second = jiff::Timestamp::from_millisecond(clock::wall_ms()).unwrap_or_default();
-                let name = format!("jit-export-{}.jsonl", second.strftime("%Y%m%dT%H%M%SZ"));
+                let name = format!("jit-export-{}", second.strftime("%Y%m%dT%H%M%SZ"));
                 let folder = self
                     .place
                     .common_dir
                     .as_ref()
                     .or(self.place.worktree_root.as_ref());
-                folder.unwrap_or(&self.place.start).join(name)
+                let folder = folder.unwrap_or(&self.place.start);
+                // Another one may have been made in this second.
+                let mut path = folder.join(format!("{name}.jsonl"));
+                let mut n = 2;
+                while path.symlink_metadata().is_ok() {
+                    path = folder.join(format!("{name}-{n}.jsonl"));
+                    n += 1;
+                }
+                path
             }
         };
         match file::create(&path, lines.as_bytes()) {

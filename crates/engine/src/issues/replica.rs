@@ -97,6 +97,34 @@ impl Replica {
             })
     }
 
+    /// Removes what killed writers left among the texts, and says how many that were. Only while nobody writes.
+    pub fn sweep_texts(&self) -> usize {
+        let mut swept = 0;
+        for issue in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let texts = fs::read_dir(issue.path().join("texts")).into_iter().flatten();
+            for entry in texts.flatten() {
+                let name = entry.file_name();
+                let left = name.to_str().and_then(|name| name.strip_suffix(".tmp"));
+                let left = left.and_then(|name| name.rsplit_once('.'));
+                if left.is_some_and(|(of, digits)| of.ends_with(".md") && is_digits(digits))
+                    && fs::remove_file(entry.path()).is_ok()
+                {
+                    swept += 1;
+                }
+            }
+        }
+        swept
+    }
+
+    /// Whether there is something to sweep.
+    pub fn has_left_overs(&self) -> bool {
+        let issues = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        issues
+            .filter_map(|issue| fs::read_dir(issue.path().join("texts")).ok())
+            .flat_map(|texts| texts.flatten())
+            .any(|entry| entry.path().extension().is_some_and(|end| end == "tmp"))
+    }
+
     /// Brings the replica's folder of an issue up to date.
     pub fn refresh(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
         file::make_dir_like_parent(&self.folder)?;
@@ -126,8 +154,12 @@ fn is_left_over(name: &str) -> bool {
     issue_file::NAMES.into_iter().any(|of| {
         let middle = name.strip_prefix(of).and_then(|rest| rest.strip_suffix(".tmp"));
         let digits = middle.and_then(|rest| rest.strip_prefix('.'));
-        digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
+        digits.is_some_and(is_digits)
     })
+}
+
+fn is_digits(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// Makes a folder hold exactly these of an issue's files. What is as it should be is not touched, and other files stay.

@@ -129,7 +129,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         }
         let findings = audit.findings.iter().map(|f| {
             let place = f.file.as_ref().filter(|_| f.check != "issue files");
-            let place = place.map(|path| format!(" ({}:{})", path.display(), f.line));
+            let place = place.map(|path| match f.line {
+                0 => format!(" ({})", path.display()),
+                line => format!(" ({}:{line})", path.display()),
+            });
             (
                 f.check,
                 format!("{}{}", f.message, place.unwrap_or_default()),

@@ -79,13 +79,11 @@ fn b13_a_task_lives_inside_its_activity() {
     let other = by(&world, "agent:b", &["claim", "acquire", "WI-001-A1-T2", "--json"]);
     assert_eq!((other.code, &other.json()["error"]["code"]), (4, &json!("held")));
     let ready = by(&world, "agent:b", &["ready", "--json"]).ok().json();
-    let offered: Vec<&Value> = ready["issues"]
-        .as_array()
-        .expect("issues")
-        .iter()
-        .map(|i| &i["id"])
-        .collect();
-    assert_eq!(offered, [&json!("WI-001")]);
+    assert_eq!(
+        ready["issues"],
+        json!([]),
+        "and what is done in its parts is not taken itself"
+    );
     // Renewing the task keeps it inside; releasing the activity releases both.
     let renewed = by(
         &world,
@@ -333,4 +331,96 @@ fn d4_taking_over_an_expired_activity_is_a_recovery() {
         (&last["action"], &last["worker"]),
         (&json!("recovered_activity"), &json!("agent:b"))
     );
+}
+
+#[test]
+fn b14_a_lock_file_of_ours_that_is_gone_is_made_again() {
+    let world = planned();
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+    let ours = locked(&world);
+    // By whoever writes next about claims, and it is said.
+    let _ = by(&world, "agent:b", &["claim", "acquire", "WI-001"]).ok();
+    fs::remove_file(lock_file(&world)).expect("removed");
+    let ran = by(&world, "agent:b", &["claim", "renew", "WI-001"]).ok();
+    assert!(ran.stderr.contains("WI-001-A1 was gone"), "{}", ran.stderr);
+    assert_eq!(locked(&world), ours);
+    // By validate too, which reports it once.
+    fs::remove_dir_all(world.repo().join(".git/jit/activities")).expect("removed");
+    let found = world.jit(["validate", "--json"]);
+    assert_eq!(
+        (found.code, &found.json()["problems"][0]["check"]),
+        (6, &json!("lock files"))
+    );
+    assert_eq!(locked(&world), ours);
+    let _ = world.jit(["validate"]).ok();
+    // Nothing is said where nothing happened.
+    let quiet = by(&world, "agent:b", &["claim", "renew", "WI-001"]).ok();
+    assert!(!quiet.stderr.contains("lock file"), "{}", quiet.stderr);
+}
+
+#[test]
+fn b14_a_file_over_a_live_lease_is_reported() {
+    let world = planned();
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+    write_lock(&world, "filer", FAR);
+    let ran = by(&world, "agent:a", &["claim", "renew", "WI-001-A1"]).ok();
+    assert!(
+        ran.stderr
+            .contains("agent:filer wrote a lock file for WI-001-A1 while agent:a holds it"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(locked(&world)["holder"], "agent:a");
+}
+
+#[test]
+fn b14_who_reads_sees_what_lock_files_say() {
+    let world = planned();
+    let offered = || {
+        let ready = by(&world, "agent:a", &["ready", "--json"]).ok().json();
+        let issues = ready["issues"].as_array().expect("issues").clone();
+        issues.iter().any(|issue| issue["id"] == "WI-001-A1")
+    };
+    let held_by = || {
+        let claims = world.jit(["claim", "list", "--json"]).ok().json();
+        claims["active"][0]["agent_id"].clone()
+    };
+    let events = || world.jit(["events", "--json"]).ok().stdout;
+    let before = events();
+    assert!(offered());
+    write_lock(&world, "filer", FAR);
+    assert!(!offered());
+    assert_eq!(held_by(), "agent:filer");
+    assert_eq!(events(), before, "who reads does not write");
+    // Once it is in the log, its deletion is seen as well.
+    assert_eq!(by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).code, 4);
+    fs::remove_file(lock_file(&world)).expect("removed");
+    assert!(offered());
+    assert_eq!(held_by(), Value::Null);
+}
+
+#[test]
+fn d4_a_claim_by_lock_file_is_its_holders() {
+    let world = planned();
+    write_lock(&world, "filer", FAR);
+    assert_eq!(by(&world, "human:h", &["claim", "acquire", "WI-001-A1"]).code, 4);
+    let entries = world.jit(["changelog", "--json"]).ok().json();
+    let last = entries["entries"].as_array().and_then(|all| all.last()).cloned();
+    let last = last.expect("an entry");
+    assert_eq!(
+        (&last["action"], &last["worker"], &last["worker_type"]),
+        (&json!("claimed_activity"), &json!("agent:filer"), &json!("agent"))
+    );
+}
+
+#[test]
+fn b14_a_folder_in_place_of_a_lock_file_is_moved_aside() {
+    let world = planned();
+    fs::create_dir_all(lock_file(&world)).expect("folder");
+    fs::write(lock_file(&world).join("mine"), "keep me").expect("write");
+    let ran = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+    assert!(ran.stderr.contains("not by the protocol"), "{}", ran.stderr);
+    assert_eq!(locked(&world)["holder"], "agent:a");
+    let aside = lock_file(&world).with_file_name("WI-001-A1.aside-1/mine");
+    assert_eq!(fs::read_to_string(aside).expect("read"), "keep me");
 }

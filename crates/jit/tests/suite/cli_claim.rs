@@ -615,6 +615,7 @@ fn e2_issues_are_created_shown_and_listed() {
     Long
     text
     ");
+    let _ = world.jit(["issue", "create", "Before it", "--id", "BB-1"]).ok();
     let child = world
         .jit([
             "issue",
@@ -623,7 +624,7 @@ fn e2_issues_are_created_shown_and_listed() {
             "--parent",
             "wi-001",
             "--depends-on",
-            "WI-001-A1",
+            "BB-1",
             "--state",
             "backlog",
             "--",
@@ -632,7 +633,7 @@ fn e2_issues_are_created_shown_and_listed() {
         .ok()
         .json();
     assert_eq!(child["parent"], "WI-001-A1");
-    assert_eq!(child["depends_on"], json!(["WI-001-A1"]));
+    assert_eq!(child["depends_on"], json!(["BB-1"]));
     assert_eq!(child["title"], "--odd title");
     assert!(child["lives_in"].as_str().is_some_and(|wt| wt.starts_with("wt:")));
     let mut names: Vec<&str> = child
@@ -677,7 +678,7 @@ fn e2_issues_are_created_shown_and_listed() {
             .json();
         ran["issues"].as_array().map(Vec::len)
     };
-    assert_eq!(ids(&[]), Some(2));
+    assert_eq!(ids(&[]), Some(3));
     assert_eq!(ids(&["--state", "backlog"]), Some(1));
     assert_eq!(ids(&["--label", "a"]), Some(1));
     assert_eq!(ids(&["--type", "task"]), Some(1));
@@ -709,7 +710,7 @@ fn e2_issues_are_created_shown_and_listed() {
         let ran = world.jit(["issue", "create", "x", "--json"].iter().chain(bad));
         assert!(ran.code == 2 || ran.code == 3, "{bad:?}: {ran:?}");
     }
-    assert_eq!(ids(&[]), Some(2));
+    assert_eq!(ids(&[]), Some(3));
     let none = World::with_jit(JIT);
     assert_eq!(none.jit(["issue", "list"]).ok().stdout, "No issues.\n");
 }

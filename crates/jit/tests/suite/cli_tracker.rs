@@ -249,7 +249,8 @@ fn e4_circles_are_refused_and_shown() {
     let world = World::with_jit(JIT);
     create(&world, "WI-1", &[]);
     create(&world, "WI-2", &["--depends-on", "WI-1"]);
-    create(&world, "WI-3", &["--depends-on", "WI-2", "--parent", "WI-1"]);
+    create(&world, "WI-3", &["--depends-on", "WI-2"]);
+    create(&world, "WI-4", &["--parent", "WI-1"]);
     let error = refused(&world.jit(["dep", "add", "WI-1", "WI-3", "--json"]), 2, "cycle");
     assert_eq!(
         error["details"]["candidates"],
@@ -257,7 +258,7 @@ fn e4_circles_are_refused_and_shown() {
     );
     refused(&world.jit(["dep", "add", "WI-1", "WI-1", "--json"]), 2, "cycle");
     refused(
-        &world.jit(["issue", "update", "WI-1", "--parent", "WI-3", "--json"]),
+        &world.jit(["issue", "update", "WI-1", "--parent", "WI-4", "--json"]),
         2,
         "cycle",
     );
@@ -620,4 +621,128 @@ fn b3_what_has_open_parts_is_not_offered_and_what_has_none_any_more_is() {
     // Taken out of it, deleted, or closed: then the rest is to be done as a whole.
     let _ = world.jit(["issue", "update", "PART-2", "--parent", "none"]).ok();
     assert_eq!(next().ok().json()["issue_id"], "EPIC-1");
+}
+
+/// B3, E4: ready offers what `claim next` would take, and what waits for its own end is not made.
+#[test]
+fn b3_ready_and_next_agree_and_nothing_waits_for_its_own_parent() {
+    let world = World::with_jit(JIT);
+    let create = |id: &str, more: &[&str]| {
+        let mut args = vec!["issue", "create", id, "--id", id, "--json"];
+        args.extend(more);
+        world.jit(args)
+    };
+    let _ = create("PP-1", &[]).ok();
+    let refused = create("CC-1", &["--parent", "PP-1", "--depends-on", "PP-1"]);
+    assert_eq!(
+        refused.json()["error"]["details"]["candidates"],
+        serde_json::json!(["CC-1", "PP-1", "CC-1"]),
+        "{}",
+        refused.stdout
+    );
+    assert_eq!(refused.json()["error"]["code"], "cycle");
+    let _ = create("CC-1", &["--parent", "PP-1"]).ok();
+    let _ = create("XX-1", &["--depends-on", "PP-1"]).ok();
+    for (args, said) in [
+        (["dep", "add", "CC-1", "PP-1"].as_slice(), "CC-1 -> PP-1 -> CC-1"),
+        (&["dep", "add", "CC-1", "XX-1"], "CC-1 -> XX-1 -> PP-1 -> CC-1"),
+        (
+            &["issue", "update", "XX-1", "--parent", "PP-1"],
+            "XX-1 -> PP-1 -> XX-1",
+        ),
+    ] {
+        let refused = world.jit(args);
+        assert!(
+            refused.code != 0 && refused.stderr.contains(said),
+            "{}",
+            refused.stderr
+        );
+    }
+    // The whole is not offered while a part of it is open, and that is told.
+    let ready = || {
+        let ready = world.jit(["ready", "--json"]).ok().json();
+        ready["issues"]
+            .as_array()
+            .expect("issues")
+            .iter()
+            .map(|issue| issue["id"].as_str().expect("an id").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ready(), ["CC-1"]);
+    let _ = world.jit(["claim", "next"]).ok();
+    let none = world.jit(["claim", "next", "--json"]).json();
+    assert_eq!(none["error"]["details"]["open_parts"], 1, "{none}");
+    let _ = world.jit(["issue", "update", "CC-1", "--state", "done"]).ok();
+    assert_eq!(ready(), ["PP-1"]);
+    let next = world.jit(["claim", "next", "--json"]).ok().json();
+    assert_eq!(next["issue"]["id"], "PP-1", "{next}");
+}
+
+/// E2: comments are in every answer that shows an issue.
+#[test]
+fn e2_a_changed_issue_is_shown_with_its_comments() {
+    let world = World::with_jit(JIT);
+    let created = world
+        .jit(["issue", "create", "One", "--id", "AA-1", "--json"])
+        .ok();
+    assert_eq!(created.json()["comments"], json!([]));
+    let _ = world.jit(["issue", "comment", "AA-1", "hello"]).ok();
+    let _ = world.jit(["gate", "define", "look", "--manual"]).ok();
+    for args in [
+        ["issue", "update", "AA-1", "--title", "Two"].as_slice(),
+        &["block", "AA-1", "--reason", "no key"],
+        &["gate", "add", "AA-1", "look"],
+    ] {
+        let mut args = args.to_vec();
+        args.push("--json");
+        let shown = world.jit(&args).ok().json();
+        assert_eq!(shown["comments"][0]["text"], "hello", "{args:?}: {shown}");
+    }
+}
+
+/// D1, E6: what killed writers left is removed; results of gates that cannot be read are told with their line.
+#[test]
+fn d1_validate_sweeps_texts_and_reads_the_results_of_gates() {
+    let world = World::with_jit(JIT);
+    let _ = world
+        .jit(["issue", "create", "One", "--id", "AA-1", "--description", "long"])
+        .ok();
+    let texts = world.repo().join(".git/jit/issues/AA-1/texts");
+    let left = texts.join("0123456789abcdef.md.00112233445566ff.tmp");
+    std::fs::write(&left, "half").expect("write");
+    let found = world.jit(["validate", "--json"]).json();
+    assert_eq!(found["problems"][0]["check"], "left-over files", "{found}");
+    assert!(!left.exists());
+    assert_eq!(std::fs::read_dir(&texts).expect("list").count(), 1);
+    let _ = world.jit(["validate"]).ok();
+    let results = world.repo().join(".jit/gates/results");
+    std::fs::create_dir_all(&results).expect("folder");
+    std::fs::write(results.join("AA-1.json"), "{\n\"schema_version\": 1,\n!}").expect("write");
+    let found = world.jit(["validate", "--json"]).json();
+    assert_eq!(
+        (&found["problems"][0]["check"], &found["problems"][0]["line"]),
+        (&json!("gates"), &json!(3)),
+        "{found}"
+    );
+    let said = world.jit(["validate"]).stdout;
+    assert!(said.contains("AA-1.json:3)") && !said.contains(":0)"), "{said}");
+}
+
+/// E4: each side of a merge is sound, and together nothing in it can ever be done.
+#[test]
+fn e4_a_part_that_a_merge_makes_wait_for_its_whole_is_reported() {
+    let world = World::with_jit(JIT);
+    create(&world, "PP-1", &[]);
+    create(&world, "CC-1", &[]);
+    let _ = world.jit(["validate"]).ok();
+    let _ = world.jit(["issue", "update", "CC-1", "--parent", "PP-1"]).ok();
+    // As a merge leaves it: another clone added the dependency, and knew of no parent.
+    let deps = world.repo().join(".jit/issues/CC-1/deps.or-set.jsonl");
+    let line = json!({
+        "op": "add", "value": "PP-1", "tag": "elsewhere.1", "agent_id": "human:h", "at": "2026-01-24T10:00:00Z",
+    });
+    std::fs::write(&deps, format!("{line}\n")).expect("write");
+    let found = world.jit(["validate", "--json"]).exits(6).json();
+    let said = found["problems"][0]["message"].as_str().unwrap_or_default();
+    assert!(said.contains("done after its parts: CC-1, PP-1"), "{found}");
 }

@@ -379,3 +379,26 @@ fn a1_after_real_use_the_control_plane_goes_whole_and_comes_again() {
     let path = control.to_string_lossy();
     assert!(!said.iter().any(|one| one.as_str() == Some(&path)), "{done}");
 }
+
+/// A1: the name of an export is made of the time, and there may be one of that second.
+#[test]
+fn a1_an_export_of_the_same_second_is_not_in_the_way() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "One", "--id", "AA-1"]).ok();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.expect("after 1970").as_secs();
+    for second in now..now + 120 {
+        let at = std::process::Command::new("date")
+            .args(["-u", "-d", &format!("@{second}"), "+%Y%m%dT%H%M%SZ"])
+            .output()
+            .expect("a date");
+        let at = String::from_utf8(at.stdout).expect("text");
+        let name = format!(".git/jit-export-{}.jsonl", at.trim());
+        std::fs::write(world.repo().join(name), "earlier").expect("write");
+    }
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    let export = done["export"].as_str().expect("a file");
+    assert!(export.ends_with("-2.jsonl"), "{export}");
+    let text = std::fs::read_to_string(export).expect("read");
+    assert!(text.contains("AA-1"), "{text}");
+}
