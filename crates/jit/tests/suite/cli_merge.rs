@@ -812,8 +812,9 @@ fn g_no_text_of_an_issue_reaches_a_terminal_as_a_command() {
         (&json!("--still-leading"), &json!("--dash\n"))
     );
     let _ = world.jit(["issue", "comment", "WI-001", nasty]).ok();
+    let _ = world.jit(["issue", "create", "Whole", "--id", "WI-003"]).ok();
     let _ = world
-        .jit(["issue", "update", "WI-001", "--parent", "WI-002"])
+        .jit(["issue", "update", "WI-001", "--parent", "WI-003"])
         .ok();
     let _ = world.jit(["dep", "add", "WI-001", "WI-002"]).ok();
     let _ = world.jit(["block", "WI-002", "--reason", nasty]);
