@@ -20,7 +20,7 @@ use crate::command::{Context, Reply};
 use crate::coordinate::reason::{CONFLICT, RATE_LIMIT};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, hand_on};
 use crate::event::Event;
-use crate::ids::{AgentId, IssueId, IssuePrefix, UnitId, WorkflowId, WorktreeId};
+use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, UnitId, WorkflowId, WorktreeId};
 use crate::issue::words;
 use crate::lease::{Lease, Resource};
 use crate::refusal::{Code, Refusal, Stop};
@@ -283,6 +283,12 @@ pub struct Unit {
     pub merge_status: MergeStatus,
     pub merge_attempt_time: Option<Wall>,
     pub merge_commit: Option<String>,
+    /// What it had passed, as merged, when it landed.
+    #[serde(default)]
+    pub tested: Vec<Passed>,
+    /// The lease under which it landed.
+    #[serde(default)]
+    pub lease_id: Option<LeaseId>,
     pub merge_conflicts: Vec<Clash>,
     /// How often a conflict was sent back to its worktree.
     pub conflict_rounds: u32,
@@ -412,12 +418,21 @@ pub struct Facts {
     pub artifacts: Option<Vec<Artifact>>,
     pub error: Option<Failure>,
     pub merge_commit: Option<String>,
+    pub tested: Option<Vec<Passed>>,
+    pub lease_id: Option<LeaseId>,
     pub merge_conflicts: Option<Vec<Clash>>,
     pub conflict_rounds: Option<u32>,
     pub abandoned: Option<String>,
     pub writes: Option<Vec<String>>,
     /// Besides what was handed over before.
     pub handoffs: Vec<Handed>,
+}
+
+/// A check that was passed, and how many tests it counted, if it said so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    pub name: String,
+    pub tests: Option<u64>,
 }
 
 /// What is known about a refusal by whoever runs the model.
@@ -515,6 +530,8 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
         merge_status: MergeStatus::Pending,
         merge_attempt_time: None,
         merge_commit: None,
+        tested: Vec::new(),
+        lease_id: None,
         merge_conflicts: Vec::new(),
         conflict_rounds: 0,
         slot,
@@ -749,6 +766,10 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     unit.turns = unit.turns.saturating_add(facts.turns);
     take(&mut unit.duration_ms, &facts.duration_ms);
     take(&mut unit.merge_commit, &facts.merge_commit);
+    take(&mut unit.lease_id, &facts.lease_id);
+    if let Some(tested) = &facts.tested {
+        unit.tested.clone_from(tested);
+    }
     take(&mut unit.abandoned, &facts.abandoned);
     if let Some(path) = &facts.worktree_path {
         unit.worktree_path.clone_from(path);

@@ -12,14 +12,14 @@ use jit_core::account::{Account, AccountId, Parked};
 use jit_core::command::{Change, Target};
 use jit_core::exchange::{Parsed, Problem, Skipped};
 use jit_core::graph::{Branch, Data, Graph};
-use jit_core::ids::{AgentId, IssueId, IssuePrefix, SessionId, UnitId, WorktreeId};
+use jit_core::ids::{AgentId, IssueId, IssuePrefix, LeaseId, SessionId, UnitId, WorktreeId};
 use jit_core::issue::{Comment, GateResult, Issue, Performer, Priority, State};
 use jit_core::lease::Lease;
 use jit_core::roster::{LockView, SessionView};
 use jit_core::scope::Scope;
 use jit_core::session::Status as SessionStatus;
 use jit_core::time::{Now, Wall};
-use jit_core::unit::{Tokens, Unit, Usd};
+use jit_core::unit::{Passed, Tokens, Unit, Usd};
 use jit_core::wire::LeaseView;
 use jit_core::workflow::Workflow;
 
@@ -589,6 +589,10 @@ pub struct Landing {
     pub branch: String,
     pub target: String,
     pub merge_commit: Option<String>,
+    /// What it had passed, as merged.
+    pub tested: Vec<Passed>,
+    /// The lease under which it landed.
+    pub lease_id: Option<LeaseId>,
     /// Who worked in it.
     pub agent: Option<String>,
     pub made_by: AgentId,

@@ -47,6 +47,8 @@ pub(super) fn fresh(id: &UnitId, now: Wall) -> Unit {
         merge_status: MergeStatus::Pending,
         merge_attempt_time: None,
         merge_commit: None,
+        tested: Vec::new(),
+        lease_id: None,
         merge_conflicts: Vec::new(),
         conflict_rounds: 0,
         slot: 0,

@@ -35,7 +35,7 @@ use jit_core::policy::{Enforce, Policy};
 use jit_core::queue;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
-use jit_core::unit::{Clash, Facts, Failure, Input, MANUAL, Phase, Unit};
+use jit_core::unit::{Clash, Facts, Failure, Input, MANUAL, Passed, Phase, Unit};
 
 use super::moved::real;
 use super::{App, Kept, refuse, shell_word};

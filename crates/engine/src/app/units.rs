@@ -947,6 +947,8 @@ impl App {
                     branch: moved.branch.clone(),
                     target: moved.target.clone(),
                     merge_commit: moved.merge_commit.clone(),
+                    tested: moved.tested.clone(),
+                    lease_id: moved.lease_id.clone(),
                     agent: moved.agent.clone(),
                     made_by: moved.created_by.clone(),
                     landed_by: line.actor.agent_id.clone(),

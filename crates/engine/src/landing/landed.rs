@@ -282,6 +282,27 @@ fn busy(branch: &str, how: &str, help: &[String]) -> Box<Refusal> {
     Box::new(help.iter().fold(refusal, Refusal::help))
 }
 
+/// What somebody has begun in a checkout and has to finish before a step: committing it as it is would commit the marks of
+/// its conflicts.
+fn unfinished(root: &Path, git_dir: &Path) -> Outcome<Option<&'static str>> {
+    let is_there = |name: &str| git_dir.join(name).exists();
+    for (file, what) in [("MERGE_HEAD", "a merge"), ("CHERRY_PICK_HEAD", "a cherry-pick")] {
+        if is_there(file) {
+            return Ok(Some(what));
+        }
+    }
+    let conflicts = Git::at(root)
+        .args(["ls-files", "-u", "-z"])
+        .run()
+        .map_err(failed)?;
+    Ok(match conflicts.as_slice() {
+        [] => None,
+        _ if is_there("REVERT_HEAD") => Some("a revert"),
+        _ if is_there("rebase-apply/applying") => Some("git am"),
+        _ => Some("conflicts that nobody has resolved"),
+    })
+}
+
 /// Refuses now what would be refused later, as far as that can be told without changing anything.
 pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>) -> Outcome<()> {
     match in_use(repo, branch)? {
@@ -295,8 +316,8 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
                 .line()
                 .map_err(failed)?;
             let git_dir = Path::new(&git_dir);
-            if git_dir.join("MERGE_HEAD").exists() {
-                let how = format!("in the middle of a merge in {}", root.display());
+            if let Some(what) = unfinished(&root, git_dir)? {
+                let how = format!("in the middle of {what} in {}", root.display());
                 let shown = shell_word(&root.to_string_lossy());
                 return Err(busy(branch, &how, &[format!("git -C {shown} status")]));
             }

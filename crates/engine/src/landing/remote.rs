@@ -74,11 +74,10 @@ impl Repo {
         let all = worktrees::list(&self.common).unwrap_or_default();
         let main = all.into_iter().next().and_then(|entry| entry.root);
         let home = main.filter(|root| root.is_dir());
-        Git::at(home.unwrap_or_else(|| self.common.clone()))
-            .arg(option("--git-dir=", &self.common))
-            .without_hooks()
+        Git::at(home.unwrap_or_else(|| self.common.clone())).arg(option("--git-dir=", &self.common))
     }
 
+    /// With the hooks of whoever pushes: what they refuse is not pushed, and what they upload (large files) goes along.
     pub fn push_branch(&self, remote: &Remote, branch: &str) -> Outcome<Pushed> {
         let spec = format!("refs/heads/{branch}:refs/heads/{branch}");
         let (code, _, said) = self
@@ -98,6 +97,7 @@ impl Repo {
         let spec = format!("+refs/heads/{branch}:{own}");
         let (code, _, _) = self
             .at_home()
+            .without_hooks()
             .args([
                 "fetch",
                 "-q",

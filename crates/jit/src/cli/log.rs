@@ -1,3 +1,4 @@
+use jit_core::unit::Passed;
 use jit_engine::request::{Landing, Request};
 use jit_engine::store::Outcome;
 
@@ -31,8 +32,13 @@ pub fn text(landed: &[Landing]) -> String {
             let commit = one.merge_commit.as_deref().unwrap_or("-");
             let commit: String = commit.chars().take(12).collect();
             let issue = one.issue_id.as_ref().map_or("-".into(), ToString::to_string);
+            let passed: Vec<String> = one.tested.iter().map(passed).collect();
+            let passed = match passed.as_slice() {
+                [] => String::new(),
+                all => format!(", passed {}", all.join(", ")),
+            };
             format!(
-                "{}  {commit:<12}  {}  {issue}  on {} by {}\n",
+                "{}  {commit:<12}  {}  {issue}  on {} by {}{passed}\n",
                 one.landed_at,
                 one.unit,
                 clean_line(&one.target),
@@ -40,4 +46,12 @@ pub fn text(landed: &[Landing]) -> String {
             )
         })
         .collect()
+}
+
+fn passed(one: &Passed) -> String {
+    let name = clean_line(&one.name);
+    match one.tests {
+        Some(tests) => format!("{name} ({tests} tests)"),
+        None => name.to_string(),
+    }
 }

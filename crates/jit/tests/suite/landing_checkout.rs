@@ -713,3 +713,26 @@ fn h3_files_of_issues_that_were_put_aside_come_back_after_a_kill() {
         "nothing is left"
     );
 }
+
+/// What is committed as it is in the middle of a cherry-pick has the marks of its conflicts in it: nobody is told to.
+#[test]
+fn h3_nobody_is_told_to_commit_a_conflict() {
+    for how in ["cherry-pick", "revert"] {
+        let yard = Yard::checked_out();
+        let repo = yard.repo();
+        yard.done("u1", "new", "new\n");
+        for text in ["one\n", "two\n", "three\n"] {
+            yard.write(&repo, "disputed", text);
+            yard.commit(&repo, "disputed");
+        }
+        let mut git = yard.world.command("git", &repo);
+        git.args([how, "HEAD~1"]);
+        assert_ne!(yard.world.run(git).code, 0, "{how}");
+        let before = yard.main();
+        let refused = yard.merge(&["u1"]).json();
+        let said = refused.to_string();
+        assert!(said.contains(&format!("in the middle of a {how}")), "{said}");
+        assert!(said.contains(" status") && !said.contains("commit -a"), "{said}");
+        assert_eq!(yard.main(), before, "{how}");
+    }
+}

@@ -147,6 +147,57 @@ fn h3_what_landed_is_pushed() {
     yard.is_tidy();
 }
 
+fn hook_file(path: &Path, script: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).expect("a hook");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
+}
+
+/// Whoever pushes has a hook for that: large files go along with it, and what it refuses is not pushed.
+#[test]
+fn h3_a_push_asks_the_hook_of_whoever_pushes() {
+    let yard = Yard::new();
+    yard.configure("[merge]\npush = \"target\"");
+    let bare = with_remote(&yard);
+    let before = yard.rev(&bare, "refs/heads/main");
+    hook_file(
+        &yard.repo().join(".git/hooks/pre-push"),
+        "echo not today >&2; exit 1",
+    );
+    yard.done("u1", "new", "new\n");
+    let merged = yard.merge(&["u1"]).ok();
+    assert!(merged.stderr.contains("not today"), "{}", merged.stderr);
+    assert_eq!(merged.json()["next"], json!(["git push origin main"]));
+    assert_eq!(yard.rev(&bare, "refs/heads/main"), before);
+    let branches = yard.world.git(&bare, ["branch", "--format=%(refname)"]);
+    assert_eq!(branches, "refs/heads/main\n", "nor instead of it");
+}
+
+#[test]
+fn h3_where_the_target_is_protected_the_branch_is_pushed_to_be_reviewed() {
+    let yard = Yard::new();
+    yard.configure("[merge]\npush = \"target\"");
+    let bare = with_remote(&yard);
+    let before = yard.rev(&bare, "refs/heads/main");
+    hook_file(
+        &bare.join("hooks/update"),
+        "[ \"$1\" != refs/heads/main ] || { echo protected >&2; exit 1; }",
+    );
+    let path = yard.done("u1", "new", "new\n");
+    let tip = yard.rev(&path, "HEAD");
+    let branch = yard
+        .world
+        .git(&path, ["branch", "--show-current"])
+        .trim()
+        .to_owned();
+    let merged = yard.merge(&["u1"]).ok();
+    assert!(merged.stderr.contains("protected"), "{}", merged.stderr);
+    let next = format!("gh pr create --head={branch} --base=main");
+    assert_eq!(merged.json()["next"], json!([next]));
+    assert_eq!(yard.rev(&bare, "refs/heads/main"), before);
+    assert_eq!(yard.rev(&bare, &format!("refs/heads/{branch}")), tip);
+}
+
 #[test]
 fn h3_a_remote_that_moved_is_merged_tried_and_pushed_and_nobody_loses_anything() {
     let yard = Yard::new();

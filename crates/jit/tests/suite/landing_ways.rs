@@ -596,3 +596,25 @@ fn h5_a_conflict_that_was_committed_with_its_marks_does_not_land() {
     let _ = yard.merge(&["u1", "--continue"]).ok();
     assert_eq!(yard.on_main("file").as_deref(), Some("both\n"));
 }
+
+/// I6: what landed when, tested how, from which unit, lease and agent.
+#[test]
+fn i6_the_log_says_what_was_passed_and_under_which_lease() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nvalidate = [\"echo 3 passed, 0 failed\"]");
+    let _ = yard.jit(["issue", "create", "Do it", "--id", "WI-001"]).ok();
+    let path = yard.unit_for("u1", Some("WI-001"));
+    let held = yard.jit(["claim", "list", "--json"]).ok().json();
+    yard.write(&path, "new", "new\n");
+    yard.commit(&path, "work");
+    let _ = yard.merge(&["u1"]).ok();
+    let one = yard.jit(["log", "--json"]).ok().json()["landed"][0].clone();
+    assert_eq!(one["unit"], "u1");
+    assert_eq!(one["lease_id"], held["active"][0]["lease_id"]);
+    assert!(one["lease_id"].is_string(), "{one}");
+    let tested = one["tested"].as_array().expect("a list");
+    assert_eq!(tested.len(), 1, "{one}");
+    let text = yard.jit(["log"]).ok().stdout;
+    let name = tested[0]["name"].as_str().expect("a name");
+    assert!(text.contains(&format!("passed {name}")), "{text}");
+}

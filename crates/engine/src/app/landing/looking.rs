@@ -232,7 +232,7 @@ impl Run<'_> {
                 })));
             }
             self.begin(&work)?;
-            let done = self.record(&work, &commit)?;
+            let done = self.record(&work, &commit, None)?;
             return Ok(Sorted::Told(Box::new(UnitReport {
                 merge_commit: Some(commit),
                 issue_done: done,

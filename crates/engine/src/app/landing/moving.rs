@@ -156,7 +156,7 @@ impl Run<'_> {
                         }
                     };
                     self.begin(work)?;
-                    let issue_done = self.record(work, &commit)?;
+                    let issue_done = self.record(work, &commit, None)?;
                     self.reports.push(UnitReport {
                         merge_commit: Some(commit),
                         issue_done,
@@ -242,7 +242,7 @@ impl Run<'_> {
                 let Some(step) = landed.steps.iter().find(|step| step.unit == work.id()) else {
                     continue;
                 };
-                let issue_done = self.record(work, &step.commit)?;
+                let issue_done = self.record(work, &step.commit, Some(&landed.validations))?;
                 self.reports.push(UnitReport {
                     how: Some(step.how),
                     merge_commit: Some(step.commit.clone()),
@@ -307,7 +307,12 @@ impl Run<'_> {
     }
 
     /// T10, and the issue is done.
-    pub(super) fn record(&mut self, work: &Work, commit: &str) -> Outcome<Option<bool>> {
+    pub(super) fn record(
+        &mut self,
+        work: &Work,
+        commit: &str,
+        passed: Option<&[Validation]>,
+    ) -> Outcome<Option<bool>> {
         // The target has it. This is what "done" rests on.
         let target = self.repo.require_tip(&self.target)?;
         if !self.repo.is_ancestor(commit, &target)? {
@@ -317,8 +322,17 @@ impl Run<'_> {
             );
             return Err(refuse(Code::Unknown, message));
         }
+        let passed = passed.map(|all| {
+            let own = of_unit(work, all);
+            own.into_iter().map(|one| Passed {
+                name: one.name,
+                tests: one.tests,
+            })
+        });
         let facts = Facts {
             merge_commit: Some(commit.to_owned()),
+            tested: passed.map(Iterator::collect),
+            lease_id: work.lease.as_ref().map(|lease| lease.lease_id.clone()),
             ..Facts::default()
         };
         self.app.advance(&work.unit.id, Input::MergeSuccess, facts)?;

@@ -20,6 +20,8 @@ struct Left {
     why: String,
     /// What is to be done before a push can do.
     first: Vec<String>,
+    /// Nothing is in its way over there: they do not want it, as where a branch is protected.
+    refused: bool,
 }
 
 impl Left {
@@ -27,8 +29,17 @@ impl Left {
         Self {
             why,
             first: Vec::new(),
+            refused: false,
         }
     }
+}
+
+fn open_by_hand(branch: &str, target: &str) -> String {
+    format!(
+        "gh pr create --head={} --base={}",
+        shell_word(branch),
+        shell_word(target)
+    )
 }
 
 impl Run<'_> {
@@ -48,7 +59,14 @@ impl Run<'_> {
                         self.target, remote.name, left.why
                     ));
                     next.extend(left.first);
-                    next.push(by_hand(&self.target));
+                    let asked = match left.refused {
+                        true => self.push_for_review(&remote, branches)?,
+                        false => Vec::new(),
+                    };
+                    if asked.is_empty() {
+                        next.push(by_hand(&self.target));
+                    }
+                    next.extend(asked);
                 }
             }
             "branch" => {
@@ -61,6 +79,25 @@ impl Run<'_> {
                 }
             }
             _ => next.push(by_hand(&self.target)),
+        }
+        Ok(next)
+    }
+
+    /// Where the target is not taken over there, the branches are pushed instead: where a review of each can be asked for.
+    fn push_for_review(&mut self, remote: &Remote, branches: &[String]) -> Outcome<Vec<String>> {
+        let mut next = Vec::new();
+        for branch in branches {
+            if self.repo.push_branch(remote, branch)? == Pushed::Yes {
+                self.warnings.push(format!(
+                    "{branch} was pushed to {} instead: ask for a review of it",
+                    remote.name
+                ));
+                next.push(
+                    remote
+                        .compare_page(&self.target, branch)
+                        .unwrap_or_else(|| open_by_hand(branch, &self.target)),
+                );
+            }
         }
         Ok(next)
     }
@@ -90,7 +127,11 @@ impl Run<'_> {
         let mut why = String::new();
         let behind = |run: &Self, why: String, mut first: Vec<String>| -> Outcome<Result<(), Left>> {
             first.push(run.pull(remote, rules)?);
-            Ok(Err(Left { why, first }))
+            Ok(Err(Left {
+                why,
+                first,
+                refused: false,
+            }))
         };
         for _ in 0..PUSHES {
             match self.repo.push_branch(remote, &self.target)? {
@@ -103,8 +144,11 @@ impl Run<'_> {
             };
             let tip = self.repo.require_tip(&self.target)?;
             if self.repo.is_ancestor(&theirs, &tip)? {
-                // Not because of what is there: they do not want it.
-                return Ok(Err(Left::only(why)));
+                // Not because of what is there.
+                return Ok(Err(Left {
+                    refused: true,
+                    ..Left::only(why)
+                }));
             }
             match self.take_in(remote, &theirs, rules) {
                 Ok(None) => {}
@@ -284,12 +328,7 @@ impl Run<'_> {
                 report.message = Some(format!("{branch} is pushed; no request was opened: {why}"));
                 report.help.push(match remote.compare_page(target, branch) {
                     Some(page) => page,
-                    None => format!(
-                        "gh pr create --head={} --base={} --title={}",
-                        shell_word(branch),
-                        shell_word(target),
-                        shell_word(&title)
-                    ),
+                    None => format!("{} --title={}", open_by_hand(branch, target), shell_word(&title)),
                 });
             }
         }
