@@ -89,7 +89,7 @@ impl App {
             }
         }
         audit.findings.extend(self.audit_lock_files()?);
-        audit.findings.extend(self.sweep_left_overs()?);
+        audit.notes.extend(self.sweep_left_overs()?);
         let view = self.view()?;
         let unreadable = |e| refuse(Code::Io, e);
         let issues = state::issues(&*view.table).map_err(unreadable)?;
@@ -138,20 +138,14 @@ impl App {
     }
 
     /// What killed writers left among the texts of issues. It is gone then.
-    fn sweep_left_overs(&self) -> Outcome<Option<Finding>> {
+    fn sweep_left_overs(&self) -> Outcome<Option<String>> {
         if !self.replica.has_left_overs() {
             return Ok(None);
         }
         let still = self.store.hold_still(&self.actor)?;
         let swept = self.replica.sweep_texts();
         drop(still);
-        Ok((swept > 0).then(|| Finding {
-            check: "left-over files",
-            message: format!("{swept} files that somebody was killed writing have been removed"),
-            help: "nothing more is to be done about it: jit validate".into(),
-            file: None,
-            line: 0,
-        }))
+        Ok((swept > 0).then(|| format!("files that somebody was killed writing, removed now: {swept}")))
     }
 
     fn audit_tree(&self, local: &Path, audit: &mut Audit) -> Outcome<()> {

@@ -831,7 +831,7 @@ fn was_committed(issues: &Path, id: &IssueId, text: Vec<u8>, since: Wall, haul: 
             .line()
             .ok()?;
         // Times of commits have no fractions.
-        let since = format!("--since=@{}", since.ms() / 1000);
+        let since = format!("--since-as-filter=@{}", since.ms() / 1000);
         let found = Git::at(issues)
             .args(["log", "-1", "--format=%H", "-m", "--full-history", &since])
             .arg(format!("--find-object={blob}"))

@@ -646,7 +646,7 @@ fn h7_people_see_what_was_kept_and_nothing_that_moves_their_terminal() {
 #[test]
 fn h7_a_unit_to_be_removed_goes_by_any_of_its_names() {
     let world = world();
-    for (n, by) in ["branch", "path", "here", "id"].into_iter().enumerate() {
+    for (n, by) in ["branch", "path", "id"].into_iter().enumerate() {
         let name = format!("u{n}");
         let dir = unit(&world, &name, TO_MERGED);
         let branch = world
@@ -659,10 +659,13 @@ fn h7_a_unit_to_be_removed_goes_by_any_of_its_names() {
         let cleaned = match by {
             "branch" => world.jit([words, vec![branch]].concat()),
             "path" => world.jit([words, vec![dir.to_string_lossy().into_owned()]].concat()),
-            "here" => world.jit_in(&dir, words),
             _ => world.jit([words, vec![name]].concat()),
         };
         assert_eq!(cleaned.ok().json()["state"], "IDLE", "{by}");
         assert!(!dir.exists(), "{by}");
     }
+    // Known where it is, though nobody's feet are cut off.
+    let dir = unit(&world, "u9", TO_MERGED);
+    let inside = world.jit_in(&dir, ["worktree", "cleanup", "--force"]).exits(4);
+    assert!(inside.stderr.contains("cd somewhere else"), "{}", inside.stderr);
 }
