@@ -463,6 +463,28 @@ impl App {
         if unit.state != Phase::Merging {
             return Ok(unit);
         }
+    /// The command that takes up a landing that was cut off: onto the branch that has it already, or onto another one where
+    /// its target is not there any more.
+    pub(super) fn land_again(&self, unit: &Unit) -> String {
+        let plain = format!("jit worktree merge {}", unit.id);
+        let other = || -> Outcome<Option<String>> {
+            let repo = self.landing_repo()?;
+            if let Some(branch) = self.landed_on(&repo, unit)? {
+                return Ok(Some(branch));
+            }
+            match repo.tip(&unit.target)? {
+                Some(_) => Ok(None),
+                None => self.usual_target(&repo).map(Some),
+            }
+        };
+        match other() {
+            Ok(Some(branch)) if branch != unit.target && branch != unit.branch => {
+                format!("{plain} --into {}", shell_word(&branch))
+            }
+            _ => plain,
+        }
+    }
+
         let repo = self.landing_repo()?;
         half_way::settle(&repo, &unit.target)?;
         if let Some(branch) = self.landed_on(&repo, &unit)? {

@@ -148,13 +148,27 @@ pub(crate) fn stopped(stop: Stop) -> Box<Refusal> {
     }
 }
 
-/// As a shell reads it back as one word.
+/// As a shell reads it back as one word. On one line: what is shown to people has no control characters in it.
 pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
+    } else if text.chars().any(|c| c.is_ascii_control()) && !text.ends_with('\n') {
+        // A shell takes line ends from the end of what a command printed, and only from there.
+        let mut inner = String::new();
+        for c in text.chars() {
+            match c {
+                '\n' => inner.push_str("\\n"),
+                '\'' => inner.push_str(r"'\''"),
+                '\\' => inner.push_str(r"\\"),
+                '%' => inner.push_str("%%"),
+                c if c.is_ascii_control() => inner.push_str(&format!("\\{:03o}", u32::from(c))),
+                c => inner.push(c),
+            }
+        }
+        format!("\"$(printf '{inner}')\"")
     }
 }
 

@@ -122,7 +122,7 @@ impl App {
             let busy = self.is_landing(&unit.target);
             return (!busy).then(|| {
                 (
-                    format!("its landing was cut short: jit worktree merge {id}"),
+                    format!("its landing was cut short: {}", self.land_again(unit)),
                     false,
                 )
             });

@@ -139,7 +139,7 @@ impl App {
                     Code::BadTransition,
                     format!("a landing of {id} has begun, and comes to its end first"),
                 )
-                .help(format!("jit worktree merge {id}")),
+                .help(self.land_again(&unit)),
             )),
             Phase::Provisioning => Err(Box::new(
                 Refusal::new(

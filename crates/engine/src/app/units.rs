@@ -883,6 +883,14 @@ impl App {
         }
         let gone = unit.worktree_id.is_some() && Path::new(&unit.worktree_path).symlink_metadata().is_err();
         let displaced =
+        if unit.state == Phase::Merging {
+            let message = format!("{id} is {}: its landing has begun, and comes to its end first", unit.state);
+            return Err(Box::new(
+                Refusal::new(Code::BadTransition, message)
+                    .help(self.land_again(&unit))
+                    .help(format!("jit worktree status {id}")),
+            ));
+        }
             unit.worktree_id.is_some() && !gone && leads_to(Path::new(&unit.worktree_path)).is_none();
         if (gone || displaced) && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
             // It has not failed: only its worktree is made again, from its branch.

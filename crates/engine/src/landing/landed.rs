@@ -69,13 +69,6 @@ enum Use {
     },
 }
 
-impl Use {
-    fn busy(how: String) -> Self {
-        let help = vec!["git worktree list".to_owned()];
-        Self::Busy { how, help }
-    }
-}
-
 impl Tested {
     pub fn land(self, why: &str, is_ours: IsOurs<'_>) -> Outcome<Move> {
         let candidate = self.candidate;
@@ -442,11 +435,31 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
             return Ok(Some(Use::Busy { how, help }));
         }
         if rebased || bisected {
-            return Ok(Some(Use::busy(format!("{how} in {}", place()))));
+        let at = |root: &Path| format!("git -C {}", shell_word(&root.to_string_lossy()));
+            let git = root.as_deref().map_or("git".to_owned(), at);
+            let help = match rebased {
+                true => vec![
+                    format!("{git} rebase --continue"),
+                    format!("{git} rebase --abort"),
+                ],
+                false => vec![format!("{git} bisect reset")],
+            };
+            let how = format!("{how} in {}", place());
+            return Ok(Some(Use::Busy { how, help }));
         }
         found = match (found, root) {
             (None, root) => root.map(Use::CheckedOut),
-            (Some(_), _) => return Ok(Some(Use::busy("checked out in two worktrees".to_owned()))),
+            (Some(Use::CheckedOut(first)), Some(second)) => {
+                let how = format!(
+                    "checked out in two worktrees, {} and {}",
+                    first.display(),
+                    second.display()
+                );
+                let help = [&first, &second].map(|root| format!("{} switch --detach", at(root)));
+                let help = help.to_vec();
+                return Ok(Some(Use::Busy { how, help }));
+            }
+            (found, _) => found,
         };
     }
     Ok(found)
