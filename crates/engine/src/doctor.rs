@@ -1,5 +1,7 @@
 //! `jit doctor`: looks at everything that must be right, and says how to mend what is not. Changes nothing.
 
+mod locks;
+
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -8,7 +10,8 @@ use serde::Serialize;
 use jit_core::issue_file::{COMMENTS, ISSUE, LABELS};
 use jit_core::state;
 
-use crate::app::{App, Options, Surroundings, control_mode};
+use crate::app::{App, Options, Surroundings, control_mode, shell_word};
+use crate::duration::format_secs;
 use crate::git::{Git, Place, worktrees};
 use crate::heartbeat;
 use crate::hooks::State;
@@ -63,6 +66,8 @@ impl Findings {
 
 /// The oldest git whose worktrees and merges we rely on.
 const OLDEST_GIT: (u32, u32) = (2, 38);
+/// A lock file that is older is most likely one that a killed git left.
+const STALE_SECS: u64 = 10;
 /// Less free space than this is worth a word.
 const LITTLE_SPACE: u64 = 256 << 20;
 
@@ -99,6 +104,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
     if let Some(common) = &place.common_dir {
         merge_driver(&mut found, &place, common);
         hooks(&mut found, &place);
+        git_locks(&mut found, common);
     }
     match App::within(surroundings, options, Need::Read) {
         Err(refusal) => {
@@ -257,6 +263,41 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
             "attributes",
             "git merges issue files as plain text here: .jit/.gitattributes does not name the merge driver",
             help,
+        );
+    }
+}
+
+/// A lock that a killed git left is in everybody's way. It is not removed here: only a person knows whether that git is dead.
+fn git_locks(found: &mut Findings, common: &Path) {
+    let all = locks::find(common);
+    if all.is_empty() {
+        found.ok("git locks", "no lock file is left");
+    }
+    for lock in all {
+        let secs = lock.age.map(|age| age.as_secs());
+        let age = secs.map_or_else(
+            || "since a time that the clock has not reached".to_owned(),
+            |secs| format!("for {}", format_secs(secs)),
+        );
+        let (holder, is_open) = match lock.open_in.as_deref() {
+            None => ("which process has it open cannot be told here".to_owned(), false),
+            Some([]) => ("no process has it open".to_owned(), false),
+            Some(pids) => {
+                let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+                (format!("open in process {}", pids.join(", ")), true)
+            }
+        };
+        let message = format!("{} has been there {age}; {holder}", lock.path.display());
+        // A git that works has its locks for moments.
+        if is_open || secs.is_some_and(|secs| secs < STALE_SECS) {
+            found.ok("git locks", format!("{message}: somebody is at work"));
+            continue;
+        }
+        let path = shell_word(&lock.path.to_string_lossy());
+        found.warn(
+            "git locks",
+            message,
+            &format!("where no git is at work there any more, nor waits for an editor: rm {path}"),
         );
     }
 }

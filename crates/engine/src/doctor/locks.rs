@@ -1,0 +1,120 @@
+//! Lock files that git left behind: a git that was killed does not remove them, and from then on git refuses.
+//!
+//! What must hold: each is named with its age, whether a process has it open, and what to do. None is ever removed here: a git
+//! that waits for an editor has a lock that it does not keep open, and only a person knows.
+//!
+//! Limitations: which process has a file open is told on Linux only, and of processes of others only to root.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::git::worktrees;
+
+/// A lock file of git's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lock {
+    pub path: PathBuf,
+    /// Not known where the clock was set.
+    pub age: Option<Duration>,
+    /// Processes that have it open; `None` where that cannot be told.
+    pub open_in: Option<Vec<u32>>,
+}
+
+/// More is not looked for, nor deeper than names of branches go.
+const MOST: usize = 50;
+const DEEPEST: usize = 16;
+
+/// The lock files of a repository and its worktrees.
+pub fn find(common: &Path) -> Vec<Lock> {
+    let mut found = Vec::new();
+    let mut folders = vec![common.to_owned()];
+    for entry in worktrees::list(common).unwrap_or_default() {
+        if entry.git_dir != common {
+            folders.push(entry.git_dir);
+        }
+    }
+    for folder in folders {
+        here(&folder, &mut found);
+        for below in ["refs", "logs/refs", "reftable", "rebase-merge"] {
+            deep(&folder.join(below), DEEPEST, &mut found);
+        }
+    }
+    // Of the object store, what commands of a user's wait for.
+    here(&common.join("objects"), &mut found);
+    here(&common.join("objects/info"), &mut found);
+    here(&common.join("objects/info/commit-graphs"), &mut found);
+    found.sort();
+    found.dedup();
+    found.truncate(MOST);
+    let open = open_files(&found);
+    found
+        .into_iter()
+        // It may have gone while we looked.
+        .filter_map(|path| {
+            let meta = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+            let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
+            let open_in = open.as_ref().map(|open| {
+                let own = open.iter().filter(|(_, name)| *name == path);
+                own.map(|(pid, _)| *pid).collect()
+            });
+            Some(Lock { path, age, open_in })
+        })
+        .collect()
+}
+
+fn is_lock(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "lock")
+}
+
+fn here(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if is_lock(&entry.path()) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            found.push(entry.path());
+        }
+    }
+}
+
+fn deep(folder: &Path, levels: usize, found: &mut Vec<PathBuf>) {
+    here(folder, found);
+    if levels == 0 || found.len() > MOST {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            deep(&entry.path(), levels - 1, found);
+        }
+    }
+}
+
+/// Which of these files are open, and in which process. Whose files we may not see counts as not having them open.
+#[cfg(target_os = "linux")]
+fn open_files(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
+    if wanted.is_empty() {
+        return Some(Vec::new());
+    }
+    let real: Vec<(PathBuf, &PathBuf)> = wanted
+        .iter()
+        .filter_map(|path| Some((fs::canonicalize(path).ok()?, path)))
+        .collect();
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc").ok()?.flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        for entry in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
+            let Ok(open) = fs::read_link(entry.path()) else {
+                continue;
+            };
+            let meant = real.iter().filter(|(real, _)| *real == open);
+            found.extend(meant.map(|(_, path)| (pid, (*path).clone())));
+        }
+    }
+    Some(found)
+}
+
+/// Not run here: `lsof` would tell.
+#[cfg(not(target_os = "linux"))]
+fn open_files(_: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
+    None
+}
