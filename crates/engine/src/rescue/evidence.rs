@@ -2,7 +2,8 @@
 //!
 //! Invariants: reading changes nothing in the worktree (no index refresh, no hook); whatever cannot be read or understood
 //! counts as work. A commit is on the target if the target contains it, or its patch, or if merging it into the target
-//! (or into the commit that landed the unit) would change nothing.
+//! (or into the commit that landed the unit) would change nothing. Such commits are kept all the same, but for those that jit
+//! itself squashed: the log names the commit by which the unit landed, that one names what was squashed, and the target has it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -19,6 +20,7 @@ use super::site::Site;
 use super::walk::{Walk, What};
 use crate::app::refuse;
 use crate::git::{Git, GitError};
+use crate::landing::candidate::SQUASHED;
 use crate::landing::squashed;
 use crate::os::file;
 use crate::store::Outcome;
@@ -237,6 +239,7 @@ impl Look<'_> {
             .flatten()
             .cloned()
             .collect();
+        let mut squashed = None;
         let mut not = Vec::new();
         if let Some(target) = &target {
             not.push(format!("^{target}"));
@@ -252,6 +255,12 @@ impl Look<'_> {
                 Some(target) => self.has_landed(target, tip)?,
                 None => false,
             };
+            if let (true, Some(target)) = (landed, &target)
+                && self.was_squashed(target, tip)?
+            {
+                squashed = Some(tip.clone());
+                continue;
+            }
             for commit in missing {
                 match landed {
                     true => self.aside(Kind::History, commit),
@@ -259,7 +268,26 @@ impl Look<'_> {
                 }
             }
         }
-        self.loose(&tips)
+        self.loose(&tips, squashed.as_deref())
+    }
+
+    /// Whether jit squashed exactly this commit into the one by which the unit landed, and the target has that one. Where
+    /// anything is unclear: no.
+    fn was_squashed(&self, target: &str, tip: &str) -> Outcome<bool> {
+        let Some(landed) = &self.site.merge_commit else {
+            return Ok(false);
+        };
+        let known = self.repository().verify(&format!("{landed}^{{commit}}"));
+        if known.map_err(failed)?.as_ref() != Some(landed) || !self.contains(target, landed)? {
+            return Ok(false);
+        }
+        let format = format!("--format=%(trailers:key={SQUASHED},valueonly,separator=%x20)");
+        let named = self
+            .repository()
+            .args(["log", "--max-count=1", "--no-show-signature", &format, landed, "--"])
+            .line()
+            .map_err(failed)?;
+        Ok(named.trim() == tip)
     }
 
     /// The target has another name, or the unit landed elsewhere: another branch that has what it landed as.
@@ -349,8 +377,9 @@ impl Look<'_> {
         git.test().map_err(failed)
     }
 
-    /// Objects that are named in git's files about this worktree, and that no branch, tag or remote keeps alive.
-    fn loose(&mut self, tips: &BTreeSet<String>) -> Outcome<()> {
+    /// Objects that are named in git's files about this worktree, and that no branch, tag or remote keeps alive. What was
+    /// squashed is on the target.
+    fn loose(&mut self, tips: &BTreeSet<String>, squashed: Option<&str>) -> Outcome<()> {
         let site = self.site;
         let mut named: BTreeSet<String> = tips.clone();
         if let Some(admin) = &site.admin {
@@ -401,6 +430,7 @@ impl Look<'_> {
             "--not\n--exclude={}\n--branches\n--tags\n--remotes\n",
             site.branch
         ));
+        ask.extend(squashed.iter().map(|tip| format!("{tip}\n")));
         let alive = self.repository().args(["rev-list", "--stdin"]).stdin(ask).run();
         let dying: HashSet<String> = match alive {
             Ok(out) => lines(&out).collect(),
