@@ -16,6 +16,7 @@ use jit_core::merge_policy::{MARKER, MergePolicy, Resolution, latest_status};
 use jit_core::refusal::{Code, Refusal};
 
 use super::detect::{self, Conflict, Merge, Stage};
+use super::report::FailedRule;
 use super::trees::Entries;
 use super::{Repo, failed, io_failed};
 use crate::config::Strategy;
@@ -157,8 +158,9 @@ impl Candidate {
                             merge.tree = tree;
                             settled = how;
                         }
-                        Err(left) => {
+                        Err((left, failed)) => {
                             merge.conflicts = left;
+                            merge.failed_rules = failed;
                             return Ok(Added::Conflict(self, merge));
                         }
                     }
@@ -309,13 +311,25 @@ struct Rules<'a> {
     unit: &'a str,
 }
 
-/// A tree and how each path was settled, or what is left for a person.
-type Settled = Result<(String, Vec<(String, String)>), Vec<Conflict>>;
+/// A tree and how each path was settled, or what is left for a person, and the rules that failed.
+type Settled = Result<(String, Vec<(String, String)>), (Vec<Conflict>, Vec<FailedRule>)>;
+
+/// What settles a path.
+enum Way {
+    /// Mode and object, or that there is none.
+    Entry(Option<(String, String)>),
+    Person,
+    /// The command of a rule was to.
+    Failed(FailedRule),
+}
+
+/// What a file is to be: as the rule made it, for a person to say, or as its command failed to say.
+type Content = Result<Option<Vec<u8>>, FailedRule>;
 
 impl Rules<'_> {
     fn settle(&self, merge: &Merge) -> Outcome<Settled> {
         let mut entries: BTreeMap<Vec<u8>, Option<(String, String)>> = BTreeMap::new();
-        let (mut left, mut settled) = (Vec::new(), Vec::new());
+        let (mut left, mut settled, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for conflict in &merge.conflicts {
             let stages: Vec<&Stage> = merge
                 .stages
@@ -331,11 +345,15 @@ impl Rules<'_> {
             let how = path.map_or(&Resolution::Escalate, |path| self.means.policy.of(path));
             let stage = |n: u8| stages.iter().find(|one| one.stage == n).copied();
             match self.one(conflict, how, stage(1), stage(2), stage(3))? {
-                Some(entry) => {
+                Way::Entry(entry) => {
                     entries.insert(conflict.path.clone(), entry);
                     settled.push((conflict.shown(), how.to_string()));
                 }
-                None => left.push(conflict.clone()),
+                Way::Person => left.push(conflict.clone()),
+                Way::Failed(rule) => {
+                    left.push(conflict.clone());
+                    failed.push(rule);
+                }
             }
         }
         // A path that no message names is nobody's but a person's.
@@ -349,12 +367,12 @@ impl Rules<'_> {
             }
         }
         if !left.is_empty() {
-            return Ok(Err(left));
+            return Ok(Err((left, failed)));
         }
         Ok(Ok((self.repo.tree_with(&merge.tree, &entries)?, settled)))
     }
 
-    /// The entry that settles it: mode and object, or that there is none. `None` if a person has to.
+    /// The entry that settles it, if a person does not have to.
     fn one(
         &self,
         conflict: &Conflict,
@@ -362,11 +380,11 @@ impl Rules<'_> {
         base: Option<&Stage>,
         ours: Option<&Stage>,
         theirs: Option<&Stage>,
-    ) -> Outcome<Option<Option<(String, String)>>> {
+    ) -> Outcome<Way> {
         let side = |stage: Option<&Stage>| stage.map(|one| (one.mode.clone(), one.object.clone()));
         let content = match (how, ours, theirs) {
-            (Resolution::Ours, ..) => return Ok(Some(side(ours))),
-            (Resolution::Theirs, ..) => return Ok(Some(side(theirs))),
+            (Resolution::Ours, ..) => return Ok(Way::Entry(side(ours))),
+            (Resolution::Theirs, ..) => return Ok(Way::Entry(side(theirs))),
             (Resolution::Escalate, ..) => None,
             (_, Some(ours), Some(theirs)) if ours.mode == theirs.mode => {
                 let folder = Folder::make(self.repo.scratch())
@@ -395,14 +413,17 @@ impl Rules<'_> {
                             .and_then(|text| latest_status(&text))
                             .map(String::into_bytes)
                     }
-                    Resolution::Command(command) => self.command(&folder.path, conflict, command)?,
+                    Resolution::Command(command) => match self.command(&folder.path, conflict, command)? {
+                        Ok(content) => content,
+                        Err(rule) => return Ok(Way::Failed(rule)),
+                    },
                     _ => None,
                 }
             }
             _ => None,
         };
         let (Some(content), Some(ours)) = (content, ours) else {
-            return Ok(None);
+            return Ok(Way::Person);
         };
         let object = self
             .repo
@@ -411,7 +432,7 @@ impl Rules<'_> {
             .stdin(content)
             .line()
             .map_err(failed)?;
-        Ok(Some(Some((ours.mode.clone(), object))))
+        Ok(Way::Entry(Some((ours.mode.clone(), object))))
     }
 
     fn merge_file(&self, folder: &Path, options: &[&str]) -> Outcome<Option<Vec<u8>>> {
@@ -422,7 +443,7 @@ impl Rules<'_> {
         Ok(code.filter(|code| *code < 128).map(|_| out))
     }
 
-    fn command(&self, folder: &Path, conflict: &Conflict, command: &str) -> Outcome<Option<Vec<u8>>> {
+    fn command(&self, folder: &Path, conflict: &Conflict, command: &str) -> Outcome<Content> {
         let pattern = self.means.policy.commands().find(|(_, text)| *text == command);
         let name = rule_name(pattern.map_or("", |(pattern, _)| pattern));
         (self.means.may_run)(Kind::Validate, &name, command)?;
@@ -447,10 +468,29 @@ impl Rules<'_> {
             },
             &mut std::io::sink(),
         );
-        Ok(if ran.passed() {
-            fs::read(&result).ok()
-        } else {
-            None
-        })
+        let reason = match (ran.reason(), fs::read(&result)) {
+            (None, Ok(content)) => return Ok(Ok(Some(content))),
+            (Some(reason), _) => reason,
+            (None, Err(e)) if e.kind() == std::io::ErrorKind::NotFound => {
+                "it wrote nothing to $JIT_RESULT".to_owned()
+            }
+            (None, Err(e)) => format!("what it wrote to $JIT_RESULT cannot be read: {e}"),
+        };
+        Ok(Err(FailedRule {
+            path: conflict.shown(),
+            command: command.to_owned(),
+            reason,
+            exit_code: ran.exit_code,
+            output: last_of(&ran.tail_text()),
+        }))
     }
+}
+
+/// So much of what a rule's command printed is told.
+const TAIL: usize = 2000;
+
+/// The end of a text.
+fn last_of(text: &str) -> String {
+    let skip = text.chars().count().saturating_sub(TAIL);
+    text.chars().skip(skip).collect()
 }

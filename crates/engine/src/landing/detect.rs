@@ -15,6 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::git::{Git, GitError};
 use crate::store::Outcome;
 
+use super::report::FailedRule;
 use super::{Repo, failed, merge_base};
 
 /// One side of a path that did not merge.
@@ -52,6 +53,8 @@ pub struct Merge {
     pub tree: String,
     pub stages: Vec<Stage>,
     pub conflicts: Vec<Conflict>,
+    /// Rules whose commands did not settle what they were to.
+    pub failed_rules: Vec<FailedRule>,
 }
 
 /// What a side changed.

@@ -111,6 +111,21 @@ pub struct ConflictReport {
     /// Commits of the unit that touched it, newest first.
     pub theirs_commits: Vec<String>,
     pub hunks: Vec<Hunk>,
+    /// The rule that was to settle it, where its command failed.
+    pub failed_rule: Option<FailedRule>,
+}
+
+/// A rule for a path whose command did not settle it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedRule {
+    #[serde(skip)]
+    pub path: String,
+    pub command: String,
+    /// `exit code 3`, for one.
+    pub reason: String,
+    pub exit_code: Option<i32>,
+    /// The end of what it printed.
+    pub output: String,
 }
 
 /// A place where both sides changed something.

@@ -193,7 +193,7 @@ impl Run<'_> {
             Added::Conflict(_, merge) => {
                 let paths: Vec<String> = merge.conflicts.iter().take(5).map(|one| one.shown()).collect();
                 return Ok(Some(format!(
-                    "{there} has moved on, and does not merge: {}",
+                    "{there} has moved on, and does not merge: {}{rule}",
                     paths.join(", ")
                 )));
             }
@@ -246,6 +246,9 @@ impl Run<'_> {
             "git pull, on {}, once it is merged there; then: jit finish {id}",
             self.target
         ))
+                let rule = merge.failed_rules.first().map_or(String::new(), |rule| {
+                    format!(" (the command {:?} of a rule failed: {})", rule.command, rule.reason)
+                });
         .help(format!("jit worktree merge {id}"));
         Some(UnitReport {
             pull_request: Some(address).filter(|address| !address.is_empty()),

@@ -103,6 +103,7 @@ impl Run<'_> {
                 ours_commits: Vec::new(),
                 theirs_commits: Vec::new(),
                 hunks: Vec::new(),
+                failed_rule: merge.failed_rules.iter().find(|rule| rule.path == path).cloned(),
             };
             if let Some(base) = base.as_ref().filter(|_| n < TOLD) {
                 told.ours_commits = self.touched(base, &target, &path).map_err(failed)?;
@@ -132,6 +133,12 @@ impl Run<'_> {
             if conflicts.len() == 1 { "does" } else { "do" },
             self.target
         ));
+        if let (Some(message), Some(rule)) = (&mut report.message, merge.failed_rules.first()) {
+            message.push_str(&format!(
+                "; the command of the rule for {:?} did not settle it: {}",
+                rule.path, rule.reason
+            ));
+        }
         // By its name git would merge from before what was squashed.
         let onto = match joined == target {
             true => shell_word(&self.target),

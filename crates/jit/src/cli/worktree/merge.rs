@@ -158,6 +158,17 @@ fn unit_text(one: &UnitReport, report: &MergeReport, style: Style) -> String {
                     "    {}\n",
                     style.dim(&format!("{side}: {}", clean_line(commit)))
                 ));
+        if let Some(rule) = &conflict.failed_rule {
+            out.push_str(&format!(
+                "    the rule's command failed: {}: {}\n",
+                clean_line(&rule.command),
+                clean_line(&rule.reason)
+            ));
+            let lines: Vec<String> = clean(&rule.output).lines().map(str::to_owned).collect();
+            for line in lines.iter().skip(lines.len().saturating_sub(15)) {
+                out.push_str(&format!("      | {line}\n"));
+            }
+        }
             }
         }
         for hunk in conflict.hunks.iter().take(3) {
