@@ -691,8 +691,23 @@ impl App {
             );
             let branch = shell_word(&unit.branch);
             let look = format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}");
-            let detached = Git::at(root).symbolic_head().map_err(failed)?.is_none();
+            let detached = on.is_none();
             let beyond = match &head {
+        let on = Git::at(root).symbolic_head().map_err(failed)?;
+        if head.as_deref() != Some(tip) && on.as_deref() == Some(&format!("refs/heads/{}", unit.branch)) {
+            // On its branch, which somebody went on with.
+            let since = Git::at(root)
+                .args(["rev-list", "--count", "HEAD", &format!("^{tip}")])
+                .line()
+                .map_err(failed)?;
+            let (id, branch) = (&unit.id, &unit.branch);
+            let why = match since.as_str() {
+                "0" => format!("the branch {branch} of {id} was moved back meanwhile"),
+                "1" => format!("1 more commit was made on {branch} meanwhile"),
+                many => format!("{many} more commits were made on {branch} meanwhile"),
+            };
+            return Err(Box::new(Refusal::new(Code::Uncommitted, why)));
+        }
                 Some(head) => Git::at(root)
                     .args(["merge-base", "--is-ancestor", tip, head])
                     .test()
