@@ -26,6 +26,7 @@ use jit_core::workflow::Workflow;
 use crate::app::{CreateUnit, DispatchAsk, HandAsk, LockPaths, MergeAsk, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
 use crate::hooks::Verified;
+use crate::landing::unpushed::Unpushed;
 use crate::landing::report::{MergeReport, Picture};
 use crate::notify::deliver::Sent;
 use crate::trust::Need;
@@ -639,6 +640,8 @@ pub struct Status {
     pub ready: Vec<StatusIssue>,
     /// What only a person can move: waiting for one, blocked with a reason, or held by somebody whose heart has stopped.
     pub needs_attention: Vec<StatusIssue>,
+    /// Targets with landings that others have not got, as far as is known here.
+    pub unpushed: Vec<Unpushed>,
     /// Accounts of agents that were refused, and until when nobody is started on them.
     pub parked: Vec<Parked>,
 }

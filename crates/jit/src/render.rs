@@ -582,6 +582,22 @@ pub fn status(status: &Status, style: Style) -> String {
         out.push_str(&format!("\n{}\n", style.bold("Needs a person")));
         out.push_str(&table(&issue_rows(&status.needs_attention)));
     }
+    for one in &status.unpushed {
+        let commits = match one.commits {
+            1 => "1 commit".to_owned(),
+            many => format!("{many} commits"),
+        };
+        let behind = match one.behind {
+            0 => String::new(),
+            many => format!(", and {many} behind"),
+        };
+        out.push_str(&format!(
+            "\n{} is {commits} ahead of {}{behind}: {}\n",
+            style.bold(&clean_line(&one.branch)),
+            clean_line(&one.upstream),
+            clean_line(&one.command)
+        ));
+    }
     if !status.parked.is_empty() {
         let title = style.bold("Parked (jit worktree unpark <account>)");
         out.push_str(&format!("\n{title}\n{}", parked(&status.parked, style)));

@@ -2,7 +2,7 @@
 //!
 //! A list reads the folded state once; no issue's files are opened.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{ACTIVITY, Issue, Performer, State};
@@ -13,6 +13,7 @@ use jit_core::state;
 use jit_core::tracker;
 
 use super::{App, refuse, stopped};
+use crate::landing::unpushed::{self, Unpushed};
 use crate::os::memory;
 use crate::request::{
     Answer, Counts, IssueFilter, IssueView, Progress, ProgressOf, Reply, Sort, Status, StatusClaim,
@@ -385,6 +386,7 @@ impl App {
             active,
             ready,
             needs_attention: attention,
+            unpushed: self.unpushed(&view),
             parked: state::accounts(table)
                 .map_err(unreadable)?
                 .iter()
@@ -392,6 +394,26 @@ impl App {
                 .collect(),
         };
         self.read_answer(&view, Reply::Status(Box::new(status)))
+    }
+
+    /// Targets of landings that others have not got.
+    fn unpushed(&self, view: &View) -> Vec<Unpushed> {
+        let following = match &self.place.common_dir {
+            Some(common) => unpushed::following(common),
+            None => Vec::new(),
+        };
+        if following.is_empty() {
+            return Vec::new();
+        }
+        let landed = state::units(&*view.table).unwrap_or_default().into_iter();
+        let targets: BTreeSet<String> = landed
+            .filter(|unit| unit.merge_commit.is_some())
+            .map(|unit| unit.target)
+            .collect();
+        match self.landing_repo() {
+            Ok(repo) if !targets.is_empty() => repo.unpushed(&targets, &following),
+            _ => Vec::new(),
+        }
     }
 
     pub(super) fn progress(&self, issue: Option<&IssuePrefix>) -> Outcome<Answer> {

@@ -58,7 +58,7 @@ impl RepoConfig {
                 None => return Ok(()),
                 Some(b'\n') => reader.bump(),
                 Some(b'#' | b';') => reader.skip_line(),
-                Some(b'[') => section = reader.section()?,
+                Some(b'[') => section = known(&reader.section()?),
                 Some(_) => {
                     let (name, value) = reader.setting()?;
                     self.take(section, &name, value, reader.line)?;
@@ -106,6 +106,68 @@ impl RepoConfig {
         }
         Ok(())
     }
+}
+
+fn known((name, below): &(Vec<u8>, Option<Vec<u8>>)) -> Section {
+    match (below, name.as_slice()) {
+        (None, b"core") => Section::Core,
+        (None, b"extensions") => Section::Extensions,
+        (None, b"jit") => Section::Jit,
+        _ => Section::Other,
+    }
+}
+
+/// A branch that follows one of a remote.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Upstream {
+    pub branch: String,
+    pub remote: String,
+    /// A full ref name.
+    pub merge: String,
+}
+
+/// The branches that follow one, as this text has it. What cannot be read is left out: git tells whoever asks it.
+pub fn upstreams(text: &[u8]) -> Vec<Upstream> {
+    let mut reader = Reader { rest: text, line: 1 };
+    let mut found: Vec<Upstream> = Vec::new();
+    let mut here = None;
+    let mut next = |reader: &mut Reader<'_>, here: &mut Option<usize>| -> Result<bool, BadConfig> {
+        reader.skip_blank();
+        match reader.peek() {
+            None => return Ok(false),
+            Some(b'\n') => reader.bump(),
+            Some(b'#' | b';') => reader.skip_line(),
+            Some(b'[') => {
+                let (name, below) = reader.section()?;
+                let branch = below.filter(|_| name == b"branch").map(String::from_utf8);
+                *here = branch.and_then(Result::ok).map(|branch| {
+                    let at = found.iter().position(|one| one.branch == branch);
+                    at.unwrap_or_else(|| {
+                        found.push(Upstream {
+                            branch,
+                            ..Upstream::default()
+                        });
+                        found.len() - 1
+                    })
+                });
+            }
+            Some(_) => {
+                let (name, value) = reader.setting()?;
+                let value = String::from_utf8(value.unwrap_or_default()).unwrap_or_default();
+                if let Some(one) = here.and_then(|at| found.get_mut(at)) {
+                    match name.as_slice() {
+                        b"remote" => one.remote = value,
+                        b"merge" => one.merge = value,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(true)
+    };
+    while matches!(next(&mut reader, &mut here), Ok(true)) {}
+    found.retain(|one| !one.remote.is_empty() && one.remote != "." && one.merge.starts_with("refs/heads/"));
+    found
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -158,10 +220,11 @@ impl Reader<'_> {
         })
     }
 
-    fn section(&mut self) -> Result<Section, BadConfig> {
+    /// Its name, and the name below that.
+    fn section(&mut self) -> Result<(Vec<u8>, Option<Vec<u8>>), BadConfig> {
         self.bump();
         let mut name = Vec::new();
-        let mut subsection = false;
+        let mut subsection = None;
         loop {
             match self.next() {
                 Some(b']') => break,
@@ -169,22 +232,17 @@ impl Reader<'_> {
                     name.push(b.to_ascii_lowercase());
                 }
                 Some(b' ' | b'\t') => {
-                    subsection = true;
-                    self.subsection()?;
+                    subsection = Some(self.subsection()?);
                     break;
                 }
                 _ => return self.bad("the section header is not complete"),
             }
         }
-        Ok(match (subsection, name.as_slice()) {
-            (false, b"core") => Section::Core,
-            (false, b"extensions") => Section::Extensions,
-            (false, b"jit") => Section::Jit,
-            _ => Section::Other,
-        })
+        Ok((name, subsection))
     }
 
-    fn subsection(&mut self) -> Result<(), BadConfig> {
+    fn subsection(&mut self) -> Result<Vec<u8>, BadConfig> {
+        let mut name = Vec::new();
         self.skip_blank();
         if self.next() != Some(b'"') {
             return self.bad("the subsection is not quoted");
@@ -192,13 +250,13 @@ impl Reader<'_> {
         loop {
             match self.next() {
                 Some(b'"') => break,
-                Some(b'\\') if self.peek().is_some_and(|b| b != b'\n') => self.bump(),
+                Some(b'\\') if self.peek().is_some_and(|b| b != b'\n') => name.extend(self.next()),
                 None | Some(b'\n' | b'\\') => return self.bad("the subsection's quote is not closed"),
-                Some(_) => {}
+                Some(byte) => name.push(byte),
             }
         }
         match self.next() {
-            Some(b']') => Ok(()),
+            Some(b']') => Ok(name),
             _ => self.bad("the section header is not closed"),
         }
     }
@@ -348,6 +406,19 @@ mod tests {
             let text = format!("[core]\nsharedRepository = {word}\n");
             assert_eq!(read(text.as_bytes()).expect("parses").shared, shared, "{word}");
         }
+    }
+
+    #[test]
+    fn h3_branches_that_follow_one_are_read_without_git() {
+        let text = b"[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/trunk\n[branch \"a\\\"b\"] merge = refs/heads/x\n\
+            [branch \"local\"]\nremote = .\nmerge = refs/heads/main\n[core]\nremote = no\n";
+        let found = upstreams(text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (found[0].branch.as_str(), found[0].remote.as_str(), found[0].merge.as_str()),
+            ("main", "origin", "refs/heads/trunk")
+        );
+        assert_eq!(upstreams(b"[branch \"x"), []);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod tested;
 pub mod trees;
 
 use std::ffi::OsString;
+pub mod unpushed;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -21,6 +21,7 @@ use jit_core::refusal::{Code, Refusal};
 
 use super::tested::digest;
 use super::{Repo, failed, io_failed};
+use crate::app::shell_word;
 use crate::git::snapshot::option;
 use crate::git::{Git, worktrees};
 use crate::os::file;
@@ -34,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Remote {
     pub name: String,
     pub address: String,
+    /// What the branch that it was looked up for is called over there.
+    pub branch: String,
 }
 
 /// What came of a push.
@@ -45,28 +48,56 @@ pub enum Pushed {
 }
 
 impl Repo {
-    /// Where a branch is shared: its own remote, else `origin`, else the first.
+    /// Where a branch is shared: where git was told to push it, else where it follows one, else `origin`, else the first
+    /// remote. By the name of the branch that it follows there, if that is where it goes; else by its own.
     pub fn remote_of(&self, branch: &str) -> Outcome<Option<Remote>> {
         let out = self.git().arg("remote").run().map_err(failed)?;
         let text = String::from_utf8_lossy(&out).into_owned();
         let names: Vec<&str> = text.lines().collect();
-        let key = format!("branch.{branch}.remote");
-        let (code, own, _) = self.git().args(["config", &key]).try_run().map_err(failed)?;
-        let own = String::from_utf8_lossy(own.trim_ascii_end()).into_owned();
-        let own = (code == Some(0)).then_some(own.as_str());
-        let name = [own, Some("origin"), names.first().copied()]
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let get = |key: &str| -> Outcome<Option<String>> {
+            let (code, own, _) = self.git().args(["config", key]).try_run().map_err(failed)?;
+            let own = String::from_utf8_lossy(own.trim_ascii_end()).into_owned();
+            Ok((code == Some(0)).then_some(own))
+        };
+        let follows = get(&format!("branch.{branch}.remote"))?;
+        let ways = [
+            get(&format!("branch.{branch}.pushRemote"))?,
+            get("remote.pushDefault")?,
+            follows.clone(),
+            Some("origin".to_owned()),
+            names.first().map(|name| (*name).to_owned()),
+        ];
+        let name = ways
             .into_iter()
             .flatten()
-            .find(|name| names.contains(name));
+            .find(|name| names.contains(&name.as_str()));
         let Some(name) = name else { return Ok(None) };
+        let there = match follows.as_deref() == Some(&name) {
+            true => get(&format!("branch.{branch}.merge"))?,
+            false => None,
+        };
+        let there = there.as_deref().and_then(|full| full.strip_prefix("refs/heads/"));
         let address = self
             .git()
-            .args(["remote", "get-url", "--push", "--", name])
+            .args(["remote", "get-url", "--push", "--", &name])
             .line();
         Ok(Some(Remote {
-            name: name.to_owned(),
             address: address.map_err(failed)?,
+            branch: there.unwrap_or(branch).to_owned(),
+            name,
         }))
+    }
+
+    /// Whether a branch over there is known to have a commit. Nobody is asked: it is what the last push or fetch told.
+    pub fn is_shared(&self, remote: &Remote, branch: &str, commit: &str) -> Outcome<bool> {
+        let known = format!("refs/remotes/{}/{branch}^{{commit}}", remote.name);
+        match self.git().verify(&known).map_err(failed)? {
+            Some(known) => self.is_ancestor(commit, &known),
+            None => Ok(false),
+        }
     }
 
     /// Git where a remote's address counts from, if that is a path: the main checkout, or the git folder of a bare one.
@@ -77,9 +108,14 @@ impl Repo {
         Git::at(home.unwrap_or_else(|| self.common.clone())).arg(option("--git-dir=", &self.common))
     }
 
-    /// With the hooks of whoever pushes: what they refuse is not pushed, and what they upload (large files) goes along.
+    /// To the branch of the same name.
     pub fn push_branch(&self, remote: &Remote, branch: &str) -> Outcome<Pushed> {
-        let spec = format!("refs/heads/{branch}:refs/heads/{branch}");
+        self.push_to(remote, branch, branch)
+    }
+
+    /// With the hooks of whoever pushes: what they refuse is not pushed, and what they upload (large files) goes along.
+    pub fn push_to(&self, remote: &Remote, branch: &str, there: &str) -> Outcome<Pushed> {
+        let spec = format!("refs/heads/{branch}:refs/heads/{there}");
         let (code, _, said) = self
             .at_home()
             .args(["push", "-q", "--no-follow-tags", "--", &remote.name, &spec])
@@ -91,8 +127,9 @@ impl Repo {
         })
     }
 
-    /// Where a branch is over there now. `None` where it cannot be reached or has no such branch.
-    pub fn fetch_branch(&self, remote: &Remote, branch: &str) -> Outcome<Option<String>> {
+    /// Where the branch is over there now. `None` where it cannot be reached or has no such branch.
+    pub fn fetch_branch(&self, remote: &Remote) -> Outcome<Option<String>> {
+        let branch = &remote.branch;
         let own = format!("refs/jit/fetched/{}", digest(branch));
         let spec = format!("+refs/heads/{branch}:{own}");
         let (code, _, _) = self
@@ -172,6 +209,19 @@ fn escaped(text: &str) -> String {
 }
 
 impl Remote {
+    /// The command by which a branch is pushed there.
+    pub fn push_command(&self, branch: &str) -> String {
+        push_command(&self.name, branch, &self.branch)
+    }
+
+    /// What it is called for people: by its name, and by the branch where that is called otherwise over there.
+    pub fn shown(&self, branch: &str) -> String {
+        match self.branch == branch {
+            true => self.name.clone(),
+            false => format!("{}/{}", self.name, self.branch),
+        }
+    }
+
     /// Host and path of the project: `github.com`, `owner/name`.
     fn project(&self) -> Option<(String, String)> {
         let address = self.address.trim();
@@ -292,6 +342,15 @@ fn gh(dir: &Path, args: &[&str]) -> Result<String, String> {
         .ok_or_else(|| "gh named no address".to_owned())
 }
 
+/// The command by which a branch is pushed to one that may have another name there.
+pub fn push_command(remote: &str, branch: &str, there: &str) -> String {
+    let what = match branch == there {
+        true => shell_word(branch),
+        false => format!("{}:{}", shell_word(branch), shell_word(&format!("refs/heads/{there}"))),
+    };
+    format!("git push {} {what}", shell_word(remote))
+}
+
 fn note(repo: &Repo, unit: &str) -> PathBuf {
     repo.control.join("landing").join(unit).join("pull-request")
 }
@@ -336,6 +395,7 @@ mod tests {
         let remote = Remote {
             name: "origin".to_owned(),
             address: address.to_owned(),
+            branch: "main".to_owned(),
         };
         remote.compare_page("main", "jit/a b#1")
     }

@@ -49,6 +49,7 @@ impl Run<'_> {
             return Ok(Vec::new());
         };
         let by_hand = |branch: &str| format!("git push {} {}", shell_word(&remote.name), shell_word(branch));
+        let target_by_hand = remote.push_command(&self.target);
         let rules = self.rules()?;
         let mut next = Vec::new();
         match rules.merging.push {
@@ -56,7 +57,9 @@ impl Run<'_> {
                 if let Err(left) = self.push_target(&remote, &rules)? {
                     self.warnings.push(format!(
                         "{} has landed here, and could not be pushed to {}: {}",
-                        self.target, remote.name, left.why
+                        self.target,
+                        remote.shown(&self.target),
+                        left.why
                     ));
                     next.extend(left.first);
                     let asked = match left.refused {
@@ -64,7 +67,7 @@ impl Run<'_> {
                         false => Vec::new(),
                     };
                     if asked.is_empty() {
-                        next.push(by_hand(&self.target));
+                        next.push(target_by_hand);
                     }
                     next.extend(asked);
                 }
@@ -78,7 +81,7 @@ impl Run<'_> {
                     }
                 }
             }
-            _ => next.push(by_hand(&self.target)),
+            _ => next.push(target_by_hand),
         }
         Ok(next)
     }
@@ -94,8 +97,8 @@ impl Run<'_> {
                 ));
                 next.push(
                     remote
-                        .compare_page(&self.target, branch)
-                        .unwrap_or_else(|| open_by_hand(branch, &self.target)),
+                        .compare_page(&remote.branch, branch)
+                        .unwrap_or_else(|| open_by_hand(branch, &remote.branch)),
                 );
             }
         }
@@ -116,9 +119,9 @@ impl Run<'_> {
             Strategy::FastForward => "--rebase",
             _ => "--no-rebase",
         };
-        let name = shell_word(&remote.name);
+        let (name, there) = (shell_word(&remote.name), shell_word(&remote.branch));
         Ok(format!(
-            "{at} pull {way} {name} {target} # settle it there, see that it passes, and commit"
+            "{at} pull {way} {name} {there} # settle it there, see that it passes, and commit"
         ))
     }
 
@@ -134,12 +137,12 @@ impl Run<'_> {
             }))
         };
         for _ in 0..PUSHES {
-            match self.repo.push_branch(remote, &self.target)? {
+            match self.repo.push_to(remote, &self.target, &remote.branch)? {
                 Pushed::Yes => return Ok(Ok(())),
                 Pushed::No(said) => why = said,
             }
             step("not_pushed");
-            let Some(theirs) = self.repo.fetch_branch(remote, &self.target)? else {
+            let Some(theirs) = self.repo.fetch_branch(remote)? else {
                 return Ok(Err(Left::only(why)));
             };
             let tip = self.repo.require_tip(&self.target)?;
@@ -177,7 +180,7 @@ impl Run<'_> {
             may_run: &may_run,
             adds: &nothing,
         };
-        let there = format!("{}/{}", remote.name, self.target);
+        let there = format!("{}/{}", remote.name, remote.branch);
         let coming = Coming {
             unit: "remote".to_owned(),
             tip: theirs.to_owned(),
@@ -315,7 +318,7 @@ impl Run<'_> {
         body.push_str(&format!("JIT-Unit: {id}\nJIT-Agent: {}\n", work.actor.agent_id));
         let proposal = Proposal {
             head: branch,
-            base: target,
+            base: &remote.branch,
             title: &title,
             body: &body,
         };
@@ -329,9 +332,9 @@ impl Run<'_> {
             }
             Err(why) => {
                 report.message = Some(format!("{branch} is pushed; no request was opened: {why}"));
-                report.help.push(match remote.compare_page(target, branch) {
+                report.help.push(match remote.compare_page(&remote.branch, branch) {
                     Some(page) => page,
-                    None => format!("{} --title={}", open_by_hand(branch, target), shell_word(&title)),
+                    None => format!("{} --title={}", open_by_hand(branch, &remote.branch), shell_word(&title)),
                 });
             }
         }
