@@ -112,6 +112,11 @@ impl DispatchAsk {
 /// Bytes of the repository's own rules that agents are told.
 const RULES_MOST: u64 = 64 << 10;
 
+/// A program and its arguments as they are approved. Word for word: joined, two different ones could read the same.
+pub(super) fn words_as_text(words: &[String]) -> String {
+    format!("{words:?}")
+}
+
 /// The settings that came with the repository and decide what runs, or with which rights.
 const RISKY: &[&str] = &["dispatch.command", "dispatch.permission_mode"];
 
@@ -191,8 +196,7 @@ impl App {
     pub(super) fn dispatch_commands(&self) -> Vec<(Kind, String, String)> {
         let set = self.config.dispatching();
         let text = |key: &str| match key {
-            // Word for word: joined, two different ones could read the same.
-            "dispatch.command" => format!("{:?}", set.command),
+            "dispatch.command" => words_as_text(&set.command),
             _ => set.permission_mode.clone(),
         };
         RISKY

@@ -3,20 +3,74 @@
 //! What must hold:
 //!
 //! - what is approved is what was shown: the registry is not read again in between;
+//! - a command that a person writes into the settings here (`jit config set`) is approved by that, as a gate is that they
+//!   define here; what came with the repository is not, though it be in the same file;
 //! - an agent approves nothing, however it asks, unless the user's own settings say so. That is a guard rail: an agent
 //!   that can run commands can also run others than `jit`.
 
 use std::path::PathBuf;
 
+use jit_core::merge_policy::MergePolicy;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::time::Wall;
 
-use super::App;
+use super::dispatch::words_as_text;
+use super::landing::VALIDATE;
+use super::units::PROVISION;
+use super::{App, Surroundings};
+use crate::config::keys::Value;
 use crate::gates::Registry;
+use crate::landing::candidate::rule_name;
 use crate::os::clock;
 use crate::request::{Answer, Reply};
 use crate::store::Outcome;
 use crate::trust::{self, How, Kind, Need, Trust};
+
+impl Surroundings {
+    /// A setting that whoever asks has written just now: what it would run is approved, unless an agent asks that may not.
+    pub fn approve_setting(&self, key: &str, value: &Value) -> Outcome<()> {
+        let commands = commands_in(key, value);
+        let own_file = self.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
+        let may = self.asking_agent().is_none() || self.config.may_trust(own_file.as_deref());
+        if commands.is_empty() || !may {
+            return Ok(());
+        }
+        let shared = self.place.common_dir.as_ref();
+        let repository = shared.unwrap_or(&self.place.control_dir);
+        let mut trust = Trust::open(|name| std::env::var_os(name))?;
+        for (kind, name, text) in commands {
+            let now = Wall::from_ms(clock::wall_ms());
+            trust.approve(repository, kind, &name, &text, How::DefinedHere, now)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a setting would have run, under the names it is asked for by.
+fn commands_in(key: &str, value: &Value) -> Vec<(Kind, String, String)> {
+    let listed = |kind: Kind, name: &str| match value {
+        Value::List(items) => items
+            .iter()
+            .map(|text| (kind, name.to_owned(), text.clone()))
+            .collect(),
+        _ => Vec::new(),
+    };
+    match (key, value) {
+        (VALIDATE, _) => listed(Kind::Validate, VALIDATE),
+        (PROVISION, _) => listed(Kind::Provision, PROVISION),
+        ("merge.resolve", Value::List(rules)) => MergePolicy::new(rules.iter().map(String::as_str))
+            .commands()
+            .map(|(pattern, text)| (Kind::Validate, rule_name(pattern), text.to_owned()))
+            .collect(),
+        ("dispatch.command", Value::List(words)) if !words.is_empty() => {
+            vec![(Kind::Agent, key.to_owned(), words_as_text(words))]
+        }
+        ("dispatch.permission_mode", Value::Text(mode)) => {
+            vec![(Kind::Agent, key.to_owned(), mode.clone())]
+        }
+        _ => Vec::new(),
+    }
+}
 
 impl App {
     /// What approvals are given for: the folder that all worktrees share.
@@ -53,7 +107,8 @@ impl App {
         let others = self
             .commands_of_settings()
             .into_iter()
-            .chain(self.merge_commands());
+            .chain(self.merge_commands())
+            .chain(self.dispatch_commands());
         let commands = trust::needs(&registry, others, |kind, name, text| {
             trust.is_trusted(&repository, kind, name, text)
         });

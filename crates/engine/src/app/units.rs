@@ -67,7 +67,7 @@ fn is_no_worktree(path: &Path) -> bool {
 }
 
 /// The setting with the steps that make a worktree ready.
-const PROVISION: &str = "worktree.provision";
+pub(super) const PROVISION: &str = "worktree.provision";
 
 fn git(e: GitError) -> Box<Refusal> {
     refuse(Code::Io, e)

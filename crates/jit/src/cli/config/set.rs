@@ -54,13 +54,20 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     };
     let file = file.ok_or_else(|| invalid(none))?;
     let value = jit_engine::config::set(&file, &flags.key, &flags.value).map_err(|e| super::refusal(&e))?;
+    // The setting stands: what cannot be approved now can be later.
+    let approved = found.approve_setting(&flags.key, &value);
     let shown =
         json!({ "key": flags.key, "value": super::value(&value), "file": file.display().to_string() });
-    Ok(cx.done(&shown, &[], |_| {
+    let shown = cx.done(&shown, &[], |_| {
         format!(
             "{} = {value} in {}\n",
             flags.key,
             clean_line(&file.display().to_string())
         )
-    }))
+    });
+    let failed = approved.err().map(|refusal| {
+        let why = refusal.message;
+        format!("it is set, but not approved, so it is not run before: jit trust ({why})")
+    });
+    Ok(shown.warn(failed.into_iter().collect()))
 }
