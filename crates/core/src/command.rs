@@ -3,6 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::account::{Account, AccountId, Hit};
+use crate::conflict::Seen;
 use crate::event::Event;
 use crate::file_lock::{Queueing, Want, Which};
 use crate::ids::{
@@ -166,6 +167,8 @@ pub enum Command {
     UnparkAccount {
         account: AccountId,
     },
+    /// Who is in whose way now.
+    NoteConflicts(Box<Seen>),
     StartSession(Box<Session>),
     EndSession {
         session: SessionId,
@@ -314,6 +317,7 @@ impl Command {
                     _ => None,
                 })
             }
+            Self::NoteConflicts(_) => Some(Reply::Conflicts(events.len())),
             Self::StartSession(_) => events.iter().find_map(|event| match event {
                 Event::SessionStarted { session } => Some(Reply::Session(Box::new(session.clone()))),
                 _ => None,
@@ -375,6 +379,8 @@ pub enum Reply {
     Workflow(Box<Workflow>),
     Led(Lease),
     Account(Box<Account>),
+    /// So many changes were written down.
+    Conflicts(usize),
     Session(Box<Session>),
     SessionEnded(SessionId),
     Pruned(Vec<SessionId>),

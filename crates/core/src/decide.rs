@@ -12,6 +12,7 @@
 use crate::account;
 use crate::activity;
 use crate::command::{Command, Context, Reply, Target};
+use crate::conflict;
 use crate::event::{Event, Request, Stamped};
 use crate::file_lock;
 use crate::ids::{AgentId, LeaseId, WorktreeId};
@@ -321,6 +322,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
         Command::ReopenWorkflow { workflow } => workflow::reopen(draft, workflow, cx),
         Command::ParkAccount(hit) => account::park(draft, hit, cx),
         Command::UnparkAccount { account } => account::unpark(draft, account, cx),
+        Command::NoteConflicts(seen) => conflict::note(draft, seen),
         Command::StartSession(session) => session::start(draft, session),
         Command::EndSession { session, status } => session::end(draft, session, *status, cx),
         Command::PruneSessions { sessions } => session::prune(draft, sessions),

@@ -1,6 +1,7 @@
 //! Everything that can have happened. What is in the log has happened: these are facts, applied without question.
 
 use crate::account::{self, Account};
+use crate::conflict::{self, Conflict};
 use crate::file_lock::Ticket;
 use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId};
 use crate::issue::{Comment, GateResult, Issue};
@@ -99,6 +100,11 @@ pub enum Event {
         did: account::Did,
         account: Box<Account>,
     },
+    /// Two came into each other's way, or are not in it any more.
+    Conflict {
+        did: conflict::Did,
+        conflict: Box<Conflict>,
+    },
     SessionStarted {
         session: Session,
     },
@@ -180,6 +186,10 @@ impl Event {
             Self::Account { did, .. } => match did {
                 account::Did::Parked => "account.parked",
                 account::Did::Unparked => "account.unparked",
+            },
+            Self::Conflict { did, .. } => match did {
+                conflict::Did::Found => "conflict.found",
+                conflict::Did::Gone => "conflict.gone",
             },
             Self::Queued { .. } => "lock.queued",
             Self::Unqueued { .. } => "lock.unqueued",

@@ -5,6 +5,7 @@
 pub mod account;
 pub mod activity;
 pub mod command;
+pub mod conflict;
 pub mod coordinate;
 pub mod decide;
 pub mod duration;

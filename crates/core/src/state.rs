@@ -23,6 +23,7 @@
 //! | `U/<unit>` | a unit of work |
 //! | `F/<workflow>` | a workflow |
 //! | `A/<account>` | an account of an agent that was refused, see [`crate::account`] |
+//! | `C/<hash>` | two that are in each other's way, see [`crate::conflict`] |
 //! | `D/<date>` | what agents cost on that day (UTC) |
 //! | `q/<request>` | which log lines answered it |
 //! | `m/boot`, `m/active`, `m/newer` | boot the deadlines belong to; number of leases; an event we did not understand |
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::account::{Account, AccountId};
 use crate::activity;
+use crate::conflict::{self, Conflict};
 use crate::event::{Did, Event, Request, Stamped};
 use crate::file_lock::Ticket;
 use crate::ids::{
@@ -214,6 +216,15 @@ pub fn account(table: &dyn Table, id: &AccountId) -> Read<Option<Account>> {
 pub fn accounts(table: &dyn Table) -> Read<Vec<Account>> {
     table
         .scan("A/", usize::MAX)?
+        .iter()
+        .map(|(key, value)| parse(key, value))
+        .collect()
+}
+
+/// Who is in whose way, as far as somebody told.
+pub fn conflicts(table: &dyn Table) -> Read<Vec<Conflict>> {
+    table
+        .scan("C/", usize::MAX)?
         .iter()
         .map(|(key, value)| parse(key, value))
         .collect()
@@ -777,6 +788,10 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
         }
         Event::Workflow { workflow, .. } => table.put(format!("F/{}", workflow.id), json_bytes(workflow)),
         Event::Account { account, .. } => table.put(format!("A/{}", account.id), json_bytes(account)),
+        Event::Conflict { did, conflict } => match did {
+            conflict::Did::Found => table.put(conflict.key(), json_bytes(conflict)),
+            conflict::Did::Gone => table.remove(conflict.key()),
+        },
         Event::SessionStarted { session } => {
             table.put(format!("S/{}", session.session_id), json_bytes(session));
         }

@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::account;
+use crate::conflict;
 use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
 use crate::file_lock::{FileTarget, Labels, Ticket};
 use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorkflowId, WorktreeId};
@@ -466,6 +467,7 @@ fn payload(event: &Event) -> Vec<u8> {
         }),
         Event::Workflow { workflow, .. } => json_bytes(workflow),
         Event::Account { account, .. } => json_bytes(account),
+        Event::Conflict { conflict, .. } => json_bytes(conflict),
         Event::SessionStarted { session } => json_bytes(session),
         Event::SessionEnded { session_id, status } => json_bytes(&SessionEndRecord {
             session_id: session_id.clone(),
@@ -601,6 +603,13 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 _ => account::Did::Unparked,
             },
             account: parse(payload)?,
+        },
+        "conflict.found" | "conflict.gone" => Event::Conflict {
+            did: match kind {
+                "conflict.found" => conflict::Did::Found,
+                _ => conflict::Did::Gone,
+            },
+            conflict: parse(payload)?,
         },
         "session.started" => Event::SessionStarted {
             session: parse(payload)?,

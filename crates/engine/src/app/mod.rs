@@ -597,6 +597,7 @@ impl App {
             | Decided::Account(_)
             | Decided::Queued(_)
             | Decided::Session(_)
+            | Decided::Conflicts(_)
             | Decided::SessionEnded(_)
             | Decided::Pruned(_) => Reply::Pruned { pruned: Vec::new() },
         };

@@ -12,8 +12,8 @@ use crate::render::{self, Style, clean_line};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Every worktree is taken as it is now, with what is not committed; nothing is written into it. Branches \
-    that are named are taken as they are committed. With --watch, agents whose hooks are installed are told once of each \
-    change that concerns their worktree. Exit code 0 whatever is found.\n\n\
+    that are named are taken as they are committed. With --watch, each change is written into the log (jit events --type \
+    conflict), and agents whose hooks are installed are told once of what concerns their worktree. Exit code 0 whatever is found.\n\n\
     Examples:\n  jit conflicts\n  jit conflicts --watch --json\n  jit conflicts jit/wi-001 jit/wi-002"
 )]
 pub struct Flags {

@@ -55,6 +55,19 @@ fn line_for_people(line: &Stamped) -> String {
     let about = match &line.event {
         Event::Issue { issue, .. } => Some(format!("  {}  {}", issue.id, clean_line(&issue.title))),
         Event::GateJudged { issue_id, gate, .. } => Some(format!("  {issue_id}  {}", clean_line(gate))),
+        Event::Conflict { conflict, .. } => {
+            let paths: Vec<String> = conflict.paths.iter().map(|one| clean_line(&one.path)).collect();
+            let more = match conflict.more_paths {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            Some(format!(
+                "  {} and {}: {}{more}",
+                clean_line(&conflict.a.name),
+                clean_line(&conflict.b.name),
+                paths.join(", ")
+            ))
+        }
         Event::Account { account, .. } => Some(format!("  {}  {}", account.id, clean_line(&account.why))),
         event => event.issue_id().map(|id| format!("  {id}")),
     };

@@ -423,3 +423,63 @@ fn h8_each_session_is_told_once_while_somebody_watches() {
     assert!(hook(&yard, &a, "PostToolUse", "one").contains("nobody's way"));
     assert_eq!(hook(&yard, &a, "PostToolUse", "late"), "");
 }
+
+fn conflict_events(yard: &Yard) -> Vec<Value> {
+    let listed = yard.jit(["events", "--type", "conflict", "--json"]).ok().json();
+    listed["events"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn h8_each_change_is_in_the_log_once_however_many_watch() {
+    let yard = Yard::new();
+    let (a, b) = (yard.unit("a"), yard.unit("b"));
+    let mut watchers = [Watcher::start(&yard), Watcher::start(&yard)];
+    for watcher in &mut watchers {
+        assert_eq!(watcher.next()["conflicts"], json!([]));
+    }
+    assert_eq!(conflict_events(&yard), Vec::<Value>::new(), "no news");
+    for n in 0..12 {
+        yard.write(&a, &format!("new-{n:02}"), "a\n");
+    }
+    for n in 0..12 {
+        yard.write(&b, &format!("new-{n:02}"), "b\n");
+    }
+    // Files come one after the other: until all of them are seen.
+    for watcher in &mut watchers {
+        while watcher.until(true)["conflicts"][0]["paths"].as_array().map(Vec::len) != Some(12) {}
+    }
+    let events = conflict_events(&yard);
+    let mut told: Vec<String> = events.iter().map(|one| one["payload"].to_string()).collect();
+    let last = events.last().expect("an event");
+    assert_eq!(last["type"], "conflict.found", "{last}");
+    let about = &last["payload"];
+    assert_eq!((&about["a"]["unit"], &about["b"]["unit"]), (&json!("a"), &json!("b")));
+    assert_eq!(about["a"]["worktree_path"], json!(a), "{about}");
+    assert_eq!(about["paths"].as_array().map(Vec::len), Some(8), "{about}");
+    assert_eq!(about["more_paths"], 4, "{about}");
+    assert_eq!(about["paths"][0], json!({ "path": "new-00", "kind": "add/add" }), "{about}");
+    told.dedup();
+    assert_eq!(told.len(), events.len(), "the same is told once");
+    let said = yard.jit(["events", "--type", "conflict.found"]).ok().stdout;
+    assert!(said.contains("a and b: new-00"), "{said}");
+    // It is over, for both who watch, and for the log once.
+    yard.world.git(&b, ["clean", "-q", "-f", "-d"]);
+    for watcher in &mut watchers {
+        while watcher.next()["conflicts"] != json!([]) {}
+    }
+    let over: Vec<Value> = conflict_events(&yard)
+        .into_iter()
+        .filter(|one| one["type"] == "conflict.gone")
+        .collect();
+    assert_eq!(over.len(), 1, "{over:?}");
+    drop(watchers);
+    // What came while nobody watched is found by the next one, and so is what went.
+    yard.write(&a, "file", "a\n");
+    yard.write(&b, "file", "b\n");
+    let count = conflict_events(&yard).len();
+    let _ = Watcher::start(&yard).until(true);
+    assert_eq!(conflict_events(&yard).len(), count + 1);
+    let _ = Watcher::start(&yard).until(true);
+    assert_eq!(conflict_events(&yard).len(), count + 1, "nothing is new");
+    yard.world.validates();
+}

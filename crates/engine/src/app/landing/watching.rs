@@ -4,13 +4,17 @@
 //!
 //! - after a save, only the worktree it was made in is taken again;
 //! - a change that the kernel did not tell of is found at the next look at everything, a minute later, or more where that takes seconds;
-//! - where the kernel tells nothing, everything is looked at each time.
+//! - where the kernel tells nothing, everything is looked at each time;
+//! - the log is told of each change, once: whoever finds nothing else than at the last look writes nothing, so that one who
+//!   is a moment behind does not take back what another one has told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+use jit_core::conflict::{Conflict, MOST_PATHS, Seen, Side};
 
 use super::*;
 use crate::landing::live::{Live, Touched};
@@ -26,6 +30,8 @@ const MOST_REST: Duration = Duration::from_millis(200);
 const SETTLES: Duration = Duration::from_millis(5);
 /// After so many looks the folder with their objects is made anew.
 const LOOKS: usize = 1000;
+/// So long the log is waited for. It is told beside what was asked for.
+const FOR_THE_LOG: Duration = Duration::from_millis(500);
 /// The number of what belongs to the repository and to no worktree.
 const SHARED: usize = usize::MAX;
 
@@ -49,6 +55,8 @@ pub struct ConflictWatch<'a> {
     rest_until: Instant,
     /// Who is concerned is told.
     tells: bool,
+    /// What the log was told last.
+    noted: Option<Seen>,
 }
 
 impl App {
@@ -76,6 +84,7 @@ impl App {
             everything_after: EVERYTHING,
             rest_until: Instant::now(),
             tells: usual,
+            noted: None,
             repo,
         };
         let common = watch.repo.common.clone();
@@ -130,6 +139,7 @@ impl ConflictWatch<'_> {
         if self.tells {
             // The picture is what was asked for; a note that cannot be written does not end the watching.
             let _ = notes::tell(&self.app.place.control_dir, &picture);
+            self.note(&picture);
         }
         self.rest_until = Instant::now() + begun.elapsed().min(MOST_REST);
         if full {
@@ -137,6 +147,24 @@ impl ConflictWatch<'_> {
             self.everything_after = EVERYTHING.max(begun.elapsed() * 20);
         }
         Ok(picture)
+    }
+
+    /// Writes into the log what is others' way now and was not, and the other way round. What could not be written is tried
+    /// again at the next look.
+    fn note(&mut self, picture: &Picture) {
+        let seen = seen(picture);
+        if self.noted.as_ref() == Some(&seen) {
+            return;
+        }
+        let command = Command::NoteConflicts(Box::new(seen.clone()));
+        let kept = Kept {
+            aside: Some(FOR_THE_LOG),
+            project: false,
+            ..Kept::default()
+        };
+        if self.app.transact_as(None, &command, kept).is_ok() {
+            self.noted = Some(seen);
+        }
     }
 
     /// Returns when something may have changed; `interval` where the kernel does not tell.
@@ -218,6 +246,53 @@ impl ConflictWatch<'_> {
             self.roots.insert(number, root);
         }
         Ok(())
+    }
+}
+
+/// What the log is to know of it.
+fn seen(picture: &Picture) -> Seen {
+    let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
+    let side = |name: &str| {
+        let found = picture.worktrees.iter().find(|one| one.name == name);
+        Side {
+            name: plain(name),
+            unit: found.and_then(|one| one.unit.clone()),
+            worktree_path: found.and_then(|one| one.root.as_deref()).map(plain),
+        }
+    };
+    let mut conflicts: Vec<Conflict> = Vec::with_capacity(picture.conflicts.len());
+    for pair in &picture.conflicts {
+        let mut paths: Vec<Clash> = pair
+            .paths
+            .iter()
+            .map(|one| Clash {
+                path: plain(&one.path),
+                kind: plain(&one.kind),
+            })
+            .collect();
+        paths.sort();
+        let more_paths = paths.len().saturating_sub(MOST_PATHS);
+        paths.truncate(MOST_PATHS);
+        let (a, b) = (side(&pair.a), side(&pair.b));
+        // Which of two units comes first is nobody's news.
+        let (a, b) = match b.name != picture.target && b.name < a.name {
+            true => (b, a),
+            false => (a, b),
+        };
+        conflicts.push(Conflict {
+            target: plain(&picture.target),
+            a,
+            b,
+            paths,
+            more_paths,
+        });
+    }
+    conflicts.sort_by_key(Conflict::key);
+    let unknown = picture.worktrees.iter().filter(|one| one.unknown.is_some());
+    Seen {
+        target: plain(&picture.target),
+        unknown: unknown.map(|one| plain(&one.name)).collect(),
+        conflicts,
     }
 }
 

@@ -1,0 +1,110 @@
+//! Who would be in whose way, as the log was last told (H8).
+//!
+//! What must hold:
+//!
+//! - one event for each change: that two come into each other's way, that it is about other paths now, that it is over.
+//!   However many watch and tell the same, the log is told once;
+//! - of a worktree that cannot be read just now nothing is said to be over;
+//! - what is told is bounded: so many pairs for a target, so many paths of a pair, so many characters of each.
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::command::Reply;
+use crate::decide::{Answer, Draft};
+use crate::event::Event;
+use crate::refusal::Stop;
+use crate::state;
+use crate::unit::Clash;
+
+/// So many pairs of a target are in the log at one time, and so many paths of each.
+pub const MOST_PAIRS: usize = 64;
+pub const MOST_PATHS: usize = 8;
+
+/// One of the two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    /// The unit, else the branch, else the folder.
+    pub name: String,
+    pub unit: Option<String>,
+    /// Its folder; none where it is the target.
+    pub worktree_path: Option<String>,
+}
+
+/// Two that would not merge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    pub target: String,
+    pub a: Side,
+    /// The target itself, or another one that goes there.
+    pub b: Side,
+    pub paths: Vec<Clash>,
+    /// So many paths more.
+    pub more_paths: usize,
+}
+
+impl Conflict {
+    /// Its key in the state: the same two for the same target are the same conflict.
+    pub fn key(&self) -> String {
+        let names = format!("{}\0{}\0{}", self.target, self.a.name, self.b.name);
+        format!("C/{:016x}", xxh3_64(names.as_bytes()))
+    }
+
+    fn is_about(&self, name: &str) -> bool {
+        self.a.name == name || self.b.name == name
+    }
+}
+
+/// How somebody who watches found things to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub target: String,
+    pub conflicts: Vec<Conflict>,
+    /// Names of those that could not be read.
+    pub unknown: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Did {
+    /// It is new, or about other paths.
+    Found,
+    Gone,
+}
+
+/// Writes down what is different from what was told before.
+pub fn note(draft: &mut Draft<'_>, seen: &Seen) -> Result<Answer, Stop> {
+    let mut before = state::conflicts(draft.state())?;
+    before.retain(|one| one.target == seen.target);
+    let known = |one: &Conflict| before.iter().find(|other| other.key() == one.key());
+    let mut told = before.len();
+    let mut news = Vec::new();
+    for one in &before {
+        let is_there = seen.conflicts.iter().any(|other| other.key() == one.key());
+        let is_unknown = seen.unknown.iter().any(|name| one.is_about(name));
+        if !is_there && !is_unknown {
+            told -= 1;
+            news.push((Did::Gone, one.clone()));
+        }
+    }
+    for one in &seen.conflicts {
+        match known(one) {
+            Some(before) if before == one => {}
+            Some(_) => news.push((Did::Found, one.clone())),
+            None if told < MOST_PAIRS => {
+                told += 1;
+                news.push((Did::Found, one.clone()));
+            }
+            None => {}
+        }
+    }
+    if news.is_empty() {
+        return Ok(Answer::Already(Reply::Conflicts(0)));
+    }
+    for (did, conflict) in news {
+        draft.emit(Event::Conflict {
+            did,
+            conflict: Box::new(conflict),
+        })?;
+    }
+    Ok(Answer::Done)
+}
