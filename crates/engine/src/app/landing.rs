@@ -54,7 +54,7 @@ use crate::landing::{Repo, failed, half_way, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
 use crate::rescue::site::leads_to;
-use crate::store::disk::{Disk as _, RealDisk};
+use crate::store::disk::{Disk as _, LockGuard, RealDisk};
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
 use crate::trust::Kind;
@@ -226,7 +226,7 @@ impl App {
         };
         drop(view);
         let target = self.landing_target(&repo, ask, &units)?;
-        let _turn = match ask.mode {
+        let turn = match ask.mode {
             MergeMode::DryRun => None,
             _ => {
                 self.sweep_scratch(&repo);
@@ -246,6 +246,7 @@ impl App {
             known: RefCell::default(),
         };
         if run.mode != MergeMode::DryRun {
+        let repo = repo.holding(turn.as_ref().and_then(Turn::shared));
             // What cannot be put back is told where it is in the way.
             let _ = half_way::settle(&run.repo, &run.target);
             run.bring_left_submodules();
@@ -324,14 +325,14 @@ impl App {
     }
 
     /// Waits until nobody else lands on this target.
-    fn landing_turn(&self, target: &str) -> Outcome<Box<dyn crate::store::disk::LockGuard>> {
+    fn landing_turn(&self, target: &str) -> Outcome<Turn> {
         let control = &self.place.control_dir;
         let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
         let name = landing_lock(&digest(target));
         disk.make_dir("locks")
             .map_err(|e| io_refusal("use", &control.join("locks"), &e))?;
         let wait = self.config.merging().wait;
-        disk.lock(&name, wait).map_err(|e| match e.kind() {
+        disk.lock(&name, wait).map(Turn).map_err(|e| match e.kind() {
             std::io::ErrorKind::TimedOut => Box::new(
                 Refusal::new(
                     Code::Busy,
@@ -381,7 +382,7 @@ impl App {
     }
 
     /// Keeps everybody from landing. Nothing where somebody is at it: which unit that lands, its lock does not tell.
-    fn no_landings(&self, target: &str) -> Outcome<Option<Vec<Box<dyn crate::store::disk::LockGuard>>>> {
+    fn no_landings(&self, target: &str) -> Outcome<Option<Vec<Box<dyn LockGuard>>>> {
         let control = &self.place.control_dir;
         let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
         let folder = control.join("locks");
@@ -522,8 +523,8 @@ impl App {
             let Some(target) = name.strip_prefix(TRIAL) else {
                 continue;
             };
-            if let Ok(_turn) = disk.lock(&landing_lock(target), Duration::ZERO) {
-                discard_trial(repo, target);
+            if let Ok(turn) = disk.lock(&landing_lock(target), Duration::ZERO).map(Turn) {
+                discard_trial(&repo.clone().holding(turn.shared()), target);
             }
         }
     }
@@ -636,6 +637,22 @@ fn waits_for_landing(unit: &Unit) -> bool {
         Phase::Dispatched | Phase::Running => unit.agent.as_deref() == Some(MANUAL),
         Phase::Failed => conflict,
         Phase::Idle | Phase::Provisioning | Phase::Cleanup => false,
+    }
+}
+
+/// The turn of whoever lands. What is started meanwhile has it too, and keeps it if this process is killed; at its end it
+/// is let go, whoever else still has it.
+struct Turn(Box<dyn LockGuard>);
+
+impl Turn {
+    fn shared(&self) -> Option<fs::File> {
+        self.0.shared()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let _ = self.0.release();
     }
 }
 

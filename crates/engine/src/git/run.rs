@@ -5,14 +5,18 @@
 //!   like, which hooks inherit) reaches a git started here; only the ones in [`KEPT`] do, which hold a user's settings;
 //! - git never waits for a person: no prompt, no editor, no pager, no standard input;
 //! - no garbage collection is started on the side, and messages are in English, so that they can be shown and logged;
+//! - a git that holds a lock of ours ([`Git::holding`]) has it as its standard input, where there is nothing to read: the
+//!   kernel's lock then lasts as long as that git does, also when this process is killed;
 //! - output is bytes; a failure keeps the command and the end of what git said;
 //! - a worktree that somebody is just making breaks no command: git dies of its half-written files, and is asked again.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
 use super::config::RepoConfig;
 use super::discover::Place;
@@ -83,6 +87,7 @@ pub struct Git {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     stdin: Option<Vec<u8>>,
+    holds: Option<Arc<File>>,
 }
 
 impl Git {
@@ -94,6 +99,7 @@ impl Git {
             args: Vec::new(),
             env: Vec::new(),
             stdin: None,
+            holds: None,
         }
     }
 
@@ -172,6 +178,13 @@ impl Git {
                 }
             }
         }
+        self
+    }
+
+    /// This lock lasts until the command has ended, whatever becomes of this process. Not for one that gets something to read.
+    #[must_use]
+    pub fn holding(mut self, lock: Option<Arc<File>>) -> Self {
+        self.holds = lock;
         self
     }
 
@@ -313,10 +326,10 @@ impl Git {
             .args(&self.args)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.dir)
-            .stdin(if self.stdin.is_some() {
-                Stdio::piped()
-            } else {
-                Stdio::null()
+            .stdin(match (&self.stdin, &self.holds) {
+                (Some(_), _) => Stdio::piped(),
+                (None, Some(lock)) => lock.try_clone().map_or_else(|_| Stdio::null(), Stdio::from),
+                (None, None) => Stdio::null(),
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -178,6 +178,7 @@ fn forward(
 ) -> Outcome<(Option<i32>, String)> {
     let hooks = guard(repo)?;
     let (code, _, said) = Git::at(root)
+        .holding(repo.turn())
         .setting("core.hooksPath", hooks)
         .env("JIT_LANDING_FROM", old)
         .env(
@@ -434,8 +435,8 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
             ];
             return Ok(Some(Use::Busy { how, help }));
         }
-        if rebased || bisected {
         let at = |root: &Path| format!("git -C {}", shell_word(&root.to_string_lossy()));
+        if rebased || bisected {
             let git = root.as_deref().map_or("git".to_owned(), at);
             let help = match rebased {
                 true => vec![

@@ -10,7 +10,9 @@
 //! - types keep the order: [`candidate::Candidate`] becomes [`tested::Tested`] becomes [`landed::Landed`], each step
 //!   consumes the one before, and there is no other way to the last;
 //! - a step that was cut off is done again from what git has: whether a unit has landed is read from the target's
-//!   history, never from memory.
+//!   history, never from memory;
+//! - whoever is killed leaves a git or a check behind that goes on for a while, in folders that are used again. So they hold
+//!   the kernel's lock of the landing with it, and the next landing waits until the last of them has ended.
 //!
 //! Git runs in `<control>/scratch`, because merge drivers put their files into the current folder.
 
@@ -26,11 +28,13 @@ pub mod report;
 pub mod squashed;
 pub mod tested;
 pub mod trees;
+pub mod unpushed;
 
 use std::ffi::OsString;
-pub mod unpushed;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jit_core::refusal::{Code, Refusal};
 
@@ -44,6 +48,8 @@ pub struct Repo {
     pub common: PathBuf,
     pub control: PathBuf,
     scratch: PathBuf,
+    /// The lock of whoever lands: what is started for a landing has it too.
+    turn: Option<Arc<File>>,
 }
 
 impl Repo {
@@ -54,7 +60,19 @@ impl Repo {
             common: common.to_owned(),
             control: control.to_owned(),
             scratch,
+            turn: None,
         })
+    }
+
+    /// The same, for whoever has this lock: it lasts until the last process is gone that was started in here.
+    #[must_use]
+    pub fn holding(mut self, turn: Option<File>) -> Self {
+        self.turn = turn.map(Arc::new);
+        self
+    }
+
+    pub fn turn(&self) -> Option<Arc<File>> {
+        self.turn.clone()
     }
 
     pub fn scratch(&self) -> &Path {
@@ -65,7 +83,10 @@ impl Repo {
     pub fn git(&self) -> Git {
         let mut option = OsString::from("--git-dir=");
         option.push(&self.common);
-        let git = Git::at(&self.scratch).arg(option).without_hooks();
+        let git = Git::at(&self.scratch)
+            .arg(option)
+            .without_hooks()
+            .holding(self.turn());
         match path_with_jit() {
             // For the merge driver of issues: git finds `jit` by its name.
             Some(path) => git.env("PATH", path),
@@ -75,7 +96,7 @@ impl Repo {
 
     /// Git in a worktree, as its owner would run it there, but without hooks.
     pub fn in_worktree(&self, root: &Path) -> Git {
-        let git = Git::at(root).without_hooks();
+        let git = Git::at(root).without_hooks().holding(self.turn());
         match path_with_jit() {
             Some(path) => git.env("PATH", path),
             None => git,

@@ -4,7 +4,8 @@
 //!
 //! - only what was approved runs, and what runs is the text that was (whoever makes a [`Check`] asks first);
 //! - the worktree is made anew for each trial at `<control>/scratch/land-<target>`, locked against `git worktree prune`,
-//!   and removed afterwards; what a killed process left there is removed by the next one, which has the target's lock;
+//!   and removed afterwards; what a killed process left there is removed by the next one, which has the target's lock: a git
+//!   or a check that still works there has it too, so nobody is at it any more;
 //! - all output is kept in `<control>/landing/<unit>/<check>.log`.
 //!
 //! How many tests ran is read from what cargo test, cargo nextest, pytest, go test -v and jest print. How many it were at
@@ -23,7 +24,8 @@ use sha2::{Digest as _, Sha256};
 use super::candidate::Candidate;
 use super::{Repo, failed, io_failed, step};
 use crate::gates::run::GRACE;
-use crate::gates::{Run, run};
+use crate::gates::run::run_holding;
+use crate::gates::Run;
 use crate::git::worktrees;
 use crate::os::file;
 use crate::store::Outcome;
@@ -154,7 +156,7 @@ impl Candidate {
                 Ok(file) => file,
                 Err(_) => &mut nowhere,
             };
-            run(
+            run_holding(
                 &Run {
                     command: &check.command,
                     dir,
@@ -162,6 +164,7 @@ impl Candidate {
                     grace: GRACE,
                     vars: &vars,
                 },
+                self.repo.turn().as_deref(),
                 output,
             )
         };

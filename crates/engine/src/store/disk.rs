@@ -62,6 +62,11 @@ pub trait LockGuard: Debug {
     fn file(&self) -> &dyn DiskFile;
     /// Lets others in, keeping the file open.
     fn release(&mut self) -> io::Result<()>;
+    /// The lock once more, for processes that are started meanwhile: it is held until the last one who has it is gone, or
+    /// until [`Self::release`]. `None` where the lock is none of the kernel's.
+    fn shared(&self) -> Option<File> {
+        None
+    }
 }
 
 pub trait Disk: Debug + Send + Sync {
@@ -439,5 +444,9 @@ impl LockGuard for RealLock {
 
     fn release(&mut self) -> io::Result<()> {
         self.0.0.unlock()
+    }
+
+    fn shared(&self) -> Option<File> {
+        self.0.0.try_clone().ok()
     }
 }

@@ -400,3 +400,4 @@ impl App {
         })
     }
 }
+        let repo = repo.holding(turn.shared());
