@@ -9,11 +9,13 @@
 //! - nothing of the unit is written down as begun before everything that can refuse has been asked;
 //! - a landing that was cut off anywhere is found again by the next one: what the target has is recorded, what it does not
 //!   have is merged again; nothing lands twice;
+//! - the same command once more is no mistake: it does what is left, and of what has landed it says so;
 //! - the unit's issue is done when the target has the unit, in the same run, and what lands says so.
 
 mod issue_file;
 mod looking;
 mod moving;
+mod over;
 mod proposing;
 mod submodules;
 mod telling;
@@ -185,6 +187,8 @@ struct Run<'a> {
     leave_proposed: bool,
     /// Nobody named the units.
     every: bool,
+    /// One unit was asked for, and nothing else: what refuses it is the answer.
+    alone: bool,
     reports: Vec<UnitReport>,
     warnings: Vec<String>,
     /// The rules that were read last, and what git lists of the files they are in.
@@ -202,6 +206,7 @@ impl App {
     pub(super) fn merge_units(&self, ask: &MergeAsk) -> Outcome<Answer> {
         let repo = self.landing_repo()?;
         let view = self.view()?;
+        let mut over: Vec<Unit> = Vec::new();
         let units = match (ask.all, ask.units.as_slice()) {
             (true, _) => {
                 let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
@@ -216,15 +221,23 @@ impl App {
             (false, named) => {
                 let mut units: Vec<Unit> = Vec::new();
                 for text in named {
-                    let unit = self.living_unit(&view, Some(text))?;
-                    if !units.iter().any(|known| known.id == unit.id) {
-                        units.push(unit);
+                    let unit = self.unit_to_land(&view, Some(text))?;
+                    let list = match unit.is_over() {
+                        true => &mut over,
+                        false => &mut units,
+                    };
+                    if !list.iter().any(|known| known.id == unit.id) {
+                        list.push(unit);
                     }
                 }
                 units
             }
         };
         drop(view);
+        if let (true, Some(first)) = (units.is_empty(), over.first()) {
+            let target = first.target.clone();
+            return self.only_over(repo, target, ask, &over);
+        }
         let target = self.landing_target(&repo, ask, &units)?;
         let turn = match ask.mode {
             MergeMode::DryRun => None,
@@ -233,6 +246,7 @@ impl App {
                 Some(self.landing_turn(&target)?)
             }
         };
+        let repo = repo.holding(turn.as_ref().and_then(Turn::shared));
         step("locked");
         let mut run = Run {
             app: self,
@@ -241,16 +255,17 @@ impl App {
             mode: ask.mode,
             leave_proposed: ask.leave_proposed,
             every: ask.all,
+            alone: units.len() == 1 && over.is_empty(),
             reports: Vec::new(),
             warnings: self.warnings.clone(),
             known: RefCell::default(),
         };
         if run.mode != MergeMode::DryRun {
-        let repo = repo.holding(turn.as_ref().and_then(Turn::shared));
             // What cannot be put back is told where it is in the way.
             let _ = half_way::settle(&run.repo, &run.target);
             run.bring_left_submodules();
         }
+        run.tell_of_over(&over)?;
         let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
         let report = run.all(&asked)?;
         let warnings = run.warnings;
@@ -448,22 +463,6 @@ impl App {
         Ok(None)
     }
 
-    /// A landing that was cut off comes to its end: as landed where a branch has it, else as failed.
-    pub(super) fn end_landing(&self, unit: Unit) -> Outcome<Unit> {
-        if unit.state != Phase::Merging {
-            return Ok(unit);
-        }
-        let id = unit.id.clone();
-        let Some(turns) = self.no_landings(&unit.target)? else {
-            let message = format!("somebody is landing now, and that may be {id}");
-            return Err(Box::new(
-                Refusal::new(Code::Busy, message).help("run the command again when it is done"),
-            ));
-        };
-        let unit = self.load_unit(&id)?;
-        if unit.state != Phase::Merging {
-            return Ok(unit);
-        }
     /// The command that takes up a landing that was cut off: onto the branch that has it already, or onto another one where
     /// its target is not there any more.
     pub(super) fn land_again(&self, unit: &Unit) -> String {
@@ -486,6 +485,22 @@ impl App {
         }
     }
 
+    /// A landing that was cut off comes to its end: as landed where a branch has it, else as failed.
+    pub(super) fn end_landing(&self, unit: Unit) -> Outcome<Unit> {
+        if unit.state != Phase::Merging {
+            return Ok(unit);
+        }
+        let id = unit.id.clone();
+        let Some(turns) = self.no_landings(&unit.target)? else {
+            let message = format!("somebody is landing now, and that may be {id}");
+            return Err(Box::new(
+                Refusal::new(Code::Busy, message).help("run the command again when it is done"),
+            ));
+        };
+        let unit = self.load_unit(&id)?;
+        if unit.state != Phase::Merging {
+            return Ok(unit);
+        }
         let repo = self.landing_repo()?;
         half_way::settle(&repo, &unit.target)?;
         if let Some(branch) = self.landed_on(&repo, &unit)? {
@@ -581,7 +596,7 @@ impl App {
 
     /// Lands the unit; what is left of it is removed afterwards.
     pub(super) fn finish_unit(&self, text: Option<&str>) -> Outcome<Answer> {
-        let unit = self.living_unit(&self.view()?, text)?;
+        let unit = self.unit_to_land(&self.view()?, text)?;
         let mut answer = self.merge_units(&MergeAsk {
             units: vec![unit.id.to_string()],
             all: false,
@@ -591,10 +606,14 @@ impl App {
         })?;
         if let Reply::Merge(report) = &mut answer.reply
             && report.units.iter().all(|one| one.verdict.is_good())
-            && let Err((why, next)) = self.clean_up_after_landing(&unit)
+            && !unit.is_over()
         {
-            answer.warnings.push(why);
-            report.next.push(next);
+            // What is left of a removal that was cut short is done here.
+            report.units.iter_mut().for_each(|one| one.help.clear());
+            if let Err((why, next)) = self.clean_up_after_landing(&unit) {
+                answer.warnings.push(why);
+                report.next.push(next);
+            }
         }
         Ok(answer)
     }
@@ -621,6 +640,22 @@ impl App {
     }
 }
 
+/// The turn of whoever lands. What is started meanwhile has it too, and keeps it if this process is killed; at its end it
+/// is let go, whoever else still has it.
+struct Turn(Box<dyn LockGuard>);
+
+impl Turn {
+    fn shared(&self) -> Option<fs::File> {
+        self.0.shared()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let _ = self.0.release();
+    }
+}
+
 /// What whoever lands on a target holds, by the target's digest.
 fn landing_lock(target: &str) -> String {
     format!("locks/land-{target}.lock")
@@ -640,22 +675,6 @@ fn waits_for_landing(unit: &Unit) -> bool {
     }
 }
 
-/// The turn of whoever lands. What is started meanwhile has it too, and keeps it if this process is killed; at its end it
-/// is let go, whoever else still has it.
-struct Turn(Box<dyn LockGuard>);
-
-impl Turn {
-    fn shared(&self) -> Option<fs::File> {
-        self.0.shared()
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let _ = self.0.release();
-    }
-}
-
 impl Run<'_> {
     fn all(&mut self, asked: &[UnitId]) -> Outcome<MergeReport> {
         let mut left: Vec<Work> = Vec::new();
@@ -669,7 +688,7 @@ impl Run<'_> {
                 Ok(Sorted::Told(report)) if self.every && report.verdict == Verdict::Nothing => {}
                 Ok(Sorted::Told(_)) if self.every && unit.state == Phase::Merged => {}
                 Ok(Sorted::Told(report)) => self.reports.push(*report),
-                Err(refusal) if asked.len() == 1 => return Err(refusal),
+                Err(refusal) if self.alone => return Err(refusal),
                 Err(refusal) => self.reports.push(told(&unit, Verdict::Refused, &refusal)),
             }
         }
@@ -703,7 +722,7 @@ impl Run<'_> {
                     self.reports.push(report);
                 }
             } else if let Err(refusal) = self.group(group.clone()) {
-                if asked.len() == 1 {
+                if self.alone {
                     return Err(refusal);
                 }
                 for work in &group {
@@ -721,17 +740,9 @@ impl Run<'_> {
             .filter(|one| one.verdict == Verdict::Landed)
             .map(|one| one.branch.clone())
             .collect();
-        let next = if landed.is_empty() {
-            Vec::new()
-        } else {
-            // What has landed is told, whatever comes of this.
-            self.push(&landed).unwrap_or_else(|refusal| {
-                self.warnings.push(format!(
-                    "{} has landed here, and was not pushed: {}",
-                    self.target, refusal.message
-                ));
-                refusal.help
-            })
+        let next = match landed.as_slice() {
+            [] => self.push_left(),
+            landed => self.push_or_tell(landed),
         };
         Ok(MergeReport {
             target_commit: self.repo.require_tip(&self.target)?,

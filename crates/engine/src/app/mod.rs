@@ -20,6 +20,7 @@ mod join;
 mod judging;
 mod landing;
 mod locks;
+mod lost;
 mod moved;
 mod notify;
 mod prune;
@@ -70,6 +71,7 @@ pub use dispatch::{Again, DispatchAsk};
 pub use handoff::{HandAsk, Handoffs};
 pub use landing::{ConflictWatch, MergeAsk, MergeMode};
 pub use locks::{LOCKS, LockPaths, OwnLocks};
+pub use lost::{Lost, lost};
 pub(crate) use scope::{Scope, Touched};
 pub use sessions::{SESSIONS, StartSession};
 pub(crate) use situation::{Sight, Situation, Troubles};
@@ -153,8 +155,6 @@ pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
     } else if text.chars().any(|c| c.is_ascii_control()) && !text.ends_with('\n') {
         // A shell takes line ends from the end of what a command printed, and only from there.
         let mut inner = String::new();
@@ -169,6 +169,8 @@ pub fn shell_word(text: &str) -> String {
             }
         }
         format!("\"$(printf '{inner}')\"")
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 
@@ -595,9 +597,9 @@ impl App {
             | Decided::Workflow(_)
             | Decided::Led(_)
             | Decided::Account(_)
+            | Decided::Conflicts(_)
             | Decided::Queued(_)
             | Decided::Session(_)
-            | Decided::Conflicts(_)
             | Decided::SessionEnded(_)
             | Decided::Pruned(_) => Reply::Pruned { pruned: Vec::new() },
         };

@@ -16,6 +16,7 @@ use jit_core::unit::{self, Facts, Failure, Input, Phase, Unit};
 
 use super::dispatch::Starting;
 use super::{App, refuse};
+use crate::landing::step;
 use crate::request::{Answer, Cleaned, Force, Reply, RescueReply, RescueRequest, RescueView};
 use crate::rescue::evidence::{self, Evidence, Kind};
 use crate::rescue::raw::{self, shown, unshown};
@@ -358,8 +359,11 @@ impl App {
                 manifest
             }
         };
+        step("removing");
         self.move_away(&site, &trash, &manifest)?;
+        step("removed");
         let branch_stays = self.drop_branch(&site, &trash, &mut manifest)?;
+        step("unnamed");
         let tree = trash.folder(&manifest.id).join(TREE);
         // Deleted only if it is still what was looked at.
         if manifest.disposable && (seen.as_ref() == Some(&Walk::of(&tree)?) || !trash.has_tree(&manifest.id))
@@ -467,6 +471,7 @@ impl App {
                 trash.take(&manifest.id, &admin, ADMIN)?;
             }
         }
+        step("forgotten");
         trash.take(&manifest.id, &root, TREE)?;
         Ok(())
     }

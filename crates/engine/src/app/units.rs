@@ -142,10 +142,12 @@ impl App {
     /// this is. One that is over is meant only when no living one is.
     pub(super) fn find_unit(&self, view: &View, named: Option<&str>) -> Outcome<Unit> {
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let (living, over): (Vec<Unit>, Vec<Unit>) = self
+        let (living, mut over): (Vec<Unit>, Vec<Unit>) = self
             .located_all(units)
             .into_iter()
             .partition(|unit| !unit.is_over());
+        // Of several that an issue, a branch or a folder had, the last one is meant.
+        over.sort_by_key(|unit| std::cmp::Reverse(unit.created_at));
         let at = |unit: &Unit, path: &Path| real(Path::new(&unit.worktree_path)) == real(path);
         let Some(text) = named else {
             let root = self.place.worktree_root.as_deref();
@@ -881,8 +883,6 @@ impl App {
                 return self.go_on_making(unit);
             }
         }
-        let gone = unit.worktree_id.is_some() && Path::new(&unit.worktree_path).symlink_metadata().is_err();
-        let displaced =
         if unit.state == Phase::Merging {
             let message = format!("{id} is {}: its landing has begun, and comes to its end first", unit.state);
             return Err(Box::new(
@@ -891,6 +891,8 @@ impl App {
                     .help(format!("jit worktree status {id}")),
             ));
         }
+        let gone = unit.worktree_id.is_some() && Path::new(&unit.worktree_path).symlink_metadata().is_err();
+        let displaced =
             unit.worktree_id.is_some() && !gone && leads_to(Path::new(&unit.worktree_path)).is_none();
         if (gone || displaced) && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
             // It has not failed: only its worktree is made again, from its branch.

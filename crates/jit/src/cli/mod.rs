@@ -478,6 +478,28 @@ impl Cx {
         App::open(&self.options()?, need)
     }
 
+    /// The same for whoever may stand in a folder that was a worktree: then also which one it was.
+    pub fn app_or_lost(&self, need: Need) -> Outcome<(App, Option<String>)> {
+        let options = self.options()?;
+        match (App::open(&options, need), jit_engine::app::lost()) {
+            (Err(_), Some(lost)) => {
+                let app = App::open(
+                    &Options {
+                        dir: Some(lost.common),
+                        ..options
+                    },
+                    need,
+                )?;
+                Ok((app, Some(lost.folder.to_string_lossy().into_owned())))
+            }
+            (Err(_), None) if std::env::current_dir().is_err() => {
+                let refusal = Refusal::new(Code::NotFound, "the folder that you are in is gone");
+                Err(Box::new(refusal.help("cd <the repository>, then: jit finish <unit>")))
+            }
+            (app, _) => Ok((app?, None)),
+        }
+    }
+
     pub fn quiet(&self) -> bool {
         self.everywhere.quiet
     }

@@ -130,6 +130,19 @@ impl Run<'_> {
                 ..report_of(&unit, Verdict::AlreadyLanded)
             })));
         }
+        if unit.state == Phase::Cleanup && unit.abandoned.is_none() {
+            // It has landed, and only its removal is not at its end.
+            let issue_done = match self.mode {
+                MergeMode::DryRun => None,
+                _ => self.close(&view, &unit),
+            };
+            return Ok(Sorted::Told(Box::new(UnitReport {
+                merge_commit: unit.merge_commit.clone(),
+                issue_done,
+                help: vec![format!("jit worktree cleanup {}", unit.id)],
+                ..report_of(&unit, Verdict::AlreadyLanded)
+            })));
+        }
         // However it got here: what was written elsewhere does not land.
         if matches!(
             unit.state,
@@ -170,12 +183,8 @@ impl Run<'_> {
                 ),
                 Phase::Cleanup => bad(
                     format!(
-                        "{} {}, and is being removed, or that was cut short: there is nothing left to merge",
-                        unit.id,
-                        match unit.abandoned {
-                            Some(_) => "was given up",
-                            None => "has landed",
-                        }
+                        "{} was given up, and is being removed, or that was cut short: there is nothing left to merge",
+                        unit.id
                     ),
                     format!("jit worktree cleanup {}", unit.id),
                 ),
@@ -684,15 +693,6 @@ impl App {
             return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
         }
         let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
-        if head.as_deref() != Some(tip) {
-            let why = format!(
-                "the worktree of {} is not on its branch {}, and what is committed there would be left behind",
-                unit.id, unit.branch
-            );
-            let branch = shell_word(&unit.branch);
-            let look = format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}");
-            let detached = on.is_none();
-            let beyond = match &head {
         let on = Git::at(root).symbolic_head().map_err(failed)?;
         if head.as_deref() != Some(tip) && on.as_deref() == Some(&format!("refs/heads/{}", unit.branch)) {
             // On its branch, which somebody went on with.
@@ -708,6 +708,15 @@ impl App {
             };
             return Err(Box::new(Refusal::new(Code::Uncommitted, why)));
         }
+        if head.as_deref() != Some(tip) {
+            let why = format!(
+                "the worktree of {} is not on its branch {}, and what is committed there would be left behind",
+                unit.id, unit.branch
+            );
+            let branch = shell_word(&unit.branch);
+            let look = format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}");
+            let detached = on.is_none();
+            let beyond = match &head {
                 Some(head) => Git::at(root)
                     .args(["merge-base", "--is-ancestor", tip, head])
                     .test()

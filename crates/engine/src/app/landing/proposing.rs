@@ -86,6 +86,57 @@ impl Run<'_> {
         Ok(next)
     }
 
+    /// What landed before and was not pushed: whoever landed it may have been killed in between. What is known to be over
+    /// there is not pushed again.
+    pub(super) fn push_left(&mut self) -> Vec<String> {
+        let before: Vec<(String, String)> = self
+            .reports
+            .iter()
+            .filter(|one| one.verdict == Verdict::AlreadyLanded)
+            .filter_map(|one| Some((one.branch.clone(), one.merge_commit.clone()?)))
+            .collect();
+        if before.is_empty() || self.every || self.mode == MergeMode::DryRun {
+            return Vec::new();
+        }
+        let left = |run: &Self| -> Outcome<Vec<String>> {
+            let push = run.rules()?.merging.push;
+            let Some(remote) = run.repo.remote_of(&run.target)?.filter(|_| push != "never") else {
+                return Ok(Vec::new());
+            };
+            let mut left = Vec::new();
+            for (branch, commit) in &before {
+                let there = match push {
+                    "target" => run.repo.is_shared(&remote, &remote.branch, commit)?,
+                    _ => match run.repo.tip(branch)? {
+                        Some(tip) => run.repo.is_shared(&remote, branch, &tip)?,
+                        None => true,
+                    },
+                };
+                if !there {
+                    left.push(branch.clone());
+                }
+            }
+            Ok(left)
+        };
+        match left(self) {
+            Ok(left) if left.is_empty() => Vec::new(),
+            Ok(left) => self.push_or_tell(&left),
+            // The landing is what was asked about.
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// What has landed is told, whatever comes of the push.
+    pub(super) fn push_or_tell(&mut self, branches: &[String]) -> Vec<String> {
+        self.push(branches).unwrap_or_else(|refusal| {
+            self.warnings.push(format!(
+                "{} has landed here, and was not pushed: {}",
+                self.target, refusal.message
+            ));
+            refusal.help
+        })
+    }
+
     /// Where the target is not taken over there, the branches are pushed instead: where a review of each can be asked for.
     fn push_for_review(&mut self, remote: &Remote, branches: &[String]) -> Outcome<Vec<String>> {
         let mut next = Vec::new();
@@ -195,6 +246,9 @@ impl Run<'_> {
             }
             Added::Conflict(_, merge) => {
                 let paths: Vec<String> = merge.conflicts.iter().take(5).map(|one| one.shown()).collect();
+                let rule = merge.failed_rules.first().map_or(String::new(), |rule| {
+                    format!(" (the command {:?} of a rule failed: {})", rule.command, rule.reason)
+                });
                 return Ok(Some(format!(
                     "{there} has moved on, and does not merge: {}{rule}",
                     paths.join(", ")
@@ -249,9 +303,6 @@ impl Run<'_> {
             "git pull, on {}, once it is merged there; then: jit finish {id}",
             self.target
         ))
-                let rule = merge.failed_rules.first().map_or(String::new(), |rule| {
-                    format!(" (the command {:?} of a rule failed: {})", rule.command, rule.reason)
-                });
         .help(format!("jit worktree merge {id}"));
         Some(UnitReport {
             pull_request: Some(address).filter(|address| !address.is_empty()),
@@ -345,7 +396,10 @@ impl Run<'_> {
 impl App {
     /// Pushes a unit's branch for others to merge. Nothing lands here; what they have merged already is done.
     pub(in crate::app) fn propose_unit(&self, text: Option<&str>) -> Outcome<Answer> {
-        let unit = self.living_unit(&self.view()?, text)?;
+        let unit = self.unit_to_land(&self.view()?, text)?;
+        if unit.is_over() {
+            return self.finish_unit(text);
+        }
         let repo = self.landing_repo()?;
         let ask = MergeAsk {
             units: Vec::new(),
@@ -356,6 +410,7 @@ impl App {
         };
         let target = self.landing_target(&repo, &ask, std::slice::from_ref(&unit))?;
         let turn = self.landing_turn(&target)?;
+        let repo = repo.holding(turn.shared());
         let mut run = Run {
             app: self,
             repo,
@@ -363,12 +418,17 @@ impl App {
             mode: MergeMode::Land,
             leave_proposed: false,
             every: false,
+            alone: true,
             reports: Vec::new(),
             warnings: self.warnings.clone(),
             known: RefCell::default(),
         };
         run.bring_left_submodules();
         let report = match run.sort(unit.clone())? {
+            Sorted::Told(report) if report.verdict == Verdict::AlreadyLanded => UnitReport {
+                help: Vec::new(),
+                ..*report
+            },
             Sorted::Told(report) => *report,
             Sorted::Work(work) => run.propose(&work)?,
         };
@@ -400,4 +460,3 @@ impl App {
         })
     }
 }
-        let repo = repo.holding(turn.shared());

@@ -56,7 +56,16 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
 
 /// Asks, lets a person at a terminal approve commands where that is all that is missing, and shows the report.
 pub fn show(request: Request, cx: &Cx) -> Outcome<Output> {
-    let app = cx.app(Need::Write)?;
+    let (app, was) = cx.app_or_lost(Need::Write)?;
+    let request = match (request, was) {
+        // Without a word the unit of this folder is meant.
+        (Request::Finish { unit: None, pr }, Some(was)) => Request::Finish { unit: Some(was), pr },
+        (Request::Merge(mut ask), Some(was)) if ask.units.is_empty() && !ask.all => {
+            ask.units.push(was);
+            Request::Merge(ask)
+        }
+        (request, _) => request,
+    };
     let Answer { reply, warnings } = match app.handle(request.clone()) {
         Err(refusal) if refusal.code == Code::NotTrusted && trust::can_ask(&app) => {
             trust::ask(&app)?;
@@ -149,15 +158,6 @@ fn unit_text(one: &UnitReport, report: &MergeReport, style: Style) -> String {
             style.bad(&clean_line(&conflict.kind)),
             clean_line(&conflict.path)
         ));
-        for (side, commits) in [
-            ("target", &conflict.ours_commits),
-            ("unit", &conflict.theirs_commits),
-        ] {
-            for commit in commits {
-                out.push_str(&format!(
-                    "    {}\n",
-                    style.dim(&format!("{side}: {}", clean_line(commit)))
-                ));
         if let Some(rule) = &conflict.failed_rule {
             out.push_str(&format!(
                 "    the rule's command failed: {}: {}\n",
@@ -169,6 +169,15 @@ fn unit_text(one: &UnitReport, report: &MergeReport, style: Style) -> String {
                 out.push_str(&format!("      | {line}\n"));
             }
         }
+        for (side, commits) in [
+            ("target", &conflict.ours_commits),
+            ("unit", &conflict.theirs_commits),
+        ] {
+            for commit in commits {
+                out.push_str(&format!(
+                    "    {}\n",
+                    style.dim(&format!("{side}: {}", clean_line(commit)))
+                ));
             }
         }
         for hunk in conflict.hunks.iter().take(3) {

@@ -1,0 +1,285 @@
+//! What a landing tells: of rules that failed (H4), of work that went on (G1), of what stands in the way (H3), of what others
+//! have not got (H3), and what is left of a squash (H7).
+
+use std::fs;
+use std::path::Path;
+
+use crate::landing::{WHO, Yard};
+use serde_json::json;
+
+#[test]
+fn h4_a_rule_whose_command_failed_is_told_with_its_output() {
+    for (command, reason, code) in [
+        ("echo before; echo it is broken >&2; exit 3", "exit code 3", json!(3)),
+        ("true", "it wrote nothing to $JIT_RESULT", json!(0)),
+    ] {
+        let yard = Yard::new();
+        yard.configure(&format!("[merge]\nresolve = [\"file = command: {command}\"]"));
+        yard.done("u1", "file", "mine\n");
+        yard.push_to_main("file", "theirs\n");
+        let report = yard.merge(&["u1"]).exits(6).json();
+        let conflict = &report["units"][0]["conflicts"][0];
+        let rule = &conflict["failed_rule"];
+        assert_eq!(rule["reason"], reason, "{report}");
+        assert_eq!(rule["exit_code"], code, "{report}");
+        assert_eq!(rule["command"], command, "{report}");
+        if code == json!(3) {
+            assert!(rule["output"].as_str().expect("text").contains("it is broken"), "{rule}");
+        }
+        let message = report["units"][0]["message"].as_str().expect("text");
+        assert!(message.contains(reason), "{message}");
+        let said = yard.jit(["worktree", "merge", "u1", "--continue"]).exits(6).stdout;
+        assert!(said.contains("the rule's command failed") && said.contains(reason), "{said}");
+    }
+    // Where nothing failed there is nothing to tell.
+    let yard = Yard::new();
+    yard.done("u1", "file", "mine\n");
+    yard.push_to_main("file", "theirs\n");
+    let report = yard.merge(&["u1"]).exits(6).json();
+    assert_eq!(report["units"][0]["conflicts"][0]["failed_rule"], json!(null), "{report}");
+}
+
+#[test]
+fn g1_a_commit_that_is_made_while_it_is_validated_is_told_as_one() {
+    let yard = Yard::new();
+    let path = yard.world.root().join("u1");
+    let check = format!(
+        "if [ ! -e {0}/more ]; then echo more > {0}/more; git -C {0} add more; \
+         git -C {0} -c user.name=p -c user.email=p@example.com commit -q -m more; fi",
+        path.display()
+    );
+    yard.configure(&format!("[merge]\nvalidate = ['''{check}''']"));
+    yard.done("u1", "new", "new\n");
+    let report = yard.merge(&["u1"]).exits(6).json();
+    let unit = &report["units"][0];
+    let message = unit["message"].as_str().expect("text");
+    assert!(message.contains("1 more commit was made on u1"), "{message}");
+    assert!(!message.contains("not on its branch"), "{message}");
+    assert_eq!(yard.phase("u1")["error"]["reason"], "dirty");
+    assert_eq!(unit["help"][0], "jit worktree retry u1 && jit finish u1", "{report}");
+    let _ = yard.jit(["worktree", "retry", "u1"]).ok();
+    let _ = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(yard.on_main("more").as_deref(), Some("more\n"));
+}
+
+#[test]
+fn h7_what_jit_squashed_leaves_nothing_to_rescue() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"");
+    let path = yard.done("u1", "a", "a\n");
+    yard.write(&path, "b", "b\n");
+    yard.commit(&path, "second");
+    yard.push_to_main("theirs", "theirs\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    assert!(!path.exists());
+    let rescues = || yard.jit(["rescue", "list", "--json"]).ok().json()["rescues"].clone();
+    assert_eq!(rescues(), json!([]));
+    // A commit that was amended is nowhere on the target.
+    let path = yard.done("u2", "c", "first try\n");
+    let first = yard.rev(&path, "HEAD");
+    yard.write(&path, "c", "c\n");
+    yard.world.git(&path, ["commit", "-q", "-a", "--amend", "-m", "c"]);
+    let _ = yard.jit(["finish", "u2"]).ok();
+    let kept = rescues();
+    assert_eq!(kept.as_array().map(Vec::len), Some(1), "{kept}");
+    assert!(kept.to_string().contains(&first), "{kept}");
+}
+
+#[test]
+fn h7_a_squash_that_the_target_has_not_got_is_kept() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"");
+    let before = yard.main();
+    let path = yard.done("u1", "a", "a\n");
+    let tip = yard.rev(&path, "HEAD");
+    let _ = yard.merge(&["u1"]).ok();
+    yard.world.git(&yard.repo(), ["update-ref", "refs/heads/main", &before]);
+    let _ = yard.jit(["worktree", "cleanup", "u1"]).exits(5);
+    let _ = yard.jit(["worktree", "cleanup", "u1", "--force"]).ok();
+    let rescues = yard.jit(["rescue", "list", "--json"]).ok().json();
+    assert!(rescues.to_string().contains(&tip), "{rescues}");
+}
+
+fn with_remote(yard: &Yard, branch: &str) -> std::path::PathBuf {
+    let bare = yard.world.root().join("shared.git");
+    let at = bare.to_string_lossy().into_owned();
+    yard.world
+        .git(yard.world.root(), ["init", "-q", "--bare", "-b", branch, at.as_str()]);
+    yard.world.git(&yard.repo(), ["remote", "add", "up", &at]);
+    let spec = format!("main:refs/heads/{branch}");
+    yard.world.git(&yard.repo(), ["push", "-q", "-u", "up", &spec]);
+    bare
+}
+
+#[test]
+fn h3_the_target_is_pushed_to_what_it_follows() {
+    let yard = Yard::new();
+    yard.configure("[merge]\npush = \"target\"");
+    let bare = with_remote(&yard, "trunk");
+    yard.done("u1", "new", "new\n");
+    let ran = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(yard.rev(&bare, "refs/heads/trunk"), yard.main(), "{}", ran.stderr);
+    let heads = yard.world.git(&bare, ["for-each-ref", "--format=%(refname)", "refs/heads"]);
+    assert_eq!(heads.trim(), "refs/heads/trunk");
+    // What others pushed there comes from there.
+    let clone = yard.world.root().join("clone");
+    let (from, to) = (bare.to_string_lossy(), clone.to_string_lossy());
+    yard.world
+        .git(yard.world.root(), ["clone", "-q", from.as_ref(), to.as_ref()]);
+    yard.write(&clone, "theirs", "theirs\n");
+    yard.commit(&clone, "theirs");
+    yard.world.git(&clone, ["push", "-q", "origin", "trunk"]);
+    yard.done("u2", "more", "more\n");
+    let _ = yard.jit(["finish", "u2"]).ok();
+    assert_eq!(yard.rev(&bare, "refs/heads/trunk"), yard.main());
+    assert_eq!(yard.on_main("theirs").as_deref(), Some("theirs\n"));
+}
+
+#[test]
+fn h3_status_tells_of_landings_that_others_have_not_got() {
+    let yard = Yard::new();
+    let status = || yard.jit(["status", "--json"]).ok().json()["unpushed"].clone();
+    let bare = with_remote(&yard, "trunk");
+    assert_eq!(status(), json!([]), "nothing landed yet");
+    yard.done("u1", "new", "new\n");
+    let report = yard.jit(["finish", "u1", "--json"]).ok().json();
+    let command = "git push up main:refs/heads/trunk";
+    assert_eq!(report["next"][0], command, "{report}");
+    // Without asking anybody.
+    let aside = yard.world.root().join("aside.git");
+    fs::rename(&bare, &aside).expect("renames");
+    let unpushed = status();
+    assert_eq!(unpushed[0]["branch"], "main", "{unpushed}");
+    assert_eq!(unpushed[0]["upstream"], "up/trunk", "{unpushed}");
+    assert_eq!(unpushed[0]["commits"], 1, "{unpushed}");
+    assert_eq!(unpushed[0]["command"], command, "{unpushed}");
+    let said = yard.jit(["status"]).ok().stdout;
+    assert!(said.contains(&format!("main is 1 commit ahead of up/trunk: {command}")), "{said}");
+    fs::rename(&aside, &bare).expect("renames");
+    let mut push = yard.world.command("sh", &yard.repo());
+    push.args(["-c", command]);
+    let _ = yard.world.run(push).ok();
+    assert_eq!(status(), json!([]));
+    yard.world.git(&yard.repo(), ["pack-refs", "--all"]);
+    assert_eq!(status(), json!([]), "packed");
+}
+
+fn refused_help(yard: &Yard) -> Vec<String> {
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    let help = refused["error"]["help"].as_array().expect("help");
+    help.iter().filter_map(|line| line.as_str().map(str::to_owned)).collect()
+}
+
+/// Runs what a refusal says.
+fn obey(yard: &Yard, line: &str) {
+    let mut command = yard.world.command("sh", yard.world.root());
+    command.args(["-c", line]);
+    let _ = yard.world.run(command).ok();
+}
+
+#[test]
+fn h3_a_target_that_is_rebased_or_bisected_names_what_ends_it() {
+    let yard = Yard::checked_out();
+    yard.done("u1", "new", "new\n");
+    let there = yard.world.root().join("there with space");
+    let path = there.to_string_lossy().into_owned();
+    yard.world.git(&yard.repo(), ["switch", "-q", "--detach"]);
+    yard.world.git(&yard.repo(), ["worktree", "add", "-q", &path, "main"]);
+    yard.world.git(&there, ["bisect", "start", "-q", "HEAD", "HEAD~1"]);
+    yard.world.git(&there, ["checkout", "-q", "--detach"]);
+    let help = refused_help(&yard);
+    assert_eq!(help[0], format!("git -C '{path}' bisect reset"), "{help:?}");
+    obey(&yard, &help[0]);
+    let mut rebase = yard.world.command("git", &there);
+    rebase.args(["rebase", "-q", "--exec", "false", "HEAD~1"]);
+    assert_ne!(yard.world.run(rebase).code, 0);
+    let help = refused_help(&yard);
+    assert_eq!(help[1], format!("git -C '{path}' rebase --abort"), "{help:?}");
+    obey(&yard, &help[1]);
+    let _ = yard.merge(&["u1"]).ok();
+}
+
+#[test]
+fn h3_a_landing_that_was_cut_off_elsewhere_is_taken_up_there() {
+    let yard = Yard::new();
+    yard.world.git(&yard.repo(), ["branch", "stable", "main"]);
+    yard.done("u1", "new", "new\n");
+    let mut command = yard.world.jit_command(&yard.repo());
+    command.env("JIT_AGENT_ID", WHO).env("JIT_TEST_DIE_AT", "moved");
+    command.args(["worktree", "merge", "u1", "--into", "stable"]);
+    assert_eq!(yard.world.run(command).code, 137);
+    let wanted = "jit worktree merge u1 --into stable";
+    let pruned = yard.jit(["worktree", "prune", "--json"]).ok().json();
+    assert!(pruned.to_string().contains(wanted), "{pruned}");
+    let refused = yard.jit(["worktree", "retry", "u1"]).exits(2);
+    assert!(refused.stderr.contains(wanted), "{}", refused.stderr);
+    let _ = yard.merge(&["u1", "--into", "stable"]).ok();
+    assert_eq!(yard.landings("u1"), 1);
+}
+
+#[test]
+fn h3_help_about_a_path_with_a_line_end_can_be_run() {
+    let yard = Yard::checked_out();
+    yard.done("u1", "new", "new\n");
+    yard.world.git(&yard.repo(), ["switch", "-q", "--detach"]);
+    let there = yard.world.root().join("two\nlines 100% it's \\ there");
+    let path = there.to_string_lossy().into_owned();
+    yard.world.git(&yard.repo(), ["worktree", "add", "-q", &path, "main"]);
+    yard.world.git(&there, ["bisect", "start", "-q", "HEAD", "HEAD~1"]);
+    yard.world.git(&there, ["checkout", "-q", "--detach"]);
+    let help = refused_help(&yard);
+    assert!(!help[0].contains('\n'), "{help:?}");
+    obey(&yard, &help[0]);
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(fs::read_to_string(there.join("new")).expect("it is there"), "new\n");
+}
+
+fn locks_told(yard: &Yard) -> Vec<(String, String)> {
+    let checks = yard.jit(["doctor", "--json"]).json();
+    let all = checks["checks"].as_array().expect("checks").iter();
+    all.filter(|one| one["name"] == "git locks")
+        .map(|one| {
+            let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+            (text("status"), format!("{} {}", text("message"), text("help")))
+        })
+        .collect()
+}
+
+#[test]
+fn h3_doctor_names_the_locks_that_a_killed_git_left() {
+    let yard = Yard::new();
+    let _path = yard.unit("u1");
+    assert_eq!(locks_told(&yard)[0].0, "ok");
+    let common = yard.repo().join(".git");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let locks = [
+        "packed-refs.lock",
+        "config.lock",
+        "refs/heads/main.lock",
+        "worktrees/u1/index.lock",
+        "worktrees/u1/HEAD.lock",
+    ];
+    let make = |name: &str| {
+        let file = fs::File::create(common.join(name)).expect("a file");
+        file.set_modified(old).expect("a time");
+        file
+    };
+    for name in locks {
+        let _ = make(name);
+    }
+    let told = locks_told(&yard);
+    assert_eq!(told.len(), locks.len(), "{told:?}");
+    for name in locks {
+        let one = told.iter().find(|(_, text)| text.contains(name)).expect(name);
+        assert_eq!(one.0, "warn", "{one:?}");
+        assert!(one.1.contains("for 1h") && one.1.contains("no process has it open"), "{one:?}");
+        assert!(one.1.contains(&format!("rm {}", common.join(name).display())), "{one:?}");
+        assert!(Path::new(&common.join(name)).exists(), "it is never removed");
+        fs::remove_file(common.join(name)).expect("removes");
+    }
+    // Somebody is at work: it is not in the way for long.
+    let _held = make("packed-refs.lock");
+    let told = locks_told(&yard);
+    assert_eq!(told[0].0, "ok", "{told:?}");
+    assert!(told[0].1.contains(&std::process::id().to_string()), "{told:?}");
+}
