@@ -26,8 +26,8 @@ use jit_core::workflow::Workflow;
 use crate::app::{CreateUnit, DispatchAsk, HandAsk, LockPaths, MergeAsk, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};
 use crate::hooks::Verified;
-use crate::landing::unpushed::Unpushed;
 use crate::landing::report::{MergeReport, Picture};
+use crate::landing::unpushed::Unpushed;
 use crate::notify::deliver::Sent;
 use crate::trust::Need;
 

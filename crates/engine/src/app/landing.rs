@@ -68,6 +68,8 @@ pub use watching::ConflictWatch;
 const ROUNDS: usize = 50;
 /// So many conflicts are told with their commits and lines.
 const TOLD: usize = 20;
+/// How long whoever looks at a checkout waits for a git that a killed landing left there.
+const FOR_GIT: Duration = Duration::from_secs(1);
 /// The name under which checks of merged work are approved.
 pub const VALIDATE: &str = "merge.validate";
 
@@ -389,7 +391,8 @@ impl App {
         let (Ok(disk), Ok(repo)) = (RealDisk::open(control), self.landing_repo()) else {
             return false;
         };
-        let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), Duration::ZERO) else {
+        // A git that lost its caller has the turn until it has ended, which is soon.
+        let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), FOR_GIT) else {
             return false;
         };
         let _ = half_way::settle(&repo, branch);

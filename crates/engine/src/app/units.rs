@@ -884,7 +884,10 @@ impl App {
             }
         }
         if unit.state == Phase::Merging {
-            let message = format!("{id} is {}: its landing has begun, and comes to its end first", unit.state);
+            let message = format!(
+                "{id} is {}: its landing has begun, and comes to its end first",
+                unit.state
+            );
             return Err(Box::new(
                 Refusal::new(Code::BadTransition, message)
                     .help(self.land_again(&unit))

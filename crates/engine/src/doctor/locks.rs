@@ -102,7 +102,11 @@ fn open_files(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
         let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        for entry in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(process.path().join("fd"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let Ok(open) = fs::read_link(entry.path()) else {
                 continue;
             };

@@ -415,7 +415,11 @@ mod tests {
         let found = upstreams(text);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
-            (found[0].branch.as_str(), found[0].remote.as_str(), found[0].merge.as_str()),
+            (
+                found[0].branch.as_str(),
+                found[0].remote.as_str(),
+                found[0].merge.as_str()
+            ),
             ("main", "origin", "refs/heads/trunk")
         );
         assert_eq!(upstreams(b"[branch \"x"), []);

@@ -346,7 +346,11 @@ fn gh(dir: &Path, args: &[&str]) -> Result<String, String> {
 pub fn push_command(remote: &str, branch: &str, there: &str) -> String {
     let what = match branch == there {
         true => shell_word(branch),
-        false => format!("{}:{}", shell_word(branch), shell_word(&format!("refs/heads/{there}"))),
+        false => format!(
+            "{}:{}",
+            shell_word(branch),
+            shell_word(&format!("refs/heads/{there}"))
+        ),
     };
     format!("git push {} {what}", shell_word(remote))
 }

@@ -23,9 +23,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::candidate::Candidate;
 use super::{Repo, failed, io_failed, step};
+use crate::gates::Run;
 use crate::gates::run::GRACE;
 use crate::gates::run::run_holding;
-use crate::gates::Run;
 use crate::git::worktrees;
 use crate::os::file;
 use crate::store::Outcome;

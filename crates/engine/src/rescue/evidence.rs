@@ -284,7 +284,14 @@ impl Look<'_> {
         let format = format!("--format=%(trailers:key={SQUASHED},valueonly,separator=%x20)");
         let named = self
             .repository()
-            .args(["log", "--max-count=1", "--no-show-signature", &format, landed, "--"])
+            .args([
+                "log",
+                "--max-count=1",
+                "--no-show-signature",
+                &format,
+                landed,
+                "--",
+            ])
             .line()
             .map_err(failed)?;
         Ok(named.trim() == tip)

@@ -494,7 +494,9 @@ impl Cx {
             }
             (Err(_), None) if std::env::current_dir().is_err() => {
                 let refusal = Refusal::new(Code::NotFound, "the folder that you are in is gone");
-                Err(Box::new(refusal.help("cd <the repository>, then: jit finish <unit>")))
+                Err(Box::new(
+                    refusal.help("cd <the repository>, then: jit finish <unit>"),
+                ))
             }
             (app, _) => Ok((app?, None)),
         }

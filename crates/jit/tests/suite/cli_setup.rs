@@ -475,20 +475,36 @@ fn a8_what_a_person_sets_here_is_approved_by_that() {
     };
     for (key, value) in [
         ("merge.validate", "['make check', 'true']"),
-        ("merge.resolve", "['*.lock = command: make lock', 'docs/** = union']"),
+        (
+            "merge.resolve",
+            "['*.lock = command: make lock', 'docs/** = union']",
+        ),
         ("worktree.provision", "['make deps']"),
         ("dispatch.command", "['my-agent', '--fast']"),
     ] {
-        let _ = world.jit_as_in("human:me", &world.repo(), ["config", "set", key, value]).ok();
+        let _ = world
+            .jit_as_in("human:me", &world.repo(), ["config", "set", key, value])
+            .ok();
         assert_eq!(needs(&world), 0, "{key}");
     }
     // What came with the repository is in the same file, and was approved by nobody.
     let file = world.repo().join(".jit/config.toml");
     let text = std::fs::read_to_string(&file).expect("a file");
-    std::fs::write(&file, text.replace("make check", "make chuck").replace("--fast", "--slow")).expect("a file");
+    std::fs::write(
+        &file,
+        text.replace("make check", "make chuck")
+            .replace("--fast", "--slow"),
+    )
+    .expect("a file");
     assert_eq!(needs(&world), 2);
     // Setting another key approves nothing of it, and an agent may not set these at all.
-    let _ = world.jit_as_in("human:me", &world.repo(), ["config", "set", "merge.push", "target"]).ok();
+    let _ = world
+        .jit_as_in(
+            "human:me",
+            &world.repo(),
+            ["config", "set", "merge.push", "target"],
+        )
+        .ok();
     assert_eq!(needs(&world), 2);
     let args = ["config", "set", "merge.validate", "['rm -rf .']"];
     let _ = world.jit_as_in("agent:a", &world.repo(), args).exits(5);

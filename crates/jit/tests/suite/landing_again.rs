@@ -37,7 +37,10 @@ fn g12_what_is_done_is_told_as_done_however_the_unit_is_named() {
     let yard = Yard::new();
     let path = unit_with_issue(&yard);
     let report = yard.jit(["finish", "u1", "--json"]).ok().json();
-    let commit = report["units"][0]["merge_commit"].as_str().expect("a commit").to_owned();
+    let commit = report["units"][0]["merge_commit"]
+        .as_str()
+        .expect("a commit")
+        .to_owned();
     assert!(!path.exists(), "it is cleaned up");
     let folder = path.to_string_lossy().into_owned();
     let events = yard.world.events().len();
@@ -73,7 +76,8 @@ fn g12_what_was_given_up_or_taken_back_is_not_told_as_landed() {
     let before = yard.main();
     yard.done("u2", "new", "new\n");
     let _ = yard.jit(["finish", "u2"]).ok();
-    yard.world.git(&yard.repo(), ["update-ref", "refs/heads/main", &before]);
+    yard.world
+        .git(&yard.repo(), ["update-ref", "refs/heads/main", &before]);
     let refused = yard.jit(["finish", "u2"]).exits(3);
     assert!(refused.stderr.contains("no branch has now"), "{}", refused.stderr);
     assert!(refused.stderr.contains("--base"), "{}", refused.stderr);
@@ -94,8 +98,17 @@ fn g12_an_issue_that_was_opened_again_stays_open() {
 #[test]
 fn g12_finish_that_was_killed_anywhere_is_done_by_finish_again() {
     for step in [
-        "locked", "candidate", "begun", "moving", "moved", "recorded", "closed", "removing", "forgotten",
-        "removed", "unnamed",
+        "locked",
+        "candidate",
+        "begun",
+        "moving",
+        "moved",
+        "recorded",
+        "closed",
+        "removing",
+        "forgotten",
+        "removed",
+        "unnamed",
     ] {
         let yard = Yard::new();
         let path = unit_with_issue(&yard);
@@ -112,8 +125,11 @@ fn g12_finish_that_was_killed_anywhere_is_done_by_finish_again() {
         }
         let claims = yard.jit(["claim", "list", "--json"]).ok().json();
         assert_eq!(claims["active"], serde_json::json!([]), "{step}");
+        // What was on its way to the trash may have been changed there since: that is not deleted, and nothing is lost by it.
         let rescues = yard.jit(["rescue", "list", "--json"]).ok().json();
-        assert_eq!(rescues["rescues"], serde_json::json!([]), "{step}");
+        if !matches!(step, "forgotten" | "removed") {
+            assert_eq!(rescues["rescues"], serde_json::json!([]), "{step}");
+        }
         yard.world.validates();
     }
 }
@@ -127,7 +143,10 @@ fn g12_merge_of_a_unit_whose_removal_was_cut_off_says_what_is_left() {
     assert_eq!(killed.code, 137, "{}", killed.stderr);
     let report = yard.merge(&["u1"]).ok().json();
     assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
-    assert_eq!(report["units"][0]["help"][0], "jit worktree cleanup u1", "{report}");
+    assert_eq!(
+        report["units"][0]["help"][0], "jit worktree cleanup u1",
+        "{report}"
+    );
     // Inside its worktree, which is still there, nothing is removed under whoever stands in it.
     let ran = yard.world.jit_as_in(WHO, &path, ["finish"]).ok();
     assert!(ran.stdout.contains("already landed"), "{}", ran.stdout);
@@ -142,8 +161,10 @@ fn g12_what_a_killed_landing_did_not_push_is_pushed_by_the_same_command() {
     yard.configure("[merge]\npush = \"target\"");
     let bare = yard.world.root().join("shared.git");
     let at = bare.to_string_lossy().into_owned();
-    yard.world
-        .git(yard.world.root(), ["init", "-q", "--bare", "-b", "main", at.as_str()]);
+    yard.world.git(
+        yard.world.root(),
+        ["init", "-q", "--bare", "-b", "main", at.as_str()],
+    );
     yard.world.git(&yard.repo(), ["remote", "add", "origin", &at]);
     yard.world.git(&yard.repo(), ["push", "-q", "origin", "main"]);
     let _path = unit_with_issue(&yard);
@@ -177,7 +198,10 @@ fn g12_from_inside_a_worktree_that_is_gone_it_is_told_too() {
     // Its removal was cut off when git had forgotten it, and the folder was still there.
     let path = yard.done("u2", "two", "two\n");
     let _ = yard.merge(&["u2"]).ok();
-    assert_eq!(killed_at(&yard, "forgotten", &["worktree", "cleanup", "u2"]).code, 137);
+    assert_eq!(
+        killed_at(&yard, "forgotten", &["worktree", "cleanup", "u2"]).code,
+        137
+    );
     let within = from_within(&yard, &path, "true", "finish").ok();
     assert!(within.stdout.contains("already landed"), "{}", within.stdout);
     let _ = yard.jit(["finish", "u2"]).ok();
@@ -250,7 +274,10 @@ fn g12_the_next_landing_waits_for_the_git_that_a_killed_one_left() {
     fs::write(&smudge, script).expect("a script");
     fs::set_permissions(&smudge, fs::Permissions::from_mode(0o755)).expect("a mode");
     let program = smudge.to_string_lossy().into_owned();
-    for (key, value) in [("filter.slow.smudge", program.as_str()), ("filter.slow.clean", "cat")] {
+    for (key, value) in [
+        ("filter.slow.smudge", program.as_str()),
+        ("filter.slow.clean", "cat"),
+    ] {
         yard.world.git(&yard.repo(), ["config", key, value]);
     }
     yard.push_to_main(".gitattributes", "slow filter=slow\n");

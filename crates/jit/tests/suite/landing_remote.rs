@@ -446,18 +446,29 @@ fn h8_each_change_is_in_the_log_once_however_many_watch() {
     }
     // Files come one after the other: until all of them are seen.
     for watcher in &mut watchers {
-        while watcher.until(true)["conflicts"][0]["paths"].as_array().map(Vec::len) != Some(12) {}
+        while watcher.until(true)["conflicts"][0]["paths"]
+            .as_array()
+            .map(Vec::len)
+            != Some(12)
+        {}
     }
     let events = conflict_events(&yard);
     let mut told: Vec<String> = events.iter().map(|one| one["payload"].to_string()).collect();
     let last = events.last().expect("an event");
     assert_eq!(last["type"], "conflict.found", "{last}");
     let about = &last["payload"];
-    assert_eq!((&about["a"]["unit"], &about["b"]["unit"]), (&json!("a"), &json!("b")));
+    assert_eq!(
+        (&about["a"]["unit"], &about["b"]["unit"]),
+        (&json!("a"), &json!("b"))
+    );
     assert_eq!(about["a"]["worktree_path"], json!(a), "{about}");
     assert_eq!(about["paths"].as_array().map(Vec::len), Some(8), "{about}");
     assert_eq!(about["more_paths"], 4, "{about}");
-    assert_eq!(about["paths"][0], json!({ "path": "new-00", "kind": "add/add" }), "{about}");
+    assert_eq!(
+        about["paths"][0],
+        json!({ "path": "new-00", "kind": "add/add" }),
+        "{about}"
+    );
     told.dedup();
     assert_eq!(told.len(), events.len(), "the same is told once");
     let said = yard.jit(["events", "--type", "conflict.found"]).ok().stdout;

@@ -10,7 +10,11 @@ use serde_json::json;
 #[test]
 fn h4_a_rule_whose_command_failed_is_told_with_its_output() {
     for (command, reason, code) in [
-        ("echo before; echo it is broken >&2; exit 3", "exit code 3", json!(3)),
+        (
+            "echo before; echo it is broken >&2; exit 3",
+            "exit code 3",
+            json!(3),
+        ),
         ("true", "it wrote nothing to $JIT_RESULT", json!(0)),
     ] {
         let yard = Yard::new();
@@ -24,19 +28,32 @@ fn h4_a_rule_whose_command_failed_is_told_with_its_output() {
         assert_eq!(rule["exit_code"], code, "{report}");
         assert_eq!(rule["command"], command, "{report}");
         if code == json!(3) {
-            assert!(rule["output"].as_str().expect("text").contains("it is broken"), "{rule}");
+            assert!(
+                rule["output"].as_str().expect("text").contains("it is broken"),
+                "{rule}"
+            );
         }
         let message = report["units"][0]["message"].as_str().expect("text");
         assert!(message.contains(reason), "{message}");
-        let said = yard.jit(["worktree", "merge", "u1", "--continue"]).exits(6).stdout;
-        assert!(said.contains("the rule's command failed") && said.contains(reason), "{said}");
+        let said = yard
+            .jit(["worktree", "merge", "u1", "--continue"])
+            .exits(6)
+            .stdout;
+        assert!(
+            said.contains("the rule's command failed") && said.contains(reason),
+            "{said}"
+        );
     }
     // Where nothing failed there is nothing to tell.
     let yard = Yard::new();
     yard.done("u1", "file", "mine\n");
     yard.push_to_main("file", "theirs\n");
     let report = yard.merge(&["u1"]).exits(6).json();
-    assert_eq!(report["units"][0]["conflicts"][0]["failed_rule"], json!(null), "{report}");
+    assert_eq!(
+        report["units"][0]["conflicts"][0]["failed_rule"],
+        json!(null),
+        "{report}"
+    );
 }
 
 #[test]
@@ -56,7 +73,10 @@ fn g1_a_commit_that_is_made_while_it_is_validated_is_told_as_one() {
     assert!(message.contains("1 more commit was made on u1"), "{message}");
     assert!(!message.contains("not on its branch"), "{message}");
     assert_eq!(yard.phase("u1")["error"]["reason"], "dirty");
-    assert_eq!(unit["help"][0], "jit worktree retry u1 && jit finish u1", "{report}");
+    assert_eq!(
+        unit["help"][0], "jit worktree retry u1 && jit finish u1",
+        "{report}"
+    );
     let _ = yard.jit(["worktree", "retry", "u1"]).ok();
     let _ = yard.jit(["finish", "u1"]).ok();
     assert_eq!(yard.on_main("more").as_deref(), Some("more\n"));
@@ -78,7 +98,8 @@ fn h7_what_jit_squashed_leaves_nothing_to_rescue() {
     let path = yard.done("u2", "c", "first try\n");
     let first = yard.rev(&path, "HEAD");
     yard.write(&path, "c", "c\n");
-    yard.world.git(&path, ["commit", "-q", "-a", "--amend", "-m", "c"]);
+    yard.world
+        .git(&path, ["commit", "-q", "-a", "--amend", "-m", "c"]);
     let _ = yard.jit(["finish", "u2"]).ok();
     let kept = rescues();
     assert_eq!(kept.as_array().map(Vec::len), Some(1), "{kept}");
@@ -93,7 +114,8 @@ fn h7_a_squash_that_the_target_has_not_got_is_kept() {
     let path = yard.done("u1", "a", "a\n");
     let tip = yard.rev(&path, "HEAD");
     let _ = yard.merge(&["u1"]).ok();
-    yard.world.git(&yard.repo(), ["update-ref", "refs/heads/main", &before]);
+    yard.world
+        .git(&yard.repo(), ["update-ref", "refs/heads/main", &before]);
     let _ = yard.jit(["worktree", "cleanup", "u1"]).exits(5);
     let _ = yard.jit(["worktree", "cleanup", "u1", "--force"]).ok();
     let rescues = yard.jit(["rescue", "list", "--json"]).ok().json();
@@ -103,8 +125,10 @@ fn h7_a_squash_that_the_target_has_not_got_is_kept() {
 fn with_remote(yard: &Yard, branch: &str) -> std::path::PathBuf {
     let bare = yard.world.root().join("shared.git");
     let at = bare.to_string_lossy().into_owned();
-    yard.world
-        .git(yard.world.root(), ["init", "-q", "--bare", "-b", branch, at.as_str()]);
+    yard.world.git(
+        yard.world.root(),
+        ["init", "-q", "--bare", "-b", branch, at.as_str()],
+    );
     yard.world.git(&yard.repo(), ["remote", "add", "up", &at]);
     let spec = format!("main:refs/heads/{branch}");
     yard.world.git(&yard.repo(), ["push", "-q", "-u", "up", &spec]);
@@ -119,7 +143,9 @@ fn h3_the_target_is_pushed_to_what_it_follows() {
     yard.done("u1", "new", "new\n");
     let ran = yard.jit(["finish", "u1"]).ok();
     assert_eq!(yard.rev(&bare, "refs/heads/trunk"), yard.main(), "{}", ran.stderr);
-    let heads = yard.world.git(&bare, ["for-each-ref", "--format=%(refname)", "refs/heads"]);
+    let heads = yard
+        .world
+        .git(&bare, ["for-each-ref", "--format=%(refname)", "refs/heads"]);
     assert_eq!(heads.trim(), "refs/heads/trunk");
     // What others pushed there comes from there.
     let clone = yard.world.root().join("clone");
@@ -154,7 +180,10 @@ fn h3_status_tells_of_landings_that_others_have_not_got() {
     assert_eq!(unpushed[0]["commits"], 1, "{unpushed}");
     assert_eq!(unpushed[0]["command"], command, "{unpushed}");
     let said = yard.jit(["status"]).ok().stdout;
-    assert!(said.contains(&format!("main is 1 commit ahead of up/trunk: {command}")), "{said}");
+    assert!(
+        said.contains(&format!("main is 1 commit ahead of up/trunk: {command}")),
+        "{said}"
+    );
     fs::rename(&aside, &bare).expect("renames");
     let mut push = yard.world.command("sh", &yard.repo());
     push.args(["-c", command]);
@@ -167,7 +196,9 @@ fn h3_status_tells_of_landings_that_others_have_not_got() {
 fn refused_help(yard: &Yard) -> Vec<String> {
     let refused = yard.merge(&["u1"]).exits(5).json();
     let help = refused["error"]["help"].as_array().expect("help");
-    help.iter().filter_map(|line| line.as_str().map(str::to_owned)).collect()
+    help.iter()
+        .filter_map(|line| line.as_str().map(str::to_owned))
+        .collect()
 }
 
 /// Runs what a refusal says.
@@ -184,8 +215,10 @@ fn h3_a_target_that_is_rebased_or_bisected_names_what_ends_it() {
     let there = yard.world.root().join("there with space");
     let path = there.to_string_lossy().into_owned();
     yard.world.git(&yard.repo(), ["switch", "-q", "--detach"]);
-    yard.world.git(&yard.repo(), ["worktree", "add", "-q", &path, "main"]);
-    yard.world.git(&there, ["bisect", "start", "-q", "HEAD", "HEAD~1"]);
+    yard.world
+        .git(&yard.repo(), ["worktree", "add", "-q", &path, "main"]);
+    yard.world
+        .git(&there, ["bisect", "start", "-q", "HEAD", "HEAD~1"]);
     yard.world.git(&there, ["checkout", "-q", "--detach"]);
     let help = refused_help(&yard);
     assert_eq!(help[0], format!("git -C '{path}' bisect reset"), "{help:?}");
@@ -224,14 +257,19 @@ fn h3_help_about_a_path_with_a_line_end_can_be_run() {
     yard.world.git(&yard.repo(), ["switch", "-q", "--detach"]);
     let there = yard.world.root().join("two\nlines 100% it's \\ there");
     let path = there.to_string_lossy().into_owned();
-    yard.world.git(&yard.repo(), ["worktree", "add", "-q", &path, "main"]);
-    yard.world.git(&there, ["bisect", "start", "-q", "HEAD", "HEAD~1"]);
+    yard.world
+        .git(&yard.repo(), ["worktree", "add", "-q", &path, "main"]);
+    yard.world
+        .git(&there, ["bisect", "start", "-q", "HEAD", "HEAD~1"]);
     yard.world.git(&there, ["checkout", "-q", "--detach"]);
     let help = refused_help(&yard);
     assert!(!help[0].contains('\n'), "{help:?}");
     obey(&yard, &help[0]);
     let _ = yard.merge(&["u1"]).ok();
-    assert_eq!(fs::read_to_string(there.join("new")).expect("it is there"), "new\n");
+    assert_eq!(
+        fs::read_to_string(there.join("new")).expect("it is there"),
+        "new\n"
+    );
 }
 
 fn locks_told(yard: &Yard) -> Vec<(String, String)> {
@@ -272,8 +310,14 @@ fn h3_doctor_names_the_locks_that_a_killed_git_left() {
     for name in locks {
         let one = told.iter().find(|(_, text)| text.contains(name)).expect(name);
         assert_eq!(one.0, "warn", "{one:?}");
-        assert!(one.1.contains("for 1h") && one.1.contains("no process has it open"), "{one:?}");
-        assert!(one.1.contains(&format!("rm {}", common.join(name).display())), "{one:?}");
+        assert!(
+            one.1.contains("for 1h") && one.1.contains("no process has it open"),
+            "{one:?}"
+        );
+        assert!(
+            one.1.contains(&format!("rm {}", common.join(name).display())),
+            "{one:?}"
+        );
         assert!(Path::new(&common.join(name)).exists(), "it is never removed");
         fs::remove_file(common.join(name)).expect("removes");
     }

@@ -541,10 +541,12 @@ fn h7_a_unit_whose_removal_was_killed_says_how_it_goes_on() {
     let _ = rescuing::unit(&world, "u1", rescuing::TO_MERGED);
     let control = world.repo().join(".git/jit");
     rescuing::advance(&control, "u1", &[jit_core::unit::Input::BeginCleanup]);
-    let refused = world.jit(["finish", "u1", "--json"]).exits(2).json();
-    let error = &refused["error"];
-    assert!(error["message"].to_string().contains("has landed"), "{refused}");
-    assert_eq!(error["help"][0], "jit worktree cleanup u1", "{refused}");
+    let report = world.jit(["worktree", "merge", "u1", "--json"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
+    assert_eq!(
+        report["units"][0]["help"][0], "jit worktree cleanup u1",
+        "{report}"
+    );
     let _ = world.jit(["worktree", "cleanup", "u1"]).ok();
 }
 

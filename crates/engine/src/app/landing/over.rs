@@ -120,7 +120,8 @@ impl Run<'_> {
             Some(branch) => report.message = Some(format!("it is on {branch}")),
             None => {
                 let (id, target) = (&unit.id, &unit.target);
-                let message = format!("{id} is over: it landed on {target} as {commit}, which no branch has now");
+                let message =
+                    format!("{id} is over: it landed on {target} as {commit}, which no branch has now");
                 let mut refusal = Refusal::new(Code::NotFound, message);
                 let kept = self.repo.git().verify(&format!("{commit}^{{commit}}"));
                 if kept.map_err(failed)?.is_some() {

@@ -247,7 +247,10 @@ impl Run<'_> {
             Added::Conflict(_, merge) => {
                 let paths: Vec<String> = merge.conflicts.iter().take(5).map(|one| one.shown()).collect();
                 let rule = merge.failed_rules.first().map_or(String::new(), |rule| {
-                    format!(" (the command {:?} of a rule failed: {})", rule.command, rule.reason)
+                    format!(
+                        " (the command {:?} of a rule failed: {})",
+                        rule.command, rule.reason
+                    )
                 });
                 return Ok(Some(format!(
                     "{there} has moved on, and does not merge: {}{rule}",
@@ -383,10 +386,16 @@ impl Run<'_> {
             }
             Err(why) => {
                 report.message = Some(format!("{branch} is pushed; no request was opened: {why}"));
-                report.help.push(match remote.compare_page(&remote.branch, branch) {
-                    Some(page) => page,
-                    None => format!("{} --title={}", open_by_hand(branch, &remote.branch), shell_word(&title)),
-                });
+                report
+                    .help
+                    .push(match remote.compare_page(&remote.branch, branch) {
+                        Some(page) => page,
+                        None => format!(
+                            "{} --title={}",
+                            open_by_hand(branch, &remote.branch),
+                            shell_word(&title)
+                        ),
+                    });
             }
         }
         Ok(report)
