@@ -986,6 +986,7 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
                 let mut theirs = found.clone();
                 if seen {
                     theirs.edited.retain(|name| *name == "text");
+                    theirs.edited_others.clear();
                     theirs.by_hand.retain(|name| *name == "text");
                 }
                 let joined = merge::join((&mine, &my_sheet), &theirs, cx.now.wall);

@@ -368,6 +368,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             issue,
             sheet,
             edited: Vec::new(),
+            edited_others: Vec::new(),
             // Somebody asked for it by a command.
             by_hand: Vec::new(),
             unstamped: true,

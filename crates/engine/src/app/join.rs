@@ -586,7 +586,7 @@ impl App {
         if found.edited.contains(&"text") {
             files.push(DESCRIPTION);
         }
-        if found.edited.iter().any(|name| *name != "text") {
+        if found.edited.iter().any(|name| *name != "text") || !found.edited_others.is_empty() {
             files.push(ISSUE);
         }
         if files.is_empty()
@@ -736,7 +736,7 @@ impl App {
             let folder = tree::load(&issues, &id).ok()??;
             let found = tree::read(&issues, &id, &folder).ok()?;
             let known = self.require_nothing_new(&*view.table, &tree, &issue).is_ok();
-            Some(found.edited.is_empty() && !folder.issue.is_empty() && known)
+            Some(found.is_untouched() && !folder.issue.is_empty() && known)
         };
         look().unwrap_or(false)
     }
@@ -757,7 +757,7 @@ impl App {
     fn project_one_again(&self, tree: &Path, id: &IssueId) -> Option<()> {
         let issues = tree::issues_dir(tree)?;
         let found = tree::read(&issues, id, &tree::load(&issues, id).ok()??).ok()?;
-        if found.edited.iter().all(|name| *name == "text") {
+        if found.edited.iter().all(|name| *name == "text") && found.edited_others.is_empty() {
             // As jit wrote it for the landing: it is to be known before anything is written over it.
             let ids = std::slice::from_ref(id);
             self.join_ids_in(&self.view().ok()?, &issues, ids, ASIDE).ok()?;
@@ -765,7 +765,9 @@ impl App {
         let view = self.view().ok()?;
         let issue = state::issue_or_tombstone(&*view.table, id).ok()??;
         let comments = state::comments(&*view.table, id).ok()?.len();
-        if says(&found.issue) == says(&issue) && found.comments.len() == comments {
+        let others = state::sheet(&*view.table, id).ok()?.others;
+        let same = says(&found.issue) == says(&issue) && found.sheet.others == others;
+        if same && found.comments.len() == comments {
             return None;
         }
         let files = self.replica.files(&*view.table, &issue).ok()?;

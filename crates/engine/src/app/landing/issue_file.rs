@@ -23,7 +23,7 @@ impl Run<'_> {
         let Some((mode, mut found)) = self.found_in(tree, &issue.id)? else {
             return Ok(entries);
         };
-        let untouched = found.edited.is_empty() && !found.unstamped && found.problems.is_empty();
+        let untouched = found.is_untouched() && !found.unstamped && found.problems.is_empty();
         if !untouched || is_closed(&found) {
             return Ok(entries);
         }
