@@ -293,6 +293,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             passed,
             manual,
             tree,
+            definition,
         } => {
             let result = GateResult {
                 passed: *passed,
@@ -300,6 +301,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
                 by: cx.actor.agent_id.clone(),
                 at: cx.now.wall,
                 tree: tree.clone(),
+                definition: definition.clone(),
             };
             tracker::judge(draft, issue, gate, result, cx)
         }

@@ -4,7 +4,7 @@
 //!
 //! - what somebody else holds is changed by nobody else (unless the settings say so), and every change passes here;
 //! - dependencies and parents never make a circle by a command;
-//! - an issue is not done while a gate that it needs has not passed; what jit wrote elsewhere is believed, an edit by hand
+//! - an issue is not done while a gate that it needs has not passed, as that gate is defined now; what jit wrote elsewhere is believed, an edit by hand
 //!   may say no more than a command may;
 //! - picking the next issue and taking it is one decision.
 
@@ -684,13 +684,34 @@ fn require_no_fewer_gates(old: &Issue, new: &Issue, cx: &Context) -> Result<(), 
     .help(format!("ask a person to run: {help}")))
 }
 
-/// The gates that an issue needs and has not passed here.
-fn not_passed(table: &dyn Table, issue: &Issue, policy: &Policy) -> Read<Vec<String>> {
+/// A gate that an issue needs and has not passed here.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Missing {
+    gate: String,
+    /// It has, but it was another gate then.
+    was_another: bool,
+}
+
+impl Missing {
+    fn listed(all: &[Self]) -> String {
+        let name = |one: &Self| match one.was_another {
+            true => format!("{} as it is defined now", one.gate),
+            false => one.gate.clone(),
+        };
+        all.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn not_passed(table: &dyn Table, issue: &Issue, policy: &Policy) -> Read<Vec<Missing>> {
     let mut missing = Vec::new();
     for gate in policy.required_gates(&issue.kind, &issue.gates) {
-        if !state::gate_result(table, &issue.id, &gate)?.is_some_and(|result| result.passed) {
-            missing.push(gate);
-        }
+        let passed = state::gate_result(table, &issue.id, &gate)?.filter(|result| result.passed);
+        let was_another = match passed {
+            None => false,
+            Some(result) if policy.is_current(&gate, &result) => continue,
+            Some(_) => true,
+        };
+        missing.push(Missing { gate, was_another });
     }
     Ok(missing)
 }
@@ -762,14 +783,17 @@ fn hold_back(
             missing.dedup();
         }
         if policy.gates_unknown {
-            missing.push("what the registry of gates asks for, which cannot be read".into());
+            missing.push(Missing {
+                gate: "what the registry of gates asks for, which cannot be read".into(),
+                was_another: false,
+            });
         }
         if !missing.is_empty() {
             new.state = State::Gated;
             keep(new, "state");
             said.push(format!(
                 "{id} was edited by hand to be done, and has not passed {}: it is taken as gated; jit gate list {id}",
-                missing.join(", "),
+                Missing::listed(&missing),
                 id = new.id,
             ));
         }
@@ -814,12 +838,14 @@ fn require_gates(table: &dyn Table, issue: &Issue, cx: &Context) -> Result<(), S
         format!(
             "{} cannot be done before it has passed {}",
             issue.id,
-            missing.join(", ")
+            Missing::listed(&missing)
         ),
     )
     .help(format!("jit gate run {}", issue.id))
     .help(format!("jit gate list {}", issue.id))
-    .details(Details::Candidates(missing))
+    .details(Details::Candidates(
+        missing.into_iter().map(|one| one.gate).collect(),
+    ))
     .into())
 }
 

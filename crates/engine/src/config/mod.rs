@@ -617,6 +617,7 @@ impl Config {
             agents_may_pass_gates: self.flag("agents.may_pass_gates"),
             agent_asks: false,
             gates_for: Vec::new(),
+            gates: Vec::new(),
             gates_unknown: false,
             hierarchy: self
                 .list("types.hierarchy")
