@@ -6,9 +6,10 @@
 //! - dependencies and parents never make a circle by a command;
 //! - an issue is not done while a gate that it needs has not passed, as that gate is defined now; what jit wrote elsewhere is believed, an edit by hand
 //!   may say no more than a command may;
+//! - nor is it while a part of it is open;
 //! - picking the next issue and taking it is one decision.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::{Change, Context, NewIssue, Pivot, Reply};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, fresh_lease, live, not_holder};
@@ -466,6 +467,7 @@ pub(crate) fn change(
             as_before.kind.clone_from(&old.kind);
             require_gates(draft.state(), &as_before, cx)?;
             require_gates(draft.state(), &issue, cx)?;
+            require_no_open_parts(draft.state(), &issue)?;
             work.extend(completed(&issue));
         }
     }
@@ -797,6 +799,19 @@ fn hold_back(
                 id = new.id,
             ));
         }
+        let open = queue::open_parts(table, &new.id.key())?;
+        if !open.is_empty() {
+            if new.state == State::Done {
+                new.state = old.map_or(State::InProgress, |old| old.state);
+                keep(new, "state");
+            }
+            said.push(format!(
+                "{id} was edited by hand to be done, and parts of it are open: {}; it is taken as {}: jit issue list --parent {id}",
+                named(&open),
+                new.state,
+                id = new.id,
+            ));
+        }
     }
     Ok(said)
 }
@@ -845,6 +860,41 @@ fn require_gates(table: &dyn Table, issue: &Issue, cx: &Context) -> Result<(), S
     .help(format!("jit gate list {}", issue.id))
     .details(Details::Candidates(
         missing.into_iter().map(|one| one.gate).collect(),
+    ))
+    .into())
+}
+
+/// So many parts are named in a sentence.
+const NAMED: usize = 10;
+
+fn named(ids: &[IssueId]) -> String {
+    let names: Vec<&str> = ids.iter().take(NAMED).map(IssueId::as_str).collect();
+    let more = match ids.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names.join(", ") + &more
+}
+
+/// An issue is done after its parts.
+fn require_no_open_parts(table: &dyn Table, issue: &Issue) -> Result<(), Stop> {
+    let open = queue::open_parts(table, &issue.id.key())?;
+    let Some(first) = open.first() else {
+        return Ok(());
+    };
+    Err(Refusal::new(
+        Code::OpenParts,
+        format!(
+            "{} cannot be done before its parts are: open are {}",
+            issue.id,
+            named(&open)
+        ),
+    )
+    .help(format!("jit issue list --parent {}", issue.id))
+    .help(format!("jit issue update {first} --state done"))
+    .help(format!("jit issue update {first} --state rejected"))
+    .details(Details::Candidates(
+        open.iter().map(ToString::to_string).collect(),
     ))
     .into())
 }
@@ -978,10 +1028,31 @@ pub(crate) fn judge(
     Ok(Answer::Done)
 }
 
+/// What is part of something else that was found comes before it: a whole is done after its parts.
+fn parts_first(all: &[Found]) -> Vec<&Found> {
+    let wholes: BTreeMap<String, &Found> = all.iter().map(|found| (found.issue.id.key(), found)).collect();
+    let depth = |found: &Found| {
+        let mut above = found.issue.parent.as_ref();
+        let mut depth = 0;
+        while let Some(whole) = above.and_then(|id| wholes.get(&id.key())) {
+            depth += 1;
+            if depth > wholes.len() {
+                // In a circle nothing comes first.
+                return 0;
+            }
+            above = whole.issue.parent.as_ref();
+        }
+        depth
+    };
+    let mut ordered: Vec<(usize, &Found)> = all.iter().map(|found| (depth(found), found)).collect();
+    ordered.sort_by_key(|(depth, _)| std::cmp::Reverse(*depth));
+    ordered.into_iter().map(|(_, found)| found).collect()
+}
+
 /// Brings in what trees or files from elsewhere have and the log does not.
 pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result<Answer, Stop> {
     let who = (&cx.policy, &cx.actor.agent_id);
-    for found in all {
+    for found in parts_first(all) {
         let id = &found.issue.id;
         let known = state::issue_or_tombstone(draft.state(), id)?;
         let here = |mut issue: Issue| {

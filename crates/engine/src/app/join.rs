@@ -22,6 +22,7 @@ use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{Issue, State, text_digest};
 use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE, NAMES};
 use jit_core::policy::Policy;
+use jit_core::queue;
 use jit_core::refusal::Code;
 use jit_core::sheet::{SetLine, Sheet};
 use jit_core::state;
@@ -328,8 +329,26 @@ impl App {
         let mut joined = Joined::default();
         for some in ids.chunks(AT_ONCE) {
             let mut haul = Haul::default();
-            for id in some {
-                self.haul(&*view.table, issues, id, &mut haul)?;
+            let mut ids = some.to_vec();
+            let mut next = 0;
+            while let Some(id) = ids.get(next).cloned() {
+                self.haul(&*view.table, issues, &id, &mut haul)?;
+                // What became done with its parts is no more than that: they are looked at with it.
+                if haul
+                    .found
+                    .last()
+                    .is_some_and(|found| found.issue.id == id && is_done_by_hand(found))
+                {
+                    let parts =
+                        queue::open_parts(&*view.table, &id.key()).map_err(|e| refuse(Code::Io, e))?;
+                    ids.extend(
+                        parts
+                            .into_iter()
+                            .filter(|part| !ids.contains(part))
+                            .collect::<Vec<_>>(),
+                    );
+                }
+                next += 1;
             }
             for (what, all) in [
                 ("left alone", &haul.unsound),
@@ -380,7 +399,7 @@ impl App {
     fn hold_back(&self, table: &dyn Table, haul: &mut Haul) -> Outcome<Option<Policy>> {
         let touches = |found: &Found| {
             let lessens = ["gates", "type"].iter().any(|name| found.by_hand.contains(name));
-            lessens || (found.by_hand.contains(&"state") && found.issue.state == State::Done)
+            lessens || is_done_by_hand(found)
         };
         if !haul.found.iter().chain(&haul.brought_back).any(touches) {
             return Ok(None);
@@ -807,6 +826,10 @@ impl App {
             "they have been edited in this worktree meanwhile: jit issue show {id}"
         )))
     }
+}
+
+fn is_done_by_hand(found: &Found) -> bool {
+    found.by_hand.contains(&"state") && found.issue.state == State::Done
 }
 
 /// The issue that a path in a tree is a file of.
