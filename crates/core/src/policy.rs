@@ -16,6 +16,8 @@ pub struct Policy {
     pub agents_may_pass_gates: bool,
     /// Whether an agent asks, whatever id it gives.
     pub agent_asks: bool,
+    /// The agent whose edits by hand they are, where one is at work in the tree that has them.
+    pub editor: Option<AgentId>,
     /// Issue type and gate: required of every issue of that type.
     pub gates_for: Vec<(String, String)>,
     /// Gate and digest: what each is now.

@@ -741,6 +741,8 @@ fn hold_back(
         new.updated_at = new.updated_at.max(at);
     };
     let by_hand = |name: &str| found.by_hand.contains(&name);
+    // Whoever looks first need not be whoever edited.
+    let agent = policy.editor.as_ref().unwrap_or(agent);
     if let Some(old) = old.filter(|_| is_bound(policy, agent)) {
         let mut kept: Vec<String> = Vec::new();
         if by_hand("gates") {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
-use jit_core::ids::{IssueId, IssuePrefix};
+use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
 use jit_core::issue::{Issue, State, text_digest};
 use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE, NAMES};
 use jit_core::policy::Policy;
@@ -366,7 +366,7 @@ impl App {
             }
             let unsound = haul.unsound.iter().chain(&haul.passed_over);
             joined.unsound.extend(unsound.map(|(id, _)| id.clone()));
-            let policy = self.hold_back(&*view.table, &mut haul)?;
+            let policy = self.hold_back(view, &mut haul)?;
             joined.said.append(&mut haul.said);
             for (found, project) in [
                 (haul.found, false),
@@ -396,7 +396,7 @@ impl App {
 
     /// Sets apart what says more than a command could have done (E6). Returns what is to be decided by, where somebody
     /// edited what gates are about.
-    fn hold_back(&self, table: &dyn Table, haul: &mut Haul) -> Outcome<Option<Policy>> {
+    fn hold_back(&self, view: &View, haul: &mut Haul) -> Outcome<Option<Policy>> {
         let touches = |found: &Found| {
             let lessens = ["gates", "type"].iter().any(|name| found.by_hand.contains(name));
             lessens || is_done_by_hand(found)
@@ -411,19 +411,43 @@ impl App {
         });
         let policy = Policy {
             agent_asks: self.asking_agent().is_some(),
+            editor: self.agent_at_work(view)?,
             ..policy
         };
         let now = Wall::from_ms(clock::wall_ms());
         let who = (&policy, &self.actor.agent_id);
         for found in std::mem::take(&mut haul.found) {
-            let back =
-                touches(&found) && is_held_back(table, &found, who, now).map_err(|e| refuse(Code::Io, e))?;
+            let back = touches(&found)
+                && is_held_back(&*view.table, &found, who, now).map_err(|e| refuse(Code::Io, e))?;
             match back {
                 true => haul.held_back.push(found),
                 false => haul.found.push(found),
             }
         }
         Ok(Some(policy))
+    }
+
+    /// An agent that holds something in this worktree, or has a session there that is alive: what was edited in it is its
+    /// doing, whoever comes first to take notice.
+    fn agent_at_work(&self, view: &View) -> Outcome<Option<AgentId>> {
+        let Some(here) = &self.actor.worktree_id else {
+            return Ok(None);
+        };
+        let mine = |agent: &AgentId, place: &Option<WorktreeId>| {
+            agent.kind() == "agent" && place.as_ref() == Some(here)
+        };
+        let leases = state::leases(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let holder = leases
+            .into_iter()
+            .find(|lease| mine(&lease.agent_id, &lease.worktree_id) && !lease.expired(&view.now));
+        if let Some(lease) = holder {
+            return Ok(Some(lease.agent_id));
+        }
+        let alive = self.sessions_alive(&*view.table)?;
+        Ok(alive
+            .into_iter()
+            .find(|session| mine(&session.agent_id, &session.worktree_id))
+            .map(|session| session.agent_id))
     }
 
     /// Adds what is new about an issue in a tree.

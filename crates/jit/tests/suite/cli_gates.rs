@@ -943,6 +943,24 @@ fn e6_no_agent_lessens_by_hand_what_an_issue_must_pass() {
     );
     assert!(ran.stderr.contains("lint, test"), "{}", ran.stderr);
     assert_eq!(in_tree(&world.repo(), "gates"), json!(["lint"]));
+    // Whoever looks first: what is edited where an agent is at work is the agent's, by its claim or its session.
+    let mine = world.worktree("mine");
+    for (begin, end) in [
+        (["claim", "acquire", "WI-001"], ["claim", "release", "WI-001"]),
+        (["session", "start", "--json"], ["session", "end", "--json"]),
+    ] {
+        let _ = world.jit_as_in(AGENT, &mine, begin).ok();
+        let _ = world
+            .jit_as_in(AGENT, &mine, ["issue", "comment", "WI-001", "hm"])
+            .ok();
+        edit(&mine, &[("gates", json!([]))]);
+        let ran = world
+            .jit_as_in(HUMAN, &mine, ["issue", "show", "WI-001", "--json"])
+            .ok();
+        assert_eq!(ran.json()["gates"], json!(["lint"]), "{begin:?}");
+        assert!(ran.stderr.contains("agent:"), "{}", ran.stderr);
+        let _ = world.jit_as_in(AGENT, &mine, end).ok();
+    }
     // People may.
     edit(&world.repo(), &[("gates", json!([]))]);
     let shown = human(&world, &["issue", "show", "WI-001", "--json"]).ok().json();
