@@ -388,31 +388,9 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
             return Err(wrong(at(name), format!("{name} is too long")));
         }
     }
-    let few = |many: usize| many <= MAX_OTHERS;
-    let length = |others: &BTreeMap<String, Value>| json_bytes(others).len();
-    if !few(file.others.len()) || length(&file.others) > MAX_OTHERS_LEN {
-        let first = file.others.keys().next().map_or(0, |name| at(name));
-        return Err(wrong(
-            first,
-            format!(
-                "{} fields that this jit does not know: at most {MAX_OTHERS} are kept, of {MAX_OTHERS_LEN} bytes together",
-                file.others.len()
-            ),
-        ));
-    }
-    for name in file.others.keys() {
-        check_word(name).map_err(|why| wrong(at(name), format!("the name of a field: {why}")))?;
-    }
+    let others = file.others;
+    check_others(&others).map_err(|why| wrong(others.keys().map(|name| at(name)).min().unwrap_or(0), why))?;
     let mut problems = Vec::new();
-    let mut others = file.others;
-    others.retain(|name, _| {
-        let fits = is_other(name);
-        if !fits {
-            // Its stamp would be that of something else.
-            problems.push(wrong(at(name), format!("{name:?} cannot be the name of a field")));
-        }
-        fits
-    });
     let mut revision = file.revision;
     if revision > MAX_REVISION {
         problems.push(wrong(
@@ -537,6 +515,24 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         text_before,
         problems,
     })
+}
+
+/// Whether fields that this program does not know can be kept.
+pub fn check_others(others: &BTreeMap<String, Value>) -> Result<(), String> {
+    let many = others.len();
+    if many > MAX_OTHERS || json_bytes(others).len() > MAX_OTHERS_LEN {
+        return Err(format!(
+            "{many} fields that this jit does not know: at most {MAX_OTHERS} are kept, of {MAX_OTHERS_LEN} bytes together"
+        ));
+    }
+    for name in others.keys() {
+        check_word(name).map_err(|why| format!("the name of a field: {why}"))?;
+        if !is_other(name) {
+            // Its stamp would be that of something else.
+            return Err(format!("{name:?} cannot be the name of a field"));
+        }
+    }
+    Ok(())
 }
 
 fn each_line(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
