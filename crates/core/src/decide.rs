@@ -206,12 +206,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
                     _ => return Err(not_active(target).into()),
                 },
             };
-            let by = &cx.actor.agent_id;
-            finish(draft, &lease, &|lease| Event::Released {
-                lease,
-                by: by.clone(),
-                brief: false,
-            })?;
+            let_go(draft, &lease, &cx.actor.agent_id)?;
             clear_expired(draft, cx)?;
             Ok(Answer::Done)
         }
@@ -476,14 +471,18 @@ pub(crate) fn hand_on(
 
 fn end_children(draft: &mut Draft<'_>, lease: &Lease, cx: &Context) -> Result<(), Stop> {
     for child in state::children(draft.state(), &lease.lease_id)? {
-        let by = cx.actor.agent_id.clone();
-        finish(draft, &child, &|lease| Event::Released {
-            lease,
-            by: by.clone(),
-            brief: false,
-        })?;
+        let_go(draft, &child, &cx.actor.agent_id)?;
     }
     Ok(())
+}
+
+/// Lets go of a lease and of all that lives inside it.
+pub(crate) fn let_go(draft: &mut Draft<'_>, lease: &Lease, by: &AgentId) -> Result<(), Stop> {
+    finish(draft, lease, &|lease| Event::Released {
+        lease,
+        by: by.clone(),
+        brief: false,
+    })
 }
 
 /// Ends a lease and all that lives inside it, children first.

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::{Change, Context, NewIssue, Pivot, Reply};
-use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, fresh_lease, live, not_holder};
+use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, fresh_lease, let_go, live, not_holder};
 use crate::event::{Action, Did, Event};
 use crate::graph;
 use crate::ids::{AgentId, IssueId, IssuePrefix};
@@ -378,11 +378,6 @@ fn write(
     cx: &Context,
 ) -> Result<(), Stop> {
     let by = &cx.actor.agent_id;
-    let released = |lease, brief| Event::Released {
-        lease,
-        by: by.clone(),
-        brief,
-    };
     let closed = issue.state.is_closed() || sheet.deleted;
     let resource = Resource::Issue(issue.id.clone());
     let taken = match leave {
@@ -401,9 +396,13 @@ fn write(
         draft.emit(event)?;
     }
     if let Some(lease) = taken {
-        draft.emit(released(lease, true))?;
+        draft.emit(Event::Released {
+            lease,
+            by: by.clone(),
+            brief: true,
+        })?;
     } else if closed && let Some(lease) = state::lease_on(draft.state(), &resource.key())? {
-        finish(draft, &lease, &|lease| released(lease, false))?;
+        let_go(draft, &lease, by)?;
     }
     Ok(())
 }
@@ -500,12 +499,7 @@ pub(crate) fn change(
         if let Some(event) = completed(&old) {
             draft.emit(event)?;
         }
-        let by = &cx.actor.agent_id;
-        finish(draft, &lease, &|lease| Event::Released {
-            lease,
-            by: by.clone(),
-            brief: false,
-        })?;
+        let_go(draft, &lease, &cx.actor.agent_id)?;
         return Ok(Answer::Done);
     }
     issue.updated_at = at;
