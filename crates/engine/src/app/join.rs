@@ -238,11 +238,8 @@ impl App {
         if !self.is_settled() {
             return None;
         }
-        let git_dir = self
-            .place
-            .git_dir
-            .clone()
-            .unwrap_or_else(|| self.place.control_dir.clone());
+        let git_dir = self.place.git_dir.clone().filter(|_| self.aside.is_none());
+        let git_dir = git_dir.unwrap_or_else(|| self.place.control_dir.clone());
         Some((git_dir, issues))
     }
 
@@ -758,7 +755,7 @@ impl App {
             .place
             .local_jit
             .as_deref()
-            .filter(|tree| project && *tree != self.place.control_dir)
+            .filter(|tree| project && *tree != self.place.control_dir && self.aside.is_none())
         else {
             return Ok(());
         };
