@@ -30,7 +30,7 @@ use jit_core::table::{Read, Table};
 use jit_core::time::Wall;
 use jit_core::tracker::is_held_back;
 
-use super::{App, Kept, refuse};
+use super::{App, Kept, refuse, reverts};
 use crate::git::Git;
 use crate::issues::replica;
 use crate::issues::seen::{self, Depth, Seen, Sweep};
@@ -488,7 +488,14 @@ impl App {
                         && !state::comments(table, id).map_err(unreadable)?.is_empty()));
             let merged = self.weigh_text((mine, &sheet), &mut found, &folder, haul)?;
             let has_text = !found.edited.contains(&"text") || found.issue.text == mine.text;
-            if has_text && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
+            let back = reverts::take_back(issues, (mine, &sheet), &mut found, &folder);
+            if !back.is_empty() {
+                haul.said.push(format!(
+                    "a commit took {} of {id} back to what it was: taken as changed when it was committed",
+                    back.join(", ")
+                ));
+            }
+            if has_text && back.is_empty() && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
                 return Ok(());
             }
             if let Some(committed) = self.committed_at(issues, &found, haul) {

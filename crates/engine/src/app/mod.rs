@@ -25,6 +25,7 @@ mod moved;
 mod notify;
 mod prune;
 mod rescue;
+mod reverts;
 mod scope;
 mod sessions;
 mod situation;
