@@ -8,7 +8,7 @@
 //!   at once, the one that is in the log counts.
 
 use crate::command::{Context, LockFile, Reply};
-use crate::decide::{Answer, Draft, deadline, finish, live};
+use crate::decide::{Answer, Draft, deadline, let_go, live};
 use crate::event::{Action, Event};
 use crate::ids::IssueId;
 use crate::issue::{ACTIVITY, Issue};
@@ -95,12 +95,7 @@ pub(crate) fn honour(
     for id in gone {
         let key = Resource::Issue(id.clone()).key();
         if let Some(lease) = live(draft, &key, cx)?.filter(is_from_file) {
-            let by = lease.agent_id.clone();
-            finish(draft, &lease, &|lease| Event::Released {
-                lease,
-                by: by.clone(),
-                brief: false,
-            })?;
+            let_go(draft, &lease, &lease.agent_id)?;
         }
     }
     for file in there {

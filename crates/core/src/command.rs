@@ -101,6 +101,8 @@ pub enum Command {
         passed: bool,
         manual: bool,
         tree: Option<String>,
+        /// The digest of what the gate is.
+        definition: Option<String>,
     },
     /// What was found in a tree or in a file from elsewhere: what is new in it is brought in.
     JoinIssues(Vec<Found>),

@@ -207,12 +207,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
                     _ => return Err(not_active(target).into()),
                 },
             };
-            let by = &cx.actor.agent_id;
-            finish(draft, &lease, &|lease| Event::Released {
-                lease,
-                by: by.clone(),
-                brief: false,
-            })?;
+            let_go(draft, &lease, &cx.actor.agent_id)?;
             clear_expired(draft, cx)?;
             Ok(Answer::Done)
         }
@@ -294,6 +289,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             passed,
             manual,
             tree,
+            definition,
         } => {
             let result = GateResult {
                 passed: *passed,
@@ -301,6 +297,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
                 by: cx.actor.agent_id.clone(),
                 at: cx.now.wall,
                 tree: tree.clone(),
+                definition: definition.clone(),
             };
             tracker::judge(draft, issue, gate, result, cx)
         }
@@ -476,14 +473,18 @@ pub(crate) fn hand_on(
 
 fn end_children(draft: &mut Draft<'_>, lease: &Lease, cx: &Context) -> Result<(), Stop> {
     for child in state::children(draft.state(), &lease.lease_id)? {
-        let by = cx.actor.agent_id.clone();
-        finish(draft, &child, &|lease| Event::Released {
-            lease,
-            by: by.clone(),
-            brief: false,
-        })?;
+        let_go(draft, &child, &cx.actor.agent_id)?;
     }
     Ok(())
+}
+
+/// Lets go of a lease and of all that lives inside it.
+pub(crate) fn let_go(draft: &mut Draft<'_>, lease: &Lease, by: &AgentId) -> Result<(), Stop> {
+    finish(draft, lease, &|lease| Event::Released {
+        lease,
+        by: by.clone(),
+        brief: false,
+    })
 }
 
 /// Ends a lease and all that lives inside it, children first.

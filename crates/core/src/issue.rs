@@ -165,6 +165,9 @@ pub struct GateResult {
     pub at: Wall,
     /// What it ran on: the hash of the tree as git would have committed it.
     pub tree: Option<String>,
+    /// The digest of what the gate was then; absent in older logs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
 }
 
 /// The name of a long text: what it is told from others by.

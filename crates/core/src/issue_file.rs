@@ -3,7 +3,8 @@
 //! # Format of an issue's folder, in the replica and in a tree alike
 //!
 //! - `issue.json`: the fields of which there is one each, pretty-printed, and under `stamps` for each of them when it was
-//!   last changed and a check on its value (see [`crate::sheet`]);
+//!   last changed and a check on its value (see [`crate::sheet`]).
+//!   Fields that this program does not know stand there too, and are kept;
 //! - `labels.or-set.jsonl`, `deps.or-set.jsonl`: sets as a log of additions and removals, one JSON object a line;
 //! - `comments.jsonl`: one JSON object a line;
 //! - `description.md`: the long text, when there is one.
@@ -21,7 +22,7 @@ use crate::ids::{AgentId, IssueId};
 use crate::issue::{
     Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, Priority, State, check_word, text_digest,
 };
-use crate::sheet::{self, FIELDS, GATE, SetLine, Sheet, check, field};
+use crate::sheet::{self, FIELDS, GATE, SetLine, Sheet, check, field, is_other};
 use crate::time::Wall;
 use crate::wire::json_bytes;
 
@@ -37,6 +38,9 @@ pub const NAMES: [&str; 5] = [ISSUE, LABELS, DEPS, COMMENTS, DESCRIPTION];
 pub const MAX_DESCRIPTION: u64 = 4 << 20;
 /// More changes than any issue can have had.
 const MAX_REVISION: u64 = 1 << 53;
+/// Most fields of one issue that this program does not know; and their length as JSON, in bytes.
+pub const MAX_OTHERS: usize = 100;
+pub const MAX_OTHERS_LEN: usize = 64 << 10;
 /// Longest other file, in bytes.
 pub const MAX_FILE: u64 = 16 << 20;
 
@@ -61,6 +65,8 @@ pub fn issue_json(issue: &Issue, sheet: &Sheet) -> Vec<u8> {
     );
     file.insert("updated_at".into(), issue.updated_at.to_string().into());
     file.insert("revision".into(), issue.revision.into());
+    let others = sheet.others.iter().filter(|(name, _)| is_other(name));
+    file.extend(others.map(|(name, value)| (name.clone(), value.clone())));
     let mut stamps = Map::new();
     for name in FIELDS {
         let value = field(issue, sheet.deleted, name);
@@ -84,6 +90,13 @@ pub fn issue_json(issue: &Issue, sheet: &Sheet) -> Vec<u8> {
             stamps.insert(name.clone(), format!("{at} {}", check(&asked.into())).into());
         }
     }
+    for name in sheet.other_names() {
+        let mark = check(&sheet.other(name));
+        stamps.insert(
+            name.clone(),
+            format!("{} {mark}", sheet.stamp(issue, name)).into(),
+        );
+    }
     file.insert("stamps".into(), stamps.into());
     render(&file, &|_| None).into_bytes()
 }
@@ -95,7 +108,7 @@ const MOST_PROBLEMS: usize = 100;
 /// So many lines of one set are read.
 const MOST_LINES: usize = 10 * MAX_MEMBERS;
 
-/// Fields in the order they are written; any others follow by name.
+/// Fields in the order they are written; any others stand before the stamps, by name.
 const ORDER: &[&str] = &[
     "schema_version",
     "id",
@@ -113,13 +126,15 @@ const ORDER: &[&str] = &[
     "created_by",
     "updated_at",
     "revision",
-    "stamps",
 ];
 
 /// The text of a file with these fields. `other` may give a second value for a field: then both are shown, between
 /// git's conflict markers.
 pub fn render(fields: &Map<String, Value>, other: &dyn Fn(&str) -> Option<Value>) -> String {
-    let place = |name: &str| ORDER.iter().position(|o| *o == name).unwrap_or(ORDER.len());
+    let place = |name: &str| match name {
+        "stamps" => ORDER.len() + 1,
+        _ => ORDER.iter().position(|o| *o == name).unwrap_or(ORDER.len()),
+    };
     let mut names: Vec<&String> = fields.keys().collect();
     names.sort_by(|a, b| (place(a), a).cmp(&(place(b), b)));
     let mut out = String::from("{\n");
@@ -196,7 +211,9 @@ pub struct Found {
     pub comments: Vec<Comment>,
     /// Fields that are not what was stamped: somebody edited them.
     pub edited: Vec<&'static str>,
-    /// The same, also when it is known when they were edited: nobody checked whether they may be so.
+    /// The same for fields that this program does not know.
+    pub edited_others: Vec<String>,
+    /// The same as `edited`, also when it is known when they were edited: nobody checked whether they may be so.
     pub by_hand: Vec<&'static str>,
     /// It was not written by this program, or by one that did not stamp.
     pub unstamped: bool,
@@ -241,18 +258,31 @@ struct IssueFile {
     revision: u64,
     #[serde(default)]
     stamps: BTreeMap<String, String>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
 }
 
 impl Found {
+    /// Whether somebody edited this field.
+    pub fn is_edited(&self, name: &str) -> bool {
+        self.edited.contains(&name) || self.edited_others.iter().any(|other| other == name)
+    }
+
+    /// Whether all of `issue.json` is as it was stamped.
+    pub fn is_untouched(&self) -> bool {
+        self.edited.is_empty() && self.edited_others.is_empty()
+    }
+
     /// Takes edits as made when they were committed, and in any case after what they replaced.
     pub fn settle(&mut self, committed: Wall) {
-        for name in std::mem::take(&mut self.edited) {
-            let before = self.sheet.stamp(&self.issue, name);
+        let known = std::mem::take(&mut self.edited).into_iter().map(str::to_owned);
+        for name in known.chain(std::mem::take(&mut self.edited_others)) {
+            let before = self.sheet.stamp(&self.issue, &name);
             let mut at = committed.max(Wall::from_ms(before.ms().saturating_add(1)));
             if name == "deleted" {
                 at = at.max(self.issue.updated_at);
             }
-            self.sheet.stamps.insert(name.to_owned(), at);
+            self.sheet.stamps.insert(name, at);
             self.issue.updated_at = self.issue.updated_at.max(at);
         }
     }
@@ -358,6 +388,8 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
             return Err(wrong(at(name), format!("{name} is too long")));
         }
     }
+    let others = file.others;
+    check_others(&others).map_err(|why| wrong(others.keys().map(|name| at(name)).min().unwrap_or(0), why))?;
     let mut problems = Vec::new();
     let mut revision = file.revision;
     if revision > MAX_REVISION {
@@ -431,6 +463,14 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         lives_in: None,
         text,
     };
+    let gone = |name: &String| is_other(name) && !others.contains_key(name);
+    if stamps.keys().filter(|name| gone(name)).count() > MAX_MEMBERS {
+        return Err(wrong(
+            at("stamps"),
+            "too many stamps of fields that are not there".into(),
+        ));
+    }
+    stamps.retain(|name, _| !gone(name) || check_word(name).is_ok());
     let unstamped = checks.is_empty();
     let mut edited = Vec::new();
     for name in FIELDS.iter().filter(|_| !unstamped) {
@@ -445,12 +485,20 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
             edited.push(*name);
         }
     }
+    let mut edited_others = Vec::new();
+    for name in others.keys().chain(stamps.keys().filter(|name| gone(name))) {
+        let mark = check(others.get(name).unwrap_or(&Value::Null));
+        if !unstamped && checks.get(name.as_str()).is_none_or(|stamped| *stamped != mark) {
+            edited_others.push(name.clone());
+        }
+    }
     stamps.retain(|_, at| *at != issue.created_at);
     let sheet = Sheet {
         stamps,
         labels,
         deps,
         deleted: file.deleted,
+        others,
     };
     Ok(Found {
         digest: text_digest(&folder.issue),
@@ -462,10 +510,29 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
             false => edited.clone(),
         },
         edited,
+        edited_others,
         unstamped,
         text_before,
         problems,
     })
+}
+
+/// Whether fields that this program does not know can be kept.
+pub fn check_others(others: &BTreeMap<String, Value>) -> Result<(), String> {
+    let many = others.len();
+    if many > MAX_OTHERS || json_bytes(others).len() > MAX_OTHERS_LEN {
+        return Err(format!(
+            "{many} fields that this jit does not know: at most {MAX_OTHERS} are kept, of {MAX_OTHERS_LEN} bytes together"
+        ));
+    }
+    for name in others.keys() {
+        check_word(name).map_err(|why| format!("the name of a field: {why}"))?;
+        if !is_other(name) {
+            // Its stamp would be that of something else.
+            return Err(format!("{name:?} cannot be the name of a field"));
+        }
+    }
+    Ok(())
 }
 
 fn each_line(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {

@@ -7,6 +7,8 @@
 //! [`join`] brings what a tree has into the replica. There the later stamp wins, field by field, sets are joined, and
 //! a field that was edited by hand counts as changed now.
 //!
+//! Fields that this program does not know are merged like any other, in both.
+//!
 //! Gates are merged one by one, by the stamp of each, in both: adding one takes no other away.
 //!
 //! A deletion is about the issue as it was then: whoever changed it later did not know of it, and their change brings the
@@ -20,7 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::issue::Issue;
 use crate::issue_file::{Found, NO_TEXT, render as render_file};
-use crate::sheet::{self, FIELDS, GATE, Sheet, check, field};
+use crate::sheet::{self, FIELDS, GATE, Sheet, check, field, is_other};
 use crate::time::Wall;
 
 /// A field that both sides changed in different ways.
@@ -73,7 +75,8 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
                     ours: o.cloned().unwrap_or_default(),
                     theirs: t.cloned().unwrap_or_default(),
                 });
-                o.cloned()
+                // What one side took away has to be seen too.
+                Some(o.cloned().unwrap_or_default())
             })
         };
         if let Some(value) = value {
@@ -298,9 +301,19 @@ const BY_HAND: &str = "by-hand";
 /// result to one of its sides gets the result. An edit by hand stays one.
 fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged) -> Fields {
     let mut all = Map::new();
-    for name in FIELDS {
+    let written = |side: &'_ Fields| -> Vec<String> {
+        let stamps = side.get("stamps").and_then(Value::as_object);
+        let stamped = stamps.into_iter().flat_map(Map::keys);
+        side.keys()
+            .chain(stamped)
+            .filter(|name| is_other(name))
+            .cloned()
+            .collect()
+    };
+    let others: BTreeSet<String> = written(ours).into_iter().chain(written(theirs)).collect();
+    for name in FIELDS.iter().copied().chain(others.iter().map(String::as_str)) {
         let (o, t) = (Stamp::of(ours, name), Stamp::of(theirs, name));
-        let stamp = if *name == "text" {
+        let stamp = if name == "text" {
             // The text is a file of its own, which git merges.
             let b = base.and_then(|base| Stamp::of(base, name));
             match (o, t) {
@@ -317,7 +330,7 @@ fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged
                 }
             }
         } else {
-            let conflict = merged.conflicts.iter().any(|conflict| conflict.field == *name);
+            let conflict = merged.conflicts.iter().any(|conflict| conflict.field == name);
             let side = |fields: &Fields, stamp| (value(fields, name), stamp);
             stamp(
                 (!conflict).then(|| value(&merged.fields, name)).as_ref(),
@@ -326,7 +339,7 @@ fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged
             )
         };
         if let Some(Stamp { at, mark }) = stamp {
-            all.insert((*name).into(), format!("{at} {mark}").into());
+            all.insert(name.into(), format!("{at} {mark}").into());
         }
     }
     all
@@ -428,10 +441,7 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
             at = o_at.max(t_at);
         } else if o != t {
             let (t_at, edited) = changed_at(mine, theirs, name, o_at, now);
-            // Of two values of one moment something counts more than nothing.
-            let rank = |value: &Value| (!value.is_null(), value.to_string());
-            let greater = rank(&t) > rank(&o);
-            if t_at > o_at || (t_at == o_at && (edited || greater)) {
+            if t_at > o_at || (t_at == o_at && (edited || rank(&t) > rank(&o))) {
                 set_field(&mut issue, &mut sheet, name, theirs);
                 by_hand |= theirs.edited.contains(name);
                 at = t_at;
@@ -440,6 +450,32 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
             at = o_at.max(theirs.sheet.stamp(&theirs.issue, name));
         }
         stamps.insert((*name).to_owned(), at);
+    }
+    let others = my_sheet.other_names().chain(theirs.sheet.other_names());
+    for name in others.collect::<BTreeSet<_>>() {
+        let (o, t) = (my_sheet.other(name), theirs.sheet.other(name));
+        let o_at = my_sheet.stamp(mine, name);
+        let mut at = o_at;
+        if o != t {
+            let (t_at, edited) = changed_at(mine, theirs, name, o_at, now);
+            if t_at > o_at || (t_at == o_at && (edited || rank(&t) > rank(&o))) {
+                match theirs.sheet.others.get(name) {
+                    Some(value) => sheet.others.insert(name.clone(), value.clone()),
+                    None => sheet.others.remove(name),
+                };
+                by_hand |= theirs.is_edited(name);
+                at = t_at;
+            }
+        } else {
+            // Nothing may be said in so many words.
+            if let Some(value) = theirs.sheet.others.get(name) {
+                sheet.others.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+            if !theirs.unstamped && !theirs.is_edited(name) {
+                at = o_at.max(theirs.sheet.stamp(&theirs.issue, name));
+            }
+        }
+        stamps.insert(name.clone(), at);
     }
     sheet.labels = sheet::union(&my_sheet.labels, &theirs.sheet.labels);
     sheet.deps = sheet::union(&my_sheet.deps, &theirs.sheet.deps);
@@ -480,6 +516,11 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
     Some((issue, sheet))
 }
 
+/// Of two values of one moment the greater one counts, and something more than nothing.
+fn rank(value: &Value) -> (bool, String) {
+    (!value.is_null(), value.to_string())
+}
+
 /// When their value of a field is taken to have been set, and whether it wins though ours is as late.
 fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -> (Wall, bool) {
     // Whoever deletes by hand deletes all that there is.
@@ -493,7 +534,7 @@ fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -
         let silent = match name {
             "text" => theirs.issue.text.is_none(),
             "deleted" => !theirs.sheet.deleted,
-            _ => false,
+            _ => is_other(name) && !theirs.sheet.others.contains_key(name),
         };
         let older = (theirs.issue.revision, theirs.issue.updated_at) < (mine.revision, mine.updated_at);
         return match silent || older {
@@ -501,7 +542,7 @@ fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -
             false => (theirs.issue.updated_at.max(o_at).max(last), true),
         };
     }
-    match theirs.edited.contains(&name) {
+    match theirs.is_edited(name) {
         true => (now.max(just_after(o_at)).max(last), true),
         false => (theirs.sheet.stamp(&theirs.issue, name), false),
     }

@@ -1,6 +1,7 @@
 //! What is allowed, and how long leases last when nobody says so.
 
 use crate::ids::AgentId;
+use crate::issue::GateResult;
 use crate::refusal::{Code, Refusal};
 use crate::scope::Scope;
 
@@ -15,8 +16,12 @@ pub struct Policy {
     pub agents_may_pass_gates: bool,
     /// Whether an agent asks, whatever id it gives.
     pub agent_asks: bool,
+    /// The agent whose edits by hand they are, where one is at work in the tree that has them.
+    pub editor: Option<AgentId>,
     /// Issue type and gate: required of every issue of that type.
     pub gates_for: Vec<(String, String)>,
+    /// Gate and digest: what each is now.
+    pub gates: Vec<(String, String)>,
     /// What types require could not be read.
     pub gates_unknown: bool,
     /// Types from the outermost to the innermost: what may be part of what. Types in none of them are free.
@@ -94,6 +99,16 @@ impl Policy {
             .map(|(_, gate)| gate);
         let all: std::collections::BTreeSet<&String> = own.iter().chain(by_type).collect();
         all.into_iter().cloned().collect()
+    }
+
+    /// Whether a result is one of the gate as it is now: with another command or of another kind it is another gate. What
+    /// is defined nowhere here, and what was judged before definitions were recorded, is taken as it was.
+    pub fn is_current(&self, gate: &str, result: &GateResult) -> bool {
+        let now = self.gates.iter().find(|(name, _)| name == gate);
+        match (now, &result.definition) {
+            (Some((_, now)), Some(then)) => now == then,
+            _ => true,
+        }
     }
 
     /// The types that an issue of type `kind` may be part of; `None` when any may.

@@ -66,6 +66,16 @@ pub fn parts(table: &dyn Table, key: &str) -> Read<Vec<String>> {
     keys_under(table, &format!("u/{key}/"))
 }
 
+/// The parts of it that are neither done nor rejected.
+pub fn open_parts(table: &dyn Table, key: &str) -> Read<Vec<IssueId>> {
+    let mut open = Vec::new();
+    for part in parts(table, key)? {
+        let part = state::issue_at(table, &part)?;
+        open.extend(part.filter(|part| !part.state.is_closed()).map(|part| part.id));
+    }
+    Ok(open)
+}
+
 /// Whether something is to be done about a part of it.
 pub fn has_open_parts(table: &dyn Table, key: &str) -> Read<bool> {
     Ok(!table.scan(&format!("v/{key}/"), 1)?.is_empty())

@@ -33,6 +33,8 @@ pub enum Code {
     BadTransition,
     /// A required gate has not passed.
     GateNotPassed,
+    /// Parts of the issue are open.
+    OpenParts,
     /// The issue is done or rejected.
     Closed,
     /// The text does not name one thing.
@@ -80,6 +82,7 @@ impl Code {
         Self::Cycle,
         Self::BadTransition,
         Self::GateNotPassed,
+        Self::OpenParts,
         Self::Closed,
         Self::Ambiguous,
         Self::Invalid,
@@ -112,6 +115,7 @@ impl Code {
             Self::Cycle => "cycle",
             Self::BadTransition => "bad_transition",
             Self::GateNotPassed => "gate_not_passed",
+            Self::OpenParts => "open_parts",
             Self::Closed => "closed",
             Self::Ambiguous => "ambiguous",
             Self::Invalid => "invalid",
@@ -151,7 +155,7 @@ impl Code {
             | Self::Uncommitted
             | Self::WorkLeft
             | Self::Closed => 5,
-            Self::CheckFailed | Self::GateNotPassed => 6,
+            Self::CheckFailed | Self::GateNotPassed | Self::OpenParts => 6,
             Self::Unknown => 7,
         }
     }

@@ -11,6 +11,9 @@
 //! Gates are a set of which each member is a register too: its stamp, under [`GATE`] and its name, says when it was last
 //! asked for or taken away.
 //!
+//! Fields that this program does not know (a newer one wrote them, or somebody by hand) are registers like any other, of
+//! which nobody here knows what they mean: they are kept as they are, and the later one wins.
+//!
 //! A stamp also has a check on its value, so that a field which somebody edited by hand is told from one that `jit` wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +32,24 @@ pub const FIELDS: &[&str] = &[
     "title", "type", "state", "priority", "parent", "actor", "blocked", "pivot", "gates", "text", "deleted",
 ];
 
+/// What else `issue.json` has of every issue.
+const BESIDE: &[&str] = &[
+    "schema_version",
+    "id",
+    "created_at",
+    "created_by",
+    "updated_at",
+    "revision",
+    "stamps",
+];
+
 /// Begins the name of a single gate's stamp.
 pub const GATE: &str = "gate:";
+
+/// Whether a field of `issue.json` is one that this program does not know.
+pub fn is_other(name: &str) -> bool {
+    !FIELDS.contains(&name) && !BESIDE.contains(&name) && !name.starts_with(GATE)
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SetLine {
@@ -54,6 +73,9 @@ pub struct Sheet {
     pub deps: Vec<SetLine>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleted: bool,
+    /// Fields that this program does not know.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub others: BTreeMap<String, Value>,
 }
 
 /// A field's value as JSON.
@@ -84,6 +106,17 @@ pub fn check(value: &Value) -> String {
 impl Sheet {
     pub fn stamp(&self, issue: &Issue, name: &str) -> Wall {
         self.stamps.get(name).copied().unwrap_or(issue.created_at)
+    }
+
+    /// The value of a field that this program does not know; null when there is none.
+    pub fn other(&self, name: &str) -> Value {
+        self.others.get(name).cloned().unwrap_or_default()
+    }
+
+    /// The fields that this program does not know, also those that are no more.
+    pub fn other_names(&self) -> impl Iterator<Item = &String> {
+        let gone = self.stamps.keys().filter(|name| is_other(name));
+        self.others.keys().chain(gone)
     }
 
     /// Stamps every field in which `new` differs from `old`.

@@ -4,14 +4,15 @@
 //!
 //! - what somebody else holds is changed by nobody else (unless the settings say so), and every change passes here;
 //! - dependencies and parents never make a circle by a command;
-//! - an issue is not done while a gate that it needs has not passed; what jit wrote elsewhere is believed, an edit by hand
+//! - an issue is not done while a gate that it needs has not passed, as that gate is defined now; what jit wrote elsewhere is believed, an edit by hand
 //!   may say no more than a command may;
+//! - nor is it while a part of it is open;
 //! - picking the next issue and taking it is one decision.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::{Change, Context, NewIssue, Pivot, Reply};
-use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, fresh_lease, live, not_holder};
+use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, fresh_lease, let_go, live, not_holder};
 use crate::event::{Action, Did, Event};
 use crate::graph;
 use crate::ids::{AgentId, IssueId, IssuePrefix};
@@ -377,11 +378,6 @@ fn write(
     cx: &Context,
 ) -> Result<(), Stop> {
     let by = &cx.actor.agent_id;
-    let released = |lease, brief| Event::Released {
-        lease,
-        by: by.clone(),
-        brief,
-    };
     let closed = issue.state.is_closed() || sheet.deleted;
     let resource = Resource::Issue(issue.id.clone());
     let taken = match leave {
@@ -400,9 +396,13 @@ fn write(
         draft.emit(event)?;
     }
     if let Some(lease) = taken {
-        draft.emit(released(lease, true))?;
+        draft.emit(Event::Released {
+            lease,
+            by: by.clone(),
+            brief: true,
+        })?;
     } else if closed && let Some(lease) = state::lease_on(draft.state(), &resource.key())? {
-        finish(draft, &lease, &|lease| released(lease, false))?;
+        let_go(draft, &lease, by)?;
     }
     Ok(())
 }
@@ -466,6 +466,7 @@ pub(crate) fn change(
             as_before.kind.clone_from(&old.kind);
             require_gates(draft.state(), &as_before, cx)?;
             require_gates(draft.state(), &issue, cx)?;
+            require_no_open_parts(draft.state(), &issue)?;
             work.extend(completed(&issue));
         }
     }
@@ -498,12 +499,7 @@ pub(crate) fn change(
         if let Some(event) = completed(&old) {
             draft.emit(event)?;
         }
-        let by = &cx.actor.agent_id;
-        finish(draft, &lease, &|lease| Event::Released {
-            lease,
-            by: by.clone(),
-            brief: false,
-        })?;
+        let_go(draft, &lease, &cx.actor.agent_id)?;
         return Ok(Answer::Done);
     }
     issue.updated_at = at;
@@ -684,13 +680,34 @@ fn require_no_fewer_gates(old: &Issue, new: &Issue, cx: &Context) -> Result<(), 
     .help(format!("ask a person to run: {help}")))
 }
 
-/// The gates that an issue needs and has not passed here.
-fn not_passed(table: &dyn Table, issue: &Issue, policy: &Policy) -> Read<Vec<String>> {
+/// A gate that an issue needs and has not passed here.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Missing {
+    gate: String,
+    /// It has, but it was another gate then.
+    was_another: bool,
+}
+
+impl Missing {
+    fn listed(all: &[Self]) -> String {
+        let name = |one: &Self| match one.was_another {
+            true => format!("{} as it is defined now", one.gate),
+            false => one.gate.clone(),
+        };
+        all.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn not_passed(table: &dyn Table, issue: &Issue, policy: &Policy) -> Read<Vec<Missing>> {
     let mut missing = Vec::new();
     for gate in policy.required_gates(&issue.kind, &issue.gates) {
-        if !state::gate_result(table, &issue.id, &gate)?.is_some_and(|result| result.passed) {
-            missing.push(gate);
-        }
+        let passed = state::gate_result(table, &issue.id, &gate)?.filter(|result| result.passed);
+        let was_another = match passed {
+            None => false,
+            Some(result) if policy.is_current(&gate, &result) => continue,
+            Some(_) => true,
+        };
+        missing.push(Missing { gate, was_another });
     }
     Ok(missing)
 }
@@ -718,6 +735,8 @@ fn hold_back(
         new.updated_at = new.updated_at.max(at);
     };
     let by_hand = |name: &str| found.by_hand.contains(&name);
+    // Whoever looks first need not be whoever edited.
+    let agent = policy.editor.as_ref().unwrap_or(agent);
     if let Some(old) = old.filter(|_| is_bound(policy, agent)) {
         let mut kept: Vec<String> = Vec::new();
         if by_hand("gates") {
@@ -762,14 +781,30 @@ fn hold_back(
             missing.dedup();
         }
         if policy.gates_unknown {
-            missing.push("what the registry of gates asks for, which cannot be read".into());
+            missing.push(Missing {
+                gate: "what the registry of gates asks for, which cannot be read".into(),
+                was_another: false,
+            });
         }
         if !missing.is_empty() {
             new.state = State::Gated;
             keep(new, "state");
             said.push(format!(
                 "{id} was edited by hand to be done, and has not passed {}: it is taken as gated; jit gate list {id}",
-                missing.join(", "),
+                Missing::listed(&missing),
+                id = new.id,
+            ));
+        }
+        let open = queue::open_parts(table, &new.id.key())?;
+        if !open.is_empty() {
+            if new.state == State::Done {
+                new.state = old.map_or(State::InProgress, |old| old.state);
+                keep(new, "state");
+            }
+            said.push(format!(
+                "{id} was edited by hand to be done, and parts of it are open: {}; it is taken as {}: jit issue list --parent {id}",
+                named(&open),
+                new.state,
                 id = new.id,
             ));
         }
@@ -814,12 +849,49 @@ fn require_gates(table: &dyn Table, issue: &Issue, cx: &Context) -> Result<(), S
         format!(
             "{} cannot be done before it has passed {}",
             issue.id,
-            missing.join(", ")
+            Missing::listed(&missing)
         ),
     )
     .help(format!("jit gate run {}", issue.id))
     .help(format!("jit gate list {}", issue.id))
-    .details(Details::Candidates(missing))
+    .details(Details::Candidates(
+        missing.into_iter().map(|one| one.gate).collect(),
+    ))
+    .into())
+}
+
+/// So many parts are named in a sentence.
+const NAMED: usize = 10;
+
+fn named(ids: &[IssueId]) -> String {
+    let names: Vec<&str> = ids.iter().take(NAMED).map(IssueId::as_str).collect();
+    let more = match ids.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names.join(", ") + &more
+}
+
+/// An issue is done after its parts.
+fn require_no_open_parts(table: &dyn Table, issue: &Issue) -> Result<(), Stop> {
+    let open = queue::open_parts(table, &issue.id.key())?;
+    let Some(first) = open.first() else {
+        return Ok(());
+    };
+    Err(Refusal::new(
+        Code::OpenParts,
+        format!(
+            "{} cannot be done before its parts are: open are {}",
+            issue.id,
+            named(&open)
+        ),
+    )
+    .help(format!("jit issue list --parent {}", issue.id))
+    .help(format!("jit issue update {first} --state done"))
+    .help(format!("jit issue update {first} --state rejected"))
+    .details(Details::Candidates(
+        open.iter().map(ToString::to_string).collect(),
+    ))
     .into())
 }
 
@@ -952,10 +1024,31 @@ pub(crate) fn judge(
     Ok(Answer::Done)
 }
 
+/// What is part of something else that was found comes before it: a whole is done after its parts.
+fn parts_first(all: &[Found]) -> Vec<&Found> {
+    let wholes: BTreeMap<String, &Found> = all.iter().map(|found| (found.issue.id.key(), found)).collect();
+    let depth = |found: &Found| {
+        let mut above = found.issue.parent.as_ref();
+        let mut depth = 0;
+        while let Some(whole) = above.and_then(|id| wholes.get(&id.key())) {
+            depth += 1;
+            if depth > wholes.len() {
+                // In a circle nothing comes first.
+                return 0;
+            }
+            above = whole.issue.parent.as_ref();
+        }
+        depth
+    };
+    let mut ordered: Vec<(usize, &Found)> = all.iter().map(|found| (depth(found), found)).collect();
+    ordered.sort_by_key(|(depth, _)| std::cmp::Reverse(*depth));
+    ordered.into_iter().map(|(_, found)| found).collect()
+}
+
 /// Brings in what trees or files from elsewhere have and the log does not.
 pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result<Answer, Stop> {
     let who = (&cx.policy, &cx.actor.agent_id);
-    for found in all {
+    for found in parts_first(all) {
         let id = &found.issue.id;
         let known = state::issue_or_tombstone(draft.state(), id)?;
         let here = |mut issue: Issue| {
@@ -986,6 +1079,7 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
                 let mut theirs = found.clone();
                 if seen {
                     theirs.edited.retain(|name| *name == "text");
+                    theirs.edited_others.clear();
                     theirs.by_hand.retain(|name| *name == "text");
                 }
                 let joined = merge::join((&mine, &my_sheet), &theirs, cx.now.wall);

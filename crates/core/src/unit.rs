@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::{self, AccountId, Hit};
 use crate::command::{Context, Reply};
 use crate::coordinate::reason::{CONFLICT, RATE_LIMIT};
-use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, finish, hand_on};
+use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, hand_on, let_go};
 use crate::event::Event;
 use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, UnitId, WorkflowId, WorktreeId};
 use crate::issue::words;
@@ -899,12 +899,7 @@ fn follow(draft: &mut Draft<'_>, unit: &Unit, cx: &Context) -> Result<(), Stop> 
 /// A unit that ends, or is given up, holds nothing.
 fn give_back(draft: &mut Draft<'_>, unit: &Unit, cx: &Context) -> Result<(), Stop> {
     if let Some(lease) = claim(draft.state(), unit)? {
-        let by = &cx.actor.agent_id;
-        finish(draft, &lease, &|lease| Event::Released {
-            lease,
-            by: by.clone(),
-            brief: false,
-        })?;
+        let_go(draft, &lease, &cx.actor.agent_id)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Context, Reply};
-use crate::decide::{Answer, Draft, clear_expired, deadline, finish, fresh_lease, live};
+use crate::decide::{Answer, Draft, clear_expired, deadline, finish, fresh_lease, let_go, live};
 use crate::event::Event;
 use crate::ids::{AgentId, UnitId, WorkflowId};
 use crate::issue::words;
@@ -192,20 +192,11 @@ pub fn leave(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Ans
     let lease = state::lease_on(draft.state(), &Resource::Workflow(id.clone()).key())?;
     match lease.filter(|lease| lease.held_by(&cx.actor)) {
         Some(lease) => {
-            let_go(draft, &lease, cx)?;
+            let_go(draft, &lease, &cx.actor.agent_id)?;
             Ok(Answer::Done)
         }
         None => Ok(Answer::Already(Reply::Workflow(Box::new(workflow)))),
     }
-}
-
-fn let_go(draft: &mut Draft<'_>, lease: &Lease, cx: &Context) -> Result<(), Stop> {
-    let by = &cx.actor.agent_id;
-    finish(draft, lease, &|lease| Event::Released {
-        lease,
-        by: by.clone(),
-        brief: false,
-    })
 }
 
 /// It is to end. Whoever leads it, or comes to lead it, stops its agents and ends it.
@@ -230,7 +221,7 @@ pub fn end(draft: &mut Draft<'_>, id: &WorkflowId, outcome: Outcome, cx: &Contex
         return Ok(Answer::Already(Reply::Workflow(Box::new(workflow))));
     }
     if let Some(lease) = state::lease_on(draft.state(), &Resource::Workflow(id.clone()).key())? {
-        let_go(draft, &lease, cx)?;
+        let_go(draft, &lease, &cx.actor.agent_id)?;
     }
     workflow.status = outcome;
     workflow.ended_at = Some(cx.now.wall);

@@ -422,6 +422,7 @@ fn any_issue() -> impl Strategy<Value = Imported> {
                     created_at: rest.0,
                     created_by: Some("agent:one".to_owned()),
                     updated_at: rest.1,
+                    others: [("severity".to_owned(), serde_json::json!({"n": [1, null]}))].into(),
                     warnings: Vec::new(),
                 }
             },

@@ -28,7 +28,7 @@ struct Act {
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let act = (0..12usize, 0..4u8, 1..6i64).prop_map(|(field, value, at)| Act { field, value, at });
+    let act = (0..14usize, 0..4u8, 1..6i64).prop_map(|(field, value, at)| Act { field, value, at });
     prop::collection::vec(act, 0..6)
 }
 
@@ -97,6 +97,14 @@ fn after((mut issue, mut sheet): (Issue, Sheet), who: &str, acts: &[Act]) -> (Is
                     .labels
                     .extend(gone.map(|l| line("remove", l.value, l.tag, act.at)));
             }
+            12 | 13 => {
+                // Written by a program that knows more fields.
+                let name = format!("other{}", act.field);
+                match v {
+                    0 => sheet.others.remove(&name),
+                    v => sheet.others.insert(name, serde_json::json!({ "n": v })),
+                };
+            }
             _ => sheet
                 .deps
                 .push(line("add", format!("WI-10{v}"), format!("{who}.{n}"), act.at)),
@@ -112,6 +120,11 @@ fn after((mut issue, mut sheet): (Issue, Sheet), who: &str, acts: &[Act]) -> (Is
         issue.updated_at = at(act.at).max(Wall::from_ms(old.updated_at.ms() + 1));
         issue.revision += 1;
         sheet.stamp_changes(&old, was_deleted, &issue);
+        if act.field >= 12 {
+            sheet
+                .stamps
+                .insert(format!("other{}", act.field), issue.updated_at);
+        }
     }
     (issue, sheet)
 }
@@ -179,7 +192,9 @@ proptest! {
         let names = |m: &jit_core::merge::Merged| m.conflicts.iter().map(|c| c.field.clone()).collect::<Vec<_>>();
         prop_assert_eq!(names(&one), names(&other));
         for conflict in &one.conflicts {
-            prop_assert!(fa[&conflict.field] != ft[&conflict.field] && fa[&conflict.field] != fb[&conflict.field]);
+            let [fa, ft, fb] = [&fa, &ft, &fb].map(|side| side.get(&conflict.field));
+            prop_assert!(fa != ft && fa != fb);
+            prop_assert!(one.fields.contains_key(&conflict.field), "it is shown");
         }
         if !one.conflicts.is_empty() {
             return Ok(());
@@ -204,6 +219,7 @@ proptest! {
         let folder = Folder { issue: text.into_bytes(), ..Folder::default() };
         let merged = parse(&id(), &folder).expect("sound");
         prop_assert!(merged.edited.iter().all(|name| *name == "text"), "{:?}", merged.edited);
+        prop_assert_eq!(&merged.edited_others, &[""; 0]);
         // A deletion and later changes come to the same in a merge and in a join.
         if !base.1.deleted {
             prop_assert_eq!(merged.sheet.deleted, joined(&a, &b).1.deleted);

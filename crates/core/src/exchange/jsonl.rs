@@ -1,6 +1,9 @@
 //! Our own form: one object a line, fields named as `jit issue show --json` names them. To be read, a title is enough.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
+use serde_json::Value;
 
 use super::record::{Record, read};
 use super::{Imported, Parsed, priority};
@@ -65,6 +68,7 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
     issue.created_at = record.time("created_at");
     issue.created_by = record.word("created_by");
     issue.updated_at = record.time("updated_at");
+    issue.others = record.others("others");
     take_description(record, &mut issue);
     for mut comment in record.records("comments") {
         let text = comment.text("text").unwrap_or_default();
@@ -110,6 +114,8 @@ struct Line<'a> {
     created_at: Option<Wall>,
     created_by: Option<&'a str>,
     updated_at: Option<Wall>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    others: &'a BTreeMap<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -149,6 +155,7 @@ pub fn export(issues: &[Imported]) -> Result<String, serde_json::Error> {
             created_at: issue.created_at,
             created_by: issue.created_by.as_deref(),
             updated_at: issue.updated_at,
+            others: &issue.others,
         };
         out.push_str(&serde_json::to_string(&line)?);
         out.push('\n');

@@ -14,7 +14,7 @@ mod jsonl;
 mod plan;
 mod record;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
@@ -67,6 +67,8 @@ pub struct Imported {
     pub created_at: Option<Wall>,
     pub created_by: Option<String>,
     pub updated_at: Option<Wall>,
+    /// Fields of `issue.json` that this program does not know; of ours alone.
+    pub others: BTreeMap<String, serde_json::Value>,
     /// What could not be taken over as it was.
     pub warnings: Vec<String>,
 }
@@ -122,6 +124,7 @@ impl Imported {
             created_at: None,
             created_by: None,
             updated_at: None,
+            others: BTreeMap::new(),
             warnings: Vec::new(),
         };
         issue.set_title(title);

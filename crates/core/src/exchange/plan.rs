@@ -329,6 +329,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
     let sheet = Sheet {
         labels: set(words(&from.labels)),
         deps: set(entry.depends_on.iter().map(ToString::to_string).collect()),
+        others: from.others.clone(),
         ..Sheet::default()
     };
     let text = long_text(&from.description);
@@ -368,6 +369,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             issue,
             sheet,
             edited: Vec::new(),
+            edited_others: Vec::new(),
             // Somebody asked for it by a command.
             by_hand: Vec::new(),
             unstamped: true,
@@ -436,6 +438,7 @@ fn agent(name: &str, by: &AgentId) -> AgentId {
 /// An issue of ours, to be exported.
 pub fn exported(
     issue: &Issue,
+    sheet: &Sheet,
     description: Option<String>,
     comments: &[issue::Comment],
     assignee: Option<&AgentId>,
@@ -467,6 +470,7 @@ pub fn exported(
         created_at: Some(issue.created_at),
         created_by: issue.created_by.as_ref().map(ToString::to_string),
         updated_at: Some(issue.updated_at),
+        others: sheet.others.clone(),
         warnings: Vec::new(),
     }
 }

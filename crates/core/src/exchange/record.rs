@@ -9,9 +9,11 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Imported, MAX_LIST, Parsed, time, word, word_of};
+use crate::issue_file;
 use crate::time::Wall;
 
 /// Longest record, in bytes: a full description in which every byte is escaped still fits.
@@ -222,6 +224,18 @@ impl<'a> Record<'a> {
             }
         }
         words
+    }
+
+    /// Fields that this program does not know, as an export has them.
+    pub fn others(&mut self, name: &str) -> BTreeMap<String, Value> {
+        let others: BTreeMap<String, Value> = self.read(name, "an object").unwrap_or_default();
+        match issue_file::check_others(&others) {
+            Ok(()) => others,
+            Err(why) => {
+                self.warnings.push(format!("{name}: {why}: left out"));
+                BTreeMap::new()
+            }
+        }
     }
 
     pub fn record(&mut self, name: &str) -> Option<Record<'a>> {

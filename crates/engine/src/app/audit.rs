@@ -12,7 +12,7 @@ use jit_core::graph::{Graph, Node, cycles};
 use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, State};
 use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE};
-use jit_core::refusal::Code;
+use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::table::Table;
 
@@ -67,15 +67,15 @@ impl App {
         };
         if let Some(local) = &self.place.local_jit {
             self.audit_tree(local, &mut audit)?;
-            let unfit = |message: String, file: PathBuf| Finding {
+            let unfit = |refusal: &Refusal, file: PathBuf| Finding {
                 check: "gates",
-                line: line_in(&message),
-                message,
+                line: line_of(refusal),
+                message: refusal.message.clone(),
                 help: "mend the file, or take another version of it from git".into(),
                 file: Some(file),
             };
             if let Err(refusal) = Registry::load(local) {
-                audit.findings.push(unfit(refusal.message, Registry::path(local)));
+                audit.findings.push(unfit(&refusal, Registry::path(local)));
             }
             let results = std::fs::read_dir(local.join("gates/results"));
             for entry in results.into_iter().flatten().flatten() {
@@ -84,7 +84,7 @@ impl App {
                 if let Some(id) = id.and_then(|id| id.parse::<IssueId>().ok())
                     && let Err(refusal) = Results::load(local, &id)
                 {
-                    audit.findings.push(unfit(refusal.message, entry.path()));
+                    audit.findings.push(unfit(&refusal, entry.path()));
                 }
             }
         }
@@ -417,11 +417,14 @@ impl App {
     }
 }
 
-/// The line that a message about a file names; 0 when it names none.
-fn line_in(message: &str) -> usize {
-    let after = message.split_once(", line ").map_or("", |(_, rest)| rest);
-    let digits = after.split(|c: char| !c.is_ascii_digit()).next();
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+/// The line that a refusal about a file names; 0 when it names none.
+fn line_of(refusal: &Refusal) -> usize {
+    let Details::Counts(counts) = &refusal.details else {
+        return 0;
+    };
+    let line = counts.iter().find(|(name, _)| *name == "line");
+    line.and_then(|(_, line)| usize::try_from((*line)?).ok())
+        .unwrap_or(0)
 }
 
 /// The first few of many.

@@ -114,8 +114,10 @@ impl App {
                 }
             }
             issue.depends_on = waits_for;
+            let sheet = state::sheet(&*view.table, &issue.id).map_err(unreadable)?;
             all.push(exchange::exported(
                 &issue,
+                &sheet,
                 text,
                 &comments,
                 leases.get(&issue.id.key()),

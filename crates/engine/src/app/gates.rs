@@ -52,12 +52,7 @@ impl App {
     pub(super) fn policy_with_gates(&self) -> Outcome<Policy> {
         let mut policy = self.policy.clone();
         if let Some(jit) = &self.place.local_jit {
-            for (name, gate) in Registry::load(jit)?.iter() {
-                let required = gate.required_for().iter();
-                policy
-                    .gates_for
-                    .extend(required.map(|kind| (kind.clone(), name.to_string())));
-            }
+            Registry::load(jit)?.bind(&mut policy);
         }
         Ok(policy)
     }
@@ -326,28 +321,32 @@ impl App {
                 ran.survivors
             ));
         }
-        let judged = self.judge(None, issue, name.as_str(), (ran.passed(), false, tree), notes)?;
+        let what = (ran.passed(), Some(command), tree);
+        let judged = self.judge(None, issue, name.as_str(), what, notes)?;
         let mut result = GateResult::automatic(command, &ran, judged.by, judged.at, judged.tree);
         result.output_file = log.is_ok().then(|| below.to_string_lossy().into_owned());
         self.keep_result(issue, name, &result, notes);
         Ok(result)
     }
 
-    /// Tells the log. `request` is the caller's name for exactly this.
+    /// Tells the log: whether it passed, by which command if it was not somebody's judgement, and on what. `request` is the
+    /// caller's name for exactly this.
     fn judge(
         &self,
         request: Option<&jit_core::ids::RequestId>,
         issue: &IssueId,
         gate: &str,
-        (passed, manual, tree): (bool, bool, Option<String>),
+        (passed, by_command, tree): (bool, Option<&str>, Option<String>),
         notes: &mut Notes,
     ) -> Outcome<Judged> {
+        let manual = by_command.is_none();
         let command = Command::JudgeGate {
             issue: issue.as_str().parse().map_err(|e| refuse(Code::Invalid, e))?,
             gate: gate.to_owned(),
             passed,
             manual,
             tree,
+            definition: Some(Gate::definition_of(by_command)),
         };
         let policy = Policy {
             agent_asks: manual && passed && self.asking_agent().is_some(),
@@ -404,7 +403,7 @@ impl App {
         let mut notes = Notes::default();
         let request = self.request.as_ref();
         let tree = self.tree_now(&mut notes);
-        let judged = self.judge(request, &issue.id, name, (passed, true, tree), &mut notes)?;
+        let judged = self.judge(request, &issue.id, name, (passed, None, tree), &mut notes)?;
         let status = if judged.passed {
             Status::Passed
         } else {
@@ -462,9 +461,11 @@ fn judged_by_people(issue: &IssueId, gate: &str) -> Box<Refusal> {
 /// What the issue has to pass and has not, by what the log knows.
 fn missing(view: &View, registry: &Registry, issue: &Issue) -> Outcome<Vec<String>> {
     let mut missing = Vec::new();
+    let mut policy = Policy::default();
+    registry.bind(&mut policy);
     for name in registry.required(&issue.kind, &issue.gates) {
         let judged = state::gate_result(&*view.table, &issue.id, name).map_err(|e| refuse(Code::Io, e))?;
-        if !judged.is_some_and(|judged| judged.passed) {
+        if !judged.is_some_and(|judged| judged.passed && policy.is_current(name, &judged)) {
             missing.push(name.to_owned());
         }
     }
@@ -483,6 +484,7 @@ fn standing(
             required: false,
             status: GateStatus::Missing,
             stale: false,
+            counts: false,
             at: None,
             by: None,
             note: None,
@@ -491,7 +493,12 @@ fn standing(
     let is_same = |kept: &&GateResult| kept.at == judged.at && kept.by == judged.by;
     let kept = kept.filter(is_same);
     let other_tree = tree.is_some() && judged.tree.as_deref() != tree;
-    let other_gate = gate.is_none_or(|gate| gate.is_manual() != judged.manual)
+    let redefined = match (gate, &judged.definition) {
+        (Some(gate), Some(then)) => gate.definition() != *then,
+        _ => false,
+    };
+    let other_gate = redefined
+        || gate.is_none_or(|gate| gate.is_manual() != judged.manual)
         || kept.is_some_and(|kept| {
             kept.kind == Kind::Automatic && kept.command.as_deref() != gate.and_then(Gate::command)
         });
@@ -503,6 +510,7 @@ fn standing(
             GateStatus::Failed
         },
         stale: other_tree || other_gate,
+        counts: judged.passed && !redefined,
         at: Some(judged.at),
         by: Some(AgentId::clone(&judged.by)),
         note: kept.and_then(|kept| kept.note.clone()),

@@ -159,7 +159,7 @@ fn is_in(table: &dyn Table, issues: &std::path::Path, issue: &Issue) -> Read<boo
     let Ok(found) = tree::read(issues, &issue.id, &folder) else {
         return Ok(true);
     };
-    if !found.problems.is_empty() || !found.edited.is_empty() {
+    if !found.problems.is_empty() || !found.is_untouched() {
         return Ok(true);
     }
     let said: BTreeSet<&str> = found.comments.iter().map(|one| one.id.as_str()).collect();

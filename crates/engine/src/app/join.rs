@@ -18,10 +18,11 @@ use std::time::Duration;
 
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
-use jit_core::ids::{IssueId, IssuePrefix};
+use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
 use jit_core::issue::{Issue, State, text_digest};
 use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE, NAMES};
 use jit_core::policy::Policy;
+use jit_core::queue;
 use jit_core::refusal::Code;
 use jit_core::sheet::{SetLine, Sheet};
 use jit_core::state;
@@ -29,7 +30,7 @@ use jit_core::table::{Read, Table};
 use jit_core::time::Wall;
 use jit_core::tracker::is_held_back;
 
-use super::{App, Kept, refuse};
+use super::{App, Kept, refuse, reverts};
 use crate::git::Git;
 use crate::issues::replica;
 use crate::issues::seen::{self, Depth, Seen, Sweep};
@@ -237,11 +238,8 @@ impl App {
         if !self.is_settled() {
             return None;
         }
-        let git_dir = self
-            .place
-            .git_dir
-            .clone()
-            .unwrap_or_else(|| self.place.control_dir.clone());
+        let git_dir = self.place.git_dir.clone().filter(|_| self.aside.is_none());
+        let git_dir = git_dir.unwrap_or_else(|| self.place.control_dir.clone());
         Some((git_dir, issues))
     }
 
@@ -328,8 +326,26 @@ impl App {
         let mut joined = Joined::default();
         for some in ids.chunks(AT_ONCE) {
             let mut haul = Haul::default();
-            for id in some {
-                self.haul(&*view.table, issues, id, &mut haul)?;
+            let mut ids = some.to_vec();
+            let mut next = 0;
+            while let Some(id) = ids.get(next).cloned() {
+                self.haul(&*view.table, issues, &id, &mut haul)?;
+                // What became done with its parts is no more than that: they are looked at with it.
+                if haul
+                    .found
+                    .last()
+                    .is_some_and(|found| found.issue.id == id && is_done_by_hand(found))
+                {
+                    let parts =
+                        queue::open_parts(&*view.table, &id.key()).map_err(|e| refuse(Code::Io, e))?;
+                    ids.extend(
+                        parts
+                            .into_iter()
+                            .filter(|part| !ids.contains(part))
+                            .collect::<Vec<_>>(),
+                    );
+                }
+                next += 1;
             }
             for (what, all) in [
                 ("left alone", &haul.unsound),
@@ -347,7 +363,7 @@ impl App {
             }
             let unsound = haul.unsound.iter().chain(&haul.passed_over);
             joined.unsound.extend(unsound.map(|(id, _)| id.clone()));
-            let policy = self.hold_back(&*view.table, &mut haul)?;
+            let policy = self.hold_back(view, &mut haul)?;
             joined.said.append(&mut haul.said);
             for (found, project) in [
                 (haul.found, false),
@@ -377,10 +393,10 @@ impl App {
 
     /// Sets apart what says more than a command could have done (E6). Returns what is to be decided by, where somebody
     /// edited what gates are about.
-    fn hold_back(&self, table: &dyn Table, haul: &mut Haul) -> Outcome<Option<Policy>> {
+    fn hold_back(&self, view: &View, haul: &mut Haul) -> Outcome<Option<Policy>> {
         let touches = |found: &Found| {
             let lessens = ["gates", "type"].iter().any(|name| found.by_hand.contains(name));
-            lessens || (found.by_hand.contains(&"state") && found.issue.state == State::Done)
+            lessens || is_done_by_hand(found)
         };
         if !haul.found.iter().chain(&haul.brought_back).any(touches) {
             return Ok(None);
@@ -392,19 +408,43 @@ impl App {
         });
         let policy = Policy {
             agent_asks: self.asking_agent().is_some(),
+            editor: self.agent_at_work(view)?,
             ..policy
         };
         let now = Wall::from_ms(clock::wall_ms());
         let who = (&policy, &self.actor.agent_id);
         for found in std::mem::take(&mut haul.found) {
-            let back =
-                touches(&found) && is_held_back(table, &found, who, now).map_err(|e| refuse(Code::Io, e))?;
+            let back = touches(&found)
+                && is_held_back(&*view.table, &found, who, now).map_err(|e| refuse(Code::Io, e))?;
             match back {
                 true => haul.held_back.push(found),
                 false => haul.found.push(found),
             }
         }
         Ok(Some(policy))
+    }
+
+    /// An agent that holds something in this worktree, or has a session there that is alive: what was edited in it is its
+    /// doing, whoever comes first to take notice.
+    fn agent_at_work(&self, view: &View) -> Outcome<Option<AgentId>> {
+        let Some(here) = &self.actor.worktree_id else {
+            return Ok(None);
+        };
+        let mine = |agent: &AgentId, place: &Option<WorktreeId>| {
+            agent.kind() == "agent" && place.as_ref() == Some(here)
+        };
+        let leases = state::leases(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let holder = leases
+            .into_iter()
+            .find(|lease| mine(&lease.agent_id, &lease.worktree_id) && !lease.expired(&view.now));
+        if let Some(lease) = holder {
+            return Ok(Some(lease.agent_id));
+        }
+        let alive = self.sessions_alive(&*view.table)?;
+        Ok(alive
+            .into_iter()
+            .find(|session| mine(&session.agent_id, &session.worktree_id))
+            .map(|session| session.agent_id))
     }
 
     /// Adds what is new about an issue in a tree.
@@ -448,7 +488,14 @@ impl App {
                         && !state::comments(table, id).map_err(unreadable)?.is_empty()));
             let merged = self.weigh_text((mine, &sheet), &mut found, &folder, haul)?;
             let has_text = !found.edited.contains(&"text") || found.issue.text == mine.text;
-            if has_text && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
+            let back = reverts::take_back(issues, (mine, &sheet), &mut found, &folder);
+            if !back.is_empty() {
+                haul.said.push(format!(
+                    "a commit took {} of {id} back to what it was: taken as changed when it was committed",
+                    back.join(", ")
+                ));
+            }
+            if has_text && back.is_empty() && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
                 return Ok(());
             }
             if let Some(committed) = self.committed_at(issues, &found, haul) {
@@ -586,7 +633,7 @@ impl App {
         if found.edited.contains(&"text") {
             files.push(DESCRIPTION);
         }
-        if found.edited.iter().any(|name| *name != "text") {
+        if found.edited.iter().any(|name| *name != "text") || !found.edited_others.is_empty() {
             files.push(ISSUE);
         }
         if files.is_empty()
@@ -715,7 +762,7 @@ impl App {
             .place
             .local_jit
             .as_deref()
-            .filter(|tree| project && *tree != self.place.control_dir)
+            .filter(|tree| project && *tree != self.place.control_dir && self.aside.is_none())
         else {
             return Ok(());
         };
@@ -736,7 +783,7 @@ impl App {
             let folder = tree::load(&issues, &id).ok()??;
             let found = tree::read(&issues, &id, &folder).ok()?;
             let known = self.require_nothing_new(&*view.table, &tree, &issue).is_ok();
-            Some(found.edited.is_empty() && !folder.issue.is_empty() && known)
+            Some(found.is_untouched() && !folder.issue.is_empty() && known)
         };
         look().unwrap_or(false)
     }
@@ -757,7 +804,7 @@ impl App {
     fn project_one_again(&self, tree: &Path, id: &IssueId) -> Option<()> {
         let issues = tree::issues_dir(tree)?;
         let found = tree::read(&issues, id, &tree::load(&issues, id).ok()??).ok()?;
-        if found.edited.iter().all(|name| *name == "text") {
+        if found.edited.iter().all(|name| *name == "text") && found.edited_others.is_empty() {
             // As jit wrote it for the landing: it is to be known before anything is written over it.
             let ids = std::slice::from_ref(id);
             self.join_ids_in(&self.view().ok()?, &issues, ids, ASIDE).ok()?;
@@ -765,7 +812,9 @@ impl App {
         let view = self.view().ok()?;
         let issue = state::issue_or_tombstone(&*view.table, id).ok()??;
         let comments = state::comments(&*view.table, id).ok()?.len();
-        if says(&found.issue) == says(&issue) && found.comments.len() == comments {
+        let others = state::sheet(&*view.table, id).ok()?.others;
+        let same = says(&found.issue) == says(&issue) && found.sheet.others == others;
+        if same && found.comments.len() == comments {
             return None;
         }
         let files = self.replica.files(&*view.table, &issue).ok()?;
@@ -805,6 +854,10 @@ impl App {
             "they have been edited in this worktree meanwhile: jit issue show {id}"
         )))
     }
+}
+
+fn is_done_by_hand(found: &Found) -> bool {
+    found.by_hand.contains(&"state") && found.issue.state == State::Done
 }
 
 /// The issue that a path in a tree is a file of.

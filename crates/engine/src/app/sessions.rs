@@ -233,6 +233,14 @@ impl App {
         self.read_answer(&view, Reply::Sessions { sessions })
     }
 
+    /// Sessions that were not ended and whose heart beats.
+    pub(super) fn sessions_alive(&self, table: &dyn Table) -> Outcome<Vec<Session>> {
+        let mut beats = Beats::new(&self.place.control_dir);
+        let mut sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
+        sessions.retain(|session| self.seen(session, &mut beats).status == Status::Active);
+        Ok(sessions)
+    }
+
     fn session_views(&self, table: &dyn Table) -> Outcome<Vec<SessionView>> {
         let mut beats = Beats::new(&self.place.control_dir);
         let sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;

@@ -1,7 +1,8 @@
 //! `jit uninstall`: everything that jit made is taken away again, and nothing of value with it.
 //!
 //! What must hold:
-//! - nothing is removed while somebody holds something, nor before every issue is in an exported file, synced;
+//! - nothing is removed while somebody holds something, nor before every issue is in an exported file, synced, and in
+//!   another one the definitions and results of gates that git does not have;
 //! - in a tree only files go that git has never seen and whose content is in the export or is what `jit init` wrote;
 //!   with `purge_tree` also those that git has as they are. Everything else stays and is named;
 //! - what agents' programs were told of jit in the trees is taken back by the caller, who knows their files; what is
@@ -56,6 +57,8 @@ pub struct Uninstalled {
     /// The file with every issue; null when there were none.
     pub export: Option<String>,
     pub issues: usize,
+    /// The file with what only the trees had about gates; null when there was nothing.
+    pub gates: Option<String>,
     pub removed: Vec<String>,
     pub kept: Vec<Left>,
     #[serde(skip)]
@@ -63,6 +66,22 @@ pub struct Uninstalled {
     /// The issue whose files were last compared, and what they should be.
     #[serde(skip)]
     last: Option<(IssueId, Files)>,
+    /// Files of gates that are in the export.
+    #[serde(skip)]
+    exported: HashSet<PathBuf>,
+}
+
+/// A file of a worktree's gates as it was.
+#[derive(Serialize)]
+struct GateFile {
+    path: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct GateExport {
+    schema_version: u32,
+    files: Vec<GateFile>,
 }
 
 /// A folder in which agents' programs may have been told of jit.
@@ -171,6 +190,7 @@ impl App {
         let view = self.view()?;
         self.refuse_while_used(&view)?;
         self.export_all(&view, options, &mut done)?;
+        self.export_gates(options, &mut done)?;
         match &self.place.common_dir {
             Some(common) => self.leave_git(&view, common, options, untell, &mut done)?,
             None => {
@@ -188,7 +208,7 @@ impl App {
         }
         self.remove_control_plane(&mut done)?;
         if let Some(local) = &self.place.local_jit {
-            prune(local, &["gates", "issues", ""]);
+            prune(local, FOLDERS);
         }
         Ok(done)
     }
@@ -200,37 +220,116 @@ impl App {
         let path = match &options.export {
             Some(path) => path.clone(),
             None if issues == 0 => return Ok(()),
-            None => {
-                let second = jiff::Timestamp::from_millisecond(clock::wall_ms()).unwrap_or_default();
-                let name = format!("jit-export-{}", second.strftime("%Y%m%dT%H%M%SZ"));
-                let folder = self
-                    .place
-                    .common_dir
-                    .as_ref()
-                    .or(self.place.worktree_root.as_ref());
-                let folder = folder.unwrap_or(&self.place.start);
-                // Another one may have been made in this second.
-                let mut path = folder.join(format!("{name}.jsonl"));
-                let mut n = 2;
-                while path.symlink_metadata().is_ok() {
-                    path = folder.join(format!("{name}-{n}.jsonl"));
-                    n += 1;
-                }
-                path
-            }
+            None => self.free_name("jsonl"),
         };
-        match file::create(&path, lines.as_bytes()) {
-            Ok(true) => {}
-            Ok(false) => {
-                return Err(Box::new(
-                    Refusal::new(Code::Exists, format!("{} is there already", path.display()))
-                        .help("jit uninstall --export <another file>"),
-                ));
-            }
-            Err(e) => return Err(io_refusal("write", &path, &e)),
-        }
+        write_new(&path, lines.as_bytes())?;
         done.export = Some(path.display().to_string());
         Ok(())
+    }
+
+    /// A file beside the control plane that is not there yet.
+    fn free_name(&self, ending: &str) -> PathBuf {
+        let second = jiff::Timestamp::from_millisecond(clock::wall_ms()).unwrap_or_default();
+        let name = format!("jit-export-{}", second.strftime("%Y%m%dT%H%M%SZ"));
+        let folder = self
+            .place
+            .common_dir
+            .as_ref()
+            .or(self.place.worktree_root.as_ref());
+        let folder = folder.unwrap_or(&self.place.start);
+        // Another one may have been made in this second.
+        let mut path = folder.join(format!("{name}.{ending}"));
+        let mut n = 2;
+        while path.symlink_metadata().is_ok() {
+            path = folder.join(format!("{name}-{n}.{ending}"));
+            n += 1;
+        }
+        path
+    }
+
+    /// What the trees have about gates and git does not, as it is there.
+    fn export_gates(&self, options: &Uninstall, done: &mut Uninstalled) -> Outcome<()> {
+        let mut files = Vec::new();
+        for path in self.gate_files(options)? {
+            let meta = path.symlink_metadata();
+            if !meta.is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_COMPARED) {
+                continue;
+            }
+            let content = fs::read(&path).map_err(|e| io_refusal("read", &path, &e))?;
+            // What is not a text is no file of ours: it stays.
+            if let Ok(text) = String::from_utf8(content) {
+                files.push(GateFile {
+                    path: path.display().to_string(),
+                    text,
+                });
+                done.exported.insert(path);
+            }
+        }
+        if files.is_empty() {
+            return Ok(());
+        }
+        let path = match &options.export {
+            // Beside the issues, whatever they are called.
+            Some(issues) => {
+                let mut name = issues.clone().into_os_string();
+                name.push(".gates.json");
+                name.into()
+            }
+            None => self.free_name("gates.json"),
+        };
+        let all = GateExport {
+            schema_version: 1,
+            files,
+        };
+        let mut bytes = serde_json::to_vec_pretty(&all).map_err(|e| refuse(Code::Io, e))?;
+        bytes.push(b'\n');
+        write_new(&path, &bytes)?;
+        done.gates = Some(path.display().to_string());
+        Ok(())
+    }
+
+    /// Definitions and results of gates that may be removed from trees, and are not committed as they are.
+    fn gate_files(&self, options: &Uninstall) -> Outcome<Vec<PathBuf>> {
+        let ours = |root: &Path, path: PathBuf| {
+            let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
+            is_about_gates(&parts).then(|| root.join(path))
+        };
+        let Some(common) = &self.place.common_dir else {
+            let root = self.place.local_jit.as_deref().and_then(Path::parent);
+            let root = root.unwrap_or(&self.place.start);
+            let results = fs::read_dir(root.join(".jit/gates/results"))
+                .into_iter()
+                .flatten();
+            let results = results.flatten().filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                Some(PathBuf::from(".jit/gates/results").join(name))
+            });
+            let all = results.chain([PathBuf::from(".jit/gates/registry.json")]);
+            return Ok(all.filter_map(|path| ours(root, path)).collect());
+        };
+        let here = self.place.worktree_root.as_deref();
+        let mut files = Vec::new();
+        for root in self.roots(common)? {
+            let mut found = jit_paths(&root, &["ls-files", "-z", "--others"])?;
+            if options.purge_tree && here == Some(&root) {
+                found.extend(uncommitted(&root)?);
+            }
+            files.extend(found.into_iter().filter_map(|path| ours(&root, path)));
+        }
+        Ok(files)
+    }
+
+    /// The worktrees that are there.
+    fn roots(&self, common: &Path) -> Outcome<Vec<PathBuf>> {
+        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let mut roots: Vec<PathBuf> = all.into_iter().filter_map(|one| one.root).collect();
+        if let Some(here) = &self.place.worktree_root
+            && !roots.contains(here)
+        {
+            roots.push(here.clone());
+        }
+        roots.retain(|root| root.is_dir());
+        Ok(roots)
     }
 
     fn leave_git(
@@ -243,11 +342,7 @@ impl App {
     ) -> Outcome<()> {
         let here = self.place.worktree_root.as_deref();
         let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
-        let mut roots: Vec<PathBuf> = all.iter().filter_map(|one| one.root.clone()).collect();
-        if let Some(here) = here.filter(|here| !roots.iter().any(|root| root == here)) {
-            roots.push(here.to_owned());
-        }
-        for root in roots.iter().filter(|root| root.is_dir()) {
+        for root in &self.roots(common)? {
             let purge = options.purge_tree && here == Some(root);
             let tree = Tree {
                 root,
@@ -281,28 +376,16 @@ impl App {
             return Ok(());
         }
         done.remove_file(&local.join("worktree.json"));
-        let paths = |args: &[&str]| -> Outcome<Vec<PathBuf>> {
-            let out = Git::at(root).args(args).args(["--", ".jit"]).run();
-            let out = out.map_err(|e| refuse(Code::Io, e))?;
-            let names = out.split(|b| *b == 0).filter(|name| !name.is_empty());
-            Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
-        };
-        for path in paths(&["ls-files", "-z", "--others"])? {
-            match self.is_ours_alone(table, root, &path, &mut done.last)? {
+        for path in jit_paths(root, &["ls-files", "-z", "--others"])? {
+            match self.is_ours_alone(table, root, &path, done)? {
                 true => done.remove_file(&root.join(path)),
                 false => done.keep(&root.join(path), "not in git, and not in the export as it is"),
             }
         }
         if purge {
-            // Without any commit nothing is in git as it is.
-            let changed: HashSet<PathBuf> = match Git::at(root).verify("HEAD") {
-                Ok(Some(_)) => paths(&["diff", "--name-only", "-z", "--no-renames", "HEAD"])?,
-                _ => paths(&["ls-files", "-z"])?,
-            }
-            .into_iter()
-            .collect();
-            for path in paths(&["ls-files", "-z"])? {
-                match !changed.contains(&path) || self.is_ours_alone(table, root, &path, &mut done.last)? {
+            let changed: HashSet<PathBuf> = uncommitted(root)?.into_iter().collect();
+            for path in jit_paths(root, &["ls-files", "-z"])? {
+                match !changed.contains(&path) || self.is_ours_alone(table, root, &path, done)? {
                     true => done.remove_file(&root.join(path)),
                     false => done.keep(&root.join(path), "changed, and not committed"),
                 }
@@ -313,7 +396,7 @@ impl App {
             // One that still holds something stays.
             let _ = fs::remove_dir(folder.path());
         }
-        prune(&local, &["gates", "issues", ""]);
+        prune(&local, FOLDERS);
         Ok(())
     }
 
@@ -323,7 +406,7 @@ impl App {
         table: &dyn Table,
         root: &Path,
         path: &Path,
-        last: &mut Option<(IssueId, Files)>,
+        done: &mut Uninstalled,
     ) -> Outcome<bool> {
         let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
         let full = root.join(path);
@@ -336,9 +419,10 @@ impl App {
             [_, "config.toml"] => Ok(content == CONFIG.as_bytes()),
             [_, ".gitattributes"] => Ok(content == ATTRIBUTES.as_bytes()),
             [_, "issues", id, name] if NAMES.contains(name) => match id.parse() {
-                Ok(id) => self.is_exported(table, &id, name, &content, last),
+                Ok(id) => self.is_exported(table, &id, name, &content, &mut done.last),
                 Err(_) => Ok(false),
             },
+            parts if is_about_gates(parts) => Ok(done.exported.contains(&full)),
             _ => Ok(false),
         }
     }
@@ -390,7 +474,9 @@ impl App {
         if fs::read(&config).is_ok_and(|content| content == CONFIG.as_bytes()) {
             done.remove_file(&config);
         }
-        prune(local, &["gates"]);
+        let gates: Vec<PathBuf> = done.exported.iter().cloned().collect();
+        gates.iter().for_each(|path| done.remove_file(path));
+        prune(local, &["gates/results", "gates"]);
     }
 
     fn remove_control_plane(&self, done: &mut Uninstalled) -> Outcome<()> {
@@ -425,6 +511,46 @@ impl App {
             done.removed(dir);
         }
         Ok(())
+    }
+}
+
+/// Folders of a worktree's `.jit`, the innermost first.
+const FOLDERS: &[&str] = &["gates/results", "gates", "issues", ""];
+
+/// Whether a path in a worktree is a file of its gates.
+fn is_about_gates(parts: &[&str]) -> bool {
+    match parts {
+        [".jit", "gates", "registry.json"] => true,
+        [".jit", "gates", "results", name] => name.ends_with(".json"),
+        _ => false,
+    }
+}
+
+/// What git lists below `.jit`.
+fn jit_paths(root: &Path, args: &[&str]) -> Outcome<Vec<PathBuf>> {
+    let out = Git::at(root).args(args).args(["--", ".jit"]).run();
+    let out = out.map_err(|e| refuse(Code::Io, e))?;
+    let names = out.split(|b| *b == 0).filter(|name| !name.is_empty());
+    Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+}
+
+/// What git has below `.jit`, and not as it is. Without any commit that is everything.
+fn uncommitted(root: &Path) -> Outcome<Vec<PathBuf>> {
+    match Git::at(root).verify("HEAD") {
+        Ok(Some(_)) => jit_paths(root, &["diff", "--name-only", "-z", "--no-renames", "HEAD"]),
+        _ => jit_paths(root, &["ls-files", "-z"]),
+    }
+}
+
+/// Writes a file that must not be there yet.
+fn write_new(path: &Path, content: &[u8]) -> Outcome<()> {
+    match file::create(path, content) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Box::new(
+            Refusal::new(Code::Exists, format!("{} is there already", path.display()))
+                .help("jit uninstall --export <another file>"),
+        )),
+        Err(e) => Err(io_refusal("write", path, &e)),
     }
 }
 

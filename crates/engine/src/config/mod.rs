@@ -616,7 +616,9 @@ impl Config {
             agents_may_evict: self.may_force_evict(),
             agents_may_pass_gates: self.flag("agents.may_pass_gates"),
             agent_asks: false,
+            editor: None,
             gates_for: Vec::new(),
+            gates: Vec::new(),
             gates_unknown: false,
             hierarchy: self
                 .list("types.hierarchy")

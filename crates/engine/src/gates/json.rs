@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use jit_core::refusal::{Code, Refusal};
+use jit_core::refusal::{Code, Details, Refusal};
 
 use crate::os::file;
 use crate::store::Outcome;
@@ -37,7 +37,7 @@ pub(super) fn load<T: DeserializeOwned>(path: &Path, most: u64) -> Outcome<Optio
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            return Err(malformed(format!("{}: {error}", path.display())));
+            return Err(malformed(format!("{}: {error}", path.display()), None));
         }
         Err(error) => return Err(io_refusal("read", path, &error)),
     };
@@ -55,24 +55,26 @@ pub(super) fn load<T: DeserializeOwned>(path: &Path, most: u64) -> Outcome<Optio
     }
     parse(&bytes)
         .map(Some)
-        .map_err(|why| malformed(format!("{}, {why}", path.display())))
+        .map_err(|(line, why)| malformed(format!("{}, line {line}{why}", path.display()), Some(line)))
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+/// What does not fit, and on which line.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, (usize, String)> {
     let mut source = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut source).map_err(|error| {
         let (path, inner) = (error.path().to_string(), error.inner());
         let place = format!(" at line {} column {}", inner.line(), inner.column());
         let whole = inner.to_string();
         let what = whole.strip_suffix(&place).unwrap_or(&whole);
-        match path.as_str() {
-            "." => format!("line {}: {what}", inner.line()),
-            _ => format!("line {}, `{path}`: {what}", inner.line()),
-        }
+        let what = match path.as_str() {
+            "." => format!(": {what}"),
+            _ => format!(", `{path}`: {what}"),
+        };
+        (inner.line(), what)
     })?;
     match source.end() {
         Ok(()) => Ok(value),
-        Err(error) => Err(format!("line {}: more follows after the end", error.line())),
+        Err(error) => Err((error.line(), ": more follows after the end".to_owned())),
     }
 }
 
@@ -97,8 +99,11 @@ fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-fn malformed(message: String) -> Box<Refusal> {
-    let refusal = Refusal::new(Code::Config, message);
+fn malformed(message: String, line: Option<usize>) -> Box<Refusal> {
+    let mut refusal = Refusal::new(Code::Config, message);
+    if let Some(line) = line {
+        refusal = refusal.details(Details::Counts(vec![("line", u64::try_from(line).ok())]));
+    }
     Box::new(refusal.help("correct the file, or take the committed one: git restore <file>"))
 }
 

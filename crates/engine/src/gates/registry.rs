@@ -17,6 +17,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use jit_core::ids::is_unprintable;
+use jit_core::issue::text_digest;
+use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Details, Refusal};
 
 use super::json;
@@ -219,6 +221,20 @@ impl Gate {
         self.description.as_deref()
     }
 
+    /// Tells this gate from another one of its name: by what has to succeed. How long it may take and what is said about
+    /// it make no other gate.
+    pub fn definition(&self) -> String {
+        Self::definition_of(self.command())
+    }
+
+    /// The same for a gate that runs this command, or is manual.
+    pub fn definition_of(command: Option<&str>) -> String {
+        match command {
+            Some(command) => text_digest(format!("command\0{command}").as_bytes()),
+            None => text_digest(b"manual"),
+        }
+    }
+
     /// Types of issues that have to pass it.
     pub fn required_for(&self) -> &[String] {
         &self.required_for
@@ -300,6 +316,16 @@ impl Registry {
             .filter(|(_, gate)| gate.required_for.iter().any(|word| word == issue_type))
             .map(|(name, _)| name.as_str());
         by_type.chain(asked.iter().map(String::as_str)).collect()
+    }
+
+    /// Adds to what is decided by: what types of issues require, and what each gate is.
+    pub fn bind(&self, policy: &mut Policy) {
+        for (name, gate) in self.iter() {
+            let kinds = gate.required_for().iter();
+            let required = kinds.map(|kind| (kind.clone(), name.to_string()));
+            policy.gates_for.extend(required);
+            policy.gates.push((name.to_string(), gate.definition()));
+        }
     }
 
     fn unknown(&self, name: &str) -> Box<Refusal> {

@@ -38,6 +38,8 @@ pub struct GateStanding {
     pub status: GateStatus,
     /// It was found on other content than is here now, or with another command.
     pub stale: bool,
+    /// Whether it lets the issue be done: it passed, and the gate was not defined anew since.
+    pub counts: bool,
     pub at: Option<Wall>,
     pub by: Option<AgentId>,
     pub note: Option<String>,

@@ -18,7 +18,7 @@ use crate::render::{self, clean_line};
     after_help = "Removes the log and everything else that jit keeps in the git directory, its lines in git's \
     configuration and info/exclude, what it wrote into worktrees and was never committed, and what agents' programs were \
     told of it in this project; what they were told for all that you do is named, with the command to take it back. Every \
-    issue is exported first. What else is committed stays, and so does anything that would be lost: it is named."
+    issue is exported first, and in a file beside it what only the trees had about gates. What else is committed stays, and so does anything that would be lost: it is named."
 )]
 pub struct Flags {
     /// Where to write the issues [default: jit-export-<time>.jsonl in the git directory]
@@ -95,6 +95,12 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             text.push_str(&format!(
                 "{} issues are in {}\n",
                 done.issues,
+                style.bold(&clean_line(file))
+            ));
+        }
+        if let Some(file) = &done.gates {
+            text.push_str(&format!(
+                "Definitions and results of gates are in {}\n",
                 style.bold(&clean_line(file))
             ));
         }

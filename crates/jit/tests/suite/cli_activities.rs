@@ -241,6 +241,84 @@ fn b14_links_and_pipes_in_place_of_a_lock_file_stop_nobody() {
 }
 
 #[test]
+fn e5_a_whole_is_done_after_its_parts() {
+    let world = planned();
+    let done = |id: &str| {
+        by(
+            &world,
+            "human:ada",
+            &["issue", "update", id, "--state", "done", "--json"],
+        )
+    };
+    let refused = done("WI-001-A1").exits(6).json();
+    assert_eq!(refused["error"]["code"], "open_parts");
+    assert_eq!(
+        refused["error"]["details"]["candidates"],
+        json!(["WI-001-A1-T1", "WI-001-A1-T2"])
+    );
+    assert!(
+        refused["error"]["help"]
+            .to_string()
+            .contains("--parent WI-001-A1"),
+        "{refused}"
+    );
+    assert_eq!(done("WI-001").exits(6).json()["error"]["code"], "open_parts");
+    // What is rejected is closed too, and so is what is deleted.
+    let _ = done("WI-001-A1-T1").ok();
+    let _ = done("WI-001-A1").exits(6);
+    let _ = by(
+        &world,
+        "human:ada",
+        &["issue", "update", "WI-001-A1-T2", "--state", "rejected"],
+    )
+    .ok();
+    let _ = done("WI-001-A1").ok();
+    let _ = done("WI-001").ok();
+    // A whole may be rejected whatever its parts are.
+    let again = planned();
+    let _ = by(
+        &again,
+        "human:ada",
+        &["issue", "update", "WI-001-A1", "--state", "rejected"],
+    )
+    .ok();
+}
+
+/// Changes the state in the file of an issue as an editor would.
+fn set_state(world: &World, id: &str, state: &str) {
+    let path = world.repo().join(".jit/issues").join(id).join("issue.json");
+    let mut file: Value = serde_json::from_slice(&fs::read(&path).expect("issue.json")).expect("JSON");
+    file["state"] = state.into();
+    fs::write(&path, serde_json::to_vec_pretty(&file).expect("text")).expect("write");
+}
+
+#[test]
+fn e5_an_edit_by_hand_makes_no_whole_done_before_its_parts() {
+    let world = planned();
+    let state = |id: &str| {
+        let ran = world.jit(["issue", "show", id, "--json"]).ok();
+        (
+            ran.json()["state"].as_str().unwrap_or_default().to_owned(),
+            ran.stderr,
+        )
+    };
+    set_state(&world, "WI-001-A1", "done");
+    let (now, said) = state("WI-001-A1");
+    assert_eq!(now, "ready");
+    assert!(said.contains("WI-001-A1-T1, WI-001-A1-T2"), "{said}");
+    let file = fs::read_to_string(world.repo().join(".jit/issues/WI-001-A1/issue.json")).expect("there");
+    assert!(file.contains("\"state\": \"ready\""), "{file}");
+    assert_eq!(state("WI-001-A1").1, "", "said once");
+    // Together with its parts it is, from the top to the bottom, whichever is asked about.
+    for id in ["WI-001", "WI-001-A1", "WI-001-A1-T1", "WI-001-A1-T2"] {
+        set_state(&world, id, "done");
+    }
+    assert_eq!(state("WI-001"), ("done".to_owned(), String::new()));
+    assert_eq!(state("WI-001-A1-T2"), ("done".to_owned(), String::new()));
+    let _ = world.jit(["validate"]).ok();
+}
+
+#[test]
 fn d4_the_nine_actions_are_recorded() {
     let world = planned();
     let run = |args: &[&str]| {
@@ -261,6 +339,7 @@ fn d4_the_nine_actions_are_recorded() {
     );
     run(&["pivot", "complete", "WI-001-A1", "--reason", "settled"]);
     run(&["issue", "update", "WI-001-A1-T1", "--state", "done"]);
+    run(&["issue", "update", "WI-001-A1-T2", "--state", "rejected"]);
     run(&["issue", "update", "WI-001-A1", "--state", "done"]);
     let expected = [
         "work_item_created",

@@ -516,6 +516,44 @@ fn e6_a_result_remembers_the_content_and_the_command_it_was_found_with() {
 }
 
 #[test]
+fn e6_a_pass_counts_for_the_gate_as_it_was_defined_then() {
+    let world = world();
+    require(&world, "lint", "true");
+    let counts = || gates(&world, &world.repo(), "WI-001")[0]["counts"].clone();
+    assert_eq!(counts(), false);
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+    assert_eq!(counts(), true);
+    // Another time limit is no other gate.
+    let _ = human(
+        &world,
+        &["gate", "define", "lint", "--command", "true", "--timeout", "1h"],
+    )
+    .ok();
+    assert_eq!(counts(), true);
+    define(&world, "lint", "false # stricter");
+    assert_eq!(counts(), false);
+    let shown = human(&world, &["gate", "list", "WI-001"]).ok().stdout;
+    assert!(shown.contains("does not count: defined anew"), "{shown}");
+    let done = ["issue", "update", "WI-001", "--state", "done", "--json"];
+    let refused = human(&world, &done).exits(6);
+    assert_eq!(code(&refused), "gate_not_passed");
+    assert!(
+        refused.stdout.contains("lint as it is defined now"),
+        "{}",
+        refused.stdout
+    );
+    edit(&world.repo(), &[("state", json!("done"))]);
+    let ran = human(&world, &["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(ran.json()["state"], "gated");
+    assert!(ran.stderr.contains("lint"), "{}", ran.stderr);
+    // Of another kind it is another gate too, and as it was before it is the same one again.
+    let _ = human(&world, &["gate", "define", "lint", "--manual"]).ok();
+    assert_eq!(code(&human(&world, &done).exits(6)), "gate_not_passed");
+    define(&world, "lint", "true");
+    let _ = human(&world, &done).ok();
+}
+
+#[test]
 fn e6_git_sees_nothing_but_issues_and_gates() {
     let world = world();
     world.git(&world.repo(), ["add", "-A"]);
@@ -905,6 +943,24 @@ fn e6_no_agent_lessens_by_hand_what_an_issue_must_pass() {
     );
     assert!(ran.stderr.contains("lint, test"), "{}", ran.stderr);
     assert_eq!(in_tree(&world.repo(), "gates"), json!(["lint"]));
+    // Whoever looks first: what is edited where an agent is at work is the agent's, by its claim or its session.
+    let mine = world.worktree("mine");
+    for (begin, end) in [
+        (["claim", "acquire", "WI-001"], ["claim", "release", "WI-001"]),
+        (["session", "start", "--json"], ["session", "end", "--json"]),
+    ] {
+        let _ = world.jit_as_in(AGENT, &mine, begin).ok();
+        let _ = world
+            .jit_as_in(AGENT, &mine, ["issue", "comment", "WI-001", "hm"])
+            .ok();
+        edit(&mine, &[("gates", json!([]))]);
+        let ran = world
+            .jit_as_in(HUMAN, &mine, ["issue", "show", "WI-001", "--json"])
+            .ok();
+        assert_eq!(ran.json()["gates"], json!(["lint"]), "{begin:?}");
+        assert!(ran.stderr.contains("agent:"), "{}", ran.stderr);
+        let _ = world.jit_as_in(AGENT, &mine, end).ok();
+    }
     // People may.
     edit(&world.repo(), &[("gates", json!([]))]);
     let shown = human(&world, &["issue", "show", "WI-001", "--json"]).ok().json();

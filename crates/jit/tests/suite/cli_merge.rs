@@ -356,6 +356,48 @@ fn e7_old_commits_take_nothing_back() {
 }
 
 #[test]
+fn e7_a_revert_counts_in_every_clone_and_later_changes_still_win() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    a.jit([
+        "issue",
+        "update",
+        "WI-001",
+        "--title",
+        "Wrong",
+        "--priority",
+        "high",
+    ]);
+    a.commit();
+    let b = Tree::clone_of_tree(&world, &a, "b");
+    assert_eq!(b.show("WI-001")["title"], "Wrong");
+    // Later, as git counts.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let (code, said) = a.git(["revert", "--no-edit", "HEAD"]);
+    assert_eq!(code, 0, "{said}");
+    let ran = a.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(ran.json()["title"], "Parse dates");
+    assert_eq!(ran.json()["priority"], "normal");
+    assert!(ran.stderr.contains("title, priority of WI-001"), "{}", ran.stderr);
+    assert_eq!(a.run(["issue", "show", "WI-001"]).ok().stderr, "", "told once");
+    assert_eq!(a.status(), "");
+    let (code, said) = b.git(["pull", "-q"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(b.show("WI-001")["title"], "Parse dates");
+    b.jit(["issue", "update", "WI-001", "--title", "Right"]);
+    assert_eq!(b.show("WI-001")["title"], "Right");
+    assert_eq!(b.show("WI-001")["priority"], "normal");
+    b.commit();
+    // An older branch that is checked out takes nothing back.
+    let (code, said) = b.git(["checkout", "-q", "HEAD~1"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(b.show("WI-001")["title"], "Right");
+    let (code, said) = b.git(["checkout", "-q", "HEAD~1"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(b.show("WI-001")["title"], "Right");
+}
+
+#[test]
 fn e7_a_pull_is_joined_and_git_stays_clean() {
     let world = world();
     let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));

@@ -282,6 +282,101 @@ fn a1_without_git_the_folder_goes() {
 }
 
 #[test]
+fn a1_gates_are_exported_too_and_nothing_stays_that_git_never_had() {
+    let world = World::new(JIT);
+    let before = git_view(&world);
+    let _ = world.jit(["init"]).ok();
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    let _ = world.jit(["gate", "define", "lint", "--command", "true"]).ok();
+    let _ = world.jit(["gate", "add", "WI-1", "lint"]).ok();
+    let _ = world.jit(["gate", "run", "WI-1"]).ok();
+    let was = files(&world.repo().join(".jit/gates"));
+    assert_eq!(was.len(), 2);
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    assert_eq!(kept(&done), [""; 0]);
+    assert!(!world.repo().join(".jit").exists());
+    assert_eq!(git_view(&world), before);
+    let export = std::fs::read(done["gates"].as_str().expect("a file")).expect("read");
+    let export: Value = serde_json::from_slice(&export).expect("JSON");
+    let there: BTreeMap<PathBuf, Vec<u8>> = export["files"]
+        .as_array()
+        .expect("files")
+        .iter()
+        .map(|file| {
+            let text = |name: &str| file[name].as_str().expect("text").to_owned();
+            (PathBuf::from(text("path")), text("text").into_bytes())
+        })
+        .collect();
+    assert_eq!(there, was);
+    // What is committed stays, and what somebody else put there.
+    let _ = world.jit(["init"]).ok();
+    let _ = world.jit(["gate", "define", "lint", "--command", "true"]).ok();
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "gates"]);
+    let mine = world.repo().join(".jit/gates/mine.txt");
+    std::fs::write(&mine, "mine").expect("write");
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    assert_eq!(done["gates"], Value::Null, "git has them");
+    assert_eq!(kept(&done), [mine.to_str().expect("UTF-8")]);
+    assert!(world.repo().join(".jit/gates/registry.json").exists());
+}
+
+#[test]
+fn a1_reading_sets_nothing_up_again() {
+    let world = World::new(JIT);
+    let _ = world.jit(["init"]).ok();
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    let _ = world.jit(["gate", "define", "lint", "--command", "true"]).ok();
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "issues"]);
+    let _ = world.jit(["uninstall", "--yes"]).ok();
+    let all = || (git_view(&world), files(&world.repo()));
+    let before = all();
+    assert!(!world.control().exists());
+    // What is committed is there to be read.
+    let listed = world.jit(["issue", "list", "--json"]).ok().json();
+    assert_eq!(listed["issues"][0]["id"], "WI-1", "{listed}");
+    for words in [
+        &["issue", "show", "WI-1"][..],
+        &["status"],
+        &["ready"],
+        &["gate", "list", "WI-1"],
+        &["progress"],
+        &["claim", "list"],
+        &["events"],
+        &["worktree", "list"],
+        &["config", "show"],
+    ] {
+        let _ = world.jit(words).ok();
+        assert_eq!(all(), before, "{words:?}");
+    }
+    // An edit by hand that does not hold is not written over either.
+    let path = world.repo().join(".jit/issues/WI-1/issue.json");
+    let text = std::fs::read_to_string(&path).expect("read");
+    let _ = world.jit(["issue", "list"]).ok();
+    assert_eq!(std::fs::read_to_string(&path).expect("read"), text);
+    // Whoever writes sets it up.
+    let _ = world.jit(["claim", "acquire", "WI-1"]).ok();
+    assert!(world.control().exists());
+}
+
+#[test]
+fn a1_without_git_gates_are_exported_too() {
+    let world = World::new(JIT);
+    let plain = world.root().join("plain");
+    std::fs::create_dir_all(plain.join(".jit")).expect("folder");
+    let _ = world.jit_in(&plain, ["init"]).ok();
+    let _ = world
+        .jit_in(&plain, ["gate", "define", "lint", "--command", "true"])
+        .ok();
+    let done = world.jit_in(&plain, ["uninstall", "--yes", "--json"]).ok().json();
+    assert_eq!(kept(&done), [""; 0]);
+    assert!(!plain.join(".jit").exists());
+    let left: Vec<PathBuf> = files(&plain).into_keys().collect();
+    assert_eq!(left, [PathBuf::from(done["gates"].as_str().expect("a file"))]);
+}
+
+#[test]
 fn a1_what_agents_were_told_in_the_project_goes_and_what_is_the_users_is_named() {
     let world = World::with_jit(JIT);
     let repo = world.repo();

@@ -66,6 +66,37 @@ fn e7_what_lands_says_that_its_issue_is_done() {
 }
 
 #[test]
+fn e5_what_lands_of_a_whole_does_not_make_it_done_before_its_parts() {
+    let yard = yard();
+    let _ = yard
+        .world
+        .jit(["issue", "create", "Part", "--id", "WI-2", "--parent", "WI-1"])
+        .ok();
+    yard.commit(&yard.repo(), "the part");
+    let path = worked(&yard);
+    let ran = yard.world.jit_in(&path, ["finish"]).ok();
+    assert!(
+        ran.stderr.contains("WI-1 is not done yet") && ran.stderr.contains("WI-2"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(
+        yard.on_main("dates").as_deref(),
+        Some("parsed\n"),
+        "its work is there"
+    );
+    assert_ne!(state(&yard.on_main(FILE).expect("there")), "done");
+    let shown = yard.world.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    assert_ne!(shown["state"], "done", "{shown}");
+    is_clean(&yard);
+    let _ = yard
+        .world
+        .jit(["issue", "update", "WI-2", "--state", "done"])
+        .ok();
+    let _ = yard.world.jit(["validate"]).ok();
+}
+
+#[test]
 fn e7_from_the_checkout_of_the_target_too_and_merged_or_squashed() {
     for strategy in ["auto", "squash"] {
         let yard = yard();

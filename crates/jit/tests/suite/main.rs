@@ -13,6 +13,7 @@ mod cli_claim;
 mod cli_demo;
 mod cli_everywhere;
 mod cli_exchange;
+mod cli_fields;
 mod cli_gates;
 mod cli_graph;
 mod cli_heartbeat;

@@ -3,6 +3,7 @@
 //! What must hold:
 //!
 //! - where the landed tree has the issue's `issue.json`, it says there what the log will say: done, or how it was closed;
+//! - an issue that has open parts is not done by what landed of it;
 //! - nothing else in that file changes, and a file that somebody edited, or that cannot be read, is left as it is;
 //! - an issue that is in nobody's commits is not put there by a landing.
 
@@ -23,12 +24,18 @@ impl Run<'_> {
         let Some((mode, mut found)) = self.found_in(tree, &issue.id)? else {
             return Ok(entries);
         };
-        let untouched = found.edited.is_empty() && !found.unstamped && found.problems.is_empty();
+        let untouched = found.is_untouched() && !found.unstamped && found.problems.is_empty();
         if !untouched || is_closed(&found) {
             return Ok(entries);
         }
         let view = self.app.view()?;
-        let sheet = state::sheet(&*view.table, &issue.id).map_err(|e| refuse(Code::Io, e))?;
+        let unreadable = |e| refuse(Code::Io, e);
+        let open = queue::has_open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
+        if open && !issue.state.is_closed() {
+            // It is done after its parts: its own work lands, and that is all.
+            return Ok(entries);
+        }
+        let sheet = state::sheet(&*view.table, &issue.id).map_err(unreadable)?;
         let known = sheet.stamp(issue, "state");
         let (closed, at) = match issue.state.is_closed() {
             true => (issue.state, known),

@@ -1,6 +1,7 @@
 //! Before anything is merged: what holds on the target, and whether a unit may go there at all.
 
 use super::*;
+use jit_core::issue::GateResult;
 
 /// What has a say about landings, below `.jit`.
 const RULES: [&str; 2] = ["config.toml", "gates/registry.json"];
@@ -57,12 +58,7 @@ impl Run<'_> {
             refusal
         })?;
         let mut policy = config.policy();
-        for (name, gate) in registry.iter() {
-            let kinds = gate.required_for().iter();
-            policy
-                .gates_for
-                .extend(kinds.map(|kind| (kind.clone(), name.to_string())));
-        }
+        registry.bind(&mut policy);
         let rules = Rc::new(Rules {
             merging: config.merging(),
             registry,
@@ -486,10 +482,15 @@ impl Run<'_> {
                 }
                 let judged =
                     state::gate_result(&*view.table, &issue.id, name).map_err(|e| refuse(Code::Io, e))?;
-                if gate.is_some() && judged.is_some_and(|judged| judged.passed) {
+                let counts = |judged: &GateResult| judged.passed && rules.policy.is_current(name, judged);
+                if gate.is_some() && judged.as_ref().is_some_and(counts) {
                     continue;
                 }
                 let (why, help) = match gate {
+                    Some(_) if judged.is_some_and(|judged| judged.passed) => (
+                        "has been defined anew since it passed",
+                        format!("jit gate pass {} {}", issue.id, shell_word(name)),
+                    ),
                     Some(_) => (
                         "has not passed",
                         format!("jit gate pass {} {}", issue.id, shell_word(name)),

@@ -1,6 +1,7 @@
 //! A group of units on its way: merged, tried out, landed and written down; or found to be in the way of each other.
 
 use super::*;
+use crate::gates::Gate;
 
 impl Run<'_> {
     /// Only says what would happen.
@@ -417,6 +418,7 @@ impl Run<'_> {
                     passed: one.passed,
                     manual: false,
                     tree: content.map(str::to_owned),
+                    definition: Some(Gate::definition_of(Some(&one.command))),
                 },
                 Err(_) => continue,
             };

@@ -99,7 +99,9 @@ fn remarks(gate: &GateView) -> String {
             remarks.push(format!("{} at {at}", clean_line(by.as_str())));
         }
         remarks.extend(standing.note.as_ref().map(|note| clean_line(note)));
-        if standing.stale {
+        if standing.status == GateStatus::Passed && !standing.counts {
+            remarks.push("does not count: defined anew since, run or pass it again".to_owned());
+        } else if standing.stale {
             remarks.push("stale: on other content than is here now".to_owned());
         }
         if !standing.required {
