@@ -150,6 +150,8 @@ struct Haul {
     uncommitted: Option<BTreeSet<String>>,
     /// How often git was asked for the time of a commit.
     asked: usize,
+    /// What commits changed; asked of git where an old copy was found.
+    history: reverts::History,
 }
 
 /// What came of bringing a tree in.
@@ -238,8 +240,11 @@ impl App {
         if !self.is_settled() {
             return None;
         }
-        let git_dir = self.place.git_dir.clone().filter(|_| self.aside.is_none());
-        let git_dir = git_dir.unwrap_or_else(|| self.place.control_dir.clone());
+        let git_dir = self
+            .place
+            .git_dir
+            .clone()
+            .unwrap_or_else(|| self.place.control_dir.clone());
         Some((git_dir, issues))
     }
 
@@ -488,7 +493,7 @@ impl App {
                         && !state::comments(table, id).map_err(unreadable)?.is_empty()));
             let merged = self.weigh_text((mine, &sheet), &mut found, &folder, haul)?;
             let has_text = !found.edited.contains(&"text") || found.issue.text == mine.text;
-            let back = reverts::take_back(issues, (mine, &sheet), &mut found, &folder);
+            let back = reverts::take_back(&mut haul.history, issues, (mine, &sheet), &mut found, &folder);
             if !back.is_empty() {
                 haul.said.push(format!(
                     "a commit took {} of {id} back to what it was: taken as changed when it was committed",
@@ -762,7 +767,7 @@ impl App {
             .place
             .local_jit
             .as_deref()
-            .filter(|tree| project && *tree != self.place.control_dir && self.aside.is_none())
+            .filter(|tree| project && *tree != self.place.control_dir)
         else {
             return Ok(());
         };

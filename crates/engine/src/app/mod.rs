@@ -5,7 +5,6 @@
 mod accounts;
 mod activities;
 mod again;
-mod aside;
 mod asker;
 mod audit;
 mod board;
@@ -68,7 +67,6 @@ use crate::store::file::{FileStore, io_refusal};
 use crate::store::{Ask, Done, Outcome, Store, View};
 use crate::worktree::identity::{self, Need};
 
-use aside::Aside;
 pub(crate) use dispatch::Starting;
 pub use dispatch::{Again, DispatchAsk};
 pub use handoff::{HandAsk, Handoffs};
@@ -139,8 +137,6 @@ pub struct App {
     policy: Policy,
     /// Noticed while opening.
     warnings: Vec<String>,
-    /// Where the control plane is made for this answer alone.
-    aside: Option<Aside>,
 }
 
 pub(crate) fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {
@@ -256,26 +252,19 @@ impl App {
 
     pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outcome<Self> {
         let Surroundings {
-            mut place,
+            place,
             config,
             whoami,
         } = surroundings;
         let mut warnings = whoami.warnings.clone();
-        let mut aside = None;
         let disk = match RealDisk::open(&place.control_dir) {
             Ok(disk) => disk,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                // A fresh clone of a repository that uses jit: the shared plane is made by whoever first writes.
+                // A fresh clone of a repository that uses jit: the shared plane is made at first use.
                 if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
                     return Err(not_initialized(&place));
                 }
-                if need == Need::Read {
-                    let made = Aside::new().map_err(|e| io_refusal("create", &std::env::temp_dir(), &e))?;
-                    place.control_dir = made.path().to_owned();
-                    aside = Some(made);
-                } else {
-                    ensure_control_dir(&place)?;
-                }
+                ensure_control_dir(&place)?;
                 RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?
             }
             Err(e) => return Err(io_refusal("open", &place.control_dir, &e)),
@@ -284,9 +273,7 @@ impl App {
             .lock_timeout
             .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
         let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
-        let (worktree_id, branch) = if aside.is_some() {
-            (None, place.branch().map_err(|e| refuse(Code::Io, e))?)
-        } else if place.worktree_root.is_some() {
+        let (worktree_id, branch) = if place.worktree_root.is_some() {
             let (identity, notices) = identity::load_or_create(&place, jiff::Timestamp::now(), need)
                 .map_err(|e| refuse(Code::Io, e))?;
             warnings.extend(notices.iter().map(ToString::to_string));
@@ -315,7 +302,6 @@ impl App {
             request,
             policy,
             warnings,
-            aside,
         })
     }
 

@@ -8,11 +8,13 @@
 //! - what such a commit took back counts as changed when it was committed, so that every clone comes to the same, and a
 //!   later change still wins;
 //! - checking out an old commit or branch takes nothing back: there the last commit about the file went forward;
-//! - git is asked only where an old copy says something else than we do, and only about commits since then.
+//! - git is asked only where an old copy says something else than we do, only about commits since then, and about all issues
+//!   at once: an old branch may have thousands of old copies.
 //!
 //! Limitation: this is about the fields of `issue.json`. Lines that are taken out of the files of labels, dependencies
 //! and comments come back: those are logs.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use jit_core::ids::IssueId;
@@ -22,9 +24,20 @@ use jit_core::sheet::{FIELDS, GATE, Sheet, field};
 use jit_core::time::Wall;
 
 use crate::git::Git;
+use crate::os::clock;
 
-/// So many commits about a file are looked at.
-const MOST: &str = "20";
+/// So many commits about issues are looked at.
+const MOST: &str = "2000";
+/// So many about one of them.
+const MOST_OF_ONE: usize = 20;
+
+/// What commits changed of issues, as far back as somebody asked.
+#[derive(Default)]
+pub(super) struct History {
+    since: Option<Wall>,
+    /// By the path of the file among the issues, newest first.
+    changes: HashMap<String, Vec<Change>>,
+}
 
 /// A commit that changed a file.
 struct Change {
@@ -36,6 +49,7 @@ struct Change {
 /// The fields that a commit took back, if one did; they are stamped with its time in `found`, which is an old copy of
 /// `mine` in a tree.
 pub(super) fn take_back(
+    history: &mut History,
     issues: &Path,
     (mine, sheet): (&Issue, &Sheet),
     found: &mut Found,
@@ -55,7 +69,7 @@ pub(super) fn take_back(
         return Vec::new();
     };
     let id = &found.issue.id.clone();
-    for change in changes(issues, id, since) {
+    for change in history.of(issues, id, since) {
         // The one that made the file what it is.
         if blob(issues, &change.after).as_ref() != Some(&folder.issue) {
             continue;
@@ -109,33 +123,53 @@ fn stamp(behind: &[&'static str], before: &Found, found: &mut Found, at: Wall) -
     taken
 }
 
-/// Commits that changed the file, newest first. Where git does not say, none.
-fn changes(issues: &Path, id: &IssueId, since: Wall) -> Vec<Change> {
+impl History {
+    /// Commits since then that changed the issue's fields, newest first.
+    fn of(&mut self, issues: &Path, id: &IssueId, since: Wall) -> impl Iterator<Item = &Change> {
+        if self.since.is_none_or(|known| since < known) {
+            // Twice as far back as asked for: others may want to know a little more, and each time git is asked anew.
+            let further = clock::wall_ms().saturating_sub(since.ms()).max(0);
+            let since = Wall::from_ms(since.ms().saturating_sub(further));
+            *self = Self {
+                since: Some(since),
+                changes: changes(issues, since),
+            };
+        }
+        let path = format!("{id}/{ISSUE}");
+        let all = self.changes.get(&path).into_iter().flatten();
+        all.filter(move |change| change.at >= since).take(MOST_OF_ONE)
+    }
+}
+
+/// Commits that changed fields of issues, newest first, by the path of the file. Where git does not say, none.
+fn changes(issues: &Path, since: Wall) -> HashMap<String, Vec<Change>> {
     let listed = Git::at(issues)
-        .args(["log", "--format=%x01%ct", "--raw", "--no-abbrev", "--no-renames"])
-        .args([
-            "-n",
-            MOST,
-            &format!("--since=@{}", since.ms() / 1000),
-            "HEAD",
-            "--",
-        ])
-        .arg(Path::new(id.as_str()).join(ISSUE))
+        .args(["log", "--format=%x01%ct", "--raw", "--no-abbrev", "--no-renames", "--relative"])
+        .args(["-n", MOST, "--diff-filter=M"])
+        .arg(format!("--since=@{}", since.ms().div_euclid(1000)))
+        .args(["HEAD", "--", "."])
         .run();
-    let listed = String::from_utf8(listed.unwrap_or_default()).unwrap_or_default();
-    let mut all = Vec::new();
+    let listed = String::from_utf8_lossy(&listed.unwrap_or_default()).into_owned();
+    let mut all: HashMap<String, Vec<Change>> = HashMap::new();
     for commit in listed.split('\u{1}').skip(1) {
-        let mut lines = commit.lines().filter(|line| !line.is_empty());
-        let secs = lines.next().and_then(|secs| secs.trim().parse::<i64>().ok());
-        // `:100644 100644 <before> <after> M`, then a tab and the path.
-        let words: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
-        if let (Some(secs), [_, _, before, after, "M", ..]) = (secs, words.as_slice()) {
-            all.push(Change {
-                // git counts in seconds: at the end of that one.
-                at: Wall::from_ms(secs.saturating_mul(1000).saturating_add(999)),
-                before: (*before).to_owned(),
-                after: (*after).to_owned(),
-            });
+        let mut lines = commit.lines();
+        let Some(secs) = lines.next().and_then(|secs| secs.trim().parse::<i64>().ok()) else {
+            continue;
+        };
+        // git counts in seconds: at the end of that one.
+        let at = Wall::from_ms(secs.saturating_mul(1000).saturating_add(999));
+        for line in lines {
+            // `:100644 100644 <before> <after> M`, then a tab and the path.
+            let Some((words, path)) = line.split_once('\t') else {
+                continue;
+            };
+            if let [_, _, before, after, "M"] = words.split_whitespace().collect::<Vec<_>>()[..] {
+                all.entry(path.to_owned()).or_default().push(Change {
+                    at,
+                    before: before.to_owned(),
+                    after: after.to_owned(),
+                });
+            }
         }
     }
     all

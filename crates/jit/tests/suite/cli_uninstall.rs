@@ -322,45 +322,6 @@ fn a1_gates_are_exported_too_and_nothing_stays_that_git_never_had() {
 }
 
 #[test]
-fn a1_reading_sets_nothing_up_again() {
-    let world = World::new(JIT);
-    let _ = world.jit(["init"]).ok();
-    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
-    let _ = world.jit(["gate", "define", "lint", "--command", "true"]).ok();
-    world.git(&world.repo(), ["add", "-A"]);
-    world.git(&world.repo(), ["commit", "-q", "-m", "issues"]);
-    let _ = world.jit(["uninstall", "--yes"]).ok();
-    let all = || (git_view(&world), files(&world.repo()));
-    let before = all();
-    assert!(!world.control().exists());
-    // What is committed is there to be read.
-    let listed = world.jit(["issue", "list", "--json"]).ok().json();
-    assert_eq!(listed["issues"][0]["id"], "WI-1", "{listed}");
-    for words in [
-        &["issue", "show", "WI-1"][..],
-        &["status"],
-        &["ready"],
-        &["gate", "list", "WI-1"],
-        &["progress"],
-        &["claim", "list"],
-        &["events"],
-        &["worktree", "list"],
-        &["config", "show"],
-    ] {
-        let _ = world.jit(words).ok();
-        assert_eq!(all(), before, "{words:?}");
-    }
-    // An edit by hand that does not hold is not written over either.
-    let path = world.repo().join(".jit/issues/WI-1/issue.json");
-    let text = std::fs::read_to_string(&path).expect("read");
-    let _ = world.jit(["issue", "list"]).ok();
-    assert_eq!(std::fs::read_to_string(&path).expect("read"), text);
-    // Whoever writes sets it up.
-    let _ = world.jit(["claim", "acquire", "WI-1"]).ok();
-    assert!(world.control().exists());
-}
-
-#[test]
 fn a1_without_git_gates_are_exported_too() {
     let world = World::new(JIT);
     let plain = world.root().join("plain");
