@@ -144,7 +144,14 @@ impl History {
 /// Commits that changed fields of issues, newest first, by the path of the file. Where git does not say, none.
 fn changes(issues: &Path, since: Wall) -> HashMap<String, Vec<Change>> {
     let listed = Git::at(issues)
-        .args(["log", "--format=%x01%ct", "--raw", "--no-abbrev", "--no-renames", "--relative"])
+        .args([
+            "log",
+            "--format=%x01%ct",
+            "--raw",
+            "--no-abbrev",
+            "--no-renames",
+            "--relative",
+        ])
         .args(["-n", MOST, "--diff-filter=M"])
         .arg(format!("--since=@{}", since.ms().div_euclid(1000)))
         .args(["HEAD", "--", "."])

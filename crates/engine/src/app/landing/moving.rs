@@ -401,6 +401,12 @@ impl Run<'_> {
             Err(refusal) => {
                 self.warnings
                     .push(format!("{id} is not done yet: {}", refusal.message));
+                // What there was to land has landed: whoever closes it after its parts must not find it held.
+                if refusal.code == Code::OpenParts
+                    && let Err(refusal) = self.app.give_back_claim(unit)
+                {
+                    self.warnings.push(refusal.message);
+                }
                 Some(false)
             }
         }

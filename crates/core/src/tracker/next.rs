@@ -1,0 +1,116 @@
+//! What is taken next, and by whom.
+
+use super::*;
+
+/// The best issue that the caller may take, taken.
+pub(crate) fn acquire_next(
+    draft: &mut Draft<'_>,
+    label: Option<&str>,
+    kind: Option<&str>,
+    terms: Terms,
+    cx: &Context,
+) -> Result<Answer, Stop> {
+    // What nobody holds any more is offered again, all of it.
+    while clear_expired(draft, cx)? > 0 {}
+    let mut limit = 8;
+    let mut looked_at = 0;
+    loop {
+        let queued = queue::queued(draft.state(), limit)?;
+        for (_, key) in &queued[looked_at..] {
+            let Some(issue) = state::issue_at(draft.state(), key)? else {
+                continue;
+            };
+            let wanted = label.is_none_or(|label| issue.labels.iter().any(|l| l == label))
+                && kind.is_none_or(|kind| issue.kind == kind)
+                && issue.actor.allows(cx.actor.agent_id.kind());
+            if !wanted || is_container(draft.state(), &issue)? {
+                continue;
+            }
+            match acquire(draft, &issue, terms.clone(), cx) {
+                // Inside an activity that somebody else holds.
+                Err(Stop::Refused(refusal)) if refusal.code == Code::Held => {}
+                other => return other,
+            }
+        }
+        if queued.len() < limit {
+            return Err(nothing_ready(draft.state(), cx)?.into());
+        }
+        looked_at = queued.len();
+        limit *= 4;
+    }
+}
+
+/// Whether the work is in its parts. An activity is taken as a whole.
+pub fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
+    if issue.kind == ACTIVITY {
+        return Ok(false);
+    }
+    Ok(queue::has_open_parts(table, &issue.id.key())?)
+}
+
+pub(super) fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {
+    let (mut blocked, mut backlog, mut gated, mut human, mut in_parts) = (0, 0, 0, 0, 0);
+    let held: BTreeSet<String> = state::claims(table)?
+        .iter()
+        .map(|lease| lease.resource.key())
+        .collect();
+    for issue in state::issues(table)? {
+        let free = !held.contains(&Resource::Issue(issue.id.clone()).key());
+        match issue.state {
+            State::Backlog => backlog += 1,
+            State::Gated => gated += 1,
+            State::Done | State::Rejected => {}
+            _ if !free => {}
+            _ if issue.blocked.is_some() || !queue::open_dependencies(table, &issue)?.is_empty() => {
+                blocked += 1
+            }
+            _ if is_container(table, &issue)? => in_parts += 1,
+            _ if issue.actor == Performer::Human => human += 1,
+            _ => {}
+        }
+    }
+    let soonest = state::claims(table)?
+        .iter()
+        .map(|lease| lease.remaining_ms(&cx.now).div_ceil(1000))
+        .min();
+    let many = held.len() as u64;
+    Ok(Refusal::new(
+        Code::NothingReady,
+        format!("nothing is ready to be taken: {many} held, {blocked} blocked, {human} waiting for a person, {in_parts} whose parts are open, {backlog} in the backlog"),
+    )
+    .help("jit ready")
+    .help("jit blocked")
+    .details(Details::Counts(vec![
+        ("held", Some(many)),
+        ("blocked", Some(blocked)),
+        ("waiting_for_human", Some(human)),
+        ("open_parts", Some(in_parts)),
+        ("gated", Some(gated)),
+        ("backlog", Some(backlog)),
+        ("retry_after_secs", soonest),
+    ])))
+}
+
+pub(crate) fn require_performer(issue: &Issue, cx: &Context) -> Result<(), Refusal> {
+    if issue.actor.allows(cx.actor.agent_id.kind()) {
+        return Ok(());
+    }
+    Err(
+        Refusal::new(Code::NotAllowed, format!("{} waits for a person", issue.id))
+            .help("jit claim next")
+            .help(format!("jit issue update {} --actor any", issue.id)),
+    )
+}
+
+/// Taking what cannot be worked on is allowed, but worth a word.
+pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(), Stop> {
+    if let Some(reason) = &issue.blocked {
+        draft.notice(format!("{} is marked as blocked: {reason}", issue.id));
+    }
+    let open = queue::open_dependencies(draft.state(), issue)?;
+    if !open.is_empty() {
+        let names: Vec<&str> = open.iter().map(IssueId::as_str).collect();
+        draft.notice(format!("{} still waits for {}", issue.id, names.join(", ")));
+    }
+    Ok(())
+}
