@@ -961,8 +961,11 @@ fn e6_no_agent_lessens_by_hand_what_an_issue_must_pass() {
         assert!(ran.stderr.contains("agent:"), "{}", ran.stderr);
         let _ = world.jit_as_in(AGENT, &mine, end).ok();
     }
-    // People may.
-    edit(&world.repo(), &[("gates", json!([]))]);
+    // People may. (To the byte what an agent said before would be taken for the agent's old copy.)
+    edit(
+        &world.repo(),
+        &[("gates", json!([])), ("title", json!("A person's"))],
+    );
     let shown = human(&world, &["issue", "show", "WI-001", "--json"]).ok().json();
     assert_eq!(shown["gates"], json!([]));
 }
