@@ -41,6 +41,12 @@ const MAX_REVISION: u64 = 1 << 53;
 /// Most fields of one issue that this program does not know; and their length as JSON, in bytes.
 pub const MAX_OTHERS: usize = 100;
 pub const MAX_OTHERS_LEN: usize = 64 << 10;
+/// A file may have so many times more: branches that were merged have what each of them had.
+const MERGED: usize = 10;
+/// How deep such a field may nest: in the log it lies deeper still, and has to be read there.
+const MAX_OTHERS_DEPTH: usize = 32;
+/// Beyond this, numbers are not kept to the digit.
+const EXACT: f64 = 9_223_372_036_854_775_808.0;
 /// Longest other file, in bytes.
 pub const MAX_FILE: u64 = 16 << 20;
 
@@ -107,6 +113,19 @@ pub(crate) const NO_TEXT: &str = "none";
 const MOST_PROBLEMS: usize = 100;
 /// So many lines of one set are read.
 const MOST_LINES: usize = 10 * MAX_MEMBERS;
+
+/// What `jit issue show --json` has and this file has not, and what to do instead of writing it here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("assignee", "jit claim acquire"),
+    ("blocked_by", "jit dep add"),
+    ("comments", "jit issue comment"),
+    ("depends_on", "jit dep add"),
+    ("description", "jit issue update --description"),
+    ("labels", "jit issue update --add-label"),
+    ("lease", "jit claim acquire"),
+    ("lives_in", "leave it out"),
+    ("resume_from", "leave it out"),
+];
 
 /// Fields in the order they are written; any others stand before the stamps, by name.
 const ORDER: &[&str] = &[
@@ -388,9 +407,16 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
             return Err(wrong(at(name), format!("{name} is too long")));
         }
     }
-    let others = file.others;
-    check_others(&others).map_err(|why| wrong(others.keys().map(|name| at(name)).min().unwrap_or(0), why))?;
+    let mut others = file.others;
     let mut problems = Vec::new();
+    for (name, command) in ELSEWHERE {
+        if others.remove(*name).is_some() {
+            let what = format!("{name} stands elsewhere, and is not read here: {command}");
+            problems.push(wrong(at(name), what));
+        }
+    }
+    check_fields(&others, MERGED)
+        .map_err(|why| wrong(others.keys().map(|name| at(name)).min().unwrap_or(0), why))?;
     let mut revision = file.revision;
     if revision > MAX_REVISION {
         problems.push(wrong(
@@ -519,13 +545,18 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
 
 /// Whether fields that this program does not know can be kept.
 pub fn check_others(others: &BTreeMap<String, Value>) -> Result<(), String> {
+    check_fields(others, 1)
+}
+
+fn check_fields(others: &BTreeMap<String, Value>, times: usize) -> Result<(), String> {
     let many = others.len();
-    if many > MAX_OTHERS || json_bytes(others).len() > MAX_OTHERS_LEN {
+    if many > MAX_OTHERS * times || json_bytes(others).len() > MAX_OTHERS_LEN * times {
         return Err(format!(
             "{many} fields that this jit does not know: at most {MAX_OTHERS} are kept, of {MAX_OTHERS_LEN} bytes together"
         ));
     }
-    for name in others.keys() {
+    for (name, value) in others {
+        check_value(value, MAX_OTHERS_DEPTH).map_err(|why| format!("{name}: {why}"))?;
         check_word(name).map_err(|why| format!("the name of a field: {why}"))?;
         if !is_other(name) {
             // Its stamp would be that of something else.
@@ -533,6 +564,21 @@ pub fn check_others(others: &BTreeMap<String, Value>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether a value can be written down and read again as it is.
+fn check_value(value: &Value, deep: usize) -> Result<(), &'static str> {
+    let Some(deeper) = deep.checked_sub(1) else {
+        return Err("it is nested too deep");
+    };
+    match value {
+        Value::Number(number) if number.is_f64() && number.as_f64().is_none_or(|n| n.abs() >= EXACT) => {
+            Err("a number so large is not kept to the digit: write it as a text")
+        }
+        Value::Array(all) => all.iter().try_for_each(|one| check_value(one, deeper)),
+        Value::Object(all) => all.values().try_for_each(|one| check_value(one, deeper)),
+        _ => Ok(()),
+    }
 }
 
 fn each_line(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {

@@ -1,7 +1,7 @@
 //! Merging two copies of an issue: for git, given the version both came from, and for the replica, without it.
 //!
-//! [`merge`] is the merge driver for `issue.json`. Field by field: what only one side changed is taken; what both changed
-//! alike is taken once; lists are merged as sets; times and revisions go forward. What both changed differently is a
+//! [`merge`] is the merge driver for `issue.json`. Field by field: what only one side changed is taken, unless the other set
+//! it back to what it was, later than that; what both changed alike is taken once; lists are merged as sets; times and revisions go forward. What both changed differently is a
 //! conflict, shown as such and never guessed.
 //!
 //! [`join`] brings what a tree has into the replica. There the later stamp wins, field by field, sets are joined, and
@@ -59,6 +59,10 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
         {
             let (gates, _) = o.joined(&t);
             Some(gates.into())
+        } else if o != t && t == b && set_back_later(name, base, theirs, ours) {
+            t.cloned()
+        } else if o != t && o == b && set_back_later(name, base, ours, theirs) {
+            o.cloned()
         } else if o == t || t == b {
             o.cloned()
         } else if o == b {
@@ -245,6 +249,16 @@ fn settle_deletion(ours: &Fields, theirs: &Fields, merged: &mut Merged, stamps: 
     }
 }
 
+/// Whether a side that says the same as the base does so because somebody set it back, later than the other side changed it.
+fn set_back_later(name: &str, base: Option<&Fields>, side: &Fields, other: &Fields) -> bool {
+    let sound = |side: &Fields| Stamp::of(side, name).filter(|stamp| stamp.mark == check(&value(side, name)));
+    let before = base.and_then(sound);
+    match (before, sound(side), sound(other)) {
+        (Some(before), Some(side), Some(other)) => side.at > before.at && side.at > other.at,
+        _ => false,
+    }
+}
+
 /// Whether a field is as it was when the issue was created.
 fn untouched(side: &Fields, name: &str) -> bool {
     let stamp = side
@@ -266,7 +280,8 @@ fn both_changed(
         "updated_at" => Some(Some(o.as_str()?.max(t.as_str()?).into())),
         "created_at" => Some(Some(o.as_str()?.min(t.as_str()?).into())),
         "revision" => Some(Some(o.as_u64()?.max(t.as_u64()?).into())),
-        _ => {
+        // A set. What others hold is not known: there a person decides.
+        "gates" => {
             let (o, t) = (o.as_array()?, t.as_array()?);
             let empty = Vec::new();
             let b = b.and_then(Value::as_array).unwrap_or(&empty);
@@ -276,6 +291,7 @@ fn both_changed(
             all.dedup();
             Some(Some(all.into()))
         }
+        _ => None,
     }
 }
 

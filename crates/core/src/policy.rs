@@ -103,10 +103,12 @@ impl Policy {
 
     /// Whether a result is one of the gate as it is now: with another command or of another kind it is another gate. What
     /// is defined nowhere here, and what was judged before definitions were recorded, is taken as it was.
-    pub fn is_current(&self, gate: &str, result: &GateResult) -> bool {
+    /// `defined_here`: not what is defined nowhere here.
+    pub fn is_current(&self, gate: &str, result: &GateResult, defined_here: bool) -> bool {
         let now = self.gates.iter().find(|(name, _)| name == gate);
         match (now, &result.definition) {
             (Some((_, now)), Some(then)) => now == then,
+            (None, Some(_)) => !defined_here,
             _ => true,
         }
     }

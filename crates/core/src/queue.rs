@@ -66,13 +66,28 @@ pub fn parts(table: &dyn Table, key: &str) -> Read<Vec<String>> {
     keys_under(table, &format!("u/{key}/"))
 }
 
-/// The parts of it that are neither done nor rejected.
+/// The parts of it that are neither done nor rejected. What it is itself a part of, by a circle that a merge or an edit has
+/// made, does not count: each would wait for the other.
 pub fn open_parts(table: &dyn Table, key: &str) -> Read<Vec<IssueId>> {
     let mut open = Vec::new();
     for part in parts(table, key)? {
         let part = state::issue_at(table, &part)?;
         open.extend(part.filter(|part| !part.state.is_closed()).map(|part| part.id));
     }
+    if open.is_empty() {
+        return Ok(open);
+    }
+    let mut above: Vec<String> = Vec::new();
+    let mut next = state::issue_at(table, key)?.and_then(|issue| issue.parent);
+    while let Some(whole) = next
+        .take()
+        .map(|id| id.key())
+        .filter(|whole| !above.contains(whole))
+    {
+        next = state::issue_at(table, &whole)?.and_then(|issue| issue.parent);
+        above.push(whole);
+    }
+    open.retain(|part| !above.contains(&part.key()));
     Ok(open)
 }
 

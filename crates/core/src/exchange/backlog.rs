@@ -67,7 +67,10 @@ fn issue(name: &str, text: &str) -> Result<Imported, String> {
     let draft = issue.key.to_lowercase().starts_with("draft-");
     let status = one("status").unwrap_or_else(|| if draft { "Draft" } else { "To Do" }.to_owned());
     issue.set_status("status", &status);
-    if draft && issue.state == State::Ready {
+    if is_archived(name) && !issue.state.is_closed() {
+        issue.warn("it is archived, and taken as rejected".to_owned());
+        issue.state = State::Rejected;
+    } else if draft && issue.state == State::Ready {
         issue.state = State::Backlog;
     }
     if let Some(name) = one("priority") {
@@ -131,6 +134,12 @@ fn moment(fields: &BTreeMap<&str, Value>, field: &str, issue: &mut Imported) -> 
         issue.warn(format!("{field} is not a time: left out"));
     }
     found
+}
+
+/// Put aside there without having been done.
+fn is_archived(name: &str) -> bool {
+    let folders = name.rsplit_once(['/', '\\']).map_or("", |(folders, _)| folders);
+    folders.split(['/', '\\']).any(|folder| folder == "archive")
 }
 
 /// The id and the title in `task-12 - The-title.md`.

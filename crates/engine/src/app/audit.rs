@@ -96,6 +96,7 @@ impl App {
         let gone = state::tombstones(&*view.table).map_err(unreadable)?;
         self.audit_graph(&issues, &gone, &mut audit);
         self.audit_gates(&*view.table, &issues, &mut audit)?;
+        audit_parts(&issues, &mut audit);
         let behind = self.behind(&*view.table, issues.iter().chain(&gone), &mut Vec::new());
         let mut unfinished = std::mem::take(&mut audit.unfinished);
         let missing = self.homeless(&*view.table, &issues)?;
@@ -436,4 +437,28 @@ fn listed(ids: &[String]) -> String {
         String::new()
     };
     format!("{}{more}", ids[..ids.len().min(SHOWN)].join(", "))
+}
+
+/// Wholes that are done though a part of theirs is open (E5). It may have been opened or added afterwards, so this is no problem.
+fn audit_parts(issues: &[Issue], audit: &mut Audit) {
+    let done: HashSet<String> = issues
+        .iter()
+        .filter(|issue| issue.state == State::Done)
+        .map(|issue| issue.id.key())
+        .collect();
+    let is_odd = |issue: &&Issue| {
+        let whole = issue.parent.as_ref().map(|parent| parent.key());
+        !issue.state.is_closed() && whole.is_some_and(|whole| done.contains(&whole))
+    };
+    let odd: Vec<String> = issues
+        .iter()
+        .filter(is_odd)
+        .map(|issue| issue.id.to_string())
+        .collect();
+    if !odd.is_empty() {
+        audit.notes.push(format!(
+            "open, though what they are part of is done: {}",
+            listed(&odd)
+        ));
+    }
 }

@@ -39,6 +39,12 @@ impl Notes {
     }
 }
 
+/// Whether a gate asks for something else than before, or of fewer types of issues.
+fn is_another(before: &Gate, gate: &Gate) -> bool {
+    let now = gate.required_for();
+    before.definition() != gate.definition() || before.required_for().iter().any(|kind| !now.contains(kind))
+}
+
 impl App {
     /// The folder of this worktree's gates.
     pub(super) fn require_jit(&self) -> Outcome<&Path> {
@@ -92,9 +98,22 @@ impl App {
                 self.approve(trust::Kind::Gate, name.as_str(), text, How::DefinedHere)?;
             }
         }
+        let bound = self.asking_agent().filter(|_| !self.policy.agents_may_pass_gates);
         let replaced = Registry::edit(jit, |registry| {
             let mut replaced = Vec::new();
             for (name, gate) in &gates {
+                if let (Some(agent), Some(before)) = (&bound, registry.find(name.as_str()))
+                    && is_another(before, gate)
+                {
+                    // Whoever could define it anew could say what it takes to pass it.
+                    let message = format!(
+                        "{agent} is an agent, and agents may not define {name} anew, which there is already"
+                    );
+                    let refusal = Refusal::new(Code::NotAllowed, message);
+                    return Err(Box::new(
+                        refusal.help("ask a person to run it, or take another name"),
+                    ));
+                }
                 let before = registry.define(name.clone(), gate.clone());
                 if before.is_some_and(|before| before != *gate) {
                     replaced.push(name.to_string());
@@ -465,7 +484,7 @@ fn missing(view: &View, registry: &Registry, issue: &Issue) -> Outcome<Vec<Strin
     registry.bind(&mut policy);
     for name in registry.required(&issue.kind, &issue.gates) {
         let judged = state::gate_result(&*view.table, &issue.id, name).map_err(|e| refuse(Code::Io, e))?;
-        if !judged.is_some_and(|judged| judged.passed && policy.is_current(name, &judged)) {
+        if !judged.is_some_and(|judged| judged.passed && policy.is_current(name, &judged, false)) {
             missing.push(name.to_owned());
         }
     }

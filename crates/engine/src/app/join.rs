@@ -20,8 +20,9 @@ use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
 use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
 use jit_core::issue::{Issue, State, text_digest};
-use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE, NAMES};
-use jit_core::policy::Policy;
+use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE, NAMES, check_others};
+use jit_core::lease::Resource;
+use jit_core::policy::{Enforce, Policy};
 use jit_core::queue;
 use jit_core::refusal::Code;
 use jit_core::sheet::{SetLine, Sheet};
@@ -452,6 +453,22 @@ impl App {
             .map(|session| session.agent_id))
     }
 
+    /// Who holds an issue, where that is somebody else in another tree and nobody else may change it (B15).
+    fn held_elsewhere(&self, table: &dyn Table, id: &IssueId) -> Outcome<Option<AgentId>> {
+        if !matches!(self.policy.enforce, Enforce::Strict | Enforce::StrictExplicit) {
+            return Ok(None);
+        }
+        let lease = state::lease_on(table, &Resource::Issue(id.clone()).key());
+        let lease = lease.map_err(|e| refuse(Code::Io, e))?;
+        let now = self.store.now()?;
+        let elsewhere = lease.filter(|lease| {
+            !lease.expired(&now)
+                && !lease.obeys(&self.actor)
+                && (lease.worktree_id.is_none() || lease.worktree_id != self.actor.worktree_id)
+        });
+        Ok(elsewhere.map(|lease| lease.agent_id))
+    }
+
     /// Adds what is new about an issue in a tree.
     fn haul(&self, table: &dyn Table, issues: &Path, id: &IssueId, haul: &mut Haul) -> Outcome<()> {
         let unreadable = |e| refuse(Code::Io, e);
@@ -484,6 +501,29 @@ impl App {
         let mut is_back = false;
         if let Some(mine) = &known {
             let sheet = state::sheet(table, id).map_err(unreadable)?;
+            let is_edit = !found.unstamped
+                && (found.edited.iter().any(|name| *name != "text") || !found.edited_others.is_empty());
+            if is_edit
+                && let Some(holder) = self.held_elsewhere(table, id)?
+                && !state::is_known_file(table, id, &found.digest).map_err(unreadable)?
+                && self.is_uncommitted(issues, id, ISSUE, haul)
+            {
+                // What no command would have changed waits until it is let go of, and stays in the file.
+                let path = issues.join(id.as_str()).join(ISSUE);
+                let what = format!("edited here, while {holder} holds {id}: it counts when that has ended");
+                haul.unsound.push((id.clone(), Unsound { path, line: 0, what }));
+                return Ok(());
+            }
+            let mut others = sheet.others.clone();
+            others.extend(found.sheet.others.clone());
+            if others.len() > sheet.others.len()
+                && let Err(what) = check_others(&others)
+            {
+                // Both together are too many: what is in the file stays there.
+                let path = issues.join(id.as_str()).join(ISSUE);
+                haul.unsound.push((id.clone(), Unsound { path, line: 0, what }));
+                return Ok(());
+            }
             is_back = !found.sheet.deleted
                 && found.sheet.stamps.contains_key("deleted")
                 && ((folder.labels.is_empty() && !sheet.labels.is_empty())
@@ -493,14 +533,9 @@ impl App {
                         && !state::comments(table, id).map_err(unreadable)?.is_empty()));
             let merged = self.weigh_text((mine, &sheet), &mut found, &folder, haul)?;
             let has_text = !found.edited.contains(&"text") || found.issue.text == mine.text;
-            let back = reverts::take_back(&mut haul.history, issues, (mine, &sheet), &mut found, &folder);
-            if !back.is_empty() {
-                haul.said.push(format!(
-                    "a commit took {} of {id} back to what it was: taken as changed when it was committed",
-                    back.join(", ")
-                ));
-            }
-            if has_text && back.is_empty() && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
+            let reverted = reverts::told(&mut haul.history, issues, (mine, &sheet), &found);
+            haul.said.extend(reverted);
+            if has_text && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
                 return Ok(());
             }
             if let Some(committed) = self.committed_at(issues, &found, haul) {

@@ -503,3 +503,28 @@ fn b14_a_folder_in_place_of_a_lock_file_is_moved_aside() {
     let aside = lock_file(&world).with_file_name("WI-001-A1.aside-1/mine");
     assert_eq!(fs::read_to_string(aside).expect("read"), "keep me");
 }
+
+#[test]
+fn e5_a_circle_of_parents_keeps_nobody_from_the_end_and_reopened_parts_are_noted() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "a", "--id", "WH-1"]).ok();
+    let _ = world
+        .jit(["issue", "create", "b", "--id", "WH-2", "--parent", "WH-1"])
+        .ok();
+    // By hand, as a merge could.
+    let file = world.repo().join(".jit/issues/WH-1/issue.json");
+    let text = std::fs::read_to_string(&file).expect("an issue");
+    let text = text.replace("\"parent\": null", "\"parent\": \"WH-2\"");
+    assert!(text.contains("WH-2"), "{text}");
+    std::fs::write(&file, text).expect("writes");
+    let _ = world.jit(["issue", "list"]).ok();
+    let _ = world.jit(["issue", "update", "WH-1", "--state", "done"]).ok();
+    let _ = world.jit(["issue", "update", "WH-2", "--state", "done"]).ok();
+    let _ = world.jit(["issue", "update", "WH-1", "--parent", "none"]).ok();
+    let _ = world.jit(["issue", "update", "WH-2", "--state", "ready"]).ok();
+    let report = world.jit(["validate", "--json"]).ok().json();
+    assert!(
+        report["notes"].to_string().contains("part of is done: WH-2"),
+        "{report}"
+    );
+}

@@ -102,11 +102,18 @@ fn d7_more_unknown_fields_than_anybody_needs_are_told_and_left_alone() {
     let a = Tree::clone_of(&world, "a");
     let good = a.read("issue.json");
     let put = |more: &str| a.edit("issue.json", |_| good.replacen('{', &format!("{{\n{more},"), 1));
-    let many: Vec<String> = (0..101).map(|n| format!("\"f{n}\": {n}")).collect();
-    let long = format!("\"long\": \"{}\"", "x".repeat(64 << 10));
+    let many: Vec<String> = (0..1001).map(|n| format!("\"f{n}\": {n}")).collect();
+    let long = format!("\"long\": \"{}\"", "x".repeat(640 << 10));
+    // In the log it would lie deeper than anybody reads.
+    let deep = format!("\"deep\": {}{}", "[".repeat(100), "]".repeat(100));
     for (more, said) in [
-        (many.join(",\n"), "101 fields"),
+        (many.join(",\n"), "1001 fields"),
         (long, "does not know"),
+        (deep, "nested too deep"),
+        (
+            "\"big\": 123456789012345678901234567890".to_owned(),
+            "to the digit",
+        ),
         ("\"a\\u0007b\": 1".to_owned(), "control"),
         ("\"gate:x\": 1".to_owned(), "gate:x"),
         ("\"text\": 1".to_owned(), "cannot be the name"),
@@ -125,4 +132,102 @@ fn d7_more_unknown_fields_than_anybody_needs_are_told_and_left_alone() {
     }
     a.edit("issue.json", |_| good.clone());
     a.jit(["validate"]);
+}
+
+#[test]
+fn e1_what_branches_had_together_can_be_read_and_no_tree_adds_more_than_is_kept() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    for (tree, prefix) in [(&a, "a"), (&b, "b")] {
+        for n in 0..60 {
+            set(tree, &format!("{prefix}{n}"), &json!(n));
+        }
+        tree.jit(["issue", "update", "WI-001", "--add-label", prefix]);
+        tree.commit();
+    }
+    // 120 in all, by git alone.
+    let (code, said) = a.take("merge", &b);
+    assert_eq!(code, 0, "{said}");
+    let c = Tree::clone_of_tree(&world, &a, "c");
+    assert_eq!(c.show("WI-001")["title"], "Parse dates");
+    c.jit(["issue", "update", "WI-001", "--priority", "low"]);
+    assert_eq!(fields(&c)["a59"], 59);
+    assert_eq!(fields(&c)["b59"], 59);
+    // By hand that would be too many: what is in the file stays there.
+    set(&c, "more", &json!(1));
+    let before = c.read("issue.json");
+    let ran = c.run(["issue", "update", "WI-001", "--priority", "high"]).ok();
+    assert!(ran.stderr.contains("does not know"), "{}", ran.stderr);
+    assert_eq!(c.read("issue.json"), before);
+}
+
+#[test]
+fn e1_numbers_are_kept_to_the_last_digit() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    let numbers = json!([
+        7.141294836112025e17,
+        0.1,
+        1.0e-7,
+        94.67338316420857,
+        u64::MAX,
+        i64::MIN
+    ]);
+    set(&a, "numbers", &numbers);
+    for priority in ["low", "high", "normal"] {
+        a.jit(["issue", "update", "WI-001", "--priority", priority]);
+        assert_eq!(fields(&a)["numbers"], numbers);
+    }
+    a.commit();
+    let b = Tree::clone_of_tree(&world, &a, "b");
+    b.jit(["issue", "update", "WI-001", "--title", "b"]);
+    assert_eq!(fields(&b)["numbers"], numbers);
+}
+
+#[test]
+fn c7_lists_in_fields_that_jit_does_not_know_are_no_sets() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    set(&a, "steps", &json!(["write", "test", "ship"]));
+    a.jit(["issue", "update", "WI-001", "--add-label", "steps"]);
+    a.commit();
+    let b = Tree::clone_of_tree(&world, &a, "b");
+    set(&a, "steps", &json!(["write", "test", "bench", "ship"]));
+    a.commit();
+    set(&b, "steps", &json!(["write", "test", "ship", "test"]));
+    b.commit();
+    let (code, said) = b.take("merge", &a);
+    assert_ne!(code, 0, "{said}");
+    assert!(b.read("issue.json").contains("<<<<<<<"));
+}
+
+#[test]
+fn e1_what_stands_in_other_files_is_told_when_it_is_written_into_this_one() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    set(&a, "labels", &json!(["urgent"]));
+    let ran = a.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert!(
+        ran.stderr.contains("labels") && ran.stderr.contains("--add-label"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.json()["labels"], json!(["old"]));
+}
+
+#[test]
+fn b15_an_edit_of_what_somebody_else_holds_waits_until_that_has_ended() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    a.jit(["claim", "acquire", "WI-001"]);
+    set(&b, "title", &json!("Stolen"));
+    let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(ran.json()["title"], "Parse dates");
+    assert!(ran.stderr.contains("human:a holds WI-001"), "{}", ran.stderr);
+    assert_eq!(fields(&b)["title"], "Stolen", "it is not written over");
+    // Whoever holds it may, in their own tree.
+    set(&a, "title", &json!("Mine"));
+    assert_eq!(a.show("WI-001")["title"], "Mine");
+    a.jit(["claim", "release", "WI-001"]);
+    assert_eq!(b.show("WI-001")["title"], "Stolen");
 }

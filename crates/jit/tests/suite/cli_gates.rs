@@ -986,3 +986,53 @@ fn e6_what_another_clone_made_done_is_believed_and_noted() {
     let notes = report["notes"].to_string();
     assert!(notes.contains("WI-001 (test)"), "{report}");
 }
+
+#[test]
+fn e6_no_agent_defines_a_gate_anew_or_takes_its_definition_away() {
+    let world = world();
+    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
+    let _ = human(
+        &world,
+        &[
+            "gate",
+            "define",
+            "lint",
+            "--command",
+            "true",
+            "--required-for",
+            "task",
+        ],
+    )
+    .ok();
+    for words in [
+        &["gate", "define", "review", "--command", "true"][..],
+        &["gate", "define", "lint", "--command", "true"],
+        &["gate", "define", "lint", "--manual", "--required-for", "task"],
+    ] {
+        let ran = world.jit_as(AGENT, words).exits(5);
+        assert!(ran.stderr.contains("may not define"), "{}", ran.stderr);
+    }
+    // What is new takes nothing away.
+    let _ = world
+        .jit_as(AGENT, ["gate", "define", "more", "--command", "true"])
+        .ok();
+    // What passed as something else does not count for an agent by being defined nowhere.
+    let _ = human(&world, &["gate", "define", "once", "--command", "true"]).ok();
+    let _ = human(
+        &world,
+        &["issue", "create", "t", "--id", "OD-1", "--gate", "once"],
+    )
+    .ok();
+    let _ = human(&world, &["gate", "run", "OD-1"]).ok();
+    let registry = world.repo().join(".jit/gates/registry.json");
+    let text = std::fs::read_to_string(&registry).expect("a registry");
+    std::fs::write(&registry, text.replace("\"once\"", "\"other\"")).expect("writes");
+    let ran = world
+        .jit_as(AGENT, ["issue", "update", "OD-1", "--state", "done"])
+        .exits(6);
+    assert!(ran.stderr.contains("once"), "{}", ran.stderr);
+    std::fs::write(&registry, text).expect("writes");
+    let _ = world
+        .jit_as(AGENT, ["issue", "update", "OD-1", "--state", "done"])
+        .ok();
+}

@@ -356,7 +356,7 @@ fn e7_old_commits_take_nothing_back() {
 }
 
 #[test]
-fn e7_a_revert_counts_in_every_clone_and_later_changes_still_win() {
+fn e7_a_revert_is_told_with_what_takes_it_back_and_every_clone_says_the_same() {
     let world = world();
     let a = Tree::clone_of(&world, "a");
     a.jit([
@@ -371,30 +371,47 @@ fn e7_a_revert_counts_in_every_clone_and_later_changes_still_win() {
     a.commit();
     let b = Tree::clone_of_tree(&world, &a, "b");
     assert_eq!(b.show("WI-001")["title"], "Wrong");
-    // Later, as git counts.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
     let (code, said) = a.git(["revert", "--no-edit", "HEAD"]);
     assert_eq!(code, 0, "{said}");
-    let ran = a.run(["issue", "show", "WI-001", "--json"]).ok();
-    assert_eq!(ran.json()["title"], "Parse dates");
-    assert_eq!(ran.json()["priority"], "normal");
-    assert!(ran.stderr.contains("title, priority of WI-001"), "{}", ran.stderr);
-    assert_eq!(a.run(["issue", "show", "WI-001"]).ok().stderr, "", "told once");
+    let ran = a.run(["issue", "list", "--json"]).ok();
+    let told = "jit issue update WI-001 --priority normal --title 'Parse dates'";
+    assert!(ran.stderr.contains("priority, title of WI-001"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert_eq!(
+        a.run(["issue", "list"]).ok().stderr,
+        "",
+        "once for each look that finds it"
+    );
+    assert_eq!(a.show("WI-001")["title"], "Wrong", "the later change counts");
     assert_eq!(a.status(), "");
     let (code, said) = b.git(["pull", "-q"]);
     assert_eq!(code, 0, "{said}");
-    assert_eq!(b.show("WI-001")["title"], "Parse dates");
-    b.jit(["issue", "update", "WI-001", "--title", "Right"]);
-    assert_eq!(b.show("WI-001")["title"], "Right");
-    assert_eq!(b.show("WI-001")["priority"], "normal");
-    b.commit();
-    // An older branch that is checked out takes nothing back.
-    let (code, said) = b.git(["checkout", "-q", "HEAD~1"]);
+    assert_eq!(b.show("WI-001")["title"], "Wrong");
+    // Taken back by a command, it is so everywhere.
+    a.jit([
+        "issue",
+        "update",
+        "WI-001",
+        "--priority",
+        "normal",
+        "--title",
+        "Parse dates",
+    ]);
+    a.commit();
+    let (code, said) = b.git(["pull", "-q"]);
     assert_eq!(code, 0, "{said}");
-    assert_eq!(b.show("WI-001")["title"], "Right");
-    let (code, said) = b.git(["checkout", "-q", "HEAD~1"]);
+    for tree in [&a, &b] {
+        let shown = tree.show("WI-001");
+        assert_eq!(
+            (&shown["title"], &shown["priority"]),
+            (&json!("Parse dates"), &json!("normal"))
+        );
+    }
+    // An older commit that is checked out is no revert.
+    let (code, said) = b.git(["checkout", "-q", "HEAD~2"]);
     assert_eq!(code, 0, "{said}");
-    assert_eq!(b.show("WI-001")["title"], "Right");
+    let ran = b.run(["issue", "list"]).ok();
+    assert!(!ran.stderr.contains("took"), "{}", ran.stderr);
 }
 
 #[test]
@@ -1038,4 +1055,33 @@ fn c7_gates_that_two_clones_add_are_all_there() {
     assert_eq!(code, 0, "{said}");
     assert_eq!(b.show("WI-001")["gates"], json!(["lint", "test"]));
     assert_eq!(b.status(), "");
+}
+
+#[test]
+fn c7_what_was_set_back_later_is_not_undone_by_a_merge() {
+    let world = world();
+    for (n, merges_other) in [true, false].into_iter().enumerate() {
+        let a = Tree::worktree_of(&world, &format!("a{n}"));
+        let b = Tree::worktree_of(&world, &format!("b{n}"));
+        a.jit(["issue", "update", "WI-002", "--state", "done"]);
+        a.jit(["issue", "update", "WI-002", "--priority", "high"]);
+        a.commit();
+        b.jit(["issue", "update", "WI-002", "--state", "ready"]);
+        b.jit(["issue", "update", "WI-002", "--priority", "normal"]);
+        b.commit();
+        let (to, from) = match merges_other {
+            true => (&b, &a),
+            false => (&a, &b),
+        };
+        let (code, said) = to.take("merge", from);
+        assert_eq!(code, 0, "{said}");
+        let clone = Tree::clone_of_tree(&world, to, &format!("c{n}"));
+        for tree in [&a, &b, &clone] {
+            let shown = tree.show("WI-002");
+            assert_eq!(
+                (&shown["state"], &shown["priority"]),
+                (&json!("ready"), &json!("normal"))
+            );
+        }
+    }
 }

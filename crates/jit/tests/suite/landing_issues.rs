@@ -302,3 +302,50 @@ fn e7_what_is_committed_on_another_branch_is_not_missing_here() {
     assert!(report["notes"].to_string().contains("WI-1"), "{report}");
     assert_eq!(world.git(&repo, ["status", "--porcelain"]), "");
 }
+
+#[test]
+fn e7_what_lands_says_so_too_where_somebody_edited_its_file() {
+    let yard = yard();
+    let path = worked(&yard);
+    let file = path.join(FILE);
+    let text = fs::read_to_string(&file).expect("an issue");
+    let text = text.replace("\"Parse dates\"", "\"Parse all dates\"");
+    fs::write(&file, text).expect("writes");
+    yard.commit(&path, "another title");
+    let _ = yard.world.jit_in(&path, ["finish"]).ok();
+    let landed = yard.on_main(FILE).expect("there");
+    assert_eq!(state(&landed), "done", "{landed}");
+    assert!(landed.contains("Parse all dates"), "{landed}");
+    is_clean(&yard);
+    let shown = yard.world.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    assert_eq!(shown["title"], "Parse all dates");
+    is_clean(&yard);
+}
+
+#[test]
+fn e5_parts_land_before_their_whole_and_both_are_done() {
+    let yard = yard();
+    let _ = yard
+        .world
+        .jit(["issue", "create", "Part", "--id", "WI-2", "--parent", "WI-1"])
+        .ok();
+    yard.commit(&yard.repo(), "the part");
+    for id in ["WI-1", "WI-2"] {
+        let started = yard.world.jit(["start", id, "--json"]).ok().json();
+        let path = PathBuf::from(started["worktree_path"].as_str().expect("a path"));
+        yard.write(&path, id, "done\n");
+        yard.commit(&path, id);
+    }
+    let report = yard
+        .world
+        .jit(["worktree", "merge", "--all", "--json"])
+        .ok()
+        .json();
+    assert_eq!(report["order"].as_array().map(Vec::len), Some(2), "{report}");
+    for id in ["WI-1", "WI-2"] {
+        let shown = yard.world.jit(["issue", "show", id, "--json"]).ok().json();
+        assert_eq!(shown["state"], "done", "{id}: {report}");
+    }
+    let claims = yard.world.jit(["claim", "list", "--json"]).ok().json();
+    assert_eq!(claims["active"].as_array().map(Vec::len), Some(0), "{claims}");
+}

@@ -4,7 +4,8 @@
 //!
 //! - where the landed tree has the issue's `issue.json`, it says there what the log will say: done, or how it was closed;
 //! - an issue that has open parts is not done by what landed of it;
-//! - nothing else in that file changes, and a file that somebody edited, or that cannot be read, is left as it is;
+//! - nothing else in that file changes but the stamps of what somebody edited in it; one in which gates, the type or the state
+//!   were edited, or that cannot be read, is left as it is;
 //! - an issue that is in nobody's commits is not put there by a landing.
 
 use jit_core::ids::IssueId;
@@ -24,14 +25,16 @@ impl Run<'_> {
         let Some((mode, mut found)) = self.found_in(tree, &issue.id)? else {
             return Ok(entries);
         };
-        let untouched = found.is_untouched() && !found.unstamped && found.problems.is_empty();
-        if !untouched || is_closed(&found) {
+        // What somebody may not say by hand stays an edit: written by jit it would be believed.
+        let is_guarded = |name: &&str| ["deleted", "gates", "state", "type"].contains(name);
+        let may_write = !found.edited.iter().any(is_guarded) && !found.unstamped && found.problems.is_empty();
+        if !may_write || is_closed(&found) {
             return Ok(entries);
         }
         let view = self.app.view()?;
         let unreadable = |e| refuse(Code::Io, e);
-        let open = queue::has_open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
-        if open && !issue.state.is_closed() {
+        let open = queue::open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
+        if !open.is_empty() && !issue.state.is_closed() {
             // It is done after its parts: its own work lands, and that is all.
             return Ok(entries);
         }

@@ -378,7 +378,14 @@ impl Run<'_> {
         let mut places = Vec::with_capacity(left.len());
         for ((work, (_, changed)), merge) in left.iter().zip(changes).zip(merges) {
             let waits = match &work.issue {
-                Some(issue) => self.waits_for(&view, issue)?,
+                Some(issue) => {
+                    // What it is made of comes before it too: it is done after its parts.
+                    let parts = queue::open_parts(&*view.table, &issue.id.key());
+                    let parts = parts.map_err(|e| refuse(Code::Io, e))?;
+                    let mut waits = self.waits_for(&view, issue)?;
+                    waits.extend(parts.iter().map(ToString::to_string));
+                    waits
+                }
                 None => BTreeSet::new(),
             };
             let after = left
@@ -482,7 +489,8 @@ impl Run<'_> {
                 }
                 let judged =
                     state::gate_result(&*view.table, &issue.id, name).map_err(|e| refuse(Code::Io, e))?;
-                let counts = |judged: &GateResult| judged.passed && rules.policy.is_current(name, judged);
+                let counts =
+                    |judged: &GateResult| judged.passed && rules.policy.is_current(name, judged, false);
                 if gate.is_some() && judged.as_ref().is_some_and(counts) {
                     continue;
                 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::gates::Gate;
+use jit_core::policy::Policy;
 
 impl Run<'_> {
     /// Only says what would happen.
@@ -383,8 +384,15 @@ impl Run<'_> {
                 }),
                 strict: false,
             };
+            // It was judged by the gates as they were before: what landed may have brought others of their names. So an
+            // agent that lands it says no more than was found.
+            let policy = Policy {
+                gates: Vec::new(),
+                agents_may_pass_gates: true,
+                ..rules.policy.clone()
+            };
             let kept = Kept {
-                policy: Some(&rules.policy),
+                policy: Some(&policy),
                 actor: Some(actor),
                 project: on_target && !self.says_closed(&target, id)?,
                 ..Kept::default()
