@@ -207,8 +207,11 @@ proptest! {
             all.filter(|(name, _)| name.starts_with("gate")).map(|(name, at)| (name.clone(), at.clone())).collect()
         };
         let gates_untouched = gate_stamps(&ft) == gate_stamps(&fb);
+        // So was a field that the other side changed and set back.
+        let stamp = |side: &Map<String, Value>, name: &str| side.get("stamps").and_then(|all| all.get(name).cloned());
         let one_sided = |name: &str| {
             ft.get(name) == fb.get(name)
+                && stamp(&ft, name) == stamp(&fb, name)
                 && !matches!(name, "stamps" | "deleted")
                 && (name != "gates" || gates_untouched)
         };
