@@ -107,6 +107,42 @@ fn h7_what_jit_squashed_leaves_nothing_to_rescue() {
 }
 
 #[test]
+fn h7_content_of_a_squashed_unit_that_the_target_has_nowhere_is_kept() {
+    let rescues = |yard: &Yard| yard.jit(["rescue", "list", "--json"]).ok().json();
+    // A rule took the target's side.
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"\nresolve = [\"file = ours\"]");
+    let path = yard.done("u1", "file", "mine\n");
+    yard.write(&path, "new", "new\n");
+    let tip = yard.commit(&path, "new");
+    yard.push_to_main("file", "theirs\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(yard.on_main("new").as_deref(), Some("new\n"));
+    assert_eq!(yard.on_main("file").as_deref(), Some("theirs\n"));
+    let kept = rescues(&yard);
+    assert!(kept.to_string().contains(&tip), "{kept}");
+    // A commit was taken back before it landed.
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"");
+    let path = yard.done("u1", "tried", "an idea\n");
+    yard.world.git(&path, ["revert", "--no-edit", "HEAD"]);
+    yard.write(&path, "new", "new\n");
+    let tip = yard.commit(&path, "new");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(yard.on_main("tried"), None);
+    yard.world
+        .git(&yard.repo(), ["reflog", "expire", "--expire=now", "--all"]);
+    yard.world.git(&yard.repo(), ["gc", "-q", "--prune=now"]);
+    let kept = rescues(&yard);
+    assert!(kept.to_string().contains(&tip), "{kept}");
+    let idea = format!("{tip}~2:tried");
+    assert_eq!(
+        yard.world.git(&yard.repo(), ["cat-file", "blob", &idea]),
+        "an idea\n"
+    );
+}
+
+#[test]
 fn h7_a_squash_that_the_target_has_not_got_is_kept() {
     let yard = Yard::new();
     yard.configure("[merge]\nstrategy = \"squash\"");
