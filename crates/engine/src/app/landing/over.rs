@@ -73,17 +73,19 @@ impl App {
         })
     }
 
-    /// Whether the unit's issue was closed after it had landed, by whomever.
-    fn was_closed(&self, unit: &Unit) -> Outcome<bool> {
-        let (mut landed, mut closed) = (false, false);
+    /// Whether the unit's issue was closed when it had landed, or after that, by whomever.
+    pub(super) fn was_closed(&self, unit: &Unit) -> Outcome<bool> {
+        let (mut landed, mut closed, mut is_closed) = (false, false, false);
         self.store.events(0, &mut |line: Stamped| {
             match &line.event {
                 Event::Unit {
                     input: Input::MergeSuccess,
                     unit: moved,
-                } if moved.id == unit.id => (landed, closed) = (true, false),
+                    // Somebody may have found it done in what landed before this was written down.
+                } if moved.id == unit.id => (landed, closed) = (true, is_closed),
                 Event::Issue { issue, .. } if Some(&issue.id) == unit.issue_id.as_ref() => {
-                    closed |= landed && issue.state.is_closed();
+                    is_closed = issue.state.is_closed();
+                    closed |= landed && is_closed;
                 }
                 _ => {}
             }
