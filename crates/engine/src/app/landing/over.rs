@@ -56,8 +56,11 @@ impl App {
         };
         run.tell_of_over(units)?;
         let landed = units.iter().find_map(|unit| unit.merge_commit.clone());
+        let next = match run.left_to_push().as_slice() {
+            [] => Vec::new(),
+            left => run.push_in_turn(left),
+        };
         let tip = run.repo.tip(&run.target)?;
-        let next = run.push_left();
         let report = MergeReport {
             target_commit: tip.or(landed).unwrap_or_default(),
             target: run.target,
