@@ -185,6 +185,8 @@ struct Run<'a> {
     app: &'a App,
     repo: Repo,
     target: String,
+    /// The branch that somebody named.
+    into: Option<String>,
     mode: MergeMode,
     leave_proposed: bool,
     /// Nobody named the units.
@@ -237,7 +239,7 @@ impl App {
         };
         drop(view);
         if let (true, Some(first)) = (units.is_empty(), over.first()) {
-            let target = first.target.clone();
+            let target = ask.into.clone().unwrap_or_else(|| first.target.clone());
             return self.only_over(repo, target, ask, &over);
         }
         let target = self.landing_target(&repo, ask, &units)?;
@@ -254,6 +256,7 @@ impl App {
             app: self,
             repo,
             target,
+            into: ask.into.clone(),
             mode: ask.mode,
             leave_proposed: ask.leave_proposed,
             every: ask.all,

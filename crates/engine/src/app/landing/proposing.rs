@@ -452,6 +452,7 @@ impl App {
             app: self,
             repo,
             target,
+            into: None,
             mode: MergeMode::Land,
             leave_proposed: false,
             every: false,
