@@ -400,7 +400,7 @@ impl Run<'_> {
         body.push_str(&format!("JIT-Unit: {id}\nJIT-Agent: {}\n", work.actor.agent_id));
         let proposal = Proposal {
             head: branch,
-            base: &remote.branch,
+            base: &remote.base,
             title: &title,
             body: &body,
         };
@@ -416,11 +416,11 @@ impl Run<'_> {
                 report.message = Some(format!("{branch} is pushed; no request was opened: {why}"));
                 report
                     .help
-                    .push(match remote.compare_page(&remote.branch, branch) {
+                    .push(match remote.compare_page(&remote.base, branch) {
                         Some(page) => page,
                         None => format!(
                             "{} --title={}",
-                            open_by_hand(branch, &remote.branch),
+                            open_by_hand(branch, &remote.base),
                             shell_word(&title)
                         ),
                     });
