@@ -64,6 +64,16 @@ impl Repo {
         })
     }
 
+    /// The same for whoever only reads: nothing is made, and git runs in the repository itself.
+    pub fn to_look_at(common: &Path, control: &Path) -> Self {
+        Self {
+            common: common.to_owned(),
+            control: control.to_owned(),
+            scratch: common.to_owned(),
+            turn: None,
+        }
+    }
+
     /// The same, for whoever has this lock: it lasts until the last process is gone that was started in here.
     #[must_use]
     pub fn holding(mut self, turn: Option<File>) -> Self {
