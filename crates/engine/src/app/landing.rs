@@ -68,8 +68,6 @@ pub use watching::ConflictWatch;
 const ROUNDS: usize = 50;
 /// So many conflicts are told with their commits and lines.
 const TOLD: usize = 20;
-/// How long whoever looks at a checkout waits for a git that a killed landing left there.
-const FOR_GIT: Duration = Duration::from_secs(1);
 /// The name under which checks of merged work are approved.
 pub const VALIDATE: &str = "merge.validate";
 
@@ -377,8 +375,9 @@ impl App {
     }
 
     /// Whether this tree is as somebody wants it: not one in which a landing is tried out, nor the checkout of a target that is
-    /// half way to something else. A step that was cut off is put back first.
-    pub(super) fn is_settled(&self) -> bool {
+    /// half way to something else. A step that was cut off is put back first; a git that a killed landing left there has the
+    /// turn until it has ended, which is soon, and is waited for so long.
+    pub(super) fn is_settled(&self, wait: Duration) -> bool {
         let control = &self.place.control_dir;
         if let Some(root) = &self.place.worktree_root
             && let (Some(name), Some(folder)) = (root.file_name(), root.parent())
@@ -394,8 +393,7 @@ impl App {
         let (Ok(disk), Ok(repo)) = (RealDisk::open(control), self.landing_repo()) else {
             return false;
         };
-        // A git that lost its caller has the turn until it has ended, which is soon.
-        let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), FOR_GIT) else {
+        let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), wait) else {
             return false;
         };
         let _ = half_way::settle(&repo, branch);
