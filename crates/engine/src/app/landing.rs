@@ -42,6 +42,7 @@ use jit_core::unit::{Clash, Facts, Failure, Input, MANUAL, Passed, Phase, Unit};
 use super::moved::real;
 use super::{App, Kept, refuse, shell_word};
 use crate::config::{Config, Merging, Sources};
+use crate::doctor::locks::holders;
 use crate::gates::Registry;
 use crate::git::run::default_branch;
 use crate::git::snapshot::{Folder, sweep, without_jit};
@@ -51,7 +52,9 @@ use crate::landing::detect::{self, Merge};
 use crate::landing::landed::{LANDED, Move, landed_as, require_movable, tells_of};
 use crate::landing::live::{Live, Touched};
 use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitReport, Verdict, hunks};
-use crate::landing::tested::{Check, TRIAL, Validation, Verdict as Tried, digest, discard_trial};
+use crate::landing::tested::{
+    Check, TRIAL, Validation, Verdict as Tried, digest, discard_trials, trial_target,
+};
 use crate::landing::{Repo, failed, half_way, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
@@ -355,8 +358,9 @@ impl App {
                 Refusal::new(
                     Code::Busy,
                     format!(
-                        "somebody else has been landing on {target} for {}s",
-                        wait.as_secs()
+                        "somebody else has been landing on {target} for {}s{}",
+                        wait.as_secs(),
+                        shown_holders(&control.join(&name))
                     ),
                 )
                 .help(format!(
@@ -539,11 +543,11 @@ impl App {
         };
         for entry in fs::read_dir(repo.scratch()).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(target) = name.strip_prefix(TRIAL) else {
+            let Some(target) = trial_target(&name) else {
                 continue;
             };
             if let Ok(turn) = disk.lock(&landing_lock(target), Duration::ZERO).map(Turn) {
-                discard_trial(&repo.clone().holding(turn.shared()), target);
+                discard_trials(&repo.clone().holding(turn.shared()), target);
             }
         }
     }
@@ -644,7 +648,7 @@ impl App {
     }
 }
 
-/// The turn of whoever lands. What is started meanwhile has it too, and keeps it if this process is killed; at its end it
+/// The turn of whoever lands. A git that is started meanwhile has it too, and keeps it if this process is killed; at its end it
 /// is let go, whoever else still has it.
 struct Turn(Box<dyn LockGuard>);
 
@@ -657,6 +661,16 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let _ = self.0.release();
+    }
+}
+
+/// Who has a turn, where that can be told.
+fn shown_holders(lock: &Path) -> String {
+    let all = holders(&[lock.to_owned()]).unwrap_or_default();
+    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    match all.as_slice() {
+        [] => String::new(),
+        all => format!("; its turn has process {}", all.join(", ")),
     }
 }
 

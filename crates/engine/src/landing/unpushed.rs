@@ -91,7 +91,11 @@ impl Repo {
             packed: None,
         };
         let mut found = Vec::new();
-        for one in sharing.branches.iter().filter(|one| targets.contains(&one.branch)) {
+        for one in sharing
+            .branches
+            .iter()
+            .filter(|one| targets.contains(&one.branch))
+        {
             let here = refs.commit(&format!("refs/heads/{}", one.branch));
             if here.is_some() && here == refs.commit(&tracked(one, sharing)) {
                 continue;
@@ -120,9 +124,13 @@ impl Repo {
         }
         let Some(upstream) = there else { return Ok(None) };
         let range = format!("refs/heads/{}...refs/remotes/{upstream}", one.branch);
-        let git = self.git().args(["rev-list", "--left-right", "--count", &range, "--"]);
+        let git = self
+            .git()
+            .args(["rev-list", "--left-right", "--count", &range, "--"]);
         let counts = git.line().map_err(failed)?;
-        let mut counts = counts.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
+        let mut counts = counts
+            .split_whitespace()
+            .map(|word| word.parse::<u64>().unwrap_or(0));
         let (commits, behind) = (counts.next().unwrap_or(0), counts.next().unwrap_or(0));
         if commits == 0 {
             return Ok(None);
@@ -143,7 +151,9 @@ impl Repo {
     /// What brings a branch up to what is known by this name.
     fn pull_command(&self, branch: &str, upstream: &str, remote: &Remote) -> String {
         let all = worktrees::list(&self.common).unwrap_or_default();
-        let out = all.into_iter().find(|entry| entry.branch.as_deref() == Some(branch));
+        let out = all
+            .into_iter()
+            .find(|entry| entry.branch.as_deref() == Some(branch));
         let at = match out.and_then(|entry| entry.root) {
             Some(root) => format!("git -C {}", shell_word(&root.to_string_lossy())),
             None => format!("git switch {} && git", shell_word(branch)),

@@ -331,7 +331,14 @@ impl Look<'_> {
         let there = self.repository().args(["ls-tree", "-r", "--full-tree", landed]);
         let there = there.run().map_err(failed)?;
         let there: HashSet<String> = lines(&there)
-            .filter_map(|line| Some(line.strip_prefix("160000 commit ")?.split('\t').next()?.to_owned()))
+            .filter_map(|line| {
+                Some(
+                    line.strip_prefix("160000 commit ")?
+                        .split('\t')
+                        .next()?
+                        .to_owned(),
+                )
+            })
             .collect();
         // `:<mode before> <mode> <name before> <name> …`
         let names = |line: String| {
@@ -339,7 +346,9 @@ impl Look<'_> {
             let is_submodule = words.next() == Some("160000");
             words.nth(1).filter(|_| is_submodule).map(str::to_owned)
         };
-        Ok(lines(&changes).filter_map(names).any(|name| !there.contains(&name)))
+        Ok(lines(&changes)
+            .filter_map(names)
+            .any(|name| !there.contains(&name)))
     }
 
     /// The target has another name, or the unit landed elsewhere: another branch that has what it landed as.

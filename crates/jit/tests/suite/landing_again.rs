@@ -120,8 +120,7 @@ fn g12_only_what_the_target_has_now_is_told_as_landed() {
     );
     main_is(&landed);
     // A branch of its name is there again, with something else.
-    yard.world
-        .git(&yard.repo(), ["switch", "-q", "-c", "u1", "main"]);
+    yard.world.git(&yard.repo(), ["switch", "-q", "-c", "u1", "main"]);
     let ran = yard.jit(["finish", "u1", "--json"]).ok().json();
     assert_eq!(ran["units"][0]["verdict"], "already_landed", "{ran}");
     yard.write(&yard.repo(), "by-hand", "by hand\n");
@@ -294,10 +293,8 @@ fn g12_a_push_for_a_unit_that_is_over_has_the_turn_of_the_target() {
     );
     yard.world
         .git(&yard.repo(), ["update-ref", "refs/heads/main", &before]);
-    yard.world.git(
-        &yard.repo(),
-        ["update-ref", "-d", "refs/remotes/origin/main"],
-    );
+    yard.world
+        .git(&yard.repo(), ["update-ref", "-d", "refs/remotes/origin/main"]);
     let locks = fs::read_dir(yard.world.control().join("locks")).expect("locks");
     let locks: Vec<PathBuf> = locks
         .map(|entry| entry.expect("an entry").path())
@@ -309,7 +306,9 @@ fn g12_a_push_for_a_unit_that_is_over_has_the_turn_of_the_target() {
     let held = fs::File::open(lock).expect("a lock");
     held.lock().expect("nobody has it");
     let mut command = yard.world.jit_command(&yard.repo());
-    command.env("JIT_AGENT_ID", WHO).env("JIT_CONFIG_MERGE__WAIT_SECS", "1");
+    command
+        .env("JIT_AGENT_ID", WHO)
+        .env("JIT_CONFIG_MERGE__WAIT_SECS", "1");
     command.args(["finish", "u1"]);
     let ran = yard.world.run(command).ok();
     assert!(ran.stderr.contains("was not pushed"), "{}", ran.stderr);
@@ -429,18 +428,76 @@ fn g12_the_next_landing_waits_for_the_git_that_a_killed_one_left() {
     next_waits_for(&yard, landing, &at_work, &go);
 }
 
+/// It leaves the group, so no kill reaches it, and it still writes where it was started.
 #[test]
-fn g12_the_next_landing_waits_for_the_check_that_a_killed_one_left() {
+fn g12_a_check_that_a_killed_landing_left_is_in_nobodys_way() {
     let yard = Yard::new();
     let [at_work, go] = ["at-work", "go"].map(|name| yard.world.root().join(name));
-    // It does not listen to who ends it when its caller is gone, and leaves the group: no kill reaches it.
+    let over = yard.world.root().join("over");
     let check = format!(
-        "if [ ! -e '{0}' ]; then : > '{0}'; exec setsid -w sh -c \"trap '' TERM; while [ ! -e '{1}' ]; do sleep 0.05; done\"; fi",
+        "if [ ! -e '{0}' ]; then : > '{0}'; exec setsid -w sh -c \"trap '' TERM; \
+         while [ ! -e '{1}' ]; do mkdir -p $PWD; : > $PWD/left; sleep 0.05; done; : > '{2}'\"; \
+         else test ! -e left && test ! -s /dev/stdin; fi",
         at_work.display(),
-        go.display()
+        go.display(),
+        over.display()
     );
     yard.configure(&format!("[merge]\nvalidate = ['''{check}''']"));
     yard.done("u1", "new", "new\n");
-    let landing = started(&yard, &["worktree", "merge", "u1"]);
-    next_waits_for(&yard, landing, &at_work, &go);
+    let mut landing = started(&yard, &["worktree", "merge", "u1"]);
+    wait_for("somebody at work in the trial", || at_work.exists());
+    landing.kill().expect("kills");
+    landing.wait().expect("it is dead");
+    assert_eq!(trials(&yard).len(), 1);
+    let report = yard.merge(&["u1"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    assert!(!over.exists(), "it is still at work");
+    fs::write(&go, "").expect("a file");
+    wait_for("its end", || over.exists());
+    // What it wrote meanwhile is gone with the next landing.
+    yard.done("u2", "more", "more\n");
+    let report = yard.merge(&["u2"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    yard.is_tidy();
+}
+
+#[test]
+fn g12_a_check_has_nothing_to_read_and_no_lock() {
+    let yard = Yard::new();
+    let said = yard.world.root().join("said");
+    let check = format!("readlink /proc/self/fd/0 > '{}'", said.display());
+    yard.configure(&format!("[merge]\nvalidate = ['''{check}''']"));
+    yard.done("u1", "new", "new\n");
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(fs::read_to_string(&said).expect("said"), "/dev/null\n");
+}
+
+#[test]
+fn g12_who_waits_in_vain_is_told_who_has_the_turn() {
+    let yard = Yard::new();
+    yard.done("u1", "new", "new\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    yard.done("u2", "more", "more\n");
+    let locks = fs::read_dir(yard.world.control().join("locks")).expect("locks");
+    let mut locks = locks.map(|entry| entry.expect("an entry").path());
+    let is_turn = |path: &PathBuf| path.to_string_lossy().contains("/land-");
+    let lock = locks.find(is_turn).expect("a lock");
+    let held = fs::File::open(&lock).expect("a lock");
+    held.lock().expect("nobody has it");
+    let mut sleep = yard.world.command("sleep", yard.world.root());
+    let mut sleep = sleep.arg("600").stdin(held).spawn().expect("it starts");
+    let mut command = yard.world.jit_command(&yard.repo());
+    command
+        .env("JIT_AGENT_ID", WHO)
+        .env("JIT_CONFIG_MERGE__WAIT_SECS", "1");
+    command.args(["finish", "u2"]);
+    let refused = yard.world.run(command);
+    let doctor = yard.jit(["doctor"]);
+    sleep.kill().expect("kills");
+    sleep.wait().expect("it is dead");
+    assert_ne!(refused.code, 0);
+    let pid = format!("{} (sleep)", sleep.id());
+    assert!(refused.stderr.contains(&pid), "{}", refused.stderr);
+    let said = format!("{}{}", doctor.stdout, doctor.stderr);
+    assert!(said.contains(&pid), "{said}");
 }

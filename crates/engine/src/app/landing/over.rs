@@ -159,8 +159,9 @@ impl Run<'_> {
             let at = self.repo.require_tip(&on)?;
             if !self.repo.has(&at, &tip, Some(&commit))? {
                 let branch = &unit.branch;
-                let message =
-                    format!("{id} landed on {target} as {commit}, but {branch} has commits that {on} has not");
+                let message = format!(
+                    "{id} landed on {target} as {commit}, but {branch} has commits that {on} has not"
+                );
                 let range = shell_word(&format!("{on}..{branch}"));
                 let mut refusal = Refusal::new(Code::NotFound, message).help(format!("git log {range}"));
                 if !unit.is_over() {

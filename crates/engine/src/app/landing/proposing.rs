@@ -414,16 +414,14 @@ impl Run<'_> {
             }
             Err(why) => {
                 report.message = Some(format!("{branch} is pushed; no request was opened: {why}"));
-                report
-                    .help
-                    .push(match remote.compare_page(&remote.base, branch) {
-                        Some(page) => page,
-                        None => format!(
-                            "{} --title={}",
-                            open_by_hand(branch, &remote.base),
-                            shell_word(&title)
-                        ),
-                    });
+                report.help.push(match remote.compare_page(&remote.base, branch) {
+                    Some(page) => page,
+                    None => format!(
+                        "{} --title={}",
+                        open_by_hand(branch, &remote.base),
+                        shell_word(&title)
+                    ),
+                });
             }
         }
         Ok(report)
