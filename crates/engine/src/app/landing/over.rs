@@ -128,7 +128,11 @@ impl Run<'_> {
         let view = self.app.view()?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let wanted = self.into.clone().unwrap_or_else(|| unit.target.clone());
-        let commit = unit.merge_commit.clone().unwrap_or_default();
+        // Where the log does not say as what, it is what is on its branch.
+        let commit = match &unit.merge_commit {
+            Some(commit) => commit.clone(),
+            None => self.repo.tip(&unit.branch)?.unwrap_or_default(),
+        };
         let known = self.repo.git().verify(&format!("{commit}^{{commit}}"));
         let known = !commit.is_empty() && known.map_err(failed)?.is_some();
         let on = match self.repo.tip(&wanted)? {
