@@ -4,6 +4,9 @@
 //!
 //! - one event for each change: that two come into each other's way, that it is about other paths now, that it is over.
 //!   However many watch and tell the same, the log is told once;
+//! - that two come into each other's way is told at once. That it is about other paths is told once in a minute, and that it is
+//!   over not within seconds of the last word about it: who works on a file changes that with each save;
+//! - of a target that is no more, everything is over;
 //! - of a worktree that cannot be read just now nothing is said to be over;
 //! - what is told is bounded: so many pairs for a target, so many paths of a pair, so many characters of each.
 
@@ -15,11 +18,16 @@ use crate::decide::{Answer, Draft};
 use crate::event::Event;
 use crate::refusal::Stop;
 use crate::state;
+use crate::time::Wall;
 use crate::unit::Clash;
 
 /// So many pairs of a target are in the log at one time, and so many paths of each.
 pub const MOST_PAIRS: usize = 64;
 pub const MOST_PATHS: usize = 8;
+
+/// So long, in milliseconds, nothing is told of other paths of the same two, and nothing of their being out of the way.
+const SAME_PAIR: i64 = 60_000;
+const FLIPPED: i64 = 5_000;
 
 /// One of the two.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +49,9 @@ pub struct Conflict {
     pub paths: Vec<Clash>,
     /// So many paths more.
     pub more_paths: usize,
+    /// When the log was told; in the state only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_at: Option<Wall>,
 }
 
 impl Conflict {
@@ -48,6 +59,20 @@ impl Conflict {
     pub fn key(&self) -> String {
         let names = format!("{}\0{}\0{}", self.target, self.a.name, self.b.name);
         format!("C/{:016x}", xxh3_64(names.as_bytes()))
+    }
+
+    /// As the log has it.
+    fn plain(&self) -> Self {
+        Self {
+            told_at: None,
+            ..self.clone()
+        }
+    }
+
+    /// Whether it was told less than so long ago. A clock that was set back says nothing.
+    fn was_told_within(&self, ms: i64, now: Wall) -> bool {
+        let since = self.told_at.map(|at| now.ms().saturating_sub(at.ms()));
+        since.is_some_and(|since| (0..ms).contains(&since))
     }
 
     fn is_about(&self, name: &str) -> bool {
@@ -62,6 +87,8 @@ pub struct Seen {
     pub conflicts: Vec<Conflict>,
     /// Names of those that could not be read.
     pub unknown: Vec<String>,
+    /// Other targets of which the log has something, and whose branches are gone.
+    pub lost: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,24 +98,34 @@ pub enum Did {
     Gone,
 }
 
-/// Writes down what is different from what was told before.
-pub fn note(draft: &mut Draft<'_>, seen: &Seen) -> Result<Answer, Stop> {
-    let mut before = state::conflicts(draft.state())?;
-    before.retain(|one| one.target == seen.target);
+/// Writes down what is different from what was told before. Where nothing is, says how much is held back for now.
+pub fn note(draft: &mut Draft<'_>, seen: &Seen, now: Wall) -> Result<Answer, Stop> {
+    let (mut before, others): (Vec<Conflict>, Vec<Conflict>) = state::conflicts(draft.state())?
+        .into_iter()
+        .partition(|one| one.target == seen.target);
+    before.sort_by_key(Conflict::key);
     let known = |one: &Conflict| before.iter().find(|other| other.key() == one.key());
     let mut told = before.len();
-    let mut news = Vec::new();
+    let mut held = 0;
+    let lost = others.iter().filter(|one| seen.lost.contains(&one.target));
+    let mut news: Vec<(Did, Conflict)> = lost.map(|one| (Did::Gone, one.plain())).collect();
     for one in &before {
         let is_there = seen.conflicts.iter().any(|other| other.key() == one.key());
         let is_unknown = seen.unknown.iter().any(|name| one.is_about(name));
-        if !is_there && !is_unknown {
+        if is_there || is_unknown {
+            continue;
+        }
+        if one.was_told_within(FLIPPED, now) {
+            held += 1;
+        } else {
             told -= 1;
-            news.push((Did::Gone, one.clone()));
+            news.push((Did::Gone, one.plain()));
         }
     }
     for one in &seen.conflicts {
         match known(one) {
-            Some(before) if before == one => {}
+            Some(before) if before.plain() == *one => {}
+            Some(before) if before.was_told_within(SAME_PAIR, now) => held += 1,
             Some(_) => news.push((Did::Found, one.clone())),
             None if told < MOST_PAIRS => {
                 told += 1;
@@ -98,7 +135,7 @@ pub fn note(draft: &mut Draft<'_>, seen: &Seen) -> Result<Answer, Stop> {
         }
     }
     if news.is_empty() {
-        return Ok(Answer::Already(Reply::Conflicts(0)));
+        return Ok(Answer::Already(Reply::Conflicts(held)));
     }
     for (did, conflict) in news {
         draft.emit(Event::Conflict {

@@ -319,7 +319,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
         Command::ReopenWorkflow { workflow } => workflow::reopen(draft, workflow, cx),
         Command::ParkAccount(hit) => account::park(draft, hit, cx),
         Command::UnparkAccount { account } => account::unpark(draft, account, cx),
-        Command::NoteConflicts(seen) => conflict::note(draft, seen),
+        Command::NoteConflicts(seen) => conflict::note(draft, seen, cx.now.wall),
         Command::StartSession(session) => session::start(draft, session),
         Command::EndSession { session, status } => session::end(draft, session, *status, cx),
         Command::PruneSessions { sessions } => session::prune(draft, sessions),

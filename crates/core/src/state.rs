@@ -789,7 +789,13 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
         Event::Workflow { workflow, .. } => table.put(format!("F/{}", workflow.id), json_bytes(workflow)),
         Event::Account { account, .. } => table.put(format!("A/{}", account.id), json_bytes(account)),
         Event::Conflict { did, conflict } => match did {
-            conflict::Did::Found => table.put(conflict.key(), json_bytes(conflict)),
+            conflict::Did::Found => {
+                let told = Conflict {
+                    told_at: Some(stamped.at),
+                    ..(**conflict).clone()
+                };
+                table.put(conflict.key(), json_bytes(&told));
+            }
             conflict::Did::Gone => table.remove(conflict.key()),
         },
         Event::SessionStarted { session } => {

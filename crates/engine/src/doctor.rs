@@ -1,6 +1,6 @@
 //! `jit doctor`: looks at everything that must be right, and says how to mend what is not. Changes nothing.
 
-mod locks;
+pub(crate) mod locks;
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -105,6 +105,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
         merge_driver(&mut found, &place, common);
         hooks(&mut found, &place);
         git_locks(&mut found, common);
+        turns(&mut found, &place.control_dir);
     }
     match App::within(surroundings, options, Need::Read) {
         Err(refusal) => {
@@ -298,6 +299,25 @@ fn git_locks(found: &mut Findings, common: &Path) {
             "git locks",
             message,
             &format!("where no git is at work there any more, nor waits for an editor: rm {path}"),
+        );
+    }
+}
+
+/// A landing's turn that only others than jit have: what a killed landing left at work, and keeps the next one waiting.
+fn turns(found: &mut Findings, control: &Path) {
+    for (path, holders) in locks::turns(control) {
+        if holders.is_empty() || holders.iter().any(locks::Holder::is_jit) {
+            continue;
+        }
+        let all: Vec<String> = holders.iter().map(ToString::to_string).collect();
+        found.warn(
+            "landings",
+            format!(
+                "{} is held by process {}, and by no jit: who lands there waits",
+                path.display(),
+                all.join(", ")
+            ),
+            "see what it does, and where it does not end, end it: kill <pid>",
         );
     }
 }

@@ -13,6 +13,7 @@ use jit_core::state;
 use jit_core::tracker;
 
 use super::{App, refuse, stopped};
+use crate::landing::Repo;
 use crate::landing::unpushed::{self, Unpushed};
 use crate::os::memory;
 use crate::request::{
@@ -398,11 +399,11 @@ impl App {
 
     /// Targets of landings that others have not got.
     fn unpushed(&self, view: &View) -> Vec<Unpushed> {
-        let following = match &self.place.common_dir {
-            Some(common) => unpushed::following(common),
-            None => Vec::new(),
+        let Some(common) = &self.place.common_dir else {
+            return Vec::new();
         };
-        if following.is_empty() {
+        let sharing = unpushed::sharing(common);
+        if sharing.branches.is_empty() {
             return Vec::new();
         }
         let landed = state::units(&*view.table).unwrap_or_default().into_iter();
@@ -410,9 +411,9 @@ impl App {
             .filter(|unit| unit.merge_commit.is_some())
             .map(|unit| unit.target)
             .collect();
-        match self.landing_repo() {
-            Ok(repo) if !targets.is_empty() => repo.unpushed(&targets, &following),
-            _ => Vec::new(),
+        match targets.is_empty() {
+            true => Vec::new(),
+            false => Repo::to_look_at(common, &self.place.control_dir).unpushed(&targets, &sharing),
         }
     }
 

@@ -44,6 +44,9 @@ use crate::store::{Outcome, View};
 /// How long a command waits for the lock to take notice of a tree. Reading goes on without; the next command will see.
 const ASIDE: Duration = Duration::from_millis(500);
 
+/// How long whoever writes waits for a git that a killed landing left in this checkout. Who only reads does not.
+const FOR_GIT: Duration = Duration::from_secs(1);
+
 /// So many issues are brought in by one append at most.
 const AT_ONCE: usize = 200;
 
@@ -185,11 +188,16 @@ impl App {
         request: &Request,
         answer: impl FnOnce() -> T,
     ) -> (Vec<String>, Option<T>) {
-        let Some((git_dir, issues)) = self.tree() else {
+        let look = look(request);
+        let wait = match request.writes() && !matches!(look, Look::Nothing) {
+            true => FOR_GIT,
+            false => Duration::ZERO,
+        };
+        let Some((git_dir, issues)) = self.tree(wait) else {
             return (Vec::new(), None);
         };
         let mut early = None;
-        let outcome = match look(request) {
+        let outcome = match look {
             how @ (Look::All | Look::Texts) => {
                 let depth = match how {
                     Look::Texts => Depth::Texts,
@@ -226,7 +234,7 @@ impl App {
     /// stands there.
     pub(crate) fn notice_tree(&self) -> Vec<String> {
         let joined = self
-            .tree()
+            .tree(Duration::ZERO)
             .map(|(git_dir, issues)| self.join_seen_and(&git_dir, &issues, Depth::Texts, || ()));
         match joined {
             Some(Ok(joined)) => joined.said,
@@ -236,9 +244,9 @@ impl App {
 
     /// The git directory of this worktree and its folder of issues, if there are such. None where what is there has only been
     /// tried: an issue is not done before its work has landed.
-    fn tree(&self) -> Option<(PathBuf, PathBuf)> {
+    fn tree(&self, wait: Duration) -> Option<(PathBuf, PathBuf)> {
         let issues = tree::issues_dir(self.place.local_jit.as_deref()?)?;
-        if !self.is_settled() {
+        if !self.is_settled(wait) {
             return None;
         }
         let git_dir = self
@@ -252,7 +260,7 @@ impl App {
     /// Brings in everything that is in this tree and not in the log. Returns how many issues were new or had changed, and
     /// what could not be read.
     pub fn join_tree(&self) -> Outcome<(usize, Vec<String>)> {
-        let Some((git_dir, issues)) = self.tree() else {
+        let Some((git_dir, issues)) = self.tree(FOR_GIT) else {
             return Ok((0, Vec::new()));
         };
         let depth = Depth::Texts;
@@ -262,7 +270,7 @@ impl App {
 
     /// Brings in the issues of this tree that the log has never heard of; says how many.
     pub(super) fn join_unknown(&self) -> Outcome<usize> {
-        let Some((_, issues)) = self.tree() else {
+        let Some((_, issues)) = self.tree(Duration::ZERO) else {
             return Ok(0);
         };
         let view = self.view()?;

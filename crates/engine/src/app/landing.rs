@@ -42,6 +42,7 @@ use jit_core::unit::{Clash, Facts, Failure, Input, MANUAL, Passed, Phase, Unit};
 use super::moved::real;
 use super::{App, Kept, refuse, shell_word};
 use crate::config::{Config, Merging, Sources};
+use crate::doctor::locks::holders;
 use crate::gates::Registry;
 use crate::git::run::default_branch;
 use crate::git::snapshot::{Folder, sweep, without_jit};
@@ -51,7 +52,9 @@ use crate::landing::detect::{self, Merge};
 use crate::landing::landed::{LANDED, Move, landed_as, require_movable, tells_of};
 use crate::landing::live::{Live, Touched};
 use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitReport, Verdict, hunks};
-use crate::landing::tested::{Check, TRIAL, Validation, Verdict as Tried, digest, discard_trial};
+use crate::landing::tested::{
+    Check, TRIAL, Validation, Verdict as Tried, digest, discard_trials, trial_target,
+};
 use crate::landing::{Repo, failed, half_way, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
@@ -68,8 +71,6 @@ pub use watching::ConflictWatch;
 const ROUNDS: usize = 50;
 /// So many conflicts are told with their commits and lines.
 const TOLD: usize = 20;
-/// How long whoever looks at a checkout waits for a git that a killed landing left there.
-const FOR_GIT: Duration = Duration::from_secs(1);
 /// The name under which checks of merged work are approved.
 pub const VALIDATE: &str = "merge.validate";
 
@@ -185,6 +186,8 @@ struct Run<'a> {
     app: &'a App,
     repo: Repo,
     target: String,
+    /// The branch that somebody named.
+    into: Option<String>,
     mode: MergeMode,
     leave_proposed: bool,
     /// Nobody named the units.
@@ -237,7 +240,7 @@ impl App {
         };
         drop(view);
         if let (true, Some(first)) = (units.is_empty(), over.first()) {
-            let target = first.target.clone();
+            let target = ask.into.clone().unwrap_or_else(|| first.target.clone());
             return self.only_over(repo, target, ask, &over);
         }
         let target = self.landing_target(&repo, ask, &units)?;
@@ -254,6 +257,7 @@ impl App {
             app: self,
             repo,
             target,
+            into: ask.into.clone(),
             mode: ask.mode,
             leave_proposed: ask.leave_proposed,
             every: ask.all,
@@ -354,8 +358,9 @@ impl App {
                 Refusal::new(
                     Code::Busy,
                     format!(
-                        "somebody else has been landing on {target} for {}s",
-                        wait.as_secs()
+                        "somebody else has been landing on {target} for {}s{}",
+                        wait.as_secs(),
+                        shown_holders(&control.join(&name))
                     ),
                 )
                 .help(format!(
@@ -374,8 +379,9 @@ impl App {
     }
 
     /// Whether this tree is as somebody wants it: not one in which a landing is tried out, nor the checkout of a target that is
-    /// half way to something else. A step that was cut off is put back first.
-    pub(super) fn is_settled(&self) -> bool {
+    /// half way to something else. A step that was cut off is put back first; a git that a killed landing left there has the
+    /// turn until it has ended, which is soon, and is waited for so long.
+    pub(super) fn is_settled(&self, wait: Duration) -> bool {
         let control = &self.place.control_dir;
         if let Some(root) = &self.place.worktree_root
             && let (Some(name), Some(folder)) = (root.file_name(), root.parent())
@@ -391,8 +397,7 @@ impl App {
         let (Ok(disk), Ok(repo)) = (RealDisk::open(control), self.landing_repo()) else {
             return false;
         };
-        // A git that lost its caller has the turn until it has ended, which is soon.
-        let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), FOR_GIT) else {
+        let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), wait) else {
             return false;
         };
         let _ = half_way::settle(&repo, branch);
@@ -538,11 +543,11 @@ impl App {
         };
         for entry in fs::read_dir(repo.scratch()).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(target) = name.strip_prefix(TRIAL) else {
+            let Some(target) = trial_target(&name) else {
                 continue;
             };
             if let Ok(turn) = disk.lock(&landing_lock(target), Duration::ZERO).map(Turn) {
-                discard_trial(&repo.clone().holding(turn.shared()), target);
+                discard_trials(&repo.clone().holding(turn.shared()), target);
             }
         }
     }
@@ -643,7 +648,7 @@ impl App {
     }
 }
 
-/// The turn of whoever lands. What is started meanwhile has it too, and keeps it if this process is killed; at its end it
+/// The turn of whoever lands. A git that is started meanwhile has it too, and keeps it if this process is killed; at its end it
 /// is let go, whoever else still has it.
 struct Turn(Box<dyn LockGuard>);
 
@@ -656,6 +661,16 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let _ = self.0.release();
+    }
+}
+
+/// Who has a turn, where that can be told.
+fn shown_holders(lock: &Path) -> String {
+    let all = holders(&[lock.to_owned()]).unwrap_or_default();
+    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    match all.as_slice() {
+        [] => String::new(),
+        all => format!("; its turn has process {}", all.join(", ")),
     }
 }
 

@@ -159,8 +159,10 @@ pub fn shell_word(text: &str) -> String {
     } else if text.chars().any(|c| c.is_ascii_control()) && !text.ends_with('\n') {
         // A shell takes line ends from the end of what a command printed, and only from there.
         let mut inner = String::new();
-        for c in text.chars() {
+        for (n, c) in text.chars().enumerate() {
             match c {
+                // For printf it would begin an option.
+                '-' if n == 0 => inner.push_str("\\055"),
                 '\n' => inner.push_str("\\n"),
                 '\'' => inner.push_str(r"'\''"),
                 '\\' => inner.push_str(r"\\"),
@@ -617,5 +619,29 @@ impl App {
 
     fn resolve(&self, view: &View, text: &IssuePrefix) -> Outcome<Issue> {
         state::resolve(&*view.table, text).map_err(stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn h3_a_word_for_a_shell_is_read_back_as_it_was() {
+        for text in [
+            "-x\ny",
+            "-\n",
+            "--\u{1}",
+            "a\nb",
+            "it's 100% \\ so\n-",
+            "plain",
+            "",
+            "two words",
+        ] {
+            let script = format!("printf '%s|' {}", shell_word(text));
+            let ran = std::process::Command::new("sh").args(["-c", &script]).output();
+            let said = String::from_utf8(ran.expect("a shell").stdout).expect("text");
+            assert_eq!(said, format!("{text}|"), "{script}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Lock files that git left behind: a git that was killed does not remove them, and from then on git refuses.
+//! Lock files that git left behind: a git that was killed does not remove them, and from then on git refuses. And who has the
+//! kernel locks of landings.
 //!
 //! What must hold: each is named with its age, whether a process has it open, and what to do. None is ever removed here: a git
 //! that waits for an editor has a lock that it does not keep open, and only a person knows.
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::git::worktrees;
+use crate::os::process;
 
 /// A lock file of git's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,9 +89,73 @@ fn deep(folder: &Path, levels: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// A process that has a kernel lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: u32,
+    /// What it is called.
+    pub name: String,
+    path: PathBuf,
+}
+
+impl Holder {
+    pub fn is_jit(&self) -> bool {
+        self.name == "jit"
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.pid, self.name)
+    }
+}
+
+/// The kernel locks of landings, with who has each.
+pub fn turns(control: &Path) -> Vec<(PathBuf, Vec<Holder>)> {
+    let entries = fs::read_dir(control.join("locks"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let paths: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("land-"))
+        .map(|entry| entry.path())
+        .collect();
+    let all = holders(&paths).unwrap_or_default();
+    let of = |path: PathBuf| {
+        let own = all.iter().filter(|one| one.path == path).cloned().collect();
+        (path, own)
+    };
+    paths.into_iter().map(of).collect()
+}
+
+/// Who has a kernel lock on one of these files; who only waits for it has the file open too, and is left out.
+pub fn holders(paths: &[PathBuf]) -> Option<Vec<Holder>> {
+    let mut all: Vec<Holder> = Vec::new();
+    for (pid, path, fd) in open_fds(paths)? {
+        let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+        let has = info.lines().any(|line| line.starts_with("lock:"));
+        if !has || all.iter().any(|one| one.pid == pid && one.path == path) {
+            continue;
+        }
+        let name = process::name(pid).unwrap_or_default();
+        all.push(Holder {
+            pid,
+            name: name.chars().filter(|c| !c.is_control()).collect(),
+            path,
+        });
+    }
+    Some(all)
+}
+
 /// Which of these files are open, and in which process. Whose files we may not see counts as not having them open.
-#[cfg(target_os = "linux")]
 fn open_files(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
+    let all = open_fds(wanted)?;
+    Some(all.into_iter().map(|(pid, path, _)| (pid, path)).collect())
+}
+
+/// The same with the number that the process has it under.
+#[cfg(target_os = "linux")]
+fn open_fds(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf, String)>> {
     if wanted.is_empty() {
         return Some(Vec::new());
     }
@@ -111,7 +177,8 @@ fn open_files(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
                 continue;
             };
             let meant = real.iter().filter(|(real, _)| *real == open);
-            found.extend(meant.map(|(_, path)| (pid, (*path).clone())));
+            let number = || entry.file_name().to_string_lossy().into_owned();
+            found.extend(meant.map(|(_, path)| (pid, (*path).clone(), number())));
         }
     }
     Some(found)
@@ -119,6 +186,6 @@ fn open_files(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
 
 /// Not run here: `lsof` would tell.
 #[cfg(not(target_os = "linux"))]
-fn open_files(_: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
+fn open_fds(_: &[PathBuf]) -> Option<Vec<(u32, PathBuf, String)>> {
     None
 }

@@ -14,7 +14,6 @@
 //! program that insists on asking there is stopped, and ended at the timeout.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -134,15 +133,9 @@ pub fn gate_vars(issue: &str, gate: &str) -> Vec<(OsString, OsString)> {
 
 /// Runs the command and writes what it prints to `output`. Whatever becomes of the command is an answer, not an error.
 pub fn run(run: &Run<'_>, output: &mut dyn Write) -> Ran {
-    run_holding(run, None, output)
-}
-
-/// The same for a command that holds a lock of ours, as its standard input: there is nothing to read in such a file. If this
-/// process dies the lock lasts until the command has ended.
-pub fn run_holding(run: &Run<'_>, lock: Option<&File>, output: &mut dyn Write) -> Ran {
     let started = Instant::now();
     let mut output = Output::new(output, MAX_OUTPUT_FILE, MAX_OUTPUT);
-    let mut ran = match Running::start(run, lock) {
+    let mut ran = match Running::start(run) {
         Ok(mut running) => running.finish(run, started, &mut output),
         Err(error) => Ran {
             spawn_error: Some(error.to_string()),
@@ -167,17 +160,12 @@ struct Running {
 }
 
 impl Running {
-    fn start(run: &Run<'_>, lock: Option<&File>) -> io::Result<Self> {
+    fn start(run: &Run<'_>) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let inode = rustix::fs::fstat(&reader)?.st_ino;
         let mark = format!("JIT_RUN_{:016x}", random::u64()?);
         let guard = Guard::start()?;
-        let child = command(run, &mark, &guard, writer)?
-            .stdin(match lock {
-                Some(lock) => Stdio::from(lock.try_clone()?),
-                None => Stdio::null(),
-            })
-            .spawn()?;
+        let child = command(run, &mark, &guard, writer)?.spawn()?;
         let handle = ProcessRef::of(child.id())
             .ok()
             .flatten()
@@ -343,6 +331,7 @@ fn command(run: &Run<'_>, mark: &str, guard: &Guard, writer: PipeWriter) -> io::
         .envs(run.vars.iter().map(|(name, value)| (name, value)))
         .env(mark, "1")
         .process_group(i32::try_from(guard.child.id()).map_err(io::Error::other)?)
+        .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer);
     Ok(command)

@@ -124,13 +124,28 @@ pub struct Upstream {
     pub remote: String,
     /// A full ref name.
     pub merge: String,
+    /// Where it is pushed, if that is another remote.
+    pub push_remote: Option<String>,
 }
 
-/// The branches that follow one, as this text has it. What cannot be read is left out: git tells whoever asks it.
-pub fn upstreams(text: &[u8]) -> Vec<Upstream> {
+/// How branches are shared.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sharing {
+    pub branches: Vec<Upstream>,
+    /// `remote.pushDefault`.
+    pub push_remote: Option<String>,
+    /// `push.default`.
+    pub push_default: String,
+}
+
+/// The branches that follow one, as this text has it, and where they go. What cannot be read is left out: git tells whoever
+/// asks it.
+pub fn sharing(text: &[u8]) -> Sharing {
     let mut reader = Reader { rest: text, line: 1 };
     let mut found: Vec<Upstream> = Vec::new();
+    let (mut push_remote, mut push_default) = (None, String::new());
     let mut here = None;
+    let mut plain = Vec::new();
     let mut next = |reader: &mut Reader<'_>, here: &mut Option<usize>| -> Result<bool, BadConfig> {
         reader.skip_blank();
         match reader.peek() {
@@ -139,6 +154,10 @@ pub fn upstreams(text: &[u8]) -> Vec<Upstream> {
             Some(b'#' | b';') => reader.skip_line(),
             Some(b'[') => {
                 let (name, below) = reader.section()?;
+                plain = match below {
+                    None => name.clone(),
+                    Some(_) => Vec::new(),
+                };
                 let branch = below.filter(|_| name == b"branch").map(String::from_utf8);
                 *here = branch.and_then(Result::ok).map(|branch| {
                     let at = found.iter().position(|one| one.branch == branch);
@@ -158,6 +177,13 @@ pub fn upstreams(text: &[u8]) -> Vec<Upstream> {
                     match name.as_slice() {
                         b"remote" => one.remote = value,
                         b"merge" => one.merge = value,
+                        b"pushremote" => one.push_remote = Some(value),
+                        _ => {}
+                    }
+                } else {
+                    match (plain.as_slice(), name.as_slice()) {
+                        (b"remote", b"pushdefault") => push_remote = Some(value),
+                        (b"push", b"default") => push_default = value,
                         _ => {}
                     }
                 }
@@ -167,7 +193,11 @@ pub fn upstreams(text: &[u8]) -> Vec<Upstream> {
     };
     while matches!(next(&mut reader, &mut here), Ok(true)) {}
     found.retain(|one| !one.remote.is_empty() && one.remote != "." && one.merge.starts_with("refs/heads/"));
-    found
+    Sharing {
+        branches: found,
+        push_remote,
+        push_default,
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -411,8 +441,13 @@ mod tests {
     #[test]
     fn h3_branches_that_follow_one_are_read_without_git() {
         let text = b"[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/trunk\n[branch \"a\\\"b\"] merge = refs/heads/x\n\
-            [branch \"local\"]\nremote = .\nmerge = refs/heads/main\n[core]\nremote = no\n";
-        let found = upstreams(text);
+            [branch \"local\"]\nremote = .\nmerge = refs/heads/main\n[core]\nremote = no\n\
+            [remote]\npushDefault = fork\n[push] default = upstream\n[branch \"main\"]\npushRemote = mine\n";
+        let all = sharing(text);
+        assert_eq!(all.push_remote.as_deref(), Some("fork"));
+        assert_eq!(all.push_default, "upstream");
+        let found = all.branches;
+        assert_eq!(found[0].push_remote.as_deref(), Some("mine"));
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
             (
@@ -422,7 +457,7 @@ mod tests {
             ),
             ("main", "origin", "refs/heads/trunk")
         );
-        assert_eq!(upstreams(b"[branch \"x"), []);
+        assert_eq!(sharing(b"[branch \"x").branches, []);
     }
 
     #[test]

@@ -11,8 +11,9 @@
 //!   consumes the one before, and there is no other way to the last;
 //! - a step that was cut off is done again from what git has: whether a unit has landed is read from the target's
 //!   history, never from memory;
-//! - whoever is killed leaves a git or a check behind that goes on for a while, in folders that are used again. So they hold
-//!   the kernel's lock of the landing with it, and the next landing waits until the last of them has ended.
+//! - whoever is killed leaves a git or a check behind that goes on for a while. A git holds the kernel's lock of the landing
+//!   with it, and the next landing waits until it has ended. A check does not, because it may leave a daemon behind: it works
+//!   in a folder that is never used again.
 //!
 //! Git runs in `<control>/scratch`, because merge drivers put their files into the current folder.
 
@@ -48,7 +49,7 @@ pub struct Repo {
     pub common: PathBuf,
     pub control: PathBuf,
     scratch: PathBuf,
-    /// The lock of whoever lands: what is started for a landing has it too.
+    /// The lock of whoever lands: a git that is started for a landing has it too.
     turn: Option<Arc<File>>,
 }
 
@@ -64,7 +65,17 @@ impl Repo {
         })
     }
 
-    /// The same, for whoever has this lock: it lasts until the last process is gone that was started in here.
+    /// The same for whoever only reads: nothing is made, and git runs in the repository itself.
+    pub fn to_look_at(common: &Path, control: &Path) -> Self {
+        Self {
+            common: common.to_owned(),
+            control: control.to_owned(),
+            scratch: common.to_owned(),
+            turn: None,
+        }
+    }
+
+    /// The same, for whoever has this lock: it lasts until the last git is gone that was started in here.
     #[must_use]
     pub fn holding(mut self, turn: Option<File>) -> Self {
         self.turn = turn.map(Arc::new);

@@ -35,8 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Remote {
     pub name: String,
     pub address: String,
-    /// What the branch that it was looked up for is called over there.
+    /// What the branch that it was looked up for is pushed to over there.
     pub branch: String,
+    /// What it follows there, if anything, else the same: where others are asked to merge.
+    pub base: String,
 }
 
 /// What came of a push.
@@ -49,7 +51,8 @@ pub enum Pushed {
 
 impl Repo {
     /// Where a branch is shared: where git was told to push it, else where it follows one, else `origin`, else the first
-    /// remote. By the name of the branch that it follows there, if that is where it goes; else by its own.
+    /// remote. By its own name there; by that of the branch that it follows only where git was told to push so
+    /// (`push.default`): whoever begins a branch at `origin/main` does not want it pushed to `main`.
     pub fn remote_of(&self, branch: &str) -> Outcome<Option<Remote>> {
         let out = self.git().arg("remote").run().map_err(failed)?;
         let text = String::from_utf8_lossy(&out).into_owned();
@@ -80,13 +83,20 @@ impl Repo {
             false => None,
         };
         let there = there.as_deref().and_then(|full| full.strip_prefix("refs/heads/"));
+        let base = there.unwrap_or(branch).to_owned();
+        let way = get("push.default")?.unwrap_or_default();
+        let own = match pushes_upstream(&way) {
+            true => base.clone(),
+            false => branch.to_owned(),
+        };
         let address = self
             .git()
             .args(["remote", "get-url", "--push", "--", &name])
             .line();
         Ok(Some(Remote {
             address: address.map_err(failed)?,
-            branch: there.unwrap_or(branch).to_owned(),
+            branch: own,
+            base,
             name,
         }))
     }
@@ -179,6 +189,11 @@ impl Repo {
         let merged = self.merge(target, tip, target)?;
         Ok(merged.clean && Some(merged.tree) == tree)
     }
+}
+
+/// Whether git pushes a branch to the one that it follows, by `push.default`.
+pub fn pushes_upstream(way: &str) -> bool {
+    matches!(way, "upstream" | "tracking")
 }
 
 /// Git repeats an address with whatever stands in it.
@@ -400,6 +415,7 @@ mod tests {
             name: "origin".to_owned(),
             address: address.to_owned(),
             branch: "main".to_owned(),
+            base: "main".to_owned(),
         };
         remote.compare_page("main", "jit/a b#1")
     }

@@ -3,9 +3,10 @@
 //! What must hold:
 //!
 //! - only what was approved runs, and what runs is the text that was (whoever makes a [`Check`] asks first);
-//! - the worktree is made anew for each trial at `<control>/scratch/land-<target>`, locked against `git worktree prune`,
-//!   and removed afterwards; what a killed process left there is removed by the next one, which has the target's lock: a git
-//!   or a check that still works there has it too, so nobody is at it any more;
+//! - the worktree is made anew for each trial at `<control>/scratch/land-<target>-<number>`, locked against `git worktree
+//!   prune`, and removed afterwards. No two have the same name: what a check that outlived a killed landing still does in the
+//!   old one is in nobody's way. What is left of such is removed by whoever has the target's lock next; what cannot be, because
+//!   something writes there, by the one after that;
 //! - all output is kept in `<control>/landing/<unit>/<check>.log`.
 //!
 //! How many tests ran is read from what cargo test, cargo nextest, pytest, go test -v and jest print. How many it were at
@@ -24,10 +25,9 @@ use sha2::{Digest as _, Sha256};
 use super::candidate::Candidate;
 use super::{Repo, failed, io_failed, step};
 use crate::gates::Run;
-use crate::gates::run::GRACE;
-use crate::gates::run::run_holding;
+use crate::gates::run::{GRACE, run};
 use crate::git::worktrees;
-use crate::os::file;
+use crate::os::{file, random};
 use crate::store::Outcome;
 use crate::trust::Kind;
 
@@ -156,7 +156,7 @@ impl Candidate {
                 Ok(file) => file,
                 Err(_) => &mut nowhere,
             };
-            run_holding(
+            run(
                 &Run {
                     command: &check.command,
                     dir,
@@ -164,7 +164,6 @@ impl Candidate {
                     grace: GRACE,
                     vars: &vars,
                 },
-                self.repo.turn().as_deref(),
                 output,
             )
         };
@@ -209,7 +208,7 @@ fn read_some(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// How the folder of a trial is called, before the target's [`digest`].
+/// How the folder of a trial is called, before the target's [`digest`] and a number.
 pub const TRIAL: &str = "land-";
 
 /// A worktree for one trial.
@@ -220,13 +219,10 @@ struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     fn make(repo: &'a Repo, name: &str, commit: &str) -> Outcome<Self> {
-        let path = repo.scratch().join(format!("{TRIAL}{name}"));
+        discard_trials(repo, name);
+        let number = random::u64().map_err(io_failed("use", repo.scratch()))?;
+        let path = repo.scratch().join(format!("{TRIAL}{name}-{number:016x}"));
         let trial = Self { repo, path };
-        trial.remove();
-        if trial.path.exists() {
-            let why = std::io::Error::other("what an earlier landing left there cannot be removed");
-            return Err(io_failed("use", &trial.path)(why));
-        }
         repo.git()
             .args(["worktree", "add", "-q", "--detach", "--force", "--lock"])
             .args(["--reason", "jit is trying out a landing"])
@@ -254,12 +250,19 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// What a killed process left of a trial, by the name it had. The caller has the target's lock.
-pub fn discard_trial(repo: &Repo, name: &str) {
-    drop(Trial {
-        repo,
-        path: repo.scratch().join(format!("{TRIAL}{name}")),
-    });
+/// The target's digest in the name of a trial's folder. Older programs used no number.
+pub fn trial_target(name: &str) -> Option<&str> {
+    name.strip_prefix(TRIAL)?.split('-').next()
+}
+
+/// What killed processes left of trials for a target, by its digest. The caller has the target's lock.
+pub fn discard_trials(repo: &Repo, target: &str) {
+    for entry in fs::read_dir(repo.scratch()).into_iter().flatten().flatten() {
+        if trial_target(&entry.file_name().to_string_lossy()) == Some(target) {
+            let path = entry.path();
+            drop(Trial { repo, path });
+        }
+    }
 }
 
 impl Drop for Trial<'_> {

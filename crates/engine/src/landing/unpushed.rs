@@ -1,26 +1,30 @@
 //! Targets with landings that others have not got (H3).
 //!
 //! What must hold: no network, and no process where no target follows a branch of a remote, or where it is at the very commit
-//! that this has. Only then git is asked, once for all of them, how far they are apart.
+//! that the branch has to which it is pushed. Only then git is asked where that is, and how far they are apart. Nothing is made.
 //!
 //! Limitations: what is over there is what the last push or fetch told. Settings outside of the repository's own file are not
-//! read. Refs that are kept in tables are asked for each time.
+//! read at first, so where only they name another remote, a target may be told later than it could. Refs that are kept in
+//! tables are asked for each time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::Repo;
-use super::remote::push_command;
-use crate::git::config::{Upstream, upstreams};
+use super::remote::{Remote, pushes_upstream};
+use super::{Repo, failed};
+use crate::app::shell_word;
+use crate::git::config::{self, Sharing, Upstream};
+use crate::git::worktrees;
 use crate::os::file;
+use crate::store::Outcome;
 
-/// A target that is ahead of what it follows.
+/// A target that is ahead of where it is pushed to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unpushed {
     pub branch: String,
-    /// As git shows it: `origin/main`.
+    /// As git shows it: `origin/main`. Where it was never pushed, what it follows.
     pub upstream: String,
     pub commits: u64,
     /// It is behind too: this has to come first.
@@ -32,85 +36,132 @@ pub struct Unpushed {
 /// No file of git's that is longer is looked into.
 const LONGEST: u64 = 16 << 20;
 
-/// The branches of this repository that follow one of a remote.
-pub fn following(common: &Path) -> Vec<Upstream> {
+/// The branches of this repository that follow one of a remote, and where they go.
+pub fn sharing(common: &Path) -> Sharing {
     match file::read_real(&common.join("config"), LONGEST) {
-        Ok(Some(text)) => upstreams(&text),
-        _ => Vec::new(),
+        Ok(Some(text)) => config::sharing(&text),
+        _ => Sharing::default(),
     }
 }
 
-/// The commit of a ref, if its file says so.
-fn commit_of(common: &Path, name: &str, packed: &str) -> Option<String> {
-    if let Ok(Some(text)) = file::read_real(&common.join(name), 4096) {
-        let text = String::from_utf8(text).ok()?;
-        return Some(text.trim().to_owned()).filter(|text| !text.starts_with("ref:"));
+/// The refs of a repository, as its files have them. The long file is read only where a ref has none of its own.
+struct Refs<'a> {
+    common: &'a Path,
+    packed: Option<String>,
+}
+
+impl Refs<'_> {
+    fn commit(&mut self, name: &str) -> Option<String> {
+        if let Ok(Some(text)) = file::read_real(&self.common.join(name), 4096) {
+            let text = String::from_utf8(text).ok()?;
+            return Some(text.trim().to_owned()).filter(|text| !text.starts_with("ref:"));
+        }
+        let common = self.common;
+        let packed =
+            self.packed
+                .get_or_insert_with(|| match file::read_real(&common.join("packed-refs"), LONGEST) {
+                    Ok(Some(text)) => String::from_utf8_lossy(&text).into_owned(),
+                    _ => String::new(),
+                });
+        let of = |line: &str| {
+            let (commit, found) = line.split_once(' ')?;
+            (found == name).then(|| commit.to_owned())
+        };
+        packed.lines().find_map(of)
     }
-    let of = |line: &str| {
-        let (commit, found) = line.split_once(' ')?;
-        (found == name).then(|| commit.to_owned())
+}
+
+/// Where git knows a branch to be that is pushed.
+fn tracked(one: &Upstream, sharing: &Sharing) -> String {
+    let remote = one.push_remote.as_ref().or(sharing.push_remote.as_ref());
+    let remote = remote.unwrap_or(&one.remote);
+    let follows = one.merge.strip_prefix("refs/heads/").unwrap_or(&one.merge);
+    let name = match *remote == one.remote && pushes_upstream(&sharing.push_default) {
+        true => follows,
+        false => &one.branch,
     };
-    packed.lines().find_map(of)
+    format!("refs/remotes/{remote}/{name}")
 }
 
 impl Repo {
-    /// Which of these targets are ahead of what they follow.
-    pub fn unpushed(&self, targets: &BTreeSet<String>, following: &[Upstream]) -> Vec<Unpushed> {
-        let packed = match file::read_real(&self.common.join("packed-refs"), LONGEST) {
-            Ok(Some(text)) => String::from_utf8_lossy(&text).into_owned(),
-            _ => String::new(),
+    /// Which of these targets are ahead of where they are pushed to.
+    pub fn unpushed(&self, targets: &BTreeSet<String>, sharing: &Sharing) -> Vec<Unpushed> {
+        let mut refs = Refs {
+            common: &self.common,
+            packed: None,
         };
-        let tracked = |one: &Upstream| {
-            let name = one.merge.strip_prefix("refs/heads/").unwrap_or(&one.merge);
-            format!("refs/remotes/{}/{name}", one.remote)
-        };
-        let differs = |one: &&Upstream| {
-            let here = commit_of(&self.common, &format!("refs/heads/{}", one.branch), &packed);
-            let there = commit_of(&self.common, &tracked(one), &packed);
-            here.is_none() || here != there
-        };
-        let asked: Vec<&Upstream> = following
+        let mut found = Vec::new();
+        for one in sharing
+            .branches
             .iter()
             .filter(|one| targets.contains(&one.branch))
-            .filter(differs)
-            .collect();
-        if asked.is_empty() {
-            return Vec::new();
-        }
-        let git = self
-            .git()
-            .arg("for-each-ref")
-            .arg("--format=%(refname:lstrip=2)%00%(upstream:lstrip=2)%00%(upstream:track,nobracket)")
-            .args(asked.iter().map(|one| format!("refs/heads/{}", one.branch)));
-        // It is told beside what was asked for.
-        let listed = git.run().unwrap_or_default();
-        let listed = String::from_utf8_lossy(&listed).into_owned();
-        let mut found = Vec::new();
-        for line in listed.lines() {
-            let mut parts = line.split('\0');
-            let (Some(branch), Some(upstream), Some(track)) = (parts.next(), parts.next(), parts.next())
-            else {
+        {
+            let here = refs.commit(&format!("refs/heads/{}", one.branch));
+            if here.is_some() && here == refs.commit(&tracked(one, sharing)) {
                 continue;
-            };
-            let count = |word: &str| -> u64 {
-                let part = track.split(", ").find_map(|part| part.strip_prefix(word));
-                part.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
-            };
-            // Patterns find what is below a name too.
-            let Some(one) = asked.iter().find(|one| one.branch == branch) else {
-                continue;
-            };
-            if count("ahead") > 0 {
-                let there = one.merge.strip_prefix("refs/heads/").unwrap_or(&one.merge);
-                found.push(Unpushed {
-                    branch: branch.to_owned(),
-                    upstream: upstream.to_owned(),
-                    commits: count("ahead"),
-                    behind: count("behind"),
-                    command: push_command(&one.remote, branch, there),
-                });
             }
+            // It is told beside what was asked for.
+            found.extend(self.apart(one).ok().flatten());
         }
         found
+    }
+
+    /// How far a branch is from where it is pushed to, or, if it never was, from what it follows. Nothing where it is not ahead.
+    fn apart(&self, one: &Upstream) -> Outcome<Option<Unpushed>> {
+        let Some(remote) = self.remote_of(&one.branch)? else {
+            return Ok(None);
+        };
+        let follows = one.merge.strip_prefix("refs/heads/").unwrap_or(&one.merge);
+        let pushed = format!("{}/{}", remote.name, remote.branch);
+        let follows = format!("{}/{follows}", one.remote);
+        let mut there = None;
+        for name in [pushed, follows] {
+            let known = self.git().verify(&format!("refs/remotes/{name}^{{commit}}"));
+            if known.map_err(failed)?.is_some() {
+                there = Some(name);
+                break;
+            }
+        }
+        let Some(upstream) = there else { return Ok(None) };
+        let range = format!("refs/heads/{}...refs/remotes/{upstream}", one.branch);
+        let git = self
+            .git()
+            .args(["rev-list", "--left-right", "--count", &range, "--"]);
+        let counts = git.line().map_err(failed)?;
+        let mut counts = counts
+            .split_whitespace()
+            .map(|word| word.parse::<u64>().unwrap_or(0));
+        let (commits, behind) = (counts.next().unwrap_or(0), counts.next().unwrap_or(0));
+        if commits == 0 {
+            return Ok(None);
+        }
+        let push = remote.push_command(&one.branch);
+        Ok(Some(Unpushed {
+            command: match behind {
+                0 => push,
+                _ => format!("{} && {push}", self.pull_command(&one.branch, &upstream, &remote)),
+            },
+            branch: one.branch.clone(),
+            upstream,
+            commits,
+            behind,
+        }))
+    }
+
+    /// What brings a branch up to what is known by this name.
+    fn pull_command(&self, branch: &str, upstream: &str, remote: &Remote) -> String {
+        let all = worktrees::list(&self.common).unwrap_or_default();
+        let out = all
+            .into_iter()
+            .find(|entry| entry.branch.as_deref() == Some(branch));
+        let at = match out.and_then(|entry| entry.root) {
+            Some(root) => format!("git -C {}", shell_word(&root.to_string_lossy())),
+            None => format!("git switch {} && git", shell_word(branch)),
+        };
+        let (from, name) = match upstream.strip_prefix(&format!("{}/", remote.name)) {
+            Some(name) => (remote.name.as_str(), name),
+            None => upstream.split_once('/').unwrap_or((upstream, branch)),
+        };
+        format!("{at} pull --no-rebase {} {}", shell_word(from), shell_word(name))
     }
 }

@@ -3,7 +3,9 @@
 //! Invariants: reading changes nothing in the worktree (no index refresh, no hook); whatever cannot be read or understood
 //! counts as work. A commit is on the target if the target contains it, or its patch, or if merging it into the target
 //! (or into the commit that landed the unit) would change nothing. Such commits are kept all the same, but for those that jit
-//! itself squashed: the log names the commit by which the unit landed, that one names what was squashed, and the target has it.
+//! itself squashed: the log names the commit by which the unit landed, that one names what was squashed, the target has it, and
+//! with it the content of every file that any of the squashed commits has. What a rule settled otherwise, or a later commit
+//! took back, is on the target nowhere, and kept.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -271,8 +273,8 @@ impl Look<'_> {
         self.loose(&tips, squashed.as_deref())
     }
 
-    /// Whether jit squashed exactly this commit into the one by which the unit landed, and the target has that one. Where
-    /// anything is unclear: no.
+    /// Whether jit squashed exactly this commit into the one by which the unit landed, the target has that one, and nothing
+    /// but commits and trees would be lost with it. Where anything is unclear: no.
     fn was_squashed(&self, target: &str, tip: &str) -> Outcome<bool> {
         let Some(landed) = &self.site.merge_commit else {
             return Ok(false);
@@ -294,7 +296,59 @@ impl Look<'_> {
             ])
             .line()
             .map_err(failed)?;
-        Ok(named.trim() == tip)
+        Ok(named.trim() == tip && !self.has_content_besides(landed, tip)?)
+    }
+
+    /// Whether any commit of `tip` that `landed` has not got has a file, or names a submodule's commit, that `landed` has not
+    /// got either. Git marks only the trees at which two histories part as known, so each is listed without the other.
+    fn has_content_besides(&self, landed: &str, tip: &str) -> Outcome<bool> {
+        let objects = |of: &str, but: &str| -> Outcome<BTreeSet<String>> {
+            let git = self.repository().args(["rev-list", "--objects", of]);
+            let listed = git.arg(format!("^{but}")).run().map_err(failed)?;
+            let name = |line: String| line.split(' ').next().map(str::to_owned);
+            Ok(lines(&listed).filter_map(name).collect())
+        };
+        let known = objects(landed, tip)?;
+        let gone = objects(tip, landed)?;
+        let ask: String = gone.difference(&known).map(|name| format!("{name}\n")).collect();
+        let kinds = self
+            .repository()
+            .args(["cat-file", "--batch-check=%(objecttype)"])
+            .stdin(ask)
+            .run()
+            .map_err(failed)?;
+        if !lines(&kinds).all(|kind| matches!(kind.as_str(), "commit" | "tree")) {
+            return Ok(true);
+        }
+        // Commits of submodules are no objects of this repository.
+        let changes = self
+            .repository()
+            .args(["log", "--format=", "--raw", "-m", "--no-abbrev", "--no-renames"])
+            .args(["--ignore-submodules=none", "--no-show-signature", "--root", "-r"])
+            .args([&format!("{landed}..{tip}"), "--"])
+            .run()
+            .map_err(failed)?;
+        let there = self.repository().args(["ls-tree", "-r", "--full-tree", landed]);
+        let there = there.run().map_err(failed)?;
+        let there: HashSet<String> = lines(&there)
+            .filter_map(|line| {
+                Some(
+                    line.strip_prefix("160000 commit ")?
+                        .split('\t')
+                        .next()?
+                        .to_owned(),
+                )
+            })
+            .collect();
+        // `:<mode before> <mode> <name before> <name> …`
+        let names = |line: String| {
+            let mut words = line.split(' ').skip(1);
+            let is_submodule = words.next() == Some("160000");
+            words.nth(1).filter(|_| is_submodule).map(str::to_owned)
+        };
+        Ok(lines(&changes)
+            .filter_map(names)
+            .any(|name| !there.contains(&name)))
     }
 
     /// The target has another name, or the unit landed elsewhere: another branch that has what it landed as.

@@ -79,8 +79,85 @@ fn g12_what_was_given_up_or_taken_back_is_not_told_as_landed() {
     yard.world
         .git(&yard.repo(), ["update-ref", "refs/heads/main", &before]);
     let refused = yard.jit(["finish", "u2"]).exits(3);
-    assert!(refused.stderr.contains("no branch has now"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("which main does not have now"),
+        "{}",
+        refused.stderr
+    );
     assert!(refused.stderr.contains("--base"), "{}", refused.stderr);
+}
+
+#[test]
+fn g12_only_what_the_target_has_now_is_told_as_landed() {
+    let yard = Yard::new();
+    let before = yard.main();
+    yard.done("u1", "new", "new\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    let landed = yard.main();
+    let main_is = |commit: &str| {
+        yard.world
+            .git(&yard.repo(), ["update-ref", "refs/heads/main", commit]);
+    };
+    // Another branch that was named has it not.
+    yard.world.git(&yard.repo(), ["branch", "stable", &before]);
+    let refused = yard.merge(&["u1", "--into", "stable"]).exits(3);
+    assert!(
+        refused.stdout.contains("which stable does not have now"),
+        "{}",
+        refused.stdout
+    );
+    let report = yard.merge(&["u1", "--into", "main"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
+    let _ = yard.merge(&["u1", "--into", "nowhere"]).exits(3);
+    // The branch of another unit that began there has it, and that is no landing.
+    yard.unit("u2");
+    main_is(&before);
+    let refused = yard.jit(["finish", "u1"]).exits(3);
+    assert!(
+        refused.stderr.contains("which main does not have now"),
+        "{}",
+        refused.stderr
+    );
+    main_is(&landed);
+    // A branch of its name is there again, with something else.
+    yard.world.git(&yard.repo(), ["switch", "-q", "-c", "u1", "main"]);
+    let ran = yard.jit(["finish", "u1", "--json"]).ok().json();
+    assert_eq!(ran["units"][0]["verdict"], "already_landed", "{ran}");
+    yard.write(&yard.repo(), "by-hand", "by hand\n");
+    yard.commit(&yard.repo(), "by hand");
+    let refused = yard.jit(["finish", "u1"]).exits(3);
+    assert!(
+        refused.stderr.contains("u1 has commits that main has not"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn g12_a_unit_whose_removal_was_cut_off_is_not_removed_when_the_target_was_moved_back() {
+    let yard = Yard::new();
+    let before = yard.main();
+    let path = unit_with_issue(&yard);
+    let report = yard.merge(&["u1"]).ok().json();
+    let commit = report["units"][0]["merge_commit"].as_str().expect("a commit");
+    let landed = yard.main();
+    let killed = killed_at(&yard, "removing", &["worktree", "cleanup", "u1"]);
+    assert_eq!(killed.code, 137, "{}", killed.stderr);
+    yard.world
+        .git(&yard.repo(), ["update-ref", "refs/heads/main", &before]);
+    let _ = yard.jit(["issue", "update", "WI-001", "--state", "ready"]).ok();
+    let refused = yard.jit(["finish", "u1"]).exits(3);
+    assert!(refused.stderr.contains(commit), "{}", refused.stderr);
+    assert!(path.exists());
+    yard.rev(&yard.repo(), "refs/heads/u1");
+    let issue = yard.jit(["issue", "show", "WI-001", "--json"]).ok().json();
+    assert_eq!(issue["state"], "ready");
+    // Once the target has it again, what is left is done.
+    yard.world
+        .git(&yard.repo(), ["update-ref", "refs/heads/main", &landed]);
+    let report = yard.jit(["finish", "u1", "--json"]).ok().json();
+    assert_eq!(report["units"][0]["issue_done"], false, "{report}");
+    assert!(!path.exists());
 }
 
 #[test]
@@ -91,6 +168,22 @@ fn g12_an_issue_that_was_opened_again_stays_open() {
     let _ = yard.jit(["issue", "update", "WI-001", "--state", "ready"]).ok();
     let report = yard.jit(["finish", "u1", "--json"]).ok().json();
     assert_eq!(report["units"][0]["issue_done"], false, "{report}");
+    let issue = yard.jit(["issue", "show", "WI-001", "--json"]).ok().json();
+    assert_eq!(issue["state"], "ready");
+    // So it does while the unit is still there.
+    let yard = Yard::new();
+    let _path = unit_with_issue(&yard);
+    let _ = yard.merge(&["u1"]).ok();
+    let _ = yard.jit(["issue", "update", "WI-001", "--state", "ready"]).ok();
+    for name in ["merge", "finish"] {
+        let report = match name {
+            "merge" => yard.merge(&["u1"]),
+            _ => yard.jit(["finish", "u1", "--json"]),
+        };
+        let report = report.ok().json();
+        assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
+        assert_eq!(report["units"][0]["issue_done"], false, "{report}");
+    }
     let issue = yard.jit(["issue", "show", "WI-001", "--json"]).ok().json();
     assert_eq!(issue["state"], "ready");
 }
@@ -177,6 +270,54 @@ fn g12_what_a_killed_landing_did_not_push_is_pushed_by_the_same_command() {
     fs::remove_dir_all(&bare).expect("removes");
     let ran = yard.jit(["finish", "u1"]).ok();
     assert!(!ran.stderr.contains("pushed"), "{}", ran.stderr);
+}
+
+#[test]
+fn g12_a_push_for_a_unit_that_is_over_has_the_turn_of_the_target() {
+    let yard = Yard::new();
+    yard.configure("[merge]\npush = \"target\"");
+    let bare = yard.world.root().join("shared.git");
+    let at = bare.to_string_lossy().into_owned();
+    yard.world.git(
+        yard.world.root(),
+        ["init", "-q", "--bare", "-b", "main", at.as_str()],
+    );
+    let _path = unit_with_issue(&yard);
+    let _ = yard.jit(["finish", "u1"]).ok();
+    // Others have something of their own over there by now.
+    let before = yard.main();
+    yard.world.git(&yard.repo(), ["remote", "add", "origin", &at]);
+    let theirs = yard.push_to_main("theirs", "theirs\n");
+    yard.world.git(
+        &yard.repo(),
+        ["push", "-q", "origin", &format!("{theirs}:refs/heads/main")],
+    );
+    yard.world
+        .git(&yard.repo(), ["update-ref", "refs/heads/main", &before]);
+    yard.world
+        .git(&yard.repo(), ["update-ref", "-d", "refs/remotes/origin/main"]);
+    let locks = fs::read_dir(yard.world.control().join("locks")).expect("locks");
+    let locks: Vec<PathBuf> = locks
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.to_string_lossy().contains("/land-"))
+        .collect();
+    let [lock] = locks.as_slice() else {
+        panic!("one lock: {locks:?}");
+    };
+    let held = fs::File::open(lock).expect("a lock");
+    held.lock().expect("nobody has it");
+    let mut command = yard.world.jit_command(&yard.repo());
+    command
+        .env("JIT_AGENT_ID", WHO)
+        .env("JIT_CONFIG_MERGE__WAIT_SECS", "1");
+    command.args(["finish", "u1"]);
+    let ran = yard.world.run(command).ok();
+    assert!(ran.stderr.contains("was not pushed"), "{}", ran.stderr);
+    assert_eq!(yard.main(), before, "nobody moves it without the turn");
+    drop(held);
+    let ran = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(yard.rev(&bare, "main"), yard.main(), "{}", ran.stderr);
+    assert_eq!(yard.on_main("theirs").as_deref(), Some("theirs\n"));
 }
 
 /// `jit` from a shell that stands in a folder, after what was done to that folder meanwhile.
@@ -288,18 +429,76 @@ fn g12_the_next_landing_waits_for_the_git_that_a_killed_one_left() {
     next_waits_for(&yard, landing, &at_work, &go);
 }
 
+/// It leaves the group, so no kill reaches it, and it still writes where it was started.
 #[test]
-fn g12_the_next_landing_waits_for_the_check_that_a_killed_one_left() {
+fn g12_a_check_that_a_killed_landing_left_is_in_nobodys_way() {
     let yard = Yard::new();
     let [at_work, go] = ["at-work", "go"].map(|name| yard.world.root().join(name));
-    // It does not listen to who ends it when its caller is gone, and leaves the group: no kill reaches it.
+    let over = yard.world.root().join("over");
     let check = format!(
-        "if [ ! -e '{0}' ]; then : > '{0}'; exec setsid -w sh -c \"trap '' TERM; while [ ! -e '{1}' ]; do sleep 0.05; done\"; fi",
+        "if [ ! -e '{0}' ]; then : > '{0}'; exec setsid -w sh -c \"trap '' TERM; \
+         while [ ! -e '{1}' ]; do mkdir -p $PWD; : > $PWD/left; sleep 0.05; done; : > '{2}'\"; \
+         else test ! -e left && test ! -s /dev/stdin; fi",
         at_work.display(),
-        go.display()
+        go.display(),
+        over.display()
     );
     yard.configure(&format!("[merge]\nvalidate = ['''{check}''']"));
     yard.done("u1", "new", "new\n");
-    let landing = started(&yard, &["worktree", "merge", "u1"]);
-    next_waits_for(&yard, landing, &at_work, &go);
+    let mut landing = started(&yard, &["worktree", "merge", "u1"]);
+    wait_for("somebody at work in the trial", || at_work.exists());
+    landing.kill().expect("kills");
+    landing.wait().expect("it is dead");
+    assert_eq!(trials(&yard).len(), 1);
+    let report = yard.merge(&["u1"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    assert!(!over.exists(), "it is still at work");
+    fs::write(&go, "").expect("a file");
+    wait_for("its end", || over.exists());
+    // What it wrote meanwhile is gone with the next landing.
+    yard.done("u2", "more", "more\n");
+    let report = yard.merge(&["u2"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    yard.is_tidy();
+}
+
+#[test]
+fn g12_a_check_has_nothing_to_read_and_no_lock() {
+    let yard = Yard::new();
+    let said = yard.world.root().join("said");
+    let check = format!("readlink /proc/self/fd/0 > '{}'", said.display());
+    yard.configure(&format!("[merge]\nvalidate = ['''{check}''']"));
+    yard.done("u1", "new", "new\n");
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(fs::read_to_string(&said).expect("said"), "/dev/null\n");
+}
+
+#[test]
+fn g12_who_waits_in_vain_is_told_who_has_the_turn() {
+    let yard = Yard::new();
+    yard.done("u1", "new", "new\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    yard.done("u2", "more", "more\n");
+    let locks = fs::read_dir(yard.world.control().join("locks")).expect("locks");
+    let mut locks = locks.map(|entry| entry.expect("an entry").path());
+    let is_turn = |path: &PathBuf| path.to_string_lossy().contains("/land-");
+    let lock = locks.find(is_turn).expect("a lock");
+    let held = fs::File::open(&lock).expect("a lock");
+    held.lock().expect("nobody has it");
+    let mut sleep = yard.world.command("sleep", yard.world.root());
+    let mut sleep = sleep.arg("600").stdin(held).spawn().expect("it starts");
+    let mut command = yard.world.jit_command(&yard.repo());
+    command
+        .env("JIT_AGENT_ID", WHO)
+        .env("JIT_CONFIG_MERGE__WAIT_SECS", "1");
+    command.args(["finish", "u2"]);
+    let refused = yard.world.run(command);
+    let doctor = yard.jit(["doctor"]);
+    sleep.kill().expect("kills");
+    sleep.wait().expect("it is dead");
+    assert_ne!(refused.code, 0);
+    let pid = format!("{} (sleep)", sleep.id());
+    assert!(refused.stderr.contains(&pid), "{}", refused.stderr);
+    let said = format!("{}{}", doctor.stdout, doctor.stderr);
+    assert!(said.contains(&pid), "{said}");
 }

@@ -439,6 +439,18 @@ fn while_moving(yard: &Yard, then: &str) -> jit_testkit::world::Ran {
         ran.stdout,
         ran.stderr
     );
+    // Where jit was killed, the git that it had started may still have its turn: who only looks does not wait for it.
+    let locks = fs::read_dir(yard.world.control().join("locks")).expect("locks");
+    for path in locks.map(|entry| entry.expect("an entry").path()) {
+        if path.to_string_lossy().contains("/land-") {
+            let lock = fs::File::open(&path).expect("a lock");
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            while lock.try_lock().is_err() {
+                assert!(std::time::Instant::now() < end, "the git does not end");
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        }
+    }
     ran
 }
 

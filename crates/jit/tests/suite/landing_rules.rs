@@ -107,6 +107,42 @@ fn h7_what_jit_squashed_leaves_nothing_to_rescue() {
 }
 
 #[test]
+fn h7_content_of_a_squashed_unit_that_the_target_has_nowhere_is_kept() {
+    let rescues = |yard: &Yard| yard.jit(["rescue", "list", "--json"]).ok().json();
+    // A rule took the target's side.
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"\nresolve = [\"file = ours\"]");
+    let path = yard.done("u1", "file", "mine\n");
+    yard.write(&path, "new", "new\n");
+    let tip = yard.commit(&path, "new");
+    yard.push_to_main("file", "theirs\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(yard.on_main("new").as_deref(), Some("new\n"));
+    assert_eq!(yard.on_main("file").as_deref(), Some("theirs\n"));
+    let kept = rescues(&yard);
+    assert!(kept.to_string().contains(&tip), "{kept}");
+    // A commit was taken back before it landed.
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"");
+    let path = yard.done("u1", "tried", "an idea\n");
+    yard.world.git(&path, ["revert", "--no-edit", "HEAD"]);
+    yard.write(&path, "new", "new\n");
+    let tip = yard.commit(&path, "new");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(yard.on_main("tried"), None);
+    yard.world
+        .git(&yard.repo(), ["reflog", "expire", "--expire=now", "--all"]);
+    yard.world.git(&yard.repo(), ["gc", "-q", "--prune=now"]);
+    let kept = rescues(&yard);
+    assert!(kept.to_string().contains(&tip), "{kept}");
+    let idea = format!("{tip}~2:tried");
+    assert_eq!(
+        yard.world.git(&yard.repo(), ["cat-file", "blob", &idea]),
+        "an idea\n"
+    );
+}
+
+#[test]
 fn h7_a_squash_that_the_target_has_not_got_is_kept() {
     let yard = Yard::new();
     yard.configure("[merge]\nstrategy = \"squash\"");
@@ -136,10 +172,12 @@ fn with_remote(yard: &Yard, branch: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn h3_the_target_is_pushed_to_what_it_follows() {
+fn h3_the_target_is_pushed_to_what_it_follows_where_git_pushes_so() {
     let yard = Yard::new();
     yard.configure("[merge]\npush = \"target\"");
     let bare = with_remote(&yard, "trunk");
+    yard.world
+        .git(&yard.repo(), ["config", "push.default", "upstream"]);
     yard.done("u1", "new", "new\n");
     let ran = yard.jit(["finish", "u1"]).ok();
     assert_eq!(yard.rev(&bare, "refs/heads/trunk"), yard.main(), "{}", ran.stderr);
@@ -161,11 +199,85 @@ fn h3_the_target_is_pushed_to_what_it_follows() {
     assert_eq!(yard.on_main("theirs").as_deref(), Some("theirs\n"));
 }
 
+/// As after `git switch -c develop origin/main`.
+#[test]
+fn h3_a_target_is_not_pushed_to_a_branch_of_another_name_that_it_began_at() {
+    for way in [None, Some("simple"), Some("current"), Some("matching")] {
+        let yard = Yard::new();
+        yard.configure("[merge]\npush = \"target\"");
+        let bare = with_remote(&yard, "trunk");
+        if let Some(way) = way {
+            yard.world.git(&yard.repo(), ["config", "push.default", way]);
+        }
+        let before = yard.rev(&bare, "refs/heads/trunk");
+        yard.done("u1", "new", "new\n");
+        let ran = yard.jit(["finish", "u1"]).ok();
+        assert_eq!(yard.rev(&bare, "refs/heads/trunk"), before, "{way:?}");
+        assert_eq!(
+            yard.rev(&bare, "refs/heads/main"),
+            yard.main(),
+            "{way:?} {}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn h3_status_names_where_it_is_pushed_and_what_comes_first() {
+    let yard = Yard::new();
+    let bare = with_remote(&yard, "main");
+    yard.done("u1", "new", "new\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    let status = || yard.jit(["status", "--json"]).ok().json()["unpushed"].clone();
+    let unpushed = status();
+    assert_eq!(unpushed[0]["command"], "git push up main", "{unpushed}");
+    // Others pushed meanwhile: that comes first.
+    let clone = yard.world.root().join("clone");
+    let (from, to) = (bare.to_string_lossy(), clone.to_string_lossy());
+    yard.world
+        .git(yard.world.root(), ["clone", "-q", from.as_ref(), to.as_ref()]);
+    yard.write(&clone, "theirs", "theirs\n");
+    yard.commit(&clone, "theirs");
+    yard.world.git(&clone, ["push", "-q", "origin", "main"]);
+    yard.world.git(&yard.repo(), ["fetch", "-q", "up"]);
+    let unpushed = status();
+    assert_eq!(unpushed[0]["behind"], 1, "{unpushed}");
+    assert_eq!(
+        unpushed[0]["command"], "git switch main && git pull --no-rebase up main && git push up main",
+        "{unpushed}"
+    );
+    // It goes to another remote than it comes from.
+    let fork = yard.world.root().join("fork.git");
+    let at = fork.to_string_lossy().into_owned();
+    yard.world.git(
+        yard.world.root(),
+        ["init", "-q", "--bare", "-b", "main", at.as_str()],
+    );
+    yard.world.git(&yard.repo(), ["remote", "add", "fork", &at]);
+    yard.world
+        .git(&yard.repo(), ["config", "branch.main.pushRemote", "fork"]);
+    yard.world.git(&yard.repo(), ["push", "-q", "fork", "main"]);
+    assert_eq!(status(), json!([]), "where it is pushed has all of it");
+    yard.done("u2", "more", "more\n");
+    let _ = yard.jit(["finish", "u2"]).ok();
+    fs::remove_dir(yard.world.control().join("scratch")).expect("it is empty");
+    let unpushed = status();
+    assert_eq!(unpushed[0]["upstream"], "fork/main", "{unpushed}");
+    assert_eq!(unpushed[0]["commits"], 1, "{unpushed}");
+    assert_eq!(unpushed[0]["command"], "git push fork main", "{unpushed}");
+    assert!(
+        !yard.world.control().join("scratch").exists(),
+        "who looks makes nothing"
+    );
+}
+
 #[test]
 fn h3_status_tells_of_landings_that_others_have_not_got() {
     let yard = Yard::new();
     let status = || yard.jit(["status", "--json"]).ok().json()["unpushed"].clone();
     let bare = with_remote(&yard, "trunk");
+    yard.world
+        .git(&yard.repo(), ["config", "push.default", "upstream"]);
     assert_eq!(status(), json!([]), "nothing landed yet");
     yard.done("u1", "new", "new\n");
     let report = yard.jit(["finish", "u1", "--json"]).ok().json();

@@ -109,6 +109,16 @@ impl Run<'_> {
         let status = format!("jit worktree status {}", unit.id);
         let reason = unit.error.as_ref().map(|error| error.reason.as_str());
         let conflict = unit.state == Phase::Failed && reason == Some("merge_conflict");
+        if unit.state == Phase::Cleanup && unit.abandoned.is_none() {
+            // It has landed, and only its removal is not at its end.
+            let mut report = self.landed_before(&unit)?;
+            report.help.push(format!("jit worktree cleanup {}", unit.id));
+            return Ok(Sorted::Told(Box::new(report)));
+        }
+        let branch_is_gone = || Ok::<_, Box<Refusal>>(self.repo.tip(&unit.branch)?.is_none());
+        if unit.state == Phase::Merged && !self.every && unit.merge_commit.is_some() && branch_is_gone()? {
+            return Ok(Sorted::Told(Box::new(self.landed_before(&unit)?)));
+        }
         if unit.state == Phase::Merged && !self.has_more(&unit)? {
             let issue_done = match self.mode {
                 MergeMode::DryRun => None,
@@ -123,19 +133,6 @@ impl Run<'_> {
             return Ok(Sorted::Told(Box::new(UnitReport {
                 merge_commit: unit.merge_commit.clone(),
                 issue_done,
-                ..report_of(&unit, Verdict::AlreadyLanded)
-            })));
-        }
-        if unit.state == Phase::Cleanup && unit.abandoned.is_none() {
-            // It has landed, and only its removal is not at its end.
-            let issue_done = match self.mode {
-                MergeMode::DryRun => None,
-                _ => self.close(&view, &unit),
-            };
-            return Ok(Sorted::Told(Box::new(UnitReport {
-                merge_commit: unit.merge_commit.clone(),
-                issue_done,
-                help: vec![format!("jit worktree cleanup {}", unit.id)],
                 ..report_of(&unit, Verdict::AlreadyLanded)
             })));
         }

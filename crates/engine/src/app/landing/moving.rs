@@ -347,6 +347,19 @@ impl Run<'_> {
     }
 
     pub(super) fn close(&mut self, view: &View, unit: &Unit) -> Option<bool> {
+        let id = unit.issue_id.as_ref()?;
+        let issue = state::issue(&*view.table, id).ok().flatten()?;
+        if !issue.state.is_closed() {
+            match self.app.was_closed(unit) {
+                Ok(false) => {}
+                // Somebody opened it again.
+                Ok(true) => return Some(false),
+                Err(refusal) => {
+                    self.warnings.push(refusal.message);
+                    return Some(false);
+                }
+            }
+        }
         let actor = match self.work(view, unit.clone(), String::new()) {
             Ok(work) => work.actor,
             Err(refusal) => {

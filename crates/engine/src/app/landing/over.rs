@@ -4,8 +4,11 @@
 //!
 //! - a command that was cut off is run again as it was typed, and by then all of it may be done: then it says so, with the
 //!   commit by which the unit landed. That is in the log, because its branch and its worktree are gone;
-//! - that it has landed is believed only where a branch has that commit now;
+//! - that it has landed is believed only where its target has it now, or the branch that was named instead. Where the target is
+//!   gone, another branch will do (it may have been renamed), but none that is a unit's own;
+//! - a branch of the unit's name that has more than the target is not what landed: nothing is said to be done about that;
 //! - an issue that nobody has closed since the landing is closed now. One that was opened again afterwards stays open;
+//! - whatever moves the target, as a push may that has to take in what others pushed, has its turn;
 //! - of a unit that was given up, or was never made, there is nothing to say but that it is over.
 
 use std::ops::ControlFlow;
@@ -42,10 +45,14 @@ impl App {
         ask: &MergeAsk,
         units: &[Unit],
     ) -> Outcome<Answer> {
+        if let Some(into) = &ask.into {
+            repo.require_tip(into)?;
+        }
         let mut run = Run {
             app: self,
             repo,
             target,
+            into: ask.into.clone(),
             mode: ask.mode,
             leave_proposed: ask.leave_proposed,
             every: false,
@@ -56,8 +63,11 @@ impl App {
         };
         run.tell_of_over(units)?;
         let landed = units.iter().find_map(|unit| unit.merge_commit.clone());
+        let next = match run.left_to_push().as_slice() {
+            [] => Vec::new(),
+            left => run.push_in_turn(left),
+        };
         let tip = run.repo.tip(&run.target)?;
-        let next = run.push_left();
         let report = MergeReport {
             target_commit: tip.or(landed).unwrap_or_default(),
             target: run.target,
@@ -73,17 +83,19 @@ impl App {
         })
     }
 
-    /// Whether the unit's issue was closed after it had landed, by whomever.
-    fn was_closed(&self, unit: &Unit) -> Outcome<bool> {
-        let (mut landed, mut closed) = (false, false);
+    /// Whether the unit's issue was closed when it had landed, or after that, by whomever.
+    pub(super) fn was_closed(&self, unit: &Unit) -> Outcome<bool> {
+        let (mut landed, mut closed, mut is_closed) = (false, false, false);
         self.store.events(0, &mut |line: Stamped| {
             match &line.event {
                 Event::Unit {
                     input: Input::MergeSuccess,
                     unit: moved,
-                } if moved.id == unit.id => (landed, closed) = (true, false),
+                    // Somebody may have found it done in what landed before this was written down.
+                } if moved.id == unit.id => (landed, closed) = (true, is_closed),
                 Event::Issue { issue, .. } if Some(&issue.id) == unit.issue_id.as_ref() => {
-                    closed |= landed && issue.state.is_closed();
+                    is_closed = issue.state.is_closed();
+                    closed |= landed && is_closed;
                 }
                 _ => {}
             }
@@ -111,48 +123,74 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn landed_before(&mut self, unit: &Unit) -> Outcome<UnitReport> {
-        let commit = unit.merge_commit.clone().unwrap_or_default();
-        let mut report = report_of(unit, Verdict::AlreadyLanded);
-        let on = self.branch_with(&commit, &unit.target)?;
-        match on {
-            Some(branch) if branch == self.target => {}
-            Some(branch) => report.message = Some(format!("it is on {branch}")),
-            None => {
-                let (id, target) = (&unit.id, &unit.target);
-                let message =
-                    format!("{id} is over: it landed on {target} as {commit}, which no branch has now");
-                let mut refusal = Refusal::new(Code::NotFound, message);
-                let kept = self.repo.git().verify(&format!("{commit}^{{commit}}"));
-                if kept.map_err(failed)?.is_some() {
-                    refusal = refusal.help(format!("jit worktree create {id} --base {commit}"));
+    /// What is said of a unit that has landed and of which at most the removal is left. Refused where the target has it not.
+    pub(super) fn landed_before(&mut self, unit: &Unit) -> Outcome<UnitReport> {
+        let view = self.app.view()?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let wanted = self.into.clone().unwrap_or_else(|| unit.target.clone());
+        // Where the log does not say as what, it is what is on its branch.
+        let commit = match &unit.merge_commit {
+            Some(commit) => commit.clone(),
+            None => self.repo.tip(&unit.branch)?.unwrap_or_default(),
+        };
+        let known = self.repo.git().verify(&format!("{commit}^{{commit}}"));
+        let known = !commit.is_empty() && known.map_err(failed)?.is_some();
+        let on = match self.repo.tip(&wanted)? {
+            Some(at) => (known && self.repo.has(&at, &commit, None)?).then(|| wanted.clone()),
+            None if known && self.into.is_none() => self.branch_with(&commit, &units)?,
+            None => None,
+        };
+        let (id, target) = (&unit.id, &unit.target);
+        let Some(on) = on else {
+            let message = format!("{id} landed on {target} as {commit}, which {wanted} does not have now");
+            let mut refusal = Refusal::new(Code::NotFound, message);
+            if known {
+                refusal = refusal.help(format!("to bring it there, on {wanted}: git merge {commit}"));
+            }
+            refusal = match (unit.is_over(), known) {
+                (true, true) => refusal.help(format!("jit worktree create {id} --base {commit}")),
+                (true, false) => refusal,
+                (false, _) => refusal.help(format!("to remove it all the same: jit worktree cleanup {id}")),
+            };
+            return Err(Box::new(refusal.help("jit rescue list")));
+        };
+        // A living unit that has the branch by now is another matter.
+        let is_others = |other: &Unit| !other.is_over() && other.id != unit.id && other.branch == unit.branch;
+        if let Some(tip) = self.repo.tip(&unit.branch)?
+            && on != unit.branch
+            && !units.iter().any(is_others)
+        {
+            let at = self.repo.require_tip(&on)?;
+            if !self.repo.has(&at, &tip, Some(&commit))? {
+                let branch = &unit.branch;
+                let message = format!(
+                    "{id} landed on {target} as {commit}, but {branch} has commits that {on} has not"
+                );
+                let range = shell_word(&format!("{on}..{branch}"));
+                let mut refusal = Refusal::new(Code::NotFound, message).help(format!("git log {range}"));
+                if !unit.is_over() {
+                    refusal = refusal.help(format!("jit worktree cleanup {id}"));
                 }
-                return Err(Box::new(refusal.help("jit rescue list")));
+                return Err(Box::new(refusal));
             }
         }
-        report.merge_commit = Some(commit);
-        if let Some(id) = &unit.issue_id {
-            let view = self.app.view()?;
-            let issue = state::issue(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
-            report.issue_done = match issue.map(|issue| issue.state) {
-                Some(state) if !state.is_closed() && self.mode != MergeMode::DryRun => {
-                    match self.app.was_closed(unit)? {
-                        true => Some(false),
-                        false => self.close(&view, unit),
-                    }
-                }
-                state => state.map(|state| state == State::Done),
-            };
+        let mut report = report_of(unit, Verdict::AlreadyLanded);
+        if on != self.target {
+            report.message = Some(format!("it is on {on}"));
         }
+        report.merge_commit = Some(commit);
+        report.issue_done = match (self.mode, &unit.issue_id) {
+            (MergeMode::DryRun, Some(id)) => {
+                let issue = state::issue(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
+                issue.map(|issue| issue.state == State::Done)
+            }
+            _ => self.close(&view, unit),
+        };
         Ok(report)
     }
 
-    /// A branch that has a commit, the unit's target before all others.
-    fn branch_with(&self, commit: &str, target: &str) -> Outcome<Option<String>> {
-        let known = self.repo.git().verify(&format!("{commit}^{{commit}}"));
-        if known.map_err(failed)?.is_none() {
-            return Ok(None);
-        }
+    /// A branch that has a commit and is no unit's own.
+    fn branch_with(&self, commit: &str, units: &[Unit]) -> Outcome<Option<String>> {
         let found = self
             .repo
             .git()
@@ -161,8 +199,7 @@ impl Run<'_> {
             .run()
             .map_err(failed)?;
         let found = String::from_utf8_lossy(&found).into_owned();
-        let mut names: Vec<&str> = found.lines().collect();
-        names.sort_by_key(|name| *name != target);
-        Ok(names.first().map(|name| (*name).to_owned()))
+        let is_units = |name: &str| units.iter().any(|unit| unit.branch == name);
+        Ok(found.lines().find(|name| !is_units(name)).map(str::to_owned))
     }
 }

@@ -89,6 +89,14 @@ impl Run<'_> {
     /// What landed before and was not pushed: whoever landed it may have been killed in between. What is known to be over
     /// there is not pushed again.
     pub(super) fn push_left(&mut self) -> Vec<String> {
+        match self.left_to_push().as_slice() {
+            [] => Vec::new(),
+            left => self.push_or_tell(left),
+        }
+    }
+
+    /// The branches of which that is so.
+    pub(super) fn left_to_push(&self) -> Vec<String> {
         let before: Vec<(String, String)> = self
             .reports
             .iter()
@@ -98,17 +106,17 @@ impl Run<'_> {
         if before.is_empty() || self.every || self.mode == MergeMode::DryRun {
             return Vec::new();
         }
-        let left = |run: &Self| -> Outcome<Vec<String>> {
-            let push = run.rules()?.merging.push;
-            let Some(remote) = run.repo.remote_of(&run.target)?.filter(|_| push != "never") else {
+        let left = || -> Outcome<Vec<String>> {
+            let push = self.rules()?.merging.push;
+            let Some(remote) = self.repo.remote_of(&self.target)?.filter(|_| push != "never") else {
                 return Ok(Vec::new());
             };
             let mut left = Vec::new();
             for (branch, commit) in &before {
                 let there = match push {
-                    "target" => run.repo.is_shared(&remote, &remote.branch, commit)?,
-                    _ => match run.repo.tip(branch)? {
-                        Some(tip) => run.repo.is_shared(&remote, branch, &tip)?,
+                    "target" => self.repo.is_shared(&remote, &remote.branch, commit)?,
+                    _ => match self.repo.tip(branch)? {
+                        Some(tip) => self.repo.is_shared(&remote, branch, &tip)?,
                         None => true,
                     },
                 };
@@ -118,12 +126,32 @@ impl Run<'_> {
             }
             Ok(left)
         };
-        match left(self) {
-            Ok(left) if left.is_empty() => Vec::new(),
-            Ok(left) => self.push_or_tell(&left),
-            // The landing is what was asked about.
-            Err(_) => Vec::new(),
-        }
+        // The landing is what was asked about.
+        left().unwrap_or_default()
+    }
+
+    /// Pushes for whoever has not got the target's turn: what others pushed meanwhile is merged into the target.
+    pub(super) fn push_in_turn(&mut self, branches: &[String]) -> Vec<String> {
+        self.app.sweep_scratch(&self.repo);
+        let turn = match self.app.landing_turn(&self.target) {
+            Ok(turn) => turn,
+            Err(refusal) => {
+                self.warnings.push(format!(
+                    "{} has landed here, and was not pushed: {}",
+                    self.target, refusal.message
+                ));
+                return refusal.help;
+            }
+        };
+        let free = self.repo.clone();
+        self.repo = free.clone().holding(turn.shared());
+        // What cannot be put back is told where it is in the way.
+        let _ = half_way::settle(&self.repo, &self.target);
+        self.bring_left_submodules();
+        let next = self.push_or_tell(branches);
+        self.repo = free;
+        drop(turn);
+        next
     }
 
     /// What has landed is told, whatever comes of the push.
@@ -372,7 +400,7 @@ impl Run<'_> {
         body.push_str(&format!("JIT-Unit: {id}\nJIT-Agent: {}\n", work.actor.agent_id));
         let proposal = Proposal {
             head: branch,
-            base: &remote.branch,
+            base: &remote.base,
             title: &title,
             body: &body,
         };
@@ -386,16 +414,14 @@ impl Run<'_> {
             }
             Err(why) => {
                 report.message = Some(format!("{branch} is pushed; no request was opened: {why}"));
-                report
-                    .help
-                    .push(match remote.compare_page(&remote.branch, branch) {
-                        Some(page) => page,
-                        None => format!(
-                            "{} --title={}",
-                            open_by_hand(branch, &remote.branch),
-                            shell_word(&title)
-                        ),
-                    });
+                report.help.push(match remote.compare_page(&remote.base, branch) {
+                    Some(page) => page,
+                    None => format!(
+                        "{} --title={}",
+                        open_by_hand(branch, &remote.base),
+                        shell_word(&title)
+                    ),
+                });
             }
         }
         Ok(report)
@@ -424,6 +450,7 @@ impl App {
             app: self,
             repo,
             target,
+            into: None,
             mode: MergeMode::Land,
             leave_proposed: false,
             every: false,

@@ -6,7 +6,8 @@
 //! - a change that the kernel did not tell of is found at the next look at everything, a minute later, or more where that takes seconds;
 //! - where the kernel tells nothing, everything is looked at each time;
 //! - the log is told of each change, once: whoever finds nothing else than at the last look writes nothing, so that one who
-//!   is a moment behind does not take back what another one has told.
+//!   is a moment behind does not take back what another one has told. What the log would not take yet (see `conflict`) is told
+//!   again some seconds later, from another look.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -14,6 +15,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use jit_core::command::Reply as Decided;
 use jit_core::conflict::{Conflict, MOST_PATHS, Seen, Side};
 
 use super::*;
@@ -32,6 +34,8 @@ const SETTLES: Duration = Duration::from_millis(5);
 const LOOKS: usize = 1000;
 /// So long the log is waited for. It is told beside what was asked for.
 const FOR_THE_LOG: Duration = Duration::from_millis(500);
+/// After so long it is tried again to tell what the log was not told yet.
+const TELL_AGAIN: Duration = Duration::from_secs(5);
 /// The number of what belongs to the repository and to no worktree.
 const SHARED: usize = usize::MAX;
 
@@ -57,6 +61,8 @@ pub struct ConflictWatch<'a> {
     tells: bool,
     /// What the log was told last.
     noted: Option<Seen>,
+    /// Some of it was held back, or may have been: then it is told again.
+    tell_again: Option<Instant>,
 }
 
 impl App {
@@ -85,6 +91,7 @@ impl App {
             rest_until: Instant::now(),
             tells: usual,
             noted: None,
+            tell_again: None,
             repo,
         };
         let common = watch.repo.common.clone();
@@ -152,19 +159,41 @@ impl ConflictWatch<'_> {
     /// Writes into the log what is others' way now and was not, and the other way round. What could not be written is tried
     /// again at the next look.
     fn note(&mut self, picture: &Picture) {
-        let seen = seen(picture);
-        if self.noted.as_ref() == Some(&seen) {
+        let mut seen = seen(picture);
+        let is_due = self.tell_again.is_some_and(|at| Instant::now() >= at);
+        if self.noted.as_ref() == Some(&seen) && !is_due {
             return;
         }
-        let command = Command::NoteConflicts(Box::new(seen.clone()));
+        let noted = seen.clone();
+        seen.lost = self.lost_targets().unwrap_or_default();
+        let command = Command::NoteConflicts(Box::new(seen));
         let kept = Kept {
             aside: Some(FOR_THE_LOG),
             project: false,
             ..Kept::default()
         };
-        if self.app.transact_as(None, &command, kept).is_ok() {
-            self.noted = Some(seen);
+        let all_told = match self.app.transact_as(None, &command, kept) {
+            Ok(done) => {
+                self.noted = Some(noted);
+                matches!(done.reply, Decided::Conflicts(0))
+            }
+            Err(_) => false,
+        };
+        self.tell_again = (!all_told).then(|| Instant::now() + TELL_AGAIN);
+    }
+
+    /// Other targets of which the log has something, and whose branches are gone.
+    fn lost_targets(&self) -> Outcome<Vec<String>> {
+        let view = self.app.view()?;
+        let all = state::conflicts(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let names: BTreeSet<String> = all.into_iter().map(|one| one.target).collect();
+        let mut lost = Vec::new();
+        for name in names.into_iter().filter(|name| *name != self.target) {
+            if self.repo.tip(&name)?.is_none() {
+                lost.push(name);
+            }
         }
+        Ok(lost)
     }
 
     /// Returns when something may have changed; `interval` where the kernel does not tell.
@@ -172,10 +201,13 @@ impl ConflictWatch<'_> {
         let common = self.repo.common.clone();
         let failed = |e: std::io::Error| io_refusal("watch", &common, &e);
         loop {
-            let longest = match self.trees.is_blind() {
+            let mut longest = match self.trees.is_blind() {
                 true => interval,
                 false => self.everything_after.saturating_sub(self.last_full.elapsed()),
             };
+            if let Some(at) = self.tell_again {
+                longest = longest.min(at.saturating_duration_since(Instant::now()));
+            }
             let mut changes = self.trees.wait(longest).map_err(failed)?;
             if !changes.trees.is_empty() {
                 let rest = self.rest_until.saturating_duration_since(Instant::now());
@@ -196,7 +228,8 @@ impl ConflictWatch<'_> {
             for (tree, folders) in changes.trees {
                 self.touched.entry(tree).or_default().extend(folders);
             }
-            if self.everything || some {
+            let is_due = self.tell_again.is_some_and(|at| Instant::now() >= at);
+            if self.everything || some || is_due {
                 return Ok(());
             }
         }
@@ -285,6 +318,7 @@ fn seen(picture: &Picture) -> Seen {
             b,
             paths,
             more_paths,
+            told_at: None,
         });
     }
     conflicts.sort_by_key(Conflict::key);
@@ -293,6 +327,7 @@ fn seen(picture: &Picture) -> Seen {
         target: plain(&picture.target),
         unknown: unknown.map(|one| plain(&one.name)).collect(),
         conflicts,
+        lost: Vec::new(),
     }
 }
 
