@@ -33,9 +33,9 @@ use jit_core::tracker::is_held_back;
 
 use super::{App, Kept, refuse, reverts};
 use crate::git::Git;
-use crate::issues::replica;
 use crate::issues::seen::{self, Depth, Seen, Sweep};
 use crate::issues::tree::{self, Unsound};
+use crate::issues::{replica, text};
 use crate::os::clock;
 use crate::request::Request;
 use crate::store::file::io_refusal;
@@ -618,9 +618,9 @@ impl App {
         };
         let keep = |e: io::Error| io_refusal("write", &self.replica.folder(&mine.id), &e);
         let base = before.as_deref().map(has).transpose()?.flatten();
-        let merged = base.and_then(|base| diffy::merge_bytes(&base, &ours, theirs).ok());
-        let Some(merged) = merged else {
-            // They cannot be brought together: the edit stands, and the other one is kept and told of.
+        let merged = base.map(|base| text::merge(&base, &ours, theirs));
+        if merged.as_ref().is_none_or(|(_, both)| *both) {
+            // They cannot be brought together there: the edit stands, and the other one is kept and told of.
             self.replica
                 .keep_texts(&[(&mine.id, ours.as_slice())])
                 .map_err(keep)?;
@@ -629,6 +629,8 @@ impl App {
                 mine.id,
                 self.replica.text_path(&mine.id, digest).display()
             ));
+        }
+        let Some((merged, _)) = merged.filter(|(merged, _)| merged != theirs) else {
             return Ok(false);
         };
         // Theirs stays in the tree, and is to be known when it is met again.

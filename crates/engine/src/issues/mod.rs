@@ -10,4 +10,5 @@
 
 pub mod replica;
 pub mod seen;
+pub mod text;
 pub mod tree;

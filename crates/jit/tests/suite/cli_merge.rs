@@ -1080,3 +1080,22 @@ fn c7_what_was_set_back_later_is_not_undone_by_a_merge() {
         }
     }
 }
+
+#[test]
+fn c7_where_two_changed_one_place_of_a_description_the_rest_of_it_stays() {
+    let world = world();
+    let trees = ["a", "b", "c"].map(|name| Tree::worktree_of(&world, name));
+    let [a, b, c] = &trees;
+    let put = |tree: &Tree<'_>, from: &str, to: &str| {
+        tree.edit("description.md", |text| text.replace(from, to));
+        tree.run(["issue", "show", "WI-001", "--json"]).ok()
+    };
+    put(a, "first", "first by a");
+    put(b, "last", "last by b");
+    let ran = put(c, "first", "first by c");
+    assert!(ran.stderr.contains("in the same place"), "{}", ran.stderr);
+    let whole = json!("first by c\n\nmiddle\n\nmore\n\nlast by b\n");
+    for tree in &trees {
+        assert_eq!(tree.show("WI-001")["description"], whole, "{}", tree.name);
+    }
+}

@@ -1,0 +1,72 @@
+//! Two descriptions that came from one.
+//!
+//! What must hold: what only one side changed is in the result. Where both changed the same place, one of them counts there,
+//! and only there.
+
+use diffy::{ConflictStyle, IncompleteHunkStyle, MergeOptions};
+
+/// Longer than what anybody writes.
+const MARKER: usize = 61;
+
+/// Both together; in places that both changed it is `theirs`, and then the answer says so.
+pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> (Vec<u8>, bool) {
+    let marks = [b'<', b'=', b'>'].map(|mark| vec![mark; MARKER]);
+    let is_mark = |line: &[u8], mark: &[u8]| line.starts_with(mark);
+    let written = [base, ours, theirs]
+        .into_iter()
+        .flat_map(|text| text.split(|b| *b == b'\n'));
+    let mut lines = written.filter(|line| marks.iter().any(|mark| is_mark(line, mark)));
+    if lines.next().is_some() {
+        return (theirs.to_owned(), true);
+    }
+    let merged = MergeOptions::new()
+        .set_conflict_style(ConflictStyle::Merge)
+        .set_conflict_marker_length(MARKER)
+        .set_incomplete_hunk_style(IncompleteHunkStyle::Git)
+        .merge_bytes(base, ours, theirs);
+    let marked = match merged {
+        Ok(merged) => return (merged, false),
+        Err(marked) => marked,
+    };
+    let [begin, middle, end] = &marks;
+    let mut taken = Vec::with_capacity(marked.len());
+    let mut is_ours = false;
+    for line in marked.split_inclusive(|b| *b == b'\n') {
+        if is_mark(line, begin) {
+            is_ours = true;
+        } else if is_mark(line, middle) {
+            is_ours = false;
+        } else if !is_ours && !is_mark(line, end) {
+            taken.extend_from_slice(line);
+        }
+    }
+    (taken, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merge;
+
+    fn merged(base: &str, ours: &str, theirs: &str) -> (String, bool) {
+        let (text, both) = merge(base.as_bytes(), ours.as_bytes(), theirs.as_bytes());
+        (String::from_utf8(text).expect("text"), both)
+    }
+
+    #[test]
+    fn c7_what_one_side_changed_survives_a_conflict_elsewhere() {
+        let base = "one\n\ntwo\n\nthree\n";
+        let ours = "one\nmore\n\ntwo\n2a\n\nthree\n";
+        let theirs = "one\n\ntwo\n2a\n2b\n\nthree\nend\n";
+        assert_eq!(
+            merged(base, ours, theirs),
+            ("one\nmore\n\ntwo\n2a\n2b\n\nthree\nend\n".into(), true)
+        );
+        assert_eq!(merged(base, ours, base), (ours.into(), false));
+        assert_eq!(merged(base, base, theirs), (theirs.into(), false));
+        // Without an end of line, and with what looks like our marks.
+        assert_eq!(merged("a", "b", "c").1, true);
+        assert!(merged("a", "b", "c").0.starts_with('c'));
+        let mark = "=".repeat(80);
+        assert_eq!(merged("a\n", "b\n", &mark), (mark.clone(), true));
+    }
+}
