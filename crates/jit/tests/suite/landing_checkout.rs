@@ -442,6 +442,55 @@ fn while_moving(yard: &Yard, then: &str) -> jit_testkit::world::Ran {
     ran
 }
 
+/// What a git leaves that is killed together with the landing: a file half changed, and its lock.
+const KILLED: &str = "printf 'landed\\n' > file; : > .git/index.lock; kill -9 $PPID; exit 1";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn h3_a_lock_that_our_own_killed_git_left_is_not_in_the_way_of_the_next_landing() {
+    let yard = ready();
+    let repo = yard.repo();
+    yard.write(&repo, "untracked", "mine\n");
+    let before = yard.main();
+    let ran = while_moving(&yard, KILLED);
+    assert_ne!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(repo.join(".git/index.lock").exists());
+    assert_eq!(yard.main(), before);
+    let landed = yard.merge(&["u1"]).ok().json();
+    assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
+    assert!(!repo.join(".git/index.lock").exists());
+    assert_eq!(fs::read_to_string(repo.join("file")).expect("a file"), "landed\n");
+    assert_eq!(fs::read_to_string(repo.join("untracked")).expect("a file"), "mine\n");
+    assert_eq!(yard.picture(&repo).1, "?? untracked\n");
+}
+
+#[test]
+fn h3_a_lock_that_may_be_somebody_elses_stays_after_a_killed_landing() {
+    // Older than the step; held open by somebody.
+    for is_old in [true, false] {
+        let yard = ready();
+        let repo = yard.repo();
+        let lock = repo.join(".git/index.lock");
+        let _ = while_moving(&yard, KILLED);
+        let held = fs::OpenOptions::new().write(true).open(&lock).expect("a lock");
+        let held = match is_old {
+            true => {
+                let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+                held.set_modified(old).expect("a time");
+                None
+            }
+            false => Some(held),
+        };
+        let refused = yard.merge(&["u1"]).exits(5).json();
+        assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+        assert!(lock.exists(), "it is somebody's");
+        drop(held);
+        fs::remove_file(&lock).expect("removes");
+        let landed = yard.merge(&["u1"]).ok().json();
+        assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
+    }
+}
+
 #[test]
 fn h3_what_somebody_takes_off_the_target_meanwhile_does_not_come_back() {
     let yard = ready();

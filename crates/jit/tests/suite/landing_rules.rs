@@ -321,6 +321,15 @@ fn h3_doctor_names_the_locks_that_a_killed_git_left() {
         assert!(Path::new(&common.join(name)).exists(), "it is never removed");
         fs::remove_file(common.join(name)).expect("removes");
     }
+    // One that was left a moment ago is left too.
+    let _ = fs::File::create(common.join("index.lock")).expect("a file");
+    let told = locks_told(&yard);
+    assert_eq!(told[0].0, "warn", "{told:?}");
+    assert!(
+        told[0].1.contains("it is left over") && told[0].1.contains("rm "),
+        "{told:?}"
+    );
+    fs::remove_file(common.join("index.lock")).expect("removes");
     // Somebody is at work: it is not in the way for long.
     let _held = make("packed-refs.lock");
     let told = locks_told(&yard);
