@@ -251,6 +251,30 @@ fn h3_a_landing_that_was_cut_off_elsewhere_is_taken_up_there() {
 }
 
 #[test]
+fn h3_a_landing_goes_on_to_the_branch_that_it_was_begun_for() {
+    for again in [&["worktree", "merge", "u1"][..], &["finish", "u1"]] {
+        let yard = Yard::new();
+        yard.world.git(&yard.repo(), ["branch", "stable", "main"]);
+        yard.done("u1", "new", "new\n");
+        let before = yard.main();
+        let mut command = yard.world.jit_command(&yard.repo());
+        command.env("JIT_AGENT_ID", WHO).env("JIT_TEST_DIE_AT", "begun");
+        command.args(["worktree", "merge", "u1", "--into", "stable"]);
+        assert_eq!(yard.world.run(command).code, 137);
+        let wanted = "jit worktree merge u1 --into stable";
+        let pruned = yard.jit(["worktree", "prune", "--json"]).ok().json();
+        assert!(pruned.to_string().contains(wanted), "{pruned}");
+        let status = yard.jit(["worktree", "status", "u1"]).ok().stdout;
+        assert!(status.contains("to land on stable"), "{status}");
+        let refused = yard.merge(&["u1", "--into", "main"]).exits(2).json();
+        assert_eq!(refused["error"]["help"][0], wanted, "{refused}");
+        let _ = yard.jit(again).ok();
+        assert_eq!(yard.world.git(&yard.repo(), ["show", "stable:new"]), "new\n");
+        assert_eq!(yard.main(), before);
+    }
+}
+
+#[test]
 fn h3_help_about_a_path_with_a_line_end_can_be_run() {
     let yard = Yard::checked_out();
     yard.done("u1", "new", "new\n");
