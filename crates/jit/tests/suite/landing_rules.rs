@@ -16,6 +16,11 @@ fn h4_a_rule_whose_command_failed_is_told_with_its_output() {
             json!(3),
         ),
         ("true", "it wrote nothing to $JIT_RESULT", json!(0)),
+        (
+            "true > $JIT_RESULT",
+            "it wrote nothing to $JIT_RESULT, and no side is empty",
+            json!(0),
+        ),
     ] {
         let yard = Yard::new();
         yard.configure(&format!("[merge]\nresolve = [\"file = command: {command}\"]"));
@@ -44,6 +49,21 @@ fn h4_a_rule_whose_command_failed_is_told_with_its_output() {
             "{said}"
         );
     }
+    // One side is empty: so may the result be.
+    let yard = Yard::new();
+    yard.configure("[merge]\nresolve = [\"file = command: true > $JIT_RESULT\"]");
+    yard.done("u1", "file", "");
+    yard.push_to_main("file", "theirs\n");
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(yard.on_main("file").as_deref(), Some(""));
+    // It has as long as a check has.
+    let yard = Yard::new();
+    yard.configure("[merge]\nvalidate_timeout_secs = 1\nresolve = [\"file = command: sleep 60\"]");
+    yard.done("u1", "file", "mine\n");
+    yard.push_to_main("file", "theirs\n");
+    let report = yard.merge(&["u1"]).exits(6).json();
+    let rule = &report["units"][0]["conflicts"][0]["failed_rule"];
+    assert_eq!(rule["reason"], "it did not end in time and was ended", "{report}");
     // Where nothing failed there is nothing to tell.
     let yard = Yard::new();
     yard.done("u1", "file", "mine\n");

@@ -39,6 +39,7 @@ impl Run<'_> {
         let means = Means {
             strategy: rules.merging.strategy,
             policy: &rules.merging.policy,
+            timeout: rules.merging.validate_timeout,
             agent: &agent,
             may_run: &may_run,
             adds: &nothing,
@@ -139,6 +140,7 @@ impl Run<'_> {
                 let means = Means {
                     strategy: rules.merging.strategy,
                     policy: &rules.merging.policy,
+                    timeout: rules.merging.validate_timeout,
                     agent: &agent,
                     may_run: &may_run,
                     adds: &|tree| self.closing(work, tree),
