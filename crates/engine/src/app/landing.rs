@@ -613,7 +613,7 @@ impl App {
         })?;
         if let Reply::Merge(report) = &mut answer.reply
             && report.units.iter().all(|one| one.verdict.is_good())
-            && !unit.is_over()
+            && !self.load_unit(&unit.id)?.is_over()
         {
             // What is left of a removal that was cut short is done here.
             report.units.iter_mut().for_each(|one| one.help.clear());
@@ -687,6 +687,13 @@ impl Run<'_> {
         let mut left: Vec<Work> = Vec::new();
         for id in asked {
             let unit = self.app.load_unit(id)?;
+            // Another command landed and removed it while this one waited for its turn.
+            if unit.is_over() && unit.merge_commit.is_some() && unit.abandoned.is_none() {
+                if !self.every {
+                    self.tell_of_over(&[unit])?;
+                }
+                continue;
+            }
             match self.sort(unit.clone()) {
                 Ok(Sorted::Work(work)) => match self.proposed(&work) {
                     Some(report) => self.reports.push(report),
