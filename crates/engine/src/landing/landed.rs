@@ -426,6 +426,14 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
             _ => continue,
         };
         let root = entry.root.clone().filter(|root| root.is_dir());
+        if entry.is_main && entry.root.is_none() {
+            let how = format!(
+                "{how} in the main worktree, and where that is does not stand in {}",
+                place()
+            );
+            let help = vec!["in that worktree: jit worktree info".to_owned()];
+            return Ok(Some(Use::Busy { how, help }));
+        }
         if entry.prunable.is_some() || root.is_none() {
             // Git would not have it moved either: the folder may only have been moved.
             let how = format!("{how} in {}, which is not there", place());

@@ -442,6 +442,31 @@ fn while_moving(yard: &Yard, then: &str) -> jit_testkit::world::Ran {
     ran
 }
 
+#[test]
+fn h3_the_main_worktree_of_a_git_folder_that_lies_elsewhere_moves_along() {
+    let world = jit_testkit::world::World::with_jit(crate::landing::JIT);
+    let (repo, store) = (world.root().join("apart"), world.root().join("stores"));
+    fs::create_dir(&store).expect("a folder");
+    let option = format!("--separate-git-dir={}", store.join("apart.git").display());
+    let at = repo.to_string_lossy().into_owned();
+    world.git(world.root(), ["init", "-q", "-b", "main", option.as_str(), &at]);
+    fs::write(repo.join("file"), "file\n").expect("a file");
+    let _ = world.jit_in(&repo, ["init"]).ok();
+    world.git(&repo, ["add", "-A"]);
+    world.git(&repo, ["commit", "-q", "-m", "begin"]);
+    let unit = world.jit_in(&repo, ["worktree", "create", "u1", "--json"]).ok().json();
+    let path = Path::new(unit["worktree_path"].as_str().expect("a path"));
+    assert_eq!(path, world.root().join("apart-worktrees/u1"));
+    fs::write(path.join("new"), "new\n").expect("a file");
+    world.git(path, ["add", "new"]);
+    world.git(path, ["commit", "-q", "-m", "work"]);
+    let landed = world.jit_in(path, ["worktree", "merge", "u1", "--json"]).ok().json();
+    assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
+    assert_eq!(fs::read_to_string(repo.join("new")).expect("a file"), "new\n");
+    let _ = world.jit_in(&repo, ["finish", "u1"]).ok();
+    assert!(!path.exists());
+}
+
 /// What a git leaves that is killed together with the landing: a file half changed, and its lock.
 const KILLED: &str = "printf 'landed\\n' > file; : > .git/index.lock; kill -9 $PPID; exit 1";
 
