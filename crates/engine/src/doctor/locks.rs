@@ -92,14 +92,20 @@ fn deep(folder: &Path, levels: usize, found: &mut Vec<PathBuf>) {
 /// folder are jit's own, and have no locks of this kind. `None` where that cannot be told.
 #[cfg(target_os = "linux")]
 pub(crate) fn git_works_in(folders: &[PathBuf], control: &Path) -> Option<bool> {
-    let real: Vec<PathBuf> = folders.iter().filter_map(|one| fs::canonicalize(one).ok()).collect();
+    let real: Vec<PathBuf> = folders
+        .iter()
+        .filter_map(|one| fs::canonicalize(one).ok())
+        .collect();
     let control = fs::canonicalize(control).ok();
     let is_own = |at: &Path| control.as_ref().is_some_and(|control| at.starts_with(control));
     let is_here = |at: &Path| real.iter().any(|one| at.starts_with(one)) && !is_own(at);
     for process in fs::read_dir("/proc").ok()?.flatten() {
         let is_process = process.file_name().to_string_lossy().parse::<u32>().is_ok();
         // The name, in parentheses, and how it is: one that has ended and was not waited for does nothing any more.
-        let Some(stat) = is_process.then(|| fs::read(process.path().join("stat")).ok()).flatten() else {
+        let Some(stat) = is_process
+            .then(|| fs::read(process.path().join("stat")).ok())
+            .flatten()
+        else {
             continue;
         };
         let stat = String::from_utf8_lossy(&stat);

@@ -207,7 +207,11 @@ fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
         root.display(),
         said.replace('\n', " ")
     );
-    Box::new(Refusal::new(Code::TargetDirty, message).help(format!("git -C {shown} status")))
+    let help = obstacles::help_with_disk(root, said).unwrap_or_default();
+    let refusal = help
+        .into_iter()
+        .fold(Refusal::new(Code::TargetDirty, message), Refusal::help);
+    Box::new(refusal.help(format!("git -C {shown} status")))
 }
 
 fn dirty(
@@ -229,7 +233,8 @@ fn dirty(
             root.display()
         ),
     );
-    let refusal = obstacles::help(root, new, is_ours)
+    let refusal = obstacles::help_with_disk(root, &said)
+        .unwrap_or_else(|| obstacles::help(root, new, is_ours))
         .into_iter()
         .fold(refusal, Refusal::help);
     Box::new(refusal.help("then the same command again"))

@@ -443,6 +443,29 @@ fn while_moving(yard: &Yard, then: &str) -> jit_testkit::world::Ran {
 }
 
 #[test]
+fn h3_a_full_disk_or_a_folder_that_cannot_be_written_is_told_as_that() {
+    for (said, told) in [
+        ("unable to write file new: No space left on device", "df -h"),
+        ("unable to unlink old file: Permission denied", "chmod u+w"),
+        (
+            "unable to create file new: Read-only file system",
+            "can only be read",
+        ),
+    ] {
+        let yard = ready();
+        let before = yard.main();
+        let ran = while_moving(&yard, &format!("echo 'error: {said}' >&2; exit 1"));
+        let refused = ran.exits(5).json();
+        assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+        let help = refused["error"]["help"].to_string();
+        assert!(help.contains(told), "{refused}");
+        assert!(!help.contains("stash") && !help.contains("commit"), "{refused}");
+        assert_eq!(yard.main(), before);
+        assert_eq!(yard.picture(&yard.repo()).1, "");
+    }
+}
+
+#[test]
 fn h3_the_main_worktree_of_a_git_folder_that_lies_elsewhere_moves_along() {
     let world = jit_testkit::world::World::with_jit(crate::landing::JIT);
     let (repo, store) = (world.root().join("apart"), world.root().join("stores"));
@@ -454,13 +477,19 @@ fn h3_the_main_worktree_of_a_git_folder_that_lies_elsewhere_moves_along() {
     let _ = world.jit_in(&repo, ["init"]).ok();
     world.git(&repo, ["add", "-A"]);
     world.git(&repo, ["commit", "-q", "-m", "begin"]);
-    let unit = world.jit_in(&repo, ["worktree", "create", "u1", "--json"]).ok().json();
+    let unit = world
+        .jit_in(&repo, ["worktree", "create", "u1", "--json"])
+        .ok()
+        .json();
     let path = Path::new(unit["worktree_path"].as_str().expect("a path"));
     assert_eq!(path, world.root().join("apart-worktrees/u1"));
     fs::write(path.join("new"), "new\n").expect("a file");
     world.git(path, ["add", "new"]);
     world.git(path, ["commit", "-q", "-m", "work"]);
-    let landed = world.jit_in(path, ["worktree", "merge", "u1", "--json"]).ok().json();
+    let landed = world
+        .jit_in(path, ["worktree", "merge", "u1", "--json"])
+        .ok()
+        .json();
     assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
     assert_eq!(fs::read_to_string(repo.join("new")).expect("a file"), "new\n");
     let _ = world.jit_in(&repo, ["finish", "u1"]).ok();
@@ -485,7 +514,10 @@ fn h3_a_lock_that_our_own_killed_git_left_is_not_in_the_way_of_the_next_landing(
     assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
     assert!(!repo.join(".git/index.lock").exists());
     assert_eq!(fs::read_to_string(repo.join("file")).expect("a file"), "landed\n");
-    assert_eq!(fs::read_to_string(repo.join("untracked")).expect("a file"), "mine\n");
+    assert_eq!(
+        fs::read_to_string(repo.join("untracked")).expect("a file"),
+        "mine\n"
+    );
     assert_eq!(yard.picture(&repo).1, "?? untracked\n");
 }
 
