@@ -59,14 +59,18 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
         {
             let (gates, _) = o.joined(&t);
             Some(gates.into())
-        } else if o != t && t == b && set_back_later(name, base, theirs, ours) {
-            t.cloned()
-        } else if o != t && o == b && set_back_later(name, base, ours, theirs) {
+        } else if o == t {
             o.cloned()
-        } else if o == t || t == b {
-            o.cloned()
+        } else if t == b {
+            match set_back_later(name, base, theirs, ours) {
+                true => t.cloned(),
+                false => o.cloned(),
+            }
         } else if o == b {
-            t.cloned()
+            match set_back_later(name, base, ours, theirs) {
+                true => o.cloned(),
+                false => t.cloned(),
+            }
         } else if base.is_none() && untouched(theirs, name) && !untouched(ours, name) {
             // Both made the file, but only one of them has changed this since the issue was created.
             o.cloned()

@@ -325,6 +325,9 @@ pub struct Unit {
     /// The commit of the target that it failed on, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_onto: Option<String>,
+    /// The branch that its landing has begun for, where that is not its target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub landing_on: Option<String>,
     /// Where its agent may write, as patterns of paths in its worktree; none: anywhere in it.
     #[serde(default)]
     pub writes: Vec<String>,
@@ -335,6 +338,11 @@ pub struct Unit {
 }
 
 impl Unit {
+    /// The branch it goes to: the one that its landing has begun for, else its target.
+    pub fn goes_to(&self) -> &str {
+        self.landing_on.as_deref().unwrap_or(&self.target)
+    }
+
     /// It has ended, or never began.
     pub fn is_over(&self) -> bool {
         self.state == Phase::Idle
@@ -401,6 +409,8 @@ pub struct Facts {
     pub tip: Option<String>,
     /// The commit its target is at.
     pub onto: Option<String>,
+    /// The branch that a landing begins for, where that is not the target.
+    pub landing_on: Option<String>,
     pub provisioning_time_ms: Option<u64>,
     pub pid: Option<u32>,
     pub session_id: Option<String>,
@@ -546,6 +556,7 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
         last_error: None,
         failed_tip: None,
         failed_onto: None,
+        landing_on: None,
         writes: Vec::new(),
         handoffs: Vec::new(),
         updated_at: cx.now.wall,
@@ -805,6 +816,9 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     if edge.to == Phase::Completed {
         unit.limited_since = None;
     }
+    if edge.to != Phase::Merging {
+        unit.landing_on = None;
+    }
     match edge.input {
         Input::DispatchInstance => {
             unit.attempt += 1;
@@ -821,6 +835,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
         Input::BeginMerge => {
             unit.merge_status = MergeStatus::Merging;
             unit.merge_attempt_time = Some(now);
+            unit.landing_on.clone_from(&facts.landing_on);
         }
         Input::MergeSuccess => {
             unit.merge_status = MergeStatus::Merged;

@@ -272,25 +272,39 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
 fn git_locks(found: &mut Findings, common: &Path) {
     let all = locks::find(common);
     if all.is_empty() {
-        found.ok("git locks", "no lock file is left");
+        return found.ok("git locks", "no lock file is left");
     }
+    let trees = worktrees::list(common).unwrap_or_default();
+    let mut folders: Vec<_> = trees.into_iter().filter_map(|one| one.root).collect();
+    folders.push(common.to_owned());
+    // Without this, one that is not open may still be somebody's.
+    let nobody = locks::git_works_in(&folders, &common.join("jit")) == Some(false);
     for lock in all {
         let secs = lock.age.map(|age| age.as_secs());
         let age = secs.map_or_else(
             || "since a time that the clock has not reached".to_owned(),
             |secs| format!("for {}", format_secs(secs)),
         );
-        let (holder, is_open) = match lock.open_in.as_deref() {
-            None => ("which process has it open cannot be told here".to_owned(), false),
-            Some([]) => ("no process has it open".to_owned(), false),
+        let (holder, is_open, is_left) = match lock.open_in.as_deref() {
+            None => (
+                "which process has it open cannot be told here".to_owned(),
+                false,
+                false,
+            ),
+            Some([]) if nobody => (
+                "no process has it open, and no git is at work here: it is left over".to_owned(),
+                false,
+                true,
+            ),
+            Some([]) => ("no process has it open".to_owned(), false, false),
             Some(pids) => {
                 let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
-                (format!("open in process {}", pids.join(", ")), true)
+                (format!("open in process {}", pids.join(", ")), true, false)
             }
         };
         let message = format!("{} has been there {age}; {holder}", lock.path.display());
         // A git that works has its locks for moments.
-        if is_open || secs.is_some_and(|secs| secs < STALE_SECS) {
+        if is_open || (!is_left && secs.is_some_and(|secs| secs < STALE_SECS)) {
             found.ok("git locks", format!("{message}: somebody is at work"));
             continue;
         }

@@ -63,6 +63,7 @@ pub(super) fn fresh(id: &UnitId, now: Wall) -> Unit {
         last_error: None,
         failed_tip: None,
         failed_onto: None,
+        landing_on: None,
         writes: Vec::new(),
         handoffs: Vec::new(),
         updated_at: now,

@@ -216,7 +216,7 @@ impl App {
             (true, _) => {
                 let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
                 all.into_iter()
-                    .filter(|unit| ask.into.as_ref().is_none_or(|into| unit.target == *into))
+                    .filter(|unit| ask.into.as_ref().is_none_or(|into| unit.goes_to() == into))
                     // One that is to be tried again has not been judged.
                     .filter(|unit| unit.state != Phase::Ready || unit.worker.is_none())
                     .filter(waits_for_landing)
@@ -282,7 +282,7 @@ impl App {
     }
 
     fn landing_target(&self, repo: &Repo, ask: &MergeAsk, units: &[Unit]) -> Outcome<String> {
-        let targets: BTreeSet<&str> = units.iter().map(|unit| unit.target.as_str()).collect();
+        let targets: BTreeSet<&str> = units.iter().map(Unit::goes_to).collect();
         let target = match (&ask.into, targets.first()) {
             (Some(into), _) => into.clone(),
             (None, Some(first)) if targets.len() == 1 => (*first).to_owned(),
@@ -294,7 +294,7 @@ impl App {
                     refusal = refusal.help(match ask.all {
                         true => format!("jit worktree merge --all --into {}", shell_word(name)),
                         false => {
-                            let own = units.iter().filter(|unit| unit.target == name);
+                            let own = units.iter().filter(|unit| unit.goes_to() == name);
                             let own: Vec<&str> = own.map(|unit| unit.id.as_str()).collect();
                             format!("jit worktree merge {}", own.join(" "))
                         }
@@ -307,6 +307,9 @@ impl App {
         if let Some(unit) = units.iter().find(|unit| unit.branch == target) {
             let message = format!("{target} is the branch of {} itself", unit.id);
             return Err(refuse(Code::Invalid, message));
+        }
+        if ask.mode != MergeMode::DryRun {
+            self.require_begun_for(repo, &target, units)?;
         }
         match repo.require_tip(&target) {
             Err(refusal) if ask.into.is_none() => Err(self.no_target(repo, refusal, units)),
@@ -438,10 +441,11 @@ impl App {
         let base = repo.git().verify(&format!("{}^{{commit}}", unit.base));
         let base = base.map_err(failed)?.unwrap_or_else(|| tip.clone());
         let about = (unit.branch.as_str(), tip.as_str(), base.as_str());
-        if let Some(target) = repo.tip(&unit.target)?
-            && landed_as(repo, (&unit.id, true), about, (&unit.target, &target))?.is_some()
+        let goes_to = unit.goes_to();
+        if let Some(target) = repo.tip(goes_to)?
+            && landed_as(repo, (&unit.id, true), about, (goes_to, &target))?.is_some()
         {
-            return Ok(Some(unit.target.clone()));
+            return Ok(Some(goes_to.to_owned()));
         }
         let branches = repo
             .git()
@@ -449,7 +453,7 @@ impl App {
             .run()
             .map_err(failed)?;
         for branch in String::from_utf8_lossy(&branches).lines() {
-            if branch == unit.branch || branch == unit.target {
+            if branch == unit.branch || branch == goes_to {
                 continue;
             }
             // Others may go on from it: only what its log says landed there.
@@ -480,8 +484,8 @@ impl App {
             if let Some(branch) = self.landed_on(&repo, unit)? {
                 return Ok(Some(branch));
             }
-            match repo.tip(&unit.target)? {
-                Some(_) => Ok(None),
+            match repo.tip(unit.goes_to())? {
+                Some(_) => Ok(unit.landing_on.clone()),
                 None => self.usual_target(&repo).map(Some),
             }
         };
@@ -499,7 +503,7 @@ impl App {
             return Ok(unit);
         }
         let id = unit.id.clone();
-        let Some(turns) = self.no_landings(&unit.target)? else {
+        let Some(turns) = self.no_landings(unit.goes_to())? else {
             let message = format!("somebody is landing now, and that may be {id}");
             return Err(Box::new(
                 Refusal::new(Code::Busy, message).help("run the command again when it is done"),
@@ -510,7 +514,7 @@ impl App {
             return Ok(unit);
         }
         let repo = self.landing_repo()?;
-        half_way::settle(&repo, &unit.target)?;
+        half_way::settle(&repo, unit.goes_to())?;
         if let Some(branch) = self.landed_on(&repo, &unit)? {
             drop(turns);
             let _ = self.merge_units(&MergeAsk {
@@ -614,7 +618,7 @@ impl App {
         })?;
         if let Reply::Merge(report) = &mut answer.reply
             && report.units.iter().all(|one| one.verdict.is_good())
-            && !unit.is_over()
+            && !self.load_unit(&unit.id)?.is_over()
         {
             // What is left of a removal that was cut short is done here.
             report.units.iter_mut().for_each(|one| one.help.clear());
@@ -698,6 +702,13 @@ impl Run<'_> {
         let mut left: Vec<Work> = Vec::new();
         for id in asked {
             let unit = self.app.load_unit(id)?;
+            // Another command landed and removed it while this one waited for its turn.
+            if unit.is_over() && unit.merge_commit.is_some() && unit.abandoned.is_none() {
+                if !self.every {
+                    self.tell_of_over(&[unit])?;
+                }
+                continue;
+            }
             match self.sort(unit.clone()) {
                 Ok(Sorted::Work(work)) => match self.proposed(&work) {
                     Some(report) => self.reports.push(report),

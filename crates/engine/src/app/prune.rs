@@ -119,7 +119,7 @@ impl App {
     fn cut_short(&self, unit: &Unit, settle: bool) -> Option<(String, bool)> {
         let id = &unit.id;
         if unit.state == Phase::Merging {
-            let busy = self.is_landing(&unit.target);
+            let busy = self.is_landing(unit.goes_to());
             return (!busy).then(|| {
                 (
                     format!("its landing was cut short: {}", self.land_again(unit)),

@@ -2,7 +2,8 @@
 //! kernel locks of landings.
 //!
 //! What must hold: each is named with its age, whether a process has it open, and what to do. None is ever removed here: a git
-//! that waits for an editor has a lock that it does not keep open, and only a person knows.
+//! that waits for an editor has a lock that it does not keep open, and only a person knows. What a step of ours left is another
+//! matter (`landing::half_way`).
 //!
 //! Limitations: which process has a file open is told on Linux only, and of processes of others only to root.
 
@@ -89,6 +90,49 @@ fn deep(folder: &Path, levels: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Whether a git works in one of these folders, or below: it may have a lock that it does not keep open. Those in the control
+/// folder are jit's own, and have no locks of this kind. `None` where that cannot be told.
+#[cfg(target_os = "linux")]
+pub(crate) fn git_works_in(folders: &[PathBuf], control: &Path) -> Option<bool> {
+    let real: Vec<PathBuf> = folders
+        .iter()
+        .filter_map(|one| fs::canonicalize(one).ok())
+        .collect();
+    let control = fs::canonicalize(control).ok();
+    let is_own = |at: &Path| control.as_ref().is_some_and(|control| at.starts_with(control));
+    let is_here = |at: &Path| real.iter().any(|one| at.starts_with(one)) && !is_own(at);
+    for process in fs::read_dir("/proc").ok()?.flatten() {
+        let is_process = process.file_name().to_string_lossy().parse::<u32>().is_ok();
+        // The name, in parentheses, and how it is: one that has ended and was not waited for does nothing any more.
+        let Some(stat) = is_process
+            .then(|| fs::read(process.path().join("stat")).ok())
+            .flatten()
+        else {
+            continue;
+        };
+        let stat = String::from_utf8_lossy(&stat);
+        let Some((name, rest)) = stat.rsplit_once(')') else {
+            continue;
+        };
+        let name = name.split_once('(').map_or("", |(_, name)| name);
+        let is_git = name == "git" || name.starts_with("git-");
+        if !is_git || rest.starts_with(" Z") || rest.starts_with(" X") {
+            continue;
+        }
+        match fs::read_link(process.path().join("cwd")) {
+            Ok(at) if is_here(&at) => return Some(true),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return None,
+            _ => {}
+        }
+    }
+    Some(false)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn git_works_in(_: &[PathBuf], _: &Path) -> Option<bool> {
+    None
+}
+
 /// A process that has a kernel lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
@@ -148,7 +192,7 @@ pub fn holders(paths: &[PathBuf]) -> Option<Vec<Holder>> {
 }
 
 /// Which of these files are open, and in which process. Whose files we may not see counts as not having them open.
-fn open_files(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
+pub(crate) fn open_files(wanted: &[PathBuf]) -> Option<Vec<(u32, PathBuf)>> {
     let all = open_fds(wanted)?;
     Some(all.into_iter().map(|(pid, path, _)| (pid, path)).collect())
 }

@@ -3,8 +3,9 @@
 //! Format read: `<common>/worktrees/<name>/{gitdir,HEAD,locked,commondir}`, loose refs and `packed-refs`.
 //! Invariant: the same list, in the same order, as `git worktree list --porcelain` gives: the main one first, the
 //! others by path. `prunable` is set exactly where git says so.
-//! Limitations: the work tree of a repository made with `--separate-git-dir` is not written down anywhere in its git
-//! folder, so its root is `None` (git shows the git folder itself). With reftable, git is asked for each HEAD.
+//! Where the main work tree of a repository made with `--separate-git-dir` is, git does not write down (it shows the git folder
+//! itself). It is where jit was run in it last, as its identity says, if the `.git` there leads here.
+//! Limitations: where jit never was in it, its root is `None`. With reftable, git is asked for each HEAD.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,6 +17,7 @@ use super::config::RepoConfig;
 use super::discover::{DiscoverError, Head, parse_head, read_config, short_branch};
 use super::files::{physical_or_plain, plain, read, read_head};
 use super::run::Git;
+use crate::worktree::identity;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorktreeEntry {
@@ -71,7 +73,9 @@ fn main_entry(common_dir: &Path, refs: &Refs<'_>) -> Result<WorktreeEntry, Disco
         (true, _) => None,
         (false, Some(path)) => Some(physical_or_plain(&common_dir.join(path))),
         (false, None) if in_dot_git => common_dir.parent().map(Path::to_owned),
-        (false, None) => None,
+        (false, None) => identity::peek(common_dir)
+            .map(|identity| identity.root)
+            .filter(|root| is_its_root(root, common_dir)),
     };
     let (branch, head) = refs.head(common_dir)?;
     Ok(WorktreeEntry {
@@ -83,6 +87,17 @@ fn main_entry(common_dir: &Path, refs: &Refs<'_>) -> Result<WorktreeEntry, Disco
         prunable: None,
         is_main: true,
         is_bare,
+    })
+}
+
+/// Whether the `.git` of a folder leads to this git folder.
+fn is_its_root(root: &Path, git_dir: &Path) -> bool {
+    let Ok(content) = read(&root.join(".git")) else {
+        return false;
+    };
+    let goal = content.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end);
+    goal.is_some_and(|goal| {
+        physical_or_plain(&root.join(OsStr::from_bytes(goal))) == physical_or_plain(git_dir)
     })
 }
 

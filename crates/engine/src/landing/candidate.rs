@@ -84,6 +84,8 @@ pub enum Added {
 pub struct Means<'a> {
     pub strategy: Strategy,
     pub policy: &'a MergePolicy,
+    /// How long a rule's command may take.
+    pub timeout: Duration,
     /// Who signs, where git knows nobody.
     pub agent: &'a str,
     /// Asked before a rule's command is run.
@@ -389,6 +391,7 @@ impl Rules<'_> {
             (_, Some(ours), Some(theirs)) if ours.mode == theirs.mode => {
                 let folder = Folder::make(self.repo.scratch())
                     .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+                let is_new = base.is_none();
                 let base = match base {
                     Some(base) => self.repo.blob(&base.object)?,
                     None => Vec::new(),
@@ -413,10 +416,16 @@ impl Rules<'_> {
                             .and_then(|text| latest_status(&text))
                             .map(String::into_bytes)
                     }
-                    Resolution::Command(command) => match self.command(&folder.path, conflict, command)? {
-                        Ok(content) => content,
-                        Err(rule) => return Ok(Way::Failed(rule)),
-                    },
+                    Resolution::Command(command) => {
+                        let has_content = |(name, bytes): &(&str, Vec<u8>)| {
+                            !bytes.is_empty() || (*name == "base" && is_new)
+                        };
+                        let may_be_empty = !sides.iter().all(has_content);
+                        match self.command(&folder.path, conflict, command, may_be_empty)? {
+                            Ok(content) => content,
+                            Err(rule) => return Ok(Way::Failed(rule)),
+                        }
+                    }
                     _ => None,
                 }
             }
@@ -443,7 +452,15 @@ impl Rules<'_> {
         Ok(code.filter(|code| *code < 128).map(|_| out))
     }
 
-    fn command(&self, folder: &Path, conflict: &Conflict, command: &str) -> Outcome<Content> {
+    /// What the command of a rule makes of the sides in a folder. Where all of them have content, nothing is no answer: it
+    /// opened its result, and did not come to write it.
+    fn command(
+        &self,
+        folder: &Path,
+        conflict: &Conflict,
+        command: &str,
+        may_be_empty: bool,
+    ) -> Outcome<Content> {
         let pattern = self.means.policy.commands().find(|(_, text)| *text == command);
         let name = rule_name(pattern.map_or("", |(pattern, _)| pattern));
         (self.means.may_run)(Kind::Validate, &name, command)?;
@@ -462,15 +479,16 @@ impl Rules<'_> {
             &Run {
                 command,
                 dir: folder,
-                timeout: Duration::from_secs(600),
+                timeout: self.means.timeout,
                 grace: GRACE,
                 vars: &vars,
             },
             &mut std::io::sink(),
         );
         let reason = match (ran.reason(), fs::read(&result)) {
-            (None, Ok(content)) => return Ok(Ok(Some(content))),
+            (None, Ok(content)) if may_be_empty || !content.is_empty() => return Ok(Ok(Some(content))),
             (Some(reason), _) => reason,
+            (None, Ok(_)) => "it wrote nothing to $JIT_RESULT, and no side is empty".to_owned(),
             (None, Err(e)) if e.kind() == std::io::ErrorKind::NotFound => {
                 "it wrote nothing to $JIT_RESULT".to_owned()
             }

@@ -8,7 +8,10 @@
 //!   step, in the file or in the index: what somebody had is noted too, and not touched, though it be the same;
 //! - a file that somebody made since, where the step had taken one away, stays, also one that git ignores;
 //! - what was put aside comes back;
-//! - where somebody has moved the branch since, or what is checked out, nothing else is done.
+//! - where somebody has moved the branch since, or what is checked out, nothing else is done;
+//! - a lock that our own git left, killed in the middle of the step, is taken away. Ours is one that is no older than the note,
+//!   while nobody has it open and no git works in that checkout: a commit that waits for an editor has its lock closed.
+//!   Where processes cannot be looked at, it stays.
 //!
 //! Git writes the files first, then the index, and moves the branch last.
 //!
@@ -21,17 +24,22 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::trees::{self, NOTHING};
 use super::{Repo, failed, io_failed, obstacles};
+use crate::doctor::locks::{git_works_in, open_files};
 use crate::git::Git;
+use crate::git::snapshot::Folder;
 use crate::os::file;
 use crate::store::Outcome;
 
 const LINK: &str = "120000";
 const SUBMODULE: &str = "160000";
+/// A lock that is younger may be that of a program which is about to end.
+const LEFT_AFTER: Duration = Duration::from_secs(1);
 
 fn path(control: &Path, branch: &str) -> PathBuf {
     let name = format!("moving-{:016x}", xxh3_64(branch.as_bytes()));
@@ -151,11 +159,21 @@ pub fn forget(repo: &Repo, branch: &str) {
 
 /// Puts back what a step that was cut off has left. Whoever asks has the turn to land.
 pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
-    let Ok(text) = fs::read(path(&repo.control, branch)) else {
+    let path = path(&repo.control, branch);
+    let Ok(text) = fs::read(&path) else {
         return Ok(());
     };
     let done = match Note::parse(&text) {
-        Some(note) if note.root.is_dir() => put_back(repo, branch, &note)?,
+        Some(note) if note.root.is_dir() => {
+            if is_as_before(repo, branch, &note)?
+                && let Ok(since) = fs::metadata(&path).and_then(|meta| meta.modified())
+            {
+                for lock in locks(repo, branch, &note.root) {
+                    take_lock_away(repo, &note.root, &lock, since);
+                }
+            }
+            put_back(repo, branch, &note)?
+        }
         _ => true,
     };
     // What cannot be put back now is in the way of the next step, which says so.
@@ -165,13 +183,64 @@ pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
     Ok(())
 }
 
+/// Whether the branch, and what is checked out, are where they were before the step.
+fn is_as_before(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
+    // Git may have been stopped on another branch that somebody switched to: what counts is where that is.
+    let head = Git::at(&note.root).verify("HEAD^{commit}").map_err(failed)?;
+    Ok(head.as_deref() == Some(&note.old) && repo.tip(branch)?.as_deref() == Some(&note.old))
+}
+
+/// The locks that a git has which steps forward in a checkout.
+fn locks(repo: &Repo, branch: &str, root: &Path) -> Vec<PathBuf> {
+    let mut all = vec![repo.common.join(format!("refs/heads/{branch}.lock"))];
+    if let Ok(git_dir) = Git::at(root).args(["rev-parse", "--absolute-git-dir"]).line() {
+        let names = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
+        all.extend(names.map(|name| Path::new(&git_dir).join(name)));
+    }
+    all
+}
+
+/// Takes a lock away that is there since the step, and that nobody has. Whoever asks has the turn to land, so none of our own
+/// gits lives.
+fn take_lock_away(repo: &Repo, root: &Path, lock: &Path, since: SystemTime) {
+    let is_closed = |path: &Path| open_files(&[path.to_owned()]).is_some_and(|open| open.is_empty());
+    let folders = [root.to_owned(), lock.with_file_name("")];
+    let end = Instant::now() + 2 * LEFT_AFTER;
+    loop {
+        let Ok(meta) = lock.symlink_metadata() else { return };
+        let Some(made) = meta
+            .modified()
+            .ok()
+            .filter(|made| meta.is_file() && *made >= since)
+        else {
+            return;
+        };
+        let is_left = made.elapsed().is_ok_and(|age| age >= LEFT_AFTER)
+            && is_closed(lock)
+            && git_works_in(&folders, &repo.control) == Some(false);
+        if is_left {
+            break;
+        }
+        if Instant::now() > end {
+            return;
+        }
+        std::thread::sleep(LEFT_AFTER / 10);
+    }
+    let Ok(folder) = Folder::make(repo.scratch()) else {
+        return;
+    };
+    let aside = folder.path.join("lock");
+    if fs::rename(lock, &aside).is_ok() && !is_closed(&aside) {
+        // Somebody was faster. One who has a lock of that name by now is left alone.
+        let _ = fs::hard_link(&aside, lock);
+    }
+}
+
 /// Puts a checkout back to what it was before a step. Says whether that could be done.
 pub fn put_back(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
     let root = &note.root;
-    // Git may have been stopped on another branch that somebody switched to: what counts is where that is.
-    let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
     let mut as_before = HashSet::new();
-    if head.as_deref() == Some(&note.old) && repo.tip(branch)?.as_deref() == Some(&note.old) {
+    if is_as_before(repo, branch, note)? {
         if obstacles::lock(root).is_some() {
             return Ok(false);
         }

@@ -207,7 +207,11 @@ fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
         root.display(),
         said.replace('\n', " ")
     );
-    Box::new(Refusal::new(Code::TargetDirty, message).help(format!("git -C {shown} status")))
+    let help = obstacles::help_with_disk(root, said).unwrap_or_default();
+    let refusal = help
+        .into_iter()
+        .fold(Refusal::new(Code::TargetDirty, message), Refusal::help);
+    Box::new(refusal.help(format!("git -C {shown} status")))
 }
 
 fn dirty(
@@ -229,7 +233,8 @@ fn dirty(
             root.display()
         ),
     );
-    let refusal = obstacles::help(root, new, is_ours)
+    let refusal = obstacles::help_with_disk(root, &said)
+        .unwrap_or_else(|| obstacles::help(root, new, is_ours))
         .into_iter()
         .fold(refusal, Refusal::help);
     Box::new(refusal.help("then the same command again"))
@@ -426,6 +431,14 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
             _ => continue,
         };
         let root = entry.root.clone().filter(|root| root.is_dir());
+        if entry.is_main && entry.root.is_none() {
+            let how = format!(
+                "{how} in the main worktree, and where that is does not stand in {}",
+                place()
+            );
+            let help = vec!["in that worktree: jit worktree info".to_owned()];
+            return Ok(Some(Use::Busy { how, help }));
+        }
         if entry.prunable.is_some() || root.is_none() {
             // Git would not have it moved either: the folder may only have been moved.
             let how = format!("{how} in {}, which is not there", place());

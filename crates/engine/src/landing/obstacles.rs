@@ -214,6 +214,25 @@ pub fn lock(root: &Path) -> Option<PathBuf> {
     lock.symlink_metadata().is_ok().then_some(lock)
 }
 
+/// What helps where it is the disk or the permissions that git complains of: nobody's changes are in the way.
+pub fn help_with_disk(root: &Path, said: &str) -> Option<Vec<String>> {
+    let root = shell_word(&root.to_string_lossy());
+    let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    if says(&["No space left on device", "Disk quota exceeded", "File too large"]) {
+        return Some(vec![format!("make room on that disk: df -h {root}")]);
+    }
+    if says(&["Read-only file system"]) {
+        return Some(vec![format!(
+            "that file system can only be read; make it writable: df {root}"
+        )]);
+    }
+    says(&["Permission denied", "Operation not permitted"]).then(|| {
+        vec![format!(
+            "git may not write what it names: who may, says ls -ld {root}; chmod u+w <it and its folder>"
+        )]
+    })
+}
+
 /// What helps where a checkout cannot go forward to `new`.
 pub fn help(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Vec<String> {
     let git = format!("git -C {}", shell_word(&root.to_string_lossy()));

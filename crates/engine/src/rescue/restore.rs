@@ -4,8 +4,9 @@
 //! the entry stay until they are dropped.
 //!
 //! Out of the refs it is made in a folder `.jit-restore-<id>` beside its place, and comes there whole, by a rename. What is
-//! found in such a folder was cut short, and is made anew. From the moment it is in its place until the last is done it is
-//! locked with a reason ([`lock_reason`]), by which the next command knows it.
+//! found in such a folder was cut short, and is made anew. Files that are replaced in a worktree are written there first too: what
+//! a kill leaves of them would be committed with the rest. From the moment it is in its place until the last is done, and
+//! written down, it is locked with a reason ([`lock_reason`]), by which the next command knows it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -315,7 +316,7 @@ impl Restore<'_> {
         )?;
         if self.goal.symlink_metadata().is_ok() {
             let content = [b"gitdir: ", home.as_os_str().as_bytes(), b"\n"].concat();
-            write(&self.goal.join(".git"), &content)?;
+            self.link(&self.goal.join(".git"), &content)?;
         }
         fs::create_dir_all(self.common.join("worktrees")).map_err(|e| io_refusal("create", &home, &e))?;
         put_back(&admin, &home, &making(&home, &self.manifest.id))?;
@@ -325,6 +326,7 @@ impl Restore<'_> {
 
     /// The last of it, in a worktree that is in its place: done again, it changes nothing.
     fn settle(&mut self, home: &Path, from: &'static str) -> Outcome<Restored> {
+        discard(&making(&self.goal, &self.manifest.id))?;
         if !self.manifest.refs.contains_key("worktree") {
             // The folder may have been gone before: the index has what there is of its files. It overwrites nothing; that
             // something is there is no mistake.
@@ -341,11 +343,33 @@ impl Restore<'_> {
             on = Some(self.branch.clone());
         }
         self.mend_submodules(home)?;
+        // Written down first: without the lock, the next command would not know it as ours.
+        let restored = self.finish(on, from)?;
+        step("restored");
         let locked = home.join("locked");
         match fs::remove_file(&locked) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_refusal("remove", &locked, &e)),
-            _ => self.finish(on, from),
+            _ => Ok(restored),
         }
+    }
+
+    /// Replaces a file that says where a git folder is, by way of a folder beside the worktree.
+    fn link(&self, path: &Path, content: &[u8]) -> Outcome<()> {
+        let folder = making(&self.goal, &self.manifest.id);
+        discard(&folder)?;
+        let by_way = || -> io::Result<()> {
+            fs::create_dir(&folder)?;
+            let made = folder.join("link");
+            file::replace_here(&made, content)?;
+            if let Ok(old) = path.symlink_metadata().map(|meta| meta.permissions()) {
+                fs::set_permissions(&made, old)?;
+            }
+            fs::rename(&made, path)
+        };
+        // Nothing can be made beside it, or that is another disk.
+        let done = by_way().or_else(|_| file::replace_here(path, content));
+        discard(&folder)?;
+        done.map_err(|e| io_refusal("write", path, &e))
     }
 
     fn set_head(&self, home: &Path, branch: &str) -> Outcome<()> {
@@ -567,7 +591,7 @@ impl Restore<'_> {
                 .map_err(|e| refuse(Code::Io, e))?;
             // Last: by this one it is seen what is left to do.
             let content = [b"gitdir: ", module.as_os_str().as_bytes(), b"\n"].concat();
-            file::replace_here(&link, &content).map_err(|e| io_refusal("write", &link, &e))?;
+            self.link(&link, &content)?;
         }
         Ok(())
     }

@@ -1090,8 +1090,8 @@ fn c7_where_two_changed_one_place_of_a_description_the_rest_of_it_stays() {
         tree.edit("description.md", |text| text.replace(from, to));
         tree.run(["issue", "show", "WI-001", "--json"]).ok()
     };
-    put(a, "first", "first by a");
-    put(b, "last", "last by b");
+    let _ = put(a, "first", "first by a");
+    let _ = put(b, "last", "last by b");
     let ran = put(c, "first", "first by c");
     assert!(ran.stderr.contains("in the same place"), "{}", ran.stderr);
     let whole = json!("first by c\n\nmiddle\n\nmore\n\nlast by b\n");

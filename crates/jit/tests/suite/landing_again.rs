@@ -386,7 +386,6 @@ fn next_waits_for(yard: &Yard, mut killed: Child, is_at_work: &Path, go: &Path) 
     let before = trials(yard);
     assert_eq!(before.len(), 1, "{before:?}");
     let mut next = started(yard, &["worktree", "merge", "u1", "--json"]);
-    std::thread::sleep(Duration::from_millis(700));
     assert_eq!(next.try_wait().expect("a child"), None, "it waits");
     assert_eq!(trials(yard), before, "nobody has touched the folder");
     fs::write(go, "").expect("a file");
@@ -427,6 +426,39 @@ fn g12_the_next_landing_waits_for_the_git_that_a_killed_one_left() {
     fs::write(&armed, "").expect("a file");
     let landing = started(&yard, &["worktree", "merge", "u1"]);
     next_waits_for(&yard, landing, &at_work, &go);
+}
+
+#[test]
+fn g12_of_two_at_once_that_finish_one_unit_both_say_that_it_has_landed() {
+    let yard = Yard::new();
+    let [at_work, go] = ["at-work", "go"].map(|name| yard.world.root().join(name));
+    let check = format!(
+        ": > '{}'; while [ ! -e '{}' ]; do sleep 0.05; done",
+        at_work.display(),
+        go.display()
+    );
+    yard.configure(&format!("[merge]\nvalidate = ['''{check}''']"));
+    let path = unit_with_issue(&yard);
+    let finish = ["finish", "u1", "--json"];
+    let first = started(&yard, &finish);
+    wait_for("the check of the first", || at_work.exists());
+    // They wait for their turn, and see the unit in whatever state the first leaves it.
+    let others = [(); 4].map(|()| started(&yard, &finish));
+    std::thread::sleep(Duration::from_millis(700));
+    fs::write(&go, "").expect("a file");
+    for one in [first].into_iter().chain(others) {
+        let output = one.wait_with_output().expect("it ends");
+        let (said, complained) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert_eq!(output.status.code(), Some(0), "{said} {complained}");
+        assert!(said.contains("landed\""), "{said}");
+    }
+    let _ = yard.jit(finish).ok();
+    assert!(!path.exists());
+    assert_eq!(yard.landings("u1"), 1);
+    yard.world.validates();
 }
 
 /// It leaves the group, so no kill reaches it, and it still writes where it was started.

@@ -455,6 +455,112 @@ fn while_moving(yard: &Yard, then: &str) -> jit_testkit::world::Ran {
 }
 
 #[test]
+fn h3_a_full_disk_or_a_folder_that_cannot_be_written_is_told_as_that() {
+    for (said, told) in [
+        ("unable to write file new: No space left on device", "df -h"),
+        ("unable to unlink old file: Permission denied", "chmod u+w"),
+        (
+            "unable to create file new: Read-only file system",
+            "can only be read",
+        ),
+    ] {
+        let yard = ready();
+        let before = yard.main();
+        let ran = while_moving(&yard, &format!("echo 'error: {said}' >&2; exit 1"));
+        let refused = ran.exits(5).json();
+        assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+        let help = refused["error"]["help"].to_string();
+        assert!(help.contains(told), "{refused}");
+        assert!(!help.contains("stash") && !help.contains("commit"), "{refused}");
+        assert_eq!(yard.main(), before);
+        assert_eq!(yard.picture(&yard.repo()).1, "");
+    }
+}
+
+#[test]
+fn h3_the_main_worktree_of_a_git_folder_that_lies_elsewhere_moves_along() {
+    let world = jit_testkit::world::World::with_jit(crate::landing::JIT);
+    let (repo, store) = (world.root().join("apart"), world.root().join("stores"));
+    fs::create_dir(&store).expect("a folder");
+    let option = format!("--separate-git-dir={}", store.join("apart.git").display());
+    let at = repo.to_string_lossy().into_owned();
+    world.git(world.root(), ["init", "-q", "-b", "main", option.as_str(), &at]);
+    fs::write(repo.join("file"), "file\n").expect("a file");
+    let _ = world.jit_in(&repo, ["init"]).ok();
+    world.git(&repo, ["add", "-A"]);
+    world.git(&repo, ["commit", "-q", "-m", "begin"]);
+    let unit = world
+        .jit_in(&repo, ["worktree", "create", "u1", "--json"])
+        .ok()
+        .json();
+    let path = Path::new(unit["worktree_path"].as_str().expect("a path"));
+    assert_eq!(path, world.root().join("apart-worktrees/u1"));
+    fs::write(path.join("new"), "new\n").expect("a file");
+    world.git(path, ["add", "new"]);
+    world.git(path, ["commit", "-q", "-m", "work"]);
+    let landed = world
+        .jit_in(path, ["worktree", "merge", "u1", "--json"])
+        .ok()
+        .json();
+    assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
+    assert_eq!(fs::read_to_string(repo.join("new")).expect("a file"), "new\n");
+    let _ = world.jit_in(&repo, ["finish", "u1"]).ok();
+    assert!(!path.exists());
+}
+
+/// What a git leaves that is killed together with the landing: a file half changed, and its lock.
+const KILLED: &str = "printf 'landed\\n' > file; : > .git/index.lock; kill -9 $PPID; exit 1";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn h3_a_lock_that_our_own_killed_git_left_is_not_in_the_way_of_the_next_landing() {
+    let yard = ready();
+    let repo = yard.repo();
+    yard.write(&repo, "untracked", "mine\n");
+    let before = yard.main();
+    let ran = while_moving(&yard, KILLED);
+    assert_ne!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(repo.join(".git/index.lock").exists());
+    assert_eq!(yard.main(), before);
+    let landed = yard.merge(&["u1"]).ok().json();
+    assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
+    assert!(!repo.join(".git/index.lock").exists());
+    assert_eq!(fs::read_to_string(repo.join("file")).expect("a file"), "landed\n");
+    assert_eq!(
+        fs::read_to_string(repo.join("untracked")).expect("a file"),
+        "mine\n"
+    );
+    assert_eq!(yard.picture(&repo).1, "?? untracked\n");
+}
+
+#[test]
+fn h3_a_lock_that_may_be_somebody_elses_stays_after_a_killed_landing() {
+    // Older than the step; held open by somebody.
+    for is_old in [true, false] {
+        let yard = ready();
+        let repo = yard.repo();
+        let lock = repo.join(".git/index.lock");
+        let _ = while_moving(&yard, KILLED);
+        let held = fs::OpenOptions::new().write(true).open(&lock).expect("a lock");
+        let held = match is_old {
+            true => {
+                let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+                held.set_modified(old).expect("a time");
+                None
+            }
+            false => Some(held),
+        };
+        let refused = yard.merge(&["u1"]).exits(5).json();
+        assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+        assert!(lock.exists(), "it is somebody's");
+        drop(held);
+        fs::remove_file(&lock).expect("removes");
+        let landed = yard.merge(&["u1"]).ok().json();
+        assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
+    }
+}
+
+#[test]
 fn h3_what_somebody_takes_off_the_target_meanwhile_does_not_come_back() {
     let yard = ready();
     let repo = yard.repo();

@@ -16,6 +16,11 @@ fn h4_a_rule_whose_command_failed_is_told_with_its_output() {
             json!(3),
         ),
         ("true", "it wrote nothing to $JIT_RESULT", json!(0)),
+        (
+            "true > $JIT_RESULT",
+            "it wrote nothing to $JIT_RESULT, and no side is empty",
+            json!(0),
+        ),
     ] {
         let yard = Yard::new();
         yard.configure(&format!("[merge]\nresolve = [\"file = command: {command}\"]"));
@@ -44,6 +49,21 @@ fn h4_a_rule_whose_command_failed_is_told_with_its_output() {
             "{said}"
         );
     }
+    // One side is empty: so may the result be.
+    let yard = Yard::new();
+    yard.configure("[merge]\nresolve = [\"file = command: true > $JIT_RESULT\"]");
+    yard.done("u1", "file", "");
+    yard.push_to_main("file", "theirs\n");
+    let _ = yard.merge(&["u1"]).ok();
+    assert_eq!(yard.on_main("file").as_deref(), Some(""));
+    // It has as long as a check has.
+    let yard = Yard::new();
+    yard.configure("[merge]\nvalidate_timeout_secs = 1\nresolve = [\"file = command: sleep 60\"]");
+    yard.done("u1", "file", "mine\n");
+    yard.push_to_main("file", "theirs\n");
+    let report = yard.merge(&["u1"]).exits(6).json();
+    let rule = &report["units"][0]["conflicts"][0]["failed_rule"];
+    assert_eq!(rule["reason"], "it did not end in time and was ended", "{report}");
     // Where nothing failed there is nothing to tell.
     let yard = Yard::new();
     yard.done("u1", "file", "mine\n");
@@ -363,6 +383,30 @@ fn h3_a_landing_that_was_cut_off_elsewhere_is_taken_up_there() {
 }
 
 #[test]
+fn h3_a_landing_goes_on_to_the_branch_that_it_was_begun_for() {
+    for again in [&["worktree", "merge", "u1"][..], &["finish", "u1"]] {
+        let yard = Yard::new();
+        yard.world.git(&yard.repo(), ["branch", "stable", "main"]);
+        yard.done("u1", "new", "new\n");
+        let before = yard.main();
+        let mut command = yard.world.jit_command(&yard.repo());
+        command.env("JIT_AGENT_ID", WHO).env("JIT_TEST_DIE_AT", "begun");
+        command.args(["worktree", "merge", "u1", "--into", "stable"]);
+        assert_eq!(yard.world.run(command).code, 137);
+        let wanted = "jit worktree merge u1 --into stable";
+        let pruned = yard.jit(["worktree", "prune", "--json"]).ok().json();
+        assert!(pruned.to_string().contains(wanted), "{pruned}");
+        let status = yard.jit(["worktree", "status", "u1"]).ok().stdout;
+        assert!(status.contains("to land on stable"), "{status}");
+        let refused = yard.merge(&["u1", "--into", "main"]).exits(2).json();
+        assert_eq!(refused["error"]["help"][0], wanted, "{refused}");
+        let _ = yard.jit(again).ok();
+        assert_eq!(yard.world.git(&yard.repo(), ["show", "stable:new"]), "new\n");
+        assert_eq!(yard.main(), before);
+    }
+}
+
+#[test]
 fn h3_help_about_a_path_with_a_line_end_can_be_run() {
     let yard = Yard::checked_out();
     yard.done("u1", "new", "new\n");
@@ -433,6 +477,15 @@ fn h3_doctor_names_the_locks_that_a_killed_git_left() {
         assert!(Path::new(&common.join(name)).exists(), "it is never removed");
         fs::remove_file(common.join(name)).expect("removes");
     }
+    // One that was left a moment ago is left too.
+    let _ = fs::File::create(common.join("index.lock")).expect("a file");
+    let told = locks_told(&yard);
+    assert_eq!(told[0].0, "warn", "{told:?}");
+    assert!(
+        told[0].1.contains("it is left over") && told[0].1.contains("rm "),
+        "{told:?}"
+    );
+    fs::remove_file(common.join("index.lock")).expect("removes");
     // Somebody is at work: it is not in the way for long.
     let _held = make("packed-refs.lock");
     let told = locks_told(&yard);

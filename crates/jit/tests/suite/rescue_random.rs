@@ -389,6 +389,49 @@ fn h7_a_second_attempt_keeps_what_the_first_one_saved() {
     assert!(found.contains(&b"first\n"[..]) && found.contains(&b"second\n"[..]));
 }
 
+/// Whichever file a restoring dies at, the same command finishes it, and nothing of its own is left in the worktree.
+#[test]
+fn h7_a_restore_that_is_killed_is_finished_by_the_same_command() {
+    if without("strace") {
+        return;
+    }
+    let mut killed = 0;
+    for nth in 1..=8 {
+        let world = world();
+        let dir = unit(&world, "u1", TO_MERGED);
+        write(&dir.join("note"), "note\n");
+        let words = ["worktree", "cleanup", "u1", "--force", "--json"];
+        let gone = world.jit(words).ok().json();
+        let id = gone["rescue"].as_str().expect("a rescue").to_owned();
+        let inject = format!("-einject=rename:signal=SIGKILL:when={nth}");
+        let way = ["strace", "-qq", "-o/dev/null", "-etrace=rename", &inject];
+        let words = ["rescue", "restore", &id];
+        let ran = world.run(world.jit_by_way_of(&way, "human:tester", words));
+        if ran.code != 137 {
+            break;
+        }
+        killed += 1;
+        let _ = world.jit(words).ok();
+        assert_eq!(
+            world.git(&dir, ["status", "--porcelain"]),
+            "?? note\n",
+            "killed at {nth}"
+        );
+        let parent = dir.parent().expect("a folder");
+        let left = std::fs::read_dir(parent).expect("a folder").flatten();
+        let left: Vec<_> = left
+            .map(|one| one.file_name())
+            .filter(|name| name.to_string_lossy().starts_with(".jit-restore-"))
+            .collect();
+        assert!(left.is_empty(), "killed at {nth}: {left:?}");
+        let listed = world.jit(["rescue", "show", &id, "--json"]).ok().json();
+        assert_eq!(listed["stage"], "restored", "killed at {nth}: {listed}");
+        let trees = world.git(&world.repo(), ["worktree", "list", "--porcelain"]);
+        assert!(!trees.contains("locked"), "killed at {nth}: {trees}");
+    }
+    assert!(killed > 3, "only {killed} were killed");
+}
+
 /// H7, T11: whichever call a removal dies at, nothing is lost, git's own cleaning up does no harm, and the same command
 /// brings it to its end.
 #[test]

@@ -4,6 +4,28 @@ use super::*;
 use crate::gates::Gate;
 use jit_core::policy::Policy;
 
+impl App {
+    /// A landing that was cut off goes on to the branch that it was begun for, as long as that is there.
+    pub(super) fn require_begun_for(&self, repo: &Repo, into: &str, units: &[Unit]) -> Outcome<()> {
+        for unit in units {
+            let goes_to = unit.goes_to();
+            if unit.state != Phase::Merging || goes_to == into || repo.tip(goes_to)?.is_none() {
+                continue;
+            }
+            // It may have come there already, whatever that branch was called.
+            if self.landed_on(repo, unit)?.as_deref() != Some(into) {
+                let message = format!(
+                    "{} has begun to land on {goes_to}, which was cut off: that comes to its end first",
+                    unit.id
+                );
+                let help = format!("jit worktree merge {} --into {}", unit.id, shell_word(goes_to));
+                return Err(Box::new(Refusal::new(Code::BadTransition, message).help(help)));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Run<'_> {
     /// Only says what would happen.
     pub(super) fn rehearse(
@@ -17,6 +39,7 @@ impl Run<'_> {
         let means = Means {
             strategy: rules.merging.strategy,
             policy: &rules.merging.policy,
+            timeout: rules.merging.validate_timeout,
             agent: &agent,
             may_run: &may_run,
             adds: &nothing,
@@ -117,6 +140,7 @@ impl Run<'_> {
                 let means = Means {
                     strategy: rules.merging.strategy,
                     policy: &rules.merging.policy,
+                    timeout: rules.merging.validate_timeout,
                     agent: &agent,
                     may_run: &may_run,
                     adds: &|tree| self.closing(work, tree),
@@ -300,8 +324,10 @@ impl Run<'_> {
                 _ => Input::BeginMerge,
             };
             let agent = (input == Input::DispatchInstance).then(|| MANUAL.to_owned());
+            let elsewhere = input == Input::BeginMerge && self.target != unit.target;
             let facts = Facts {
                 agent,
+                landing_on: elsewhere.then(|| self.target.clone()),
                 ..Facts::default()
             };
             unit = self.app.advance(&unit.id, input, facts)?;

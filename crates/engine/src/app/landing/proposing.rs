@@ -255,6 +255,7 @@ impl Run<'_> {
                 _ => Strategy::Auto,
             },
             policy: &rules.merging.policy,
+            timeout: rules.merging.validate_timeout,
             agent: &agent,
             may_run: &may_run,
             adds: &nothing,

@@ -173,7 +173,10 @@ pub fn unit_text(unit: &Unit, style: Style) -> String {
     let mut text = format!("{} is {}\n", style.bold(unit.id.as_str()), phase(unit, style));
     let mut line = |name: &str, value: &str| text.push_str(&format!("  {name:<9} {}\n", clean_line(value)));
     line("worktree", &unit.worktree_path);
-    line("branch", &format!("{}, to land on {}", unit.branch, unit.target));
+    line(
+        "branch",
+        &format!("{}, to land on {}", unit.branch, unit.goes_to()),
+    );
     if let Some(issue) = &unit.issue_id {
         line("issue", issue.as_str());
     }
