@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(merged(base, ours, base), (ours.into(), false));
         assert_eq!(merged(base, base, theirs), (theirs.into(), false));
         // Without an end of line, and with what looks like our marks.
-        assert_eq!(merged("a", "b", "c").1, true);
+        assert!(merged("a", "b", "c").1);
         assert!(merged("a", "b", "c").0.starts_with('c'));
         let mark = "=".repeat(80);
         assert_eq!(merged("a\n", "b\n", &mark), (mark.clone(), true));
