@@ -516,21 +516,20 @@ pub fn visit_issues(table: &dyn Table, each: &mut dyn FnMut(Issue)) -> Read<()> 
     })
 }
 
-/// The issues with these keys, which are in order. `None` for those that are not there.
-pub fn issues_at(table: &dyn Table, keys: &[&str]) -> Read<Vec<Option<Issue>>> {
-    let mut found = Vec::with_capacity(keys.len());
+/// Calls `each` with the issues that have these keys, which are in order, and with which key each has.
+pub fn visit_issues_at(table: &dyn Table, keys: &[&str], each: &mut dyn FnMut(usize, Issue)) -> Read<()> {
+    let mut next = 0;
     table.visit("i/", &mut |key, value| {
         let id = key.get(2..).unwrap_or_default();
-        while found.len() < keys.len() && keys[found.len()] < id {
-            found.push(None);
+        while next < keys.len() && keys[next] < id {
+            next += 1;
         }
-        while found.len() < keys.len() && keys[found.len()] == id {
-            found.push(Some(parse_issue(key, value)?));
+        while next < keys.len() && keys[next] == id {
+            each(next, parse_issue(key, value)?);
+            next += 1;
         }
         Ok(())
-    })?;
-    found.resize(keys.len(), None);
-    Ok(found)
+    })
 }
 
 /// Issues that were deleted.

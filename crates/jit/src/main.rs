@@ -9,6 +9,9 @@ mod render;
 mod start;
 mod yaml;
 
+#[global_allocator]
+static ALLOCATOR: jit_engine::os::memory::Allocator = jit_engine::os::memory::Allocator;
+
 // Elsewhere, and in unit tests, the ordinary way in.
 #[cfg(not(all(target_os = "linux", target_env = "gnu", not(test))))]
 fn main() -> std::process::ExitCode {

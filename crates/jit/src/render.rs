@@ -8,7 +8,6 @@ use jit_core::account::Parked;
 use jit_core::ids::is_unprintable;
 use jit_core::issue::Performer;
 use jit_core::wire::LeaseView;
-use jit_engine::os::memory;
 use jit_engine::request::{ActiveLease, IssueView, Progress, ProgressOf, Status, StatusIssue};
 use serde_json::Value;
 
@@ -491,7 +490,6 @@ pub fn issues(views: &[IssueView], style: Style) -> String {
         titles += view.issue.title.len();
     }
     let mut out = String::with_capacity(titles + views.len() * (widths.iter().sum::<usize>() + 16));
-    memory::fill_room(&mut out);
     for view in views {
         for ((cell, width), widest) in cells(view).iter().zip(widths) {
             push_cell(&mut out, cell, widest - width);

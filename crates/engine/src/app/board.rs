@@ -15,7 +15,6 @@ use jit_core::tracker;
 use super::{App, refuse, stopped};
 use crate::landing::Repo;
 use crate::landing::unpushed::{self, Unpushed};
-use crate::os::memory;
 use crate::request::{
     Answer, Counts, IssueFilter, IssueView, Progress, ProgressOf, Reply, Sort, Status, StatusClaim,
     StatusIssue,
@@ -79,6 +78,19 @@ impl Closed {
             at.ok().map(|at| self.0[at].1)
         })
     }
+}
+
+/// Leaves only what is at these places, in their order, without a copy of it all.
+fn pick<T>(all: &mut Vec<T>, places: &[usize]) {
+    for to in 0..places.len() {
+        let mut from = places[to];
+        // What was at a place that has been filled is where that one came from.
+        while from < to {
+            from = places[from];
+        }
+        all.swap(to, from);
+    }
+    all.truncate(places.len());
 }
 
 /// What an issue waits for. What is unknown counts, unless it was deleted.
@@ -165,19 +177,19 @@ impl App {
             let lease = lease_on(&leases, &issue.id);
             let shown = IssueView::new(issue, lease, &view.now);
             if matches(filter, parent.as_ref(), &shown) {
-                memory::push(&mut issues, shown);
+                issues.push(shown);
             }
         };
         state::visit_issues(&*view.table, shown).map_err(|e| refuse(Code::Io, e))?;
+        // They come in the order of their ids, and equal ones stay so.
         issues.sort_by(|a, b| {
             let (x, y) = (&a.issue, &b.issue);
-            let by = match sort {
+            match sort {
                 Sort::Created => x.created_at.cmp(&y.created_at),
                 Sort::Updated => y.updated_at.cmp(&x.updated_at),
                 Sort::Priority => x.priority.cmp(&y.priority).then(x.created_at.cmp(&y.created_at)),
                 Sort::Id => std::cmp::Ordering::Equal,
-            };
-            by.then_with(|| x.id.cmp(&y.id))
+            }
         });
         issues.truncate(limit.unwrap_or(usize::MAX));
         for shown in &mut issues {
@@ -204,68 +216,71 @@ impl App {
         queued.sort();
         let leases = leases(&view)?;
         let wanted = limit.unwrap_or(usize::MAX);
-        // Many are read in one sweep, few one by one.
-        let mut all: Option<Vec<Option<Issue>>> = None;
-        let mut branches = None;
-        if wanted.min(queued.len()) > FEW {
-            let mut by_key: Vec<usize> = (0..queued.len()).collect();
-            by_key.sort_unstable_by_key(|&n| queued[n].1.as_str());
-            let keys: Vec<&str> = by_key.iter().map(|&n| queued[n].1.as_str()).collect();
-            let read = state::issues_at(table, &keys).map_err(unreadable)?;
-            let mut in_place: Vec<Option<Issue>> = Vec::new();
-            in_place.resize_with(queued.len(), || None);
-            for (n, issue) in by_key.into_iter().zip(read) {
-                in_place[n] = issue;
-            }
-            all = Some(in_place);
-            branches = Some(state::last_branches(table).map_err(unreadable)?);
-        }
-        // What is done in its parts is not taken itself: neither here nor by `claim next`.
-        let wholes = match all {
-            Some(_) => Some(queue::wholes(table).map_err(unreadable)?),
-            None => None,
-        };
         let is_activity = |id: &IssueId| {
             state::issue(table, id)
                 .map_err(unreadable)
                 .map(|issue| issue.is_some_and(|issue| issue.kind == ACTIVITY))
         };
+        // What is done in its parts is not taken itself, nor what is inside an activity that somebody else holds: neither
+        // here nor by `claim next`.
+        let is_offered = |shown: &IssueView, may_be_whole: bool| -> Outcome<bool> {
+            let issue = &shown.issue;
+            if may_be_whole && tracker::is_container(table, issue).map_err(stopped)? {
+                return Ok(false);
+            }
+            let inside = match issue.parent.as_ref() {
+                Some(parent) => {
+                    let others = lease_on(&leases, parent).is_some_and(|lease| !lease.held_by(&self.actor));
+                    others && is_activity(parent)?
+                }
+                None => false,
+            };
+            Ok(!inside && matches(filter, parent.as_ref(), shown))
+        };
         let mut issues = Vec::new();
-        for (n, (_, key)) in queued.iter().enumerate() {
-            if issues.len() >= wanted {
-                break;
+        // Many are read in one sweep, few one by one.
+        if wanted.min(queued.len()) > FEW {
+            let mut by_key: Vec<usize> = (0..queued.len()).collect();
+            by_key.sort_unstable_by_key(|&n| queued[n].1.as_str());
+            let keys: Vec<&str> = by_key.iter().map(|&n| queued[n].1.as_str()).collect();
+            let mut found = Vec::with_capacity(keys.len());
+            state::visit_issues_at(table, &keys, &mut |n, issue| {
+                found.push(by_key[n]);
+                issues.push(IssueView::new(issue, None, &view.now));
+            })
+            .map_err(unreadable)?;
+            let wholes = queue::wholes(table).map_err(unreadable)?;
+            let mut offered = Vec::with_capacity(found.len());
+            for (n, shown) in issues.iter().enumerate() {
+                if is_offered(shown, wholes.contains(queued[found[n]].1.as_str()))? {
+                    offered.push(n);
+                }
             }
-            let found = match &mut all {
-                Some(all) => all[n].take(),
-                None => state::issue_at(table, key).map_err(unreadable)?,
-            };
-            let Some(issue) = found else { continue };
-            if wholes.as_ref().is_none_or(|wholes| wholes.contains(key.as_str()))
-                && tracker::is_container(table, &issue).map_err(stopped)?
-            {
-                continue;
+            offered.sort_unstable_by_key(|&n| found[n]);
+            offered.truncate(wanted);
+            pick(&mut issues, &offered);
+            let mut branches = state::last_branches(table).map_err(unreadable)?;
+            for shown in &mut issues {
+                if branches.is_empty() {
+                    break;
+                }
+                shown.resume_from = branches.remove(&Resource::Issue(shown.issue.id.clone()).key());
             }
-            if let Some(parent) = issue.parent.as_ref()
-                && let Some(lease) = lease_on(&leases, parent)
-                && !lease.held_by(&self.actor)
-                && is_activity(parent)?
-            {
-                // Inside an activity that somebody else holds.
-                continue;
+        } else {
+            for (_, key) in &queued {
+                if issues.len() >= wanted {
+                    break;
+                }
+                let Some(issue) = state::issue_at(table, key).map_err(unreadable)? else {
+                    continue;
+                };
+                let mut shown = IssueView::new(issue, None, &view.now);
+                if is_offered(&shown, true)? {
+                    let resource = Resource::Issue(shown.issue.id.clone()).key();
+                    shown.resume_from = state::last_branch(table, &resource).map_err(unreadable)?;
+                    issues.push(shown);
+                }
             }
-            let shown = IssueView::new(issue, None, &view.now);
-            if !matches(filter, parent.as_ref(), &shown) {
-                continue;
-            }
-            memory::push(&mut issues, shown);
-        }
-        for shown in &mut issues {
-            let resource = || Resource::Issue(shown.issue.id.clone()).key();
-            shown.resume_from = match &mut branches {
-                Some(branches) if branches.is_empty() => None,
-                Some(branches) => branches.remove(&resource()),
-                None => state::last_branch(table, &resource()).map_err(unreadable)?,
-            };
         }
         self.read_answer(&view, Reply::Issues { issues })
     }
@@ -550,5 +565,23 @@ impl Counts {
         self.percent_done = (self.done * 100)
             .checked_div(wanted)
             .and_then(|p| u8::try_from(p).ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn e4_what_is_picked_is_what_was_there(all in prop::collection::vec(any::<u8>(), 0..40), seed in any::<u64>()) {
+            let mut places: Vec<usize> = (0..all.len()).collect();
+            places.sort_by_key(|&n| (seed ^ (n as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            places.truncate(seed as usize % (all.len() + 1));
+            let wanted: Vec<u8> = places.iter().map(|&n| all[n]).collect();
+            let mut picked = all;
+            super::pick(&mut picked, &places);
+            prop_assert_eq!(picked, wanted);
+        }
     }
 }

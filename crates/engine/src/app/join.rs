@@ -37,6 +37,7 @@ use crate::issues::seen::{self, Depth, Seen, Sweep};
 use crate::issues::tree::{self, Unsound};
 use crate::issues::{replica, text};
 use crate::os::clock;
+use crate::os::memory;
 use crate::request::Request;
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
@@ -205,6 +206,7 @@ impl App {
                 };
                 self.join_seen_and(&git_dir, &issues, depth, || {
                     if !request.writes() {
+                        memory::take_room_for_many();
                         early = Some(answer());
                     }
                 })

@@ -57,6 +57,19 @@ struct One {
     end: u32,
 }
 
+/// A folder to look from. Each thread opens its own: the kernel counts who uses one, and threads that share it wait for
+/// each other at that count, which made looking a third slower.
+fn open(dir: impl AsFd, path: impl rustix::path::Arg) -> io::Result<OwnedFd> {
+    let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(dir, path, how, Mode::empty())?)
+}
+
+/// On how many cores this process may run. The standard library's answer reads the limits of the control group as well,
+/// which takes longer than looking at a hundred issues.
+fn cores() -> usize {
+    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize)
+}
+
 /// The signature of a file and when it was last changed.
 fn signature(dir: impl AsFd, path: impl rustix::path::Arg) -> (u64, i128) {
     let Ok(stat) = statat(dir, path, AtFlags::SYMLINK_NOFOLLOW) else {
@@ -248,11 +261,7 @@ impl Sweep {
             folder_moved |= now.ids != before.ids;
             now
         };
-        let dir = rustix::fs::open(
-            issues,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        let dir = open(CWD, issues)?;
         let ground = Arc::new(Ground {
             dir,
             git_moved,
@@ -267,14 +276,15 @@ impl Sweep {
             next: AtomicUsize::new(0),
         });
         let many = ground.seen.issues.len() > MANY;
-        let threads = match std::thread::available_parallelism() {
-            Ok(most) if many => most.get().min(8) - 1,
-            _ => 0,
-        };
+        let threads = if many { cores().clamp(1, 8) - 1 } else { 0 };
         let start = |_| {
             let ground = Arc::clone(&ground);
+            let work = move || match open(&ground.dir, ".") {
+                Ok(own) => ground.work(&own),
+                Err(_) => ground.work(&ground.dir),
+            };
             // Whoever cannot be started does not help.
-            std::thread::Builder::new().spawn(move || ground.work()).ok()
+            std::thread::Builder::new().spawn(work).ok()
         };
         let others = (0..threads).filter_map(start).collect();
         Ok(Self { ground, others })
@@ -286,7 +296,7 @@ impl Sweep {
     }
 
     pub fn finish(self) -> Looked {
-        let mut parts = self.ground.work();
+        let mut parts = self.ground.work(&self.ground.dir);
         for other in self.others {
             parts.extend(other.join().unwrap_or_default());
         }
@@ -322,7 +332,7 @@ impl Sweep {
 
 impl Ground {
     /// Looks at whatever nobody else looks at, until nothing is left.
-    fn work(&self) -> Vec<Part> {
+    fn work(&self, dir: &OwnedFd) -> Vec<Part> {
         let all = self.seen.issues.len();
         let mut parts = Vec::new();
         loop {
@@ -330,19 +340,19 @@ impl Ground {
             if begin >= all {
                 return parts;
             }
-            parts.push(self.look(begin..(begin + PART).min(all)));
+            parts.push(self.look(dir, begin..(begin + PART).min(all)));
         }
     }
 
     /// The signature of an issue's folder with the files in it but `issue.json`, and when the last of them was changed.
-    fn beside(&self, path: &mut String) -> (u64, i128) {
+    fn beside(dir: &OwnedFd, path: &mut String) -> (u64, i128) {
         let length = path.len();
-        let (folder, mut last) = signature(&self.dir, path.as_str());
+        let (folder, mut last) = signature(dir, path.as_str());
         let mut all = folder.to_le_bytes().to_vec();
         for name in NAMES.into_iter().filter(|name| *name != ISSUE) {
             path.push('/');
             path.push_str(name);
-            let (file, changed) = signature(&self.dir, path.as_str());
+            let (file, changed) = signature(dir, path.as_str());
             path.truncate(length);
             all.extend(file.to_le_bytes());
             last = last.max(changed);
@@ -350,7 +360,7 @@ impl Ground {
         (xxh3_64(&all).max(2), last)
     }
 
-    fn look(&self, range: Range<usize>) -> Part {
+    fn look(&self, dir: &OwnedFd, range: Range<usize>) -> Part {
         let mut path = String::new();
         let mut looks = Vec::with_capacity(range.len());
         let mut changed = Vec::new();
@@ -360,13 +370,13 @@ impl Ground {
             path.push_str(self.seen.id(n));
             let every_file = self.git_moved || self.depth == Depth::Texts;
             let (folder, folder_at) = if every_file || one.folder == UNSURE {
-                self.beside(&mut path)
+                Self::beside(dir, &mut path)
             } else {
                 (one.folder, 0)
             };
             path.push('/');
             path.push_str(ISSUE);
-            let (issue, issue_at) = signature(&self.dir, path.as_str());
+            let (issue, issue_at) = signature(dir, path.as_str());
             if one.issue != issue || one.folder != folder {
                 changed.push(n);
             }

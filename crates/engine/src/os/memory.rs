@@ -1,47 +1,186 @@
-//! What a process that mostly sleeps needs to keep in memory, and room that one that lists ten thousand issues fills at once.
+//! Memory: what a process that mostly sleeps needs to keep, and what one that lists ten thousand issues needs at once.
+//!
+//! Finding five hundred small pages takes the kernel ten times as long as finding one large one of the same size; for ten
+//! thousand issues that is longer than what a list does with them.
 
-/// Adds one of many. The kernel finds the pages for the next few hundred in one go; otherwise each page would be asked for
-/// when it is first written to, which takes longer than what a list does with the issues on it.
-pub fn push<T>(list: &mut Vec<T>, one: T) {
-    const AHEAD: usize = 512;
-    if list.len().is_multiple_of(AHEAD) && !list.is_empty() {
-        list.reserve(AHEAD);
-        let room = list.spare_capacity_mut();
-        let room = room.get_mut(..AHEAD).unwrap_or_default();
-        populate(room.as_mut_ptr().cast(), size_of_val(room));
+/// The allocator of the system, but for large blocks, which are mapped one by one, aligned so that they can be in large
+/// pages. The size of a block says which kind it is: nothing is written beside it.
+#[derive(Debug)]
+pub struct Allocator;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    #![expect(
+        unsafe_code,
+        reason = "an allocator; and there is no safe interface to what the kernel is told here"
+    )]
+
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::ptr::null_mut;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::Allocator;
+
+    const LARGE_PAGE: usize = 2 << 20;
+    const LARGE_BLOCK: usize = 256 << 10;
+    /// What every mapping is aligned to, on whatever machine.
+    const PAGE: usize = 4096;
+
+    static IN_LARGE_PAGES: AtomicBool = AtomicBool::new(false);
+
+    fn is_large(size: usize, align: usize) -> bool {
+        size >= LARGE_BLOCK && align <= PAGE
     }
-    list.push(one);
-}
 
-/// Has the pages found for the room that a text has, which is about to be filled.
-pub fn fill_room(text: &mut String) {
-    // SAFETY: nothing is written: what is text stays text.
-    #[expect(unsafe_code, reason = "only to find where its room is")]
-    let room = unsafe { text.as_mut_vec() }.spare_capacity_mut();
-    populate(room.as_mut_ptr().cast(), room.len());
+    /// How much is mapped for a block. What is not used of it is never found.
+    fn mapped(size: usize) -> Option<usize> {
+        size.checked_next_multiple_of(LARGE_PAGE)
+    }
+
+    /// # Safety
+    /// The mapping is the caller's, and may be moved.
+    unsafe fn moved(from: Option<(*mut u8, usize)>, to: usize) -> *mut u8 {
+        let Some(len) = mapped(to) else { return null_mut() };
+        // SAFETY: either a new mapping of nobody else's, or one that is the caller's.
+        let at = unsafe {
+            match from {
+                None => libc::mmap(
+                    null_mut(),
+                    len,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                ),
+                Some((at, size)) => {
+                    libc::mremap(at.cast(), mapped(size).unwrap_or(size), len, libc::MREMAP_MAYMOVE)
+                }
+            }
+        };
+        if at == libc::MAP_FAILED {
+            return null_mut();
+        }
+        if IN_LARGE_PAGES.load(Ordering::Relaxed) {
+            // SAFETY: how it is found is all that changes. A kernel without large pages says no.
+            unsafe { libc::madvise(at, len, libc::MADV_HUGEPAGE) };
+        }
+        at.cast()
+    }
+
+    // SAFETY: blocks are the system's or mappings of their own, by their size and alignment alone, which whoever gives one
+    // back has to name as they were. A mapping is aligned to a page and holds nothing but zeros at first.
+    unsafe impl GlobalAlloc for Allocator {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            match is_large(layout.size(), layout.align()) {
+                // SAFETY: as the caller says.
+                false => unsafe { System.alloc(layout) },
+                // SAFETY: a new one.
+                true => unsafe { moved(None, layout.size()) },
+            }
+        }
+
+        unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+            match is_large(layout.size(), layout.align()) {
+                // SAFETY: as the caller says.
+                false => unsafe { System.alloc_zeroed(layout) },
+                // SAFETY: a new one.
+                true => unsafe { moved(None, layout.size()) },
+            }
+        }
+
+        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+            match is_large(layout.size(), layout.align()) {
+                // SAFETY: as the caller says.
+                false => unsafe { System.dealloc(block, layout) },
+                // SAFETY: mapped for this block, which nobody uses any more.
+                true => {
+                    let len = mapped(layout.size()).unwrap_or(layout.size());
+                    unsafe { libc::munmap(block.cast(), len) };
+                }
+            }
+        }
+
+        unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+            let align = layout.align();
+            match (is_large(layout.size(), align), is_large(size, align)) {
+                // SAFETY: as the caller says.
+                (false, false) => unsafe { System.realloc(block, layout, size) },
+                (true, true) if mapped(layout.size()) == mapped(size) => block,
+                // SAFETY: mapped for this block, which is the caller's.
+                (true, true) => unsafe { moved(Some((block, layout.size())), size) },
+                // SAFETY: the old one is as the caller says, the new one is as long as asked for and another.
+                _ => unsafe {
+                    let new = self.alloc(Layout::from_size_align_unchecked(size, align));
+                    if !new.is_null() {
+                        new.copy_from_nonoverlapping(block, layout.size().min(size));
+                        self.dealloc(block, layout);
+                    }
+                    new
+                },
+            }
+        }
+    }
+
+    /// For a program that gives one answer and ends: large blocks are found in large pages from now on.
+    pub fn use_large_pages() {
+        IN_LARGE_PAGES.store(true, Ordering::Relaxed);
+    }
+
+    /// The same for the small blocks that thousands of issues are made of: room for them is taken at once.
+    #[cfg(target_env = "gnu")]
+    pub fn take_room_for_many() {
+        const ROOM: i32 = 2 * LARGE_PAGE as i32;
+        // Less than what gets a mapping of its own; two of them are more than what is left where nothing was taken ahead.
+        const STEP: usize = 120 << 10;
+        if !IN_LARGE_PAGES.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: settings of the system's allocator, where its heap ends, and advice about what lies between.
+        unsafe {
+            let before = libc::sbrk(0).addr() / PAGE * PAGE;
+            libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
+            libc::mallopt(libc::M_TOP_PAD, ROOM);
+            let steps = [(); 2].map(|()| std::hint::black_box(Vec::<u8>::with_capacity(STEP)));
+            let after = libc::sbrk(0);
+            drop(steps);
+            let many = after.addr().saturating_sub(before);
+            libc::madvise(after.wrapping_byte_sub(many), many, libc::MADV_HUGEPAGE);
+        }
+    }
+
+    #[cfg(not(target_env = "gnu"))]
+    pub fn take_room_for_many() {}
 }
 
 #[cfg(target_os = "linux")]
-fn populate(from: *mut u8, len: usize) {
-    const PAGE: usize = 4096;
-    // Only whole pages, and only where it is worth a call.
-    let begin = from.addr().next_multiple_of(PAGE);
-    let end = (from.addr() + len) / PAGE * PAGE;
-    if end.saturating_sub(begin) < 16 * PAGE {
-        return;
+pub use linux::{take_room_for_many, use_large_pages};
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    #![expect(unsafe_code, reason = "an allocator")]
+
+    use std::alloc::{GlobalAlloc, Layout, System};
+
+    // SAFETY: nothing but the system's.
+    unsafe impl GlobalAlloc for super::Allocator {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            // SAFETY: as the caller says.
+            unsafe { System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+            // SAFETY: as the caller says.
+            unsafe { System.dealloc(block, layout) }
+        }
     }
-    let begin = from.wrapping_add(begin - from.addr());
-    let len = end - begin.addr();
-    // SAFETY: memory of ours that holds nothing yet. Its pages are made to be there and keep what they hold; a kernel that
-    // does not know how to (before 5.14) says no, and they come one by one.
-    #[expect(unsafe_code, reason = "there is no safe interface")]
-    unsafe {
-        libc::madvise(begin.cast(), len, libc::MADV_POPULATE_WRITE);
-    }
+
+    pub fn use_large_pages() {}
+
+    pub fn take_room_for_many() {}
 }
 
 #[cfg(not(target_os = "linux"))]
-fn populate(_: *mut u8, _: usize) {}
+pub use elsewhere::{take_room_for_many, use_large_pages};
 
 /// Lets go of the program's code: what runs next is mapped again, from the cache that all processes of this program share.
 /// Starting, and whatever is done once in a while, touches most of it, and would count for as long as the process lives.
@@ -75,3 +214,57 @@ pub fn let_go_of_code() {
 /// Not needed elsewhere: nobody has asked there.
 #[cfg(not(target_os = "linux"))]
 pub fn let_go_of_code() {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #![expect(unsafe_code, reason = "an allocator is tried out")]
+
+    use std::alloc::{GlobalAlloc as _, Layout};
+
+    use super::Allocator;
+
+    /// Blocks keep what they hold when they grow and shrink across the border between the two kinds, with and without
+    /// large pages.
+    #[test]
+    fn e8_a_block_keeps_what_it_holds() {
+        const SIZES: [usize; 9] = [
+            100,
+            262_143,
+            262_144,
+            5 << 20,
+            (2 << 20) + 1,
+            2 << 20,
+            300_000,
+            10,
+            3 << 20,
+        ];
+        for large in [false, true] {
+            if large {
+                super::use_large_pages();
+            }
+            let mut layout = Layout::from_size_align(1, 8).expect("a layout");
+            // SAFETY: blocks are as long as their layouts say, and are given back once.
+            unsafe {
+                let mut block = Allocator.alloc(layout);
+                block.write(7);
+                let mut filled = 1;
+                for size in SIZES {
+                    block = Allocator.realloc(block, layout, size);
+                    assert!(!block.is_null());
+                    layout = Layout::from_size_align(size, 8).expect("a layout");
+                    filled = filled.min(size);
+                    for n in [0, filled / 2, filled - 1] {
+                        assert_eq!(block.add(n).read(), 7, "{size} {n}");
+                    }
+                    block.write_bytes(7, size);
+                    filled = size;
+                }
+                Allocator.dealloc(block, layout);
+                let zeros = Layout::from_size_align(3 << 20, 4096).expect("a layout");
+                let block = Allocator.alloc_zeroed(zeros);
+                assert_eq!(block.add((3 << 20) - 1).read(), 0);
+                Allocator.dealloc(block, zeros);
+            }
+        }
+    }
+}

@@ -585,6 +585,7 @@ impl Cx {
         };
         let mut app = self.app(need)?;
         app.store = app.store.alone();
+        jit_engine::os::memory::use_large_pages();
         let (Answer { reply, warnings }, shown) = app.handle_and(request, |reply| {
             self.show(reply, |style| match writes && self.quiet() {
                 true => ids(reply),
