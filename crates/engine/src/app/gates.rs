@@ -92,13 +92,13 @@ impl App {
         self.change_issue(issue, change, None, strict)
     }
 
-    pub(super) fn define_gates(&self, gates: &[(GateName, Gate)]) -> Outcome<Answer> {
+    pub(super) fn define_gates(&self, gates: &[(GateName, Gate)], brought: bool) -> Outcome<Answer> {
         let jit = self.require_jit()?;
         let mut notes = Notes(self.warnings.clone());
         // The user wrote it: that is the approval. First, because a text that is approved and not there harms nobody.
         for (name, gate) in gates {
             let Some(text) = gate.command() else { continue };
-            if self.may_trust() {
+            if !brought && self.may_trust() {
                 self.approve(trust::Kind::Gate, name.as_str(), text, How::DefinedHere)?;
             }
         }
@@ -111,6 +111,11 @@ impl App {
         let replaced = Registry::edit(jit, |registry| {
             let mut replaced = Vec::new();
             for (name, gate) in gates {
+                if brought && registry.find(name.as_str()).is_some_and(|before| before != gate) {
+                    let message = format!("there is another {name} here already, which is left as it is");
+                    let refusal = Refusal::new(Code::Exists, message);
+                    return Err(Box::new(refusal.help("jit gate list")));
+                }
                 if let (Some(agent), Some(before)) = (&bound, registry.find(name.as_str()))
                     && is_another(before, gate)
                 {

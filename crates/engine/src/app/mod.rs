@@ -477,7 +477,7 @@ impl App {
             Request::Ready { filter, limit } => self.ready(&filter, limit),
             Request::Blocked => self.blocked(),
             Request::Progress { issue } => self.progress(issue.as_ref()),
-            Request::DefineGates { gates } => self.define_gates(&gates),
+            Request::DefineGates { brought, gates } => self.define_gates(&gates, brought),
             Request::RequireGate { issue, gate, strict } => self.require_gate(issue, gate, strict),
             Request::RunGates { issue, gate } => self.run_gates(&issue, gate.as_deref()),
             Request::JudgeGate {
