@@ -154,11 +154,11 @@ fn h7_what_squashed_commits_said_is_in_the_landings_message_or_kept() {
     assert_eq!(parsed.matches("JIT-Squashed").count(), 1, "{parsed}");
     let rescues = || yard.jit(["rescue", "list", "--json"]).ok().json()["rescues"].clone();
     assert_eq!(rescues(), json!([]));
-    // What cannot be said there as it was is kept with its commit.
+    // What is too long to be said there is kept with its commit.
     let path = yard.done("u2", "c", "c\n");
     yard.write(&path, "d", "d\n");
-    let file = yard.world.root().join("odd");
-    std::fs::write(&file, b"not \xff UTF-8\n").expect("write");
+    let file = yard.world.root().join("long");
+    std::fs::write(&file, "all the words\n".repeat(20_000)).expect("write");
     let file = file.to_str().expect("UTF-8");
     yard.world.git(&path, ["add", "-A"]);
     yard.world.git(&path, ["commit", "-q", "-F", file]);
