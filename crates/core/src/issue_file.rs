@@ -46,7 +46,7 @@ const MERGED: usize = 10;
 /// How deep such a field may nest: in the log it lies deeper still, and has to be read there.
 const MAX_OTHERS_DEPTH: usize = 32;
 /// Beyond this, numbers are not kept to the digit.
-const EXACT: f64 = 9_223_372_036_854_775_808.0;
+pub const EXACT: f64 = 9_223_372_036_854_775_808.0;
 /// Longest other file, in bytes.
 pub const MAX_FILE: u64 = 16 << 20;
 

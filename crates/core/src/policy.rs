@@ -20,7 +20,7 @@ pub struct Policy {
     pub editor: Option<AgentId>,
     /// Issue type and gate: required of every issue of that type.
     pub gates_for: Vec<(String, String)>,
-    /// Gate and digest: what each is now.
+    /// Gate and digest: what each is now. More than one of a name where it is not the same everywhere that counts.
     pub gates: Vec<(String, String)>,
     /// What types require could not be read.
     pub gates_unknown: bool,
@@ -105,11 +105,13 @@ impl Policy {
     /// is defined nowhere here, and what was judged before definitions were recorded, is taken as it was.
     /// `defined_here`: not what is defined nowhere here.
     pub fn is_current(&self, gate: &str, result: &GateResult, defined_here: bool) -> bool {
-        let now = self.gates.iter().find(|(name, _)| name == gate);
-        match (now, &result.definition) {
-            (Some((_, now)), Some(then)) => now == then,
-            (None, Some(_)) => !defined_here,
-            _ => true,
+        let Some(then) = &result.definition else {
+            return true;
+        };
+        let mut now = self.gates.iter().filter(|(name, _)| name == gate).peekable();
+        match now.peek() {
+            Some(_) => now.all(|(_, now)| now == then),
+            None => !defined_here,
         }
     }
 

@@ -117,6 +117,8 @@ pub enum Request {
         issue: Option<IssuePrefix>,
     },
     DefineGates {
+        /// They were exported elsewhere: nobody wrote them here, and none is put in the place of another.
+        brought: bool,
         gates: Vec<(GateName, Gate)>,
     },
     /// The issue has to pass a gate, which has to be defined.

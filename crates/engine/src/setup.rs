@@ -1,7 +1,7 @@
 //! `jit init`: everything a repository needs, made once, said once, and left alone when it is there.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -274,28 +274,111 @@ fn note_unended(place: &Place, common: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the newline away that git added, if nothing else is different.
-pub(crate) fn unend(place: &Place, common: &Path) -> io::Result<()> {
-    let Some(before) = file::read_real(&place.control_dir.join(UNENDED), 100)? else {
-        return Ok(());
-    };
+/// Takes what jit wrote out of git's configuration, and nothing else: git itself would leave an empty section beside a
+/// comment, and take blank lines along. Returns the keys that are gone.
+pub(crate) fn remove_settings(place: &Place, common: &Path) -> io::Result<Vec<String>> {
+    let config = common.join("config");
+    // Where it is a link, what it leads to.
+    let config = fs::canonicalize(&config).unwrap_or(config);
+    let mut lock = config.clone().into_os_string();
+    lock.push(".lock");
     // As git does it, so that nobody writes at the same time.
-    let lock = common.join("config.lock");
-    fs::File::create_new(&lock)?;
-    let mend = || -> io::Result<()> {
-        let config = common.join("config");
+    let held = fs::File::create_new(&lock)?;
+    let change = || -> io::Result<(Vec<String>, bool)> {
         let now = fs::read(&config)?;
-        match now.strip_suffix(b"\n") {
-            Some(rest) if text_digest(rest).as_bytes() == before => fs::File::options()
-                .write(true)
-                .open(&config)?
-                .set_len(rest.len() as u64),
-            _ => Ok(()),
+        let (mut rest, keys) = without_settings(&now);
+        // The newline that git added goes too, if nothing else is different.
+        let before = file::read_real(&place.control_dir.join(UNENDED), 100)?;
+        if let (Some(before), Some(unended)) = (before, rest.strip_suffix(b"\n"))
+            && text_digest(unended).as_bytes() == before
+        {
+            rest.pop();
         }
+        if rest == now {
+            return Ok((keys, false));
+        }
+        held.set_permissions(fs::metadata(&config)?.permissions())?;
+        (&held).write_all(&rest)?;
+        held.sync_all()?;
+        fs::rename(&lock, &config)?;
+        Ok((keys, true))
     };
-    let mended = mend();
-    fs::remove_file(&lock)?;
-    mended
+    let changed = change();
+    // Once it has become the configuration, a lock of that name is somebody else's.
+    if !matches!(changed, Ok((_, true))) {
+        fs::remove_file(&lock)?;
+    }
+    changed.map(|(keys, _)| keys)
+}
+
+/// A section in which jit sets something.
+struct Section {
+    name: &'static str,
+    /// Its first line, in the text that is left.
+    first: std::ops::Range<usize>,
+    /// A key of jit's was in it.
+    has_ours: bool,
+    /// Another one is.
+    has_more: bool,
+}
+
+/// The first line of a section that only jit needed goes too.
+fn close(rest: &mut Vec<u8>, section: Option<Section>) {
+    if let Some(section) = section.filter(|section| section.has_ours && !section.has_more) {
+        rest.drain(section.first);
+    }
+}
+
+/// The text of a configuration without what jit writes there, and the keys that were in it.
+fn without_settings(text: &[u8]) -> (Vec<u8>, Vec<String>) {
+    let merge = format!("[merge \"{MERGE_DRIVER}\"]");
+    let (mut rest, mut keys) = (Vec::with_capacity(text.len()), Vec::new());
+    let mut section: Option<Section> = None;
+    let mut goes_on = false;
+    for line in text.split_inclusive(|b| *b == b'\n') {
+        let said = String::from_utf8_lossy(line);
+        let said = said.trim();
+        let is_comment = said.starts_with(['#', ';']);
+        if goes_on {
+            // Part of the value before.
+        } else if said.starts_with('[') {
+            close(&mut rest, section);
+            let first = rest.len()..rest.len() + line.len();
+            let name = match said {
+                said if said == merge => Some("merge"),
+                said if said.eq_ignore_ascii_case("[jit]") => Some("jit"),
+                _ => None,
+            };
+            section = name.map(|name| Section {
+                name,
+                first,
+                has_ours: false,
+                has_more: false,
+            });
+        } else if let Some(section) = &mut section {
+            if let Some(key) = our_key(section.name, said) {
+                section.has_ours = true;
+                keys.push(key);
+                continue;
+            }
+            section.has_more |= !said.is_empty() && !is_comment;
+        }
+        goes_on = said.ends_with('\\') && (goes_on || !is_comment);
+        rest.extend_from_slice(line);
+    }
+    close(&mut rest, section);
+    (rest, keys)
+}
+
+/// The key that a line of a section sets, if jit does so.
+fn our_key(section: &str, line: &str) -> Option<String> {
+    let (name, value) = line.split_once('=')?;
+    match (section, name.trim().to_ascii_lowercase().as_str(), value.trim()) {
+        ("jit", "defaultbranch", _) => Some(DEFAULT_BRANCH.to_owned()),
+        ("merge", "name", DRIVER_NAME) => Some(format!("merge.{MERGE_DRIVER}.name")),
+        ("merge", "driver", DRIVER_COMMAND) => Some(format!("merge.{MERGE_DRIVER}.driver")),
+        _ => None,
+    }
 }
 
 fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {

@@ -74,8 +74,9 @@ impl App {
                 help: "mend the file, or take another version of it from git".into(),
                 file: Some(file),
             };
-            if let Err(refusal) = Registry::load(local) {
-                audit.findings.push(unfit(&refusal, Registry::path(local)));
+            match Registry::load(local) {
+                Ok(here) => audit.notes.extend(self.gates_only_committed(&here)?),
+                Err(refusal) => audit.findings.push(unfit(&refusal, Registry::path(local))),
             }
             let results = std::fs::read_dir(local.join("gates/results"));
             for entry in results.into_iter().flatten().flatten() {
@@ -289,6 +290,26 @@ impl App {
                 });
             }
         }
+    }
+
+    /// Gates that are committed, and that this tree does not define any more.
+    fn gates_only_committed(&self, here: &Registry) -> Outcome<Option<String>> {
+        let Ok(committed) = self.gates_of_head() else {
+            // What is committed cannot be read; what is here can, and that is what counts for people.
+            return Ok(None);
+        };
+        let names = committed.iter().map(|(name, _)| name.as_str());
+        let gone: Vec<String> = names
+            .filter(|name| here.find(name).is_none())
+            .map(str::to_owned)
+            .collect();
+        Ok((!gone.is_empty()).then(|| {
+            format!(
+                "these gates are committed and not defined in this tree, where nothing has to pass them by its type: {}; \
+                 git restore .jit/gates/registry.json, or commit that they are gone",
+                listed(&gone)
+            )
+        }))
     }
 
     /// Issues that are done though a gate of theirs has not passed here (E6). It may have passed in another clone, whose

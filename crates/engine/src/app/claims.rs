@@ -49,6 +49,15 @@ impl App {
         .collect()
     }
 
+    /// An agent that evicts others has that right from what is committed, or from the user.
+    pub(super) fn force_evict(&self, target: Target, reason: String) -> Outcome<Answer> {
+        let mut policy = self.policy.clone();
+        if self.actor.agent_id.kind() == "agent" {
+            self.bind_rights(&mut policy)?;
+        }
+        self.carry_out_with(&Command::ForceEvict { target, reason }, Vec::new(), Some(&policy))
+    }
+
     pub(super) fn acquire(&self, command: &Command, wait: Option<Duration>) -> Outcome<Answer> {
         let until = Instant::now() + wait.unwrap_or_default();
         match self.carry_out(command) {

@@ -14,7 +14,7 @@ use jit_core::command::{Change, Command};
 use jit_core::ids::{AgentId, IssueId, IssuePrefix};
 use jit_core::issue::{GateResult as Judged, Issue, MAX_COMMENT, State};
 use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Refusal};
+use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
 
@@ -54,15 +54,6 @@ impl App {
         })
     }
 
-    /// The settings, with the gates that types of issues require in this worktree.
-    pub(super) fn policy_with_gates(&self) -> Outcome<Policy> {
-        let mut policy = self.policy.clone();
-        if let Some(jit) = &self.place.local_jit {
-            Registry::load(jit)?.bind(&mut policy);
-        }
-        Ok(policy)
-    }
-
     /// A word about each of these gates that nobody defined. May be, for a while: they can come with another branch.
     pub(super) fn undefined(&self, names: &[String]) -> Vec<String> {
         let Some(jit) = self.place.local_jit.as_ref().filter(|_| !names.is_empty()) else {
@@ -78,6 +69,19 @@ impl App {
             .collect()
     }
 
+    /// For an agent that is held back by gates which are committed, and which this tree does not have.
+    pub(super) fn with_way_to_gates(&self, mut refusal: Box<Refusal>) -> Box<Refusal> {
+        if refusal.code == Code::GateNotPassed
+            && let Details::Candidates(names) = &refusal.details
+            && let Some(Ok(here)) = self.place.local_jit.as_deref().map(Registry::load)
+            && names.iter().any(|name| here.find(name).is_none())
+        {
+            let way = "git restore .jit/gates/registry.json: what is committed counts for agents";
+            refusal.help.push(way.to_owned());
+        }
+        refusal
+    }
+
     /// With a name that nobody defined, most likely mistyped, the issue could never be done.
     pub(super) fn require_gate(&self, issue: IssuePrefix, gate: String, strict: bool) -> Outcome<Answer> {
         Registry::load(self.require_jit()?)?.require(&gate)?;
@@ -88,20 +92,30 @@ impl App {
         self.change_issue(issue, change, None, strict)
     }
 
-    pub(super) fn define_gates(&self, gates: Vec<(GateName, Gate)>) -> Outcome<Answer> {
+    pub(super) fn define_gates(&self, gates: &[(GateName, Gate)], brought: bool) -> Outcome<Answer> {
         let jit = self.require_jit()?;
         let mut notes = Notes(self.warnings.clone());
         // The user wrote it: that is the approval. First, because a text that is approved and not there harms nobody.
-        for (name, gate) in &gates {
+        for (name, gate) in gates {
             let Some(text) = gate.command() else { continue };
-            if self.may_trust() {
+            if !brought && self.may_trust() {
                 self.approve(trust::Kind::Gate, name.as_str(), text, How::DefinedHere)?;
             }
         }
-        let bound = self.asking_agent().filter(|_| !self.policy.agents_may_pass_gates);
+        let mut bound = self.asking_agent();
+        if bound.is_some() {
+            let mut policy = self.policy.clone();
+            self.bind_rights(&mut policy)?;
+            bound = bound.filter(|_| !policy.agents_may_pass_gates);
+        }
         let replaced = Registry::edit(jit, |registry| {
             let mut replaced = Vec::new();
-            for (name, gate) in &gates {
+            for (name, gate) in gates {
+                if brought && registry.find(name.as_str()).is_some_and(|before| before != gate) {
+                    let message = format!("there is another {name} here already, which is left as it is");
+                    let refusal = Refusal::new(Code::Exists, message);
+                    return Err(Box::new(refusal.help("jit gate list")));
+                }
                 if let (Some(agent), Some(before)) = (&bound, registry.find(name.as_str()))
                     && is_another(before, gate)
                 {
@@ -367,10 +381,13 @@ impl App {
             tree,
             definition: Some(Gate::definition_of(by_command)),
         };
-        let policy = Policy {
+        let mut policy = Policy {
             agent_asks: manual && passed && self.asking_agent().is_some(),
             ..self.policy.clone()
         };
+        if policy.agent_asks {
+            self.bind_rights(&mut policy)?;
+        }
         let kept = super::Kept {
             policy: Some(&policy),
             ..super::Kept::default()

@@ -418,13 +418,16 @@ impl App {
             return Ok(None);
         }
         // Where it cannot be read what is required, nothing becomes done.
-        let policy = self.policy_with_gates().unwrap_or_else(|_| Policy {
+        let (agent_asks, editor) = (self.asking_agent().is_some(), self.agent_at_work(view)?);
+        let by_agent = agent_asks || editor.is_some();
+        let policy = self.policy_with_gates(by_agent).unwrap_or_else(|_| Policy {
             gates_unknown: true,
+            agents_may_pass_gates: false,
             ..self.policy.clone()
         });
         let policy = Policy {
-            agent_asks: self.asking_agent().is_some(),
-            editor: self.agent_at_work(view)?,
+            agent_asks,
+            editor,
             ..policy
         };
         let now = Wall::from_ms(clock::wall_ms());

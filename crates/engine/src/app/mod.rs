@@ -10,6 +10,7 @@ mod audit;
 mod board;
 mod changelog;
 mod claims;
+mod committed;
 mod dispatch;
 mod exchange;
 mod gates;
@@ -443,7 +444,7 @@ impl App {
                     branch,
                 })
             }
-            Request::ForceEvict { target, reason } => self.carry_out(&Command::ForceEvict { target, reason }),
+            Request::ForceEvict { target, reason } => self.force_evict(target, reason),
             Request::Claims { issue } => self.claims(issue.as_ref()),
             Request::History { issue, agent, limit } => self.history(issue.as_ref(), agent.as_ref(), limit),
             Request::Next {
@@ -476,7 +477,7 @@ impl App {
             Request::Ready { filter, limit } => self.ready(&filter, limit),
             Request::Blocked => self.blocked(),
             Request::Progress { issue } => self.progress(issue.as_ref()),
-            Request::DefineGates { gates } => self.define_gates(gates),
+            Request::DefineGates { brought, gates } => self.define_gates(&gates, brought),
             Request::RequireGate { issue, gate, strict } => self.require_gate(issue, gate, strict),
             Request::RunGates { issue, gate } => self.run_gates(&issue, gate.as_deref()),
             Request::JudgeGate {

@@ -85,23 +85,26 @@ impl App {
             texts.extend(text);
         }
         let undefined = self.undefined(&change.add_gates);
+        let finishes = change.state == Some(State::Done);
         let lessens = !change.remove_gates.is_empty() || change.kind.is_some();
-        let agent_asks = lessens && self.asking_agent().is_some();
-        let policy = match change.state {
-            Some(State::Done) => Some(self.policy_with_gates()?),
-            _ if agent_asks => Some(self.policy_with_gates()?),
-            _ => None,
+        let agent_asks = (finishes || lessens) && self.asking_agent().is_some();
+        let policy = match finishes || agent_asks {
+            true => Some(Policy {
+                agent_asks,
+                ..self.policy_with_gates(agent_asks)?
+            }),
+            false => None,
         };
-        let policy = policy.map(|policy| Policy { agent_asks, ..policy });
-        let mut answer = self.carry_out_with(
-            &Command::ChangeIssue {
-                issue,
-                change: Box::new(change),
-                strict,
-            },
-            texts,
-            policy.as_ref(),
-        )?;
+        let command = Command::ChangeIssue {
+            issue,
+            change: Box::new(change),
+            strict,
+        };
+        let changed = self.carry_out_with(&command, texts, policy.as_ref());
+        let mut answer = changed.map_err(|refusal| match agent_asks {
+            true => self.with_way_to_gates(refusal),
+            false => refusal,
+        })?;
         answer.warnings.extend(undefined);
         let Reply::Issue(shown) = &mut answer.reply else {
             return Ok(answer);
@@ -121,7 +124,7 @@ impl App {
         Ok(answer)
     }
 
-    fn carry_out_with(
+    pub(super) fn carry_out_with(
         &self,
         command: &Command,
         texts: Vec<Vec<u8>>,

@@ -26,10 +26,11 @@ use jit_core::table::Table;
 use serde::Serialize;
 
 use super::{App, refuse, shell_word};
-use crate::git::{Git, worktrees};
+use crate::gates::export::{GateExport, GateFile};
+use crate::git::{Git, GitError, Place, worktrees};
 use crate::issues::replica::Files;
 use crate::os::{clock, file};
-use crate::setup::{self, ATTRIBUTES, CONFIG, DRIVER_COMMAND, DRIVER_NAME, MERGE_DRIVER};
+use crate::setup::{self, ATTRIBUTES, CONFIG, MERGE_DRIVER};
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
 use crate::worktree::remove_excluded;
@@ -71,18 +72,8 @@ pub struct Uninstalled {
     exported: HashSet<PathBuf>,
 }
 
-/// A file of a worktree's gates as it was.
-#[derive(Serialize)]
-struct GateFile {
-    path: String,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct GateExport {
-    schema_version: u32,
-    files: Vec<GateFile>,
-}
+/// A file that is to be written, and its content.
+type Export = (PathBuf, Vec<u8>);
 
 /// A folder in which agents' programs may have been told of jit.
 #[derive(Debug)]
@@ -189,8 +180,19 @@ impl App {
         let _still = self.store.hold_still(&self.actor)?;
         let view = self.view()?;
         self.refuse_while_used(&view)?;
-        self.export_all(&view, options, &mut done)?;
-        self.export_gates(options, &mut done)?;
+        let (issues, gates) = (
+            self.export_all(&view, options, &mut done)?,
+            self.export_gates(options, &mut done)?,
+        );
+        // Both or none: with one of them written, the same command could not be run again.
+        for (path, _) in issues.iter().chain(&gates) {
+            require_free(path)?;
+        }
+        for (path, content) in issues.iter().chain(&gates) {
+            write_new(path, content)?;
+        }
+        let name = |(path, _): (PathBuf, Vec<u8>)| path.display().to_string();
+        (done.export, done.gates) = (issues.map(name), gates.map(name));
         match &self.place.common_dir {
             Some(common) => self.leave_git(&view, common, options, untell, &mut done)?,
             None => {
@@ -213,18 +215,22 @@ impl App {
         Ok(done)
     }
 
-    fn export_all(&self, view: &View, options: &Uninstall, done: &mut Uninstalled) -> Outcome<()> {
+    /// The file with every issue, if there is to be one.
+    fn export_all(
+        &self,
+        view: &View,
+        options: &Uninstall,
+        done: &mut Uninstalled,
+    ) -> Outcome<Option<Export>> {
         let (issues, lines, lost) = self.exported(view)?;
         done.issues = issues;
         done.warnings.extend(lost);
         let path = match &options.export {
             Some(path) => path.clone(),
-            None if issues == 0 => return Ok(()),
+            None if issues == 0 => return Ok(None),
             None => self.free_name("jsonl"),
         };
-        write_new(&path, lines.as_bytes())?;
-        done.export = Some(path.display().to_string());
-        Ok(())
+        Ok(Some((path, lines.into_bytes())))
     }
 
     /// A file beside the control plane that is not there yet.
@@ -248,7 +254,7 @@ impl App {
     }
 
     /// What the trees have about gates and git does not, as it is there.
-    fn export_gates(&self, options: &Uninstall, done: &mut Uninstalled) -> Outcome<()> {
+    fn export_gates(&self, options: &Uninstall, done: &mut Uninstalled) -> Outcome<Option<Export>> {
         let mut files = Vec::new();
         for path in self.gate_files(options)? {
             let meta = path.symlink_metadata();
@@ -266,7 +272,7 @@ impl App {
             }
         }
         if files.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let path = match &options.export {
             // Beside the issues, whatever they are called.
@@ -277,15 +283,10 @@ impl App {
             }
             None => self.free_name("gates.json"),
         };
-        let all = GateExport {
-            schema_version: 1,
-            files,
-        };
-        let mut bytes = serde_json::to_vec_pretty(&all).map_err(|e| refuse(Code::Io, e))?;
+        let mut bytes =
+            serde_json::to_vec_pretty(&GateExport::new(files)).map_err(|e| refuse(Code::Io, e))?;
         bytes.push(b'\n');
-        write_new(&path, &bytes)?;
-        done.gates = Some(path.display().to_string());
-        Ok(())
+        Ok(Some((path, bytes)))
     }
 
     /// Definitions and results of gates that may be removed from trees, and are not committed as they are.
@@ -363,10 +364,7 @@ impl App {
         }
         let _turn = file::lock_folder(&self.place.control_dir)
             .map_err(|e| io_refusal("lock", &self.place.control_dir, &e))?;
-        remove_merge_driver(common, done)?;
-        // What is in it counts; how it ends does not.
-        let _ = setup::unend(&self.place, common);
-        Ok(())
+        remove_settings(&self.place, common, done)
     }
 
     /// Removes what jit wrote into a worktree, as far as nothing is lost by it.
@@ -382,14 +380,19 @@ impl App {
                 false => done.keep(&root.join(path), "not in git, and not in the export as it is"),
             }
         }
+        let changed = uncommitted(root)?;
         if purge {
-            let changed: HashSet<PathBuf> = uncommitted(root)?.into_iter().collect();
+            let changed: HashSet<PathBuf> = changed.into_iter().collect();
             for path in jit_paths(root, &["ls-files", "-z"])? {
                 match !changed.contains(&path) || self.is_ours_alone(table, root, &path, done)? {
                     true => done.remove_file(&root.join(path)),
-                    false => done.keep(&root.join(path), "changed, and not committed"),
+                    false => done.keep(&root.join(path), CHANGED),
                 }
             }
+        } else {
+            changed
+                .iter()
+                .for_each(|path| done.keep(&root.join(path), CHANGED));
         }
         let folders = fs::read_dir(local.join("issues")).into_iter().flatten();
         for folder in folders.flatten() {
@@ -514,6 +517,9 @@ impl App {
     }
 }
 
+/// Why a file that git has otherwise is left.
+const CHANGED: &str = "changed, and not committed";
+
 /// Folders of a worktree's `.jit`, the innermost first.
 const FOLDERS: &[&str] = &["gates/results", "gates", "issues", ""];
 
@@ -531,14 +537,69 @@ fn jit_paths(root: &Path, args: &[&str]) -> Outcome<Vec<PathBuf>> {
     let out = Git::at(root).args(args).args(["--", ".jit"]).run();
     let out = out.map_err(|e| refuse(Code::Io, e))?;
     let names = out.split(|b| *b == 0).filter(|name| !name.is_empty());
-    Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+    let mut paths: Vec<PathBuf> = names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect();
+    // One that is not merged is there once for each side.
+    paths.dedup();
+    Ok(paths)
 }
 
-/// What git has below `.jit`, and not as it is. Without any commit that is everything.
+/// What is there below `.jit`, and in git otherwise. Without any commit that is everything. By the content: git does not
+/// look at files that it was told not to look at (skip-worktree, assume-unchanged).
 fn uncommitted(root: &Path) -> Outcome<Vec<PathBuf>> {
-    match Git::at(root).verify("HEAD") {
-        Ok(Some(_)) => jit_paths(root, &["diff", "--name-only", "-z", "--no-renames", "HEAD"]),
-        _ => jit_paths(root, &["ls-files", "-z"]),
+    let failed = |e: GitError| refuse(Code::Io, e);
+    let mut paths = jit_paths(root, &["ls-files", "-z"])?;
+    paths.retain(|path| root.join(path).symlink_metadata().is_ok());
+    if !matches!(Git::at(root).verify("HEAD"), Ok(Some(_))) {
+        return Ok(paths);
+    }
+    let tree = Git::at(root).args(["ls-tree", "-r", "-z", "HEAD", "--", ".jit"]);
+    let tree = tree.run().map_err(failed)?;
+    let committed: HashSet<(&[u8], &[u8])> = tree.split(|b| *b == 0).filter_map(entry).collect();
+    let (files, others): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| {
+        root.join(path)
+            .symlink_metadata()
+            .is_ok_and(|meta| meta.is_file())
+    });
+    let ask: Vec<u8> = files.iter().flat_map(|path| quoted(path)).collect();
+    let git = Git::at(root).args(["hash-object", "--stdin-paths"]);
+    let names = git.stdin(ask).run().map_err(failed)?;
+    let mut names = names.split(|b| *b == b'\n');
+    let mut changed = others;
+    for path in files {
+        let name = names.next().unwrap_or_default();
+        if !committed.contains(&(name, path.as_os_str().as_bytes())) {
+            changed.push(path);
+        }
+    }
+    Ok(changed)
+}
+
+/// Object and path of a line `<mode> blob <object>\t<path>`.
+fn entry(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let tab = line.iter().position(|b| *b == b'\t')?;
+    let object = line.get(..tab)?.rsplit(|b| *b == b' ').next()?;
+    Some((object, line.get(tab + 1..)?))
+}
+
+/// A line that git reads as this path, whatever is in it.
+fn quoted(path: &Path) -> Vec<u8> {
+    let mut line = vec![b'"'];
+    for byte in path.as_os_str().as_bytes() {
+        line.extend(format!("\\{byte:03o}").into_bytes());
+    }
+    line.extend(b"\"\n");
+    line
+}
+
+fn there_already(path: &Path) -> Box<Refusal> {
+    let message = format!("{} is there already", path.display());
+    Box::new(Refusal::new(Code::Exists, message).help("jit uninstall --export <another file>"))
+}
+
+fn require_free(path: &Path) -> Outcome<()> {
+    match path.symlink_metadata() {
+        Ok(_) => Err(there_already(path)),
+        Err(_) => Ok(()),
     }
 }
 
@@ -546,10 +607,7 @@ fn uncommitted(root: &Path) -> Outcome<Vec<PathBuf>> {
 fn write_new(path: &Path, content: &[u8]) -> Outcome<()> {
     match file::create(path, content) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Box::new(
-            Refusal::new(Code::Exists, format!("{} is there already", path.display()))
-                .help("jit uninstall --export <another file>"),
-        )),
+        Ok(false) => Err(there_already(path)),
         Err(e) => Err(io_refusal("write", path, &e)),
     }
 }
@@ -581,32 +639,20 @@ fn remove_identity(git_dir: &Path, done: &mut Uninstalled) {
     }
 }
 
-fn remove_merge_driver(common: &Path, done: &mut Uninstalled) -> Outcome<()> {
-    let noted = Git::in_git_dir(common)
-        .args(["config", "--local", "--get", setup::DEFAULT_BRANCH])
-        .line();
-    if noted.is_ok_and(|value| !value.is_empty()) {
-        let unset = Git::in_git_dir(common).args(["config", "--local", "--unset", setup::DEFAULT_BRANCH]);
-        unset.run().map_err(|e| refuse(Code::Io, e))?;
-        done.removed
-            .push(format!("{} in git's configuration", setup::DEFAULT_BRANCH));
-    }
-    for (key, ours) in [("name", DRIVER_NAME), ("driver", DRIVER_COMMAND)] {
+/// Takes back what jit wrote into git's configuration, and names what else is there under its names.
+fn remove_settings(place: &Place, common: &Path, done: &mut Uninstalled) -> Outcome<()> {
+    let config = common.join("config");
+    let removed = setup::remove_settings(place, common).map_err(|e| io_refusal("change", &config, &e))?;
+    let told = removed.iter().map(|key| format!("{key} in git's configuration"));
+    done.removed.extend(told);
+    for key in ["name", "driver"] {
         let key = format!("merge.{MERGE_DRIVER}.{key}");
-        let value = Git::in_git_dir(common)
-            .args(["config", "--local", "--get", &key])
-            .line();
-        match value.unwrap_or_default() {
-            value if value.is_empty() => {}
-            value if value == ours => {
-                let unset = Git::in_git_dir(common).args(["config", "--local", "--unset", &key]);
-                unset.run().map_err(|e| refuse(Code::Io, e))?;
-                done.removed.push(format!("{key} in git's configuration"));
-            }
-            _ => done.kept.push(Left {
+        let git = Git::in_git_dir(common).args(["config", "--local", "--get", &key]);
+        if !git.line().unwrap_or_default().is_empty() {
+            done.kept.push(Left {
                 path: format!("{key} in git's configuration"),
                 why: "it is not what jit wrote".to_owned(),
-            }),
+            });
         }
     }
     Ok(())

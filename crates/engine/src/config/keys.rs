@@ -156,13 +156,13 @@ pub const KEYS: &[Key] = &[
         name: "agents.may_force_evict",
         kind: Kind::Flag,
         default: Default::Flag(false),
-        help: "whether agents may take leases away from others",
+        help: "whether agents may take leases away from others; counts in the repository's own file once it is committed, on the target too",
     },
     Key {
         name: "agents.may_pass_gates",
         kind: Kind::Flag,
         default: Default::Flag(false),
-        help: "whether agents may say by hand that a gate has passed, or need not be passed",
+        help: "whether agents may say by hand that a gate has passed, or need not be passed; counts in the repository's own file once it is committed, on the target too",
     },
     Key {
         name: "agents.may_trust",

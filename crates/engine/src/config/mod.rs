@@ -269,24 +269,45 @@ impl Config {
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         for file in [&sources.user, &sources.repository].into_iter().flatten() {
-            match crate::git::files::read(file).map_err(io::Error::from) {
-                Ok(bytes) => config.read_file(file, &bytes)?,
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                    ) => {}
-                Err(source) => {
-                    let file = file.clone();
-                    return Err(ConfigError::Read { file, source });
-                }
+            config.read_layer(file)?;
+        }
+        config.read_variables(sources)
+    }
+
+    /// The same with what is committed in the place of the repository's file.
+    pub fn load_committed(sources: &Sources, name: &Path, bytes: &[u8]) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        if let Some(file) = &sources.user {
+            config.read_layer(file)?;
+        }
+        config.read_file(name, bytes)?;
+        config.read_variables(sources)
+    }
+
+    fn read_layer(&mut self, file: &Path) -> Result<(), ConfigError> {
+        match crate::git::files::read(file).map_err(io::Error::from) {
+            Ok(bytes) => self.read_file(file, &bytes),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Ok(())
+            }
+            Err(source) => {
+                let file = file.to_owned();
+                Err(ConfigError::Read { file, source })
             }
         }
+    }
+
+    fn read_variables(mut self, sources: &Sources) -> Result<Self, ConfigError> {
         for (name, value) in &sources.env {
-            config.read_variable(name, value)?;
+            self.read_variable(name, value)?;
         }
-        config.finish()?;
-        Ok(config)
+        self.finish()?;
+        Ok(self)
     }
 
     /// As much of it as can be read: for those who are there to say what is wrong, and for those who mend it.

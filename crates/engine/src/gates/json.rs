@@ -41,7 +41,12 @@ pub(super) fn load<T: DeserializeOwned>(path: &Path, most: u64) -> Outcome<Optio
         }
         Err(error) => return Err(io_refusal("read", path, &error)),
     };
-    if let Ok(version) = serde_json::from_slice::<Version>(&bytes)
+    decode(path, &bytes).map(Some)
+}
+
+/// What a file of that name says.
+pub(super) fn decode<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Outcome<T> {
+    if let Ok(version) = serde_json::from_slice::<Version>(bytes)
         && version.schema_version > SCHEMA
     {
         let message = format!(
@@ -53,9 +58,7 @@ pub(super) fn load<T: DeserializeOwned>(path: &Path, most: u64) -> Outcome<Optio
             Refusal::new(Code::Newer, message).help("install a newer jit"),
         ));
     }
-    parse(&bytes)
-        .map(Some)
-        .map_err(|(line, why)| malformed(format!("{}, line {line}{why}", path.display()), Some(line)))
+    parse(bytes).map_err(|(line, why)| malformed(format!("{}, line {line}{why}", path.display()), Some(line)))
 }
 
 /// What does not fit, and on which line.

@@ -4,6 +4,7 @@
 //! command, `results` keeps what came of it together with the tree it was found on. Nothing here asks whether a command
 //! may run: that is [`crate::trust`], and whoever calls `run` asks it first.
 
+pub mod export;
 mod family;
 mod json;
 mod output;

@@ -270,6 +270,11 @@ impl Registry {
         Ok(json::load(&Self::path(jit), MAX_FILE)?.unwrap_or_default())
     }
 
+    /// Reads what a commit has as its registry, called `name` in refusals.
+    pub fn parse(name: &Path, bytes: &[u8]) -> Outcome<Self> {
+        json::decode(name, bytes)
+    }
+
     /// Changes the registry; others who do so wait meanwhile. A refusal of `change` writes nothing.
     pub fn edit<T>(jit: &Path, change: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         let (_folder, _lock) = json::lock(jit, &["gates"])?;

@@ -18,7 +18,7 @@ use jit_core::refusal::{Code, Refusal};
 use super::detect::{self, Conflict, Merge, Stage};
 use super::report::FailedRule;
 use super::trees::Entries;
-use super::{Repo, failed, io_failed};
+use super::{Repo, failed, io_failed, messages};
 use crate::config::Strategy;
 use crate::gates::run::GRACE;
 use crate::gates::{Run, run};
@@ -187,17 +187,22 @@ impl Candidate {
         let commit = match how {
             How::FastForward if adds.is_empty() => coming.tip.clone(),
             How::FastForward => {
-                let message = message(&coming.title, &coming.trailers);
+                let message = message(&coming.title, "", &coming.trailers);
                 repo.commit(&tree, std::slice::from_ref(&coming.tip), &message, means.agent)?
             }
             How::Merge | How::Squash => {
-                let mut parents = vec![head];
                 let mut trailers = coming.trailers.clone();
-                match how {
-                    How::Squash => trailers.push((SQUASHED, coming.tip.clone())),
-                    _ => parents.push(coming.tip.clone()),
+                let mut body = String::new();
+                if how == How::Squash {
+                    let joined = repo.joined(&head, &coming.tip)?;
+                    body = messages::squashed(repo.git(), &format!("{joined}..{}", coming.tip))?;
+                    trailers.push((SQUASHED, coming.tip.clone()));
                 }
-                let message = message(&coming.title, &trailers);
+                let mut parents = vec![head];
+                if how == How::Merge {
+                    parents.push(coming.tip.clone());
+                }
+                let message = message(&coming.title, &body, &trailers);
                 repo.commit(&tree, &parents, &message, means.agent)?
             }
         };
@@ -215,14 +220,16 @@ impl Candidate {
 /// The trailer by which a squashed unit is found again.
 pub const SQUASHED: &str = "JIT-Squashed";
 
-/// Text from issues is data: it must neither end the line nor look like a trailer.
-fn message(title: &str, trailers: &[(&'static str, String)]) -> String {
+/// Text from issues is data: it must neither end the line nor look like a trailer. The body is indented, and ends in an
+/// empty line.
+fn message(title: &str, body: &str, trailers: &[(&'static str, String)]) -> String {
     let line = |text: &str| -> String {
         let kept = text.chars().map(|c| if c.is_control() { ' ' } else { c });
         kept.take(200).collect::<String>().trim().to_owned()
     };
     let mut message = line(title);
     message.push_str("\n\n");
+    message.push_str(body);
     for (name, value) in trailers {
         message.push_str(&format!("{name}: {}\n", line(value)));
     }

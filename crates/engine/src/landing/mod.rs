@@ -22,6 +22,7 @@ pub mod detect;
 pub mod half_way;
 pub mod landed;
 pub mod live;
+pub mod messages;
 pub mod notes;
 pub mod obstacles;
 pub mod remote;

@@ -4,7 +4,7 @@
 //! counts as work. A commit is on the target if the target contains it, or its patch, or if merging it into the target
 //! (or into the commit that landed the unit) would change nothing. Such commits are kept all the same, but for those that jit
 //! itself squashed: the log names the commit by which the unit landed, that one names what was squashed, the target has it, and
-//! with it the content of every file that any of the squashed commits has. What a rule settled otherwise, or a later commit
+//! with it the content of every file that any of the squashed commits has, and the message of each of them. What a rule settled otherwise, or a later commit
 //! took back, is on the target nowhere, and kept.
 
 use std::collections::{BTreeSet, HashSet};
@@ -23,7 +23,7 @@ use super::walk::{Walk, What};
 use crate::app::refuse;
 use crate::git::{Git, GitError};
 use crate::landing::candidate::SQUASHED;
-use crate::landing::squashed;
+use crate::landing::{messages, squashed};
 use crate::os::file;
 use crate::store::Outcome;
 
@@ -296,7 +296,12 @@ impl Look<'_> {
             ])
             .line()
             .map_err(failed)?;
-        Ok(named.trim() == tip && !self.has_content_besides(landed, tip)?)
+        // What the commits said is worth as much as what they changed.
+        let gone = format!("{landed}..{tip}");
+        let there = format!("{tip}..{landed}");
+        Ok(named.trim() == tip
+            && !self.has_content_besides(landed, tip)?
+            && messages::are_told(&|| self.repository(), &gone, &there)?)
     }
 
     /// Whether any commit of `tip` that `landed` has not got has a file, or names a submodule's commit, that `landed` has not

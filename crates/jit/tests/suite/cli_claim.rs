@@ -328,6 +328,15 @@ fn b4_force_evict_is_for_people_unless_configured_and_is_recorded() {
         .jit(["config", "set", "agents.may_force_evict", "true"])
         .ok();
     let _ = by(&world, "agent:one", &["claim", "acquire", "WI-001"]).ok();
+    // Not before it is committed: anybody can write it into the file.
+    let _ = by(
+        &world,
+        "agent:two",
+        &["claim", "force-evict", "WI-001", "--reason", "stuck"],
+    )
+    .exits(5);
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "agents may"]);
     let _ = by(
         &world,
         "agent:two",

@@ -43,6 +43,12 @@ fn define(world: &World, name: &str, command: &str) {
     let _ = human(world, &["gate", "define", name, "--command", command]).ok();
 }
 
+/// Commits all that is in the repository.
+fn commit(world: &World, message: &str) {
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", message]);
+}
+
 /// Defines a gate that `WI-001` must pass.
 fn require(world: &World, name: &str, command: &str) {
     define(world, name, command);
@@ -390,6 +396,8 @@ fn e6_no_agent_lessens_what_an_issue_must_pass() {
         .jit_as(AGENT, ["issue", "update", "WI-001", "--type", "task"])
         .ok();
     let _ = human(&world, &["config", "set", "agents.may_pass_gates", "true"]).ok();
+    let _ = world.jit_as(AGENT, ["gate", "rm", "WI-001", "lint"]).exits(5);
+    commit(&world, "agents may");
     let _ = world.jit_as(AGENT, ["gate", "rm", "WI-001", "lint"]).ok();
 }
 
@@ -480,8 +488,107 @@ fn e6_a_manual_gate_is_passed_by_people_only_unless_the_settings_say_otherwise()
     let _ = world
         .jit_as(AGENT, ["config", "set", "agents.may_pass_gates", "true"])
         .exits(5);
-    let _ = human(&world, &["config", "set", "agents.may_pass_gates", "true"]).ok();
+    // What anybody can write into a file counts once it is committed, here and where work goes to.
+    let set = ["config", "set", "agents.may_pass_gates", "true"];
+    for words in [&set[..], &["config", "get", "agents.may_pass_gates"]] {
+        let ran = human(&world, words).ok();
+        assert!(ran.stderr.contains("once it is committed"), "{}", ran.stderr);
+    }
+    assert_eq!(code(&world.jit_as(AGENT, pass).exits(5)), "not_allowed");
+    let aside = world.worktree("aside");
+    let _ = world.jit_as_in(HUMAN, &aside, set).ok();
+    world.git(&aside, ["add", "-A"]);
+    world.git(&aside, ["commit", "-q", "-m", "mine"]);
+    let _ = world
+        .jit_as_in(HUMAN, &aside, ["gate", "define", "review", "--manual"])
+        .ok();
+    let _ = world.jit_as_in(AGENT, &aside, pass).exits(5);
+    commit(&world, "agents may");
     let _ = world.jit_as(AGENT, pass).ok();
+    let _ = world.jit_as_in(AGENT, &aside, pass).ok();
+}
+
+#[test]
+fn e6_the_users_own_settings_let_agents_pass_gates() {
+    let world = world();
+    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
+    let pass = ["gate", "pass", "WI-001", "review"];
+    let _ = world.jit_as(AGENT, pass).exits(5);
+    let _ = human(
+        &world,
+        &["config", "set", "--user", "agents.may_pass_gates", "true"],
+    )
+    .ok();
+    let _ = world.jit_as(AGENT, pass).ok();
+}
+
+#[test]
+fn e6_no_agent_gets_round_gates_by_files_that_are_not_committed() {
+    let world = world();
+    let required = ["gate", "define", "review", "--manual", "--required-for", "task"];
+    let _ = human(&world, &required).ok();
+    define(&world, "lint", "true");
+    let _ = human(&world, &["gate", "run", "WI-001", "lint"]).ok();
+    let _ = human(&world, &["gate", "add", "WI-001", "lint"]).ok();
+    commit(&world, "gates");
+    let registry = world.repo().join(".jit/gates/registry.json");
+    let text = fs::read_to_string(&registry).expect("a registry");
+    let done = ["issue", "update", "WI-001", "--state", "done", "--json"];
+    let weaker = text.replace("\"task\"", "\"other\"");
+    assert_ne!(weaker, text);
+    // In a branch of its own it may say what it likes, committed or not.
+    let aside = world.worktree("aside");
+    fs::write(aside.join(".jit/gates/registry.json"), &weaker).expect("write");
+    world.git(&aside, ["commit", "-qam", "weaker"]);
+    for (tree, content) in [
+        (world.repo(), Some("{\"schema_version\":1,\"gates\":{}}")),
+        (world.repo(), Some(weaker.as_str())),
+        (world.repo(), None),
+        (aside, Some(weaker.as_str())),
+    ] {
+        let file = tree.join(".jit/gates/registry.json");
+        match content {
+            Some(content) => fs::write(&file, content).expect("write"),
+            None => fs::remove_file(&file).expect("remove"),
+        }
+        let refused = world.jit_as_in(AGENT, &tree, done).exits(6);
+        assert_eq!(code(&refused), "gate_not_passed");
+        assert!(refused.stdout.contains("review"), "{}", refused.stdout);
+        // Nor by an edit of the issue.
+        edit(&tree, &[("state", json!("done"))]);
+        let shown = world.jit_as_in(AGENT, &tree, ["issue", "show", "WI-001", "--json"]);
+        assert_eq!(shown.ok().json()["state"], "gated");
+    }
+    // People are told.
+    let notes = human(&world, &["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(notes.contains("lint, review"), "{notes}");
+    // What a gate has become in the tree alone, and what it was, have both to have passed.
+    fs::write(&registry, text.replace("\"true\"", "\"true # mine\"")).expect("write");
+    let _ = human(&world, &["gate", "pass", "WI-001", "review"]).ok();
+    let refused = world.jit_as(AGENT, done).exits(6);
+    assert!(
+        refused.stdout.contains("lint as it is defined now"),
+        "{}",
+        refused.stdout
+    );
+    fs::write(&registry, &text).expect("write");
+    let _ = world.jit_as(AGENT, done).ok();
+}
+
+#[test]
+fn e6_a_process_of_an_agent_is_one_also_under_a_persons_name() {
+    let world = world();
+    let _ = human(&world, &["gate", "define", "once", "--command", "true"]).ok();
+    let _ = human(&world, &["gate", "add", "WI-001", "once"]).ok();
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+    fs::remove_file(world.repo().join(".jit/gates/registry.json")).expect("remove");
+    let script = format!(
+        "{JIT} session start --agent-id {AGENT} --bind-pid $$ >/dev/null && {JIT} issue update WI-001 --state done --agent-id {HUMAN}"
+    );
+    let mut command = world.command("sh", &world.repo());
+    command.args(["-c", &script]);
+    let ran = world.run(command).exits(6);
+    assert!(ran.stderr.contains("once"), "{}", ran.stderr);
 }
 
 #[test]

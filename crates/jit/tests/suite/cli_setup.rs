@@ -466,6 +466,30 @@ fn c7_the_merge_driver_refuses_what_is_no_issue_and_changes_nothing() {
 }
 
 #[test]
+fn c7_the_merge_driver_leaves_to_a_person_what_it_cannot_write_as_it_was() {
+    let world = World::new(JIT);
+    let path = |name: &str| world.root().join(name);
+    let plain = "{\"id\":\"WI-1\",\"title\":\"t\"}";
+    for odd in [
+        "{\"id\":\"WI-1\",\"title\":\"t\",\"big\":12345678901234567890123}",
+        "{\"id\":\"WI-1\",\"title\":\"t\",\"x\":[{\"a\":1,\"a\":2}]}",
+        "{\"id\":\"WI-1\",\"title\":\"t\",\"title\":\"u\"}",
+    ] {
+        for sides in [[odd, plain, plain], [plain, odd, plain], [plain, plain, odd]] {
+            let names = ["base", "ours", "theirs"];
+            for (name, side) in names.iter().zip(sides) {
+                std::fs::write(path(name), side).expect("write");
+            }
+            let mut command = world.jit_command(world.root());
+            command.arg("merge-driver").args(names.map(path));
+            let ran = world.run(command).exits(2);
+            assert!(ran.stderr.contains("git add"), "{}", ran.stderr);
+            assert_eq!(std::fs::read_to_string(path("ours")).expect("read"), sides[1]);
+        }
+    }
+}
+
+#[test]
 fn a8_what_a_person_sets_here_is_approved_by_that() {
     let world = World::with_jit(JIT);
     let needs = |world: &World| {

@@ -84,6 +84,49 @@ fn a1_a_configuration_that_does_not_end_in_a_newline_comes_back_so() {
 }
 
 #[test]
+fn a1_gits_configuration_comes_back_to_the_byte_however_it_ends() {
+    let endings = [
+        "",
+        "# a comment",
+        "# a comment\n",
+        "[user] ; who\n\tname = x\n# after\n",
+        "[user]\n\tname = x\n\n\n",
+        "[user]\r\n\tname = x\r\n",
+        "[user]\n\tname = x",
+        "[alias]\n\tx = !echo \\\n[jit]\\\n  done\n",
+    ];
+    let world = World::new(JIT);
+    let config = world.repo().join(".git/config");
+    let own = std::fs::read_to_string(&config).expect("read");
+    for start in [own.as_str(), ""] {
+        for ending in endings {
+            let before = format!("{start}{ending}");
+            std::fs::write(&config, &before).expect("write");
+            let mode = std::fs::metadata(&config).expect("a file").permissions();
+            let _ = world.jit(["init"]).ok();
+            let during = std::fs::read_to_string(&config).expect("read");
+            assert!(during.contains("[merge \"jit-issue\"]"), "{during}");
+            let _ = world.jit(["uninstall", "--yes"]).ok();
+            let after = std::fs::read_to_string(&config).expect("read");
+            assert_eq!(after, before, "{ending:?}");
+            assert_eq!(std::fs::metadata(&config).expect("a file").permissions(), mode);
+        }
+    }
+    // What somebody put beside it meanwhile stays, and nothing else.
+    std::fs::write(&config, &own).expect("write");
+    let _ = world.jit(["init"]).ok();
+    world.git(&world.repo(), ["config", "merge.jit-issue.recursive", "binary"]);
+    let mut text = std::fs::read_to_string(&config).expect("read");
+    text.push_str("# mine\n[user]\n\tname = x\n");
+    std::fs::write(&config, text).expect("write");
+    let _ = world.jit(["uninstall", "--yes"]).ok();
+    let after = std::fs::read_to_string(&config).expect("read");
+    let left = "[merge \"jit-issue\"]\n\trecursive = binary\n# mine\n[user]\n\tname = x\n";
+    assert_eq!(after, format!("{own}{left}"));
+    assert!(!config.with_extension("lock").exists());
+}
+
+#[test]
 fn a1_a_merge_driver_that_somebody_had_before_is_left_alone() {
     let world = World::new(JIT);
     let config = world.repo().join(".git/config");
@@ -228,6 +271,98 @@ fn a1_purge_tree_removes_what_is_committed_but_no_edit() {
     assert_eq!(left, [repo.join(".jit/config.toml")]);
     let export = std::fs::read_to_string(done["export"].as_str().expect("a file")).expect("export");
     assert!(export.contains("Newer"), "{export}");
+}
+
+#[test]
+fn a1_purge_tree_keeps_edits_that_git_was_told_not_to_look_at() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    std::fs::write(repo.join(".jit/same"), "same\n").expect("write");
+    world.git(&repo, ["add", ".jit"]);
+    world.git(&repo, ["commit", "-qm", "jit"]);
+    world.git(
+        &repo,
+        ["update-index", "--skip-worktree", ".jit/config.toml", ".jit/same"],
+    );
+    world.git(
+        &repo,
+        ["update-index", "--assume-unchanged", ".jit/.gitattributes"],
+    );
+    for name in ["config.toml", ".gitattributes"] {
+        std::fs::write(repo.join(".jit").join(name), "# mine\n").expect("write");
+    }
+    let done = world
+        .jit(["uninstall", "--yes", "--purge-tree", "--json"])
+        .ok()
+        .json();
+    let mut names = kept(&done);
+    names.sort_unstable();
+    assert_eq!(names.len(), 2, "{done}");
+    assert!(names[0].ends_with(".jit/.gitattributes") && names[1].ends_with(".jit/config.toml"));
+    for name in ["config.toml", ".gitattributes"] {
+        let text = std::fs::read_to_string(repo.join(".jit").join(name)).expect("kept");
+        assert_eq!(text, "# mine\n");
+    }
+    assert!(!repo.join(".jit/same").exists());
+}
+
+#[test]
+fn a1_what_is_left_changed_in_a_tree_is_named() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    world.git(&repo, ["add", ".jit"]);
+    world.git(&repo, ["commit", "-qm", "issues"]);
+    let _ = world.jit(["issue", "update", "WI-1", "--title", "Newer"]).ok();
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    let names: Vec<String> = kept(&done).iter().map(|path| world.stable(path)).collect();
+    assert_eq!(names, ["[WORLD]/repo/.jit/issues/WI-1/issue.json"]);
+}
+
+#[test]
+fn a1_both_exports_are_written_or_none() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    let _ = world.jit(["gate", "define", "review", "--manual"]).ok();
+    let (out, gates) = (
+        world.root().join("out.jsonl"),
+        world.root().join("out.jsonl.gates.json"),
+    );
+    std::fs::write(&gates, "mine").expect("write");
+    let uninstall = ["uninstall", "--yes", "--export", "../out.jsonl"];
+    let _ = world.jit(uninstall).exits(2);
+    assert!(!out.exists());
+    std::fs::remove_file(&gates).expect("remove");
+    let _ = world.jit(uninstall).ok();
+    assert!(out.exists() && gates.exists());
+}
+
+#[test]
+fn a1_exported_gates_are_read_back_as_definitions_alone() {
+    let world = World::with_jit(JIT);
+    let _ = world.jit(["gate", "define", "review", "--manual"]).ok();
+    let _ = world.jit(["gate", "define", "lint", "--command", "true"]).ok();
+    let defined = world.jit(["gate", "list", "--json"]).ok().json();
+    let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
+    let file = done["gates"].as_str().expect("a file");
+    let _ = world.jit(["init"]).ok();
+    let _ = world.jit(["trust", "--revoke"]).ok();
+    let back = world
+        .jit(["gate", "define", "--from", file, "--json"])
+        .ok()
+        .json();
+    let names = |value: &Value| {
+        value["gates"]
+            .as_array()
+            .map(|all| all.iter().map(|one| one["name"].clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(names(&back), names(&defined));
+    // Nobody wrote the command here: it asks first (A8).
+    assert_eq!(back["gates"][0]["trusted"], false, "{back}");
+    let _ = world.jit(["gate", "define", "--from", file]).ok();
+    let _ = world.jit(["gate", "define", "lint", "--command", "false"]).ok();
+    let refused = world.jit(["gate", "define", "--from", file]).exits(2);
+    assert!(refused.stderr.contains("another lint"), "{}", refused.stderr);
 }
 
 #[test]

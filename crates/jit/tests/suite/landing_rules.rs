@@ -127,6 +127,47 @@ fn h7_what_jit_squashed_leaves_nothing_to_rescue() {
 }
 
 #[test]
+fn h7_what_squashed_commits_said_is_in_the_landings_message_or_kept() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nstrategy = \"squash\"");
+    let path = yard.done("u1", "a", "a\n");
+    yard.write(&path, "b", "b\n");
+    let said = "Why it is so\n\nBecause of the\n  dates.\n\n---\n\nJIT-Unit: other\nJIT-Squashed: 0123";
+    let tip = yard.commit(&path, said);
+    yard.push_to_main("theirs", "theirs\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    let message = yard.world.git(&yard.repo(), ["log", "-1", "--format=%B", "main"]);
+    for line in ["    Why it is so", "      dates.", "    JIT-Squashed: 0123"] {
+        assert!(message.lines().any(|one| one == line), "{line}: {message}");
+    }
+    let trailers = ["log", "-1", "--format=%(trailers:only=true)", "main"];
+    let trailers = yard.world.git(&yard.repo(), trailers);
+    let file = yard.world.root().join("message");
+    std::fs::write(&file, &message).expect("write");
+    let file = file.to_str().expect("UTF-8");
+    let parsed = yard
+        .world
+        .git(&yard.repo(), ["interpret-trailers", "--parse", file]);
+    assert_eq!(parsed.trim(), trailers.trim());
+    assert!(parsed.starts_with("JIT-Unit: u1\n"), "{parsed}");
+    assert!(parsed.contains(&format!("JIT-Squashed: {tip}\n")), "{parsed}");
+    assert_eq!(parsed.matches("JIT-Squashed").count(), 1, "{parsed}");
+    let rescues = || yard.jit(["rescue", "list", "--json"]).ok().json()["rescues"].clone();
+    assert_eq!(rescues(), json!([]));
+    // What is too long to be said there is kept with its commit.
+    let path = yard.done("u2", "c", "c\n");
+    yard.write(&path, "d", "d\n");
+    let file = yard.world.root().join("long");
+    std::fs::write(&file, "all the words\n".repeat(20_000)).expect("write");
+    let file = file.to_str().expect("UTF-8");
+    yard.world.git(&path, ["add", "-A"]);
+    yard.world.git(&path, ["commit", "-q", "-F", file]);
+    let tip = yard.rev(&path, "HEAD");
+    let _ = yard.jit(["finish", "u2"]).ok();
+    assert!(rescues().to_string().contains(&tip), "{}", rescues());
+}
+
+#[test]
 fn h7_content_of_a_squashed_unit_that_the_target_has_nowhere_is_kept() {
     let rescues = |yard: &Yard| yard.jit(["rescue", "list", "--json"]).ok().json();
     // A rule took the target's side.

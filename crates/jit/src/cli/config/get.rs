@@ -1,4 +1,5 @@
 use jit_engine::app::Surroundings;
+use jit_engine::config::{Origin, Sources};
 use jit_engine::store::Outcome;
 use serde_json::json;
 
@@ -15,8 +16,12 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let setting = found.config.get(&flags.key).map_err(|e| super::refusal(&e))?;
     let value = super::value(&setting.value);
     let shown = json!({ "key": flags.key, "value": value, "origin": setting.origin.to_string() });
-    Ok(cx.show(&shown, |_| match value.as_str() {
+    let own = Sources::from_process(&found.place).repository;
+    let is_own = matches!(&setting.origin, Origin::File { file, .. } if Some(&**file) == own.as_deref());
+    let caveat = super::caveat(&flags.key, &setting.value).filter(|_| is_own);
+    let shown = cx.show(&shown, |_| match value.as_str() {
         Some(word) => format!("{word}\n"),
         None => format!("{value}\n"),
-    }))
+    });
+    Ok(shown.warn(caveat.into_iter().collect()))
 }

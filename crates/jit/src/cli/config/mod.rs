@@ -25,6 +25,17 @@ fn value(setting: &jit_engine::config::keys::Value) -> serde_json::Value {
     }
 }
 
+/// What to know about a right of agents that is given in the repository's own file: anybody could have written it there.
+fn caveat(key: &str, value: &jit_engine::config::keys::Value) -> Option<String> {
+    use jit_engine::config::keys::Value;
+    let when = match key {
+        "agents.may_trust" => "not in the repository's own file: jit config set --user agents.may_trust true",
+        "agents.may_pass_gates" | "agents.may_force_evict" => "once it is committed, here and on the target",
+        _ => return None,
+    };
+    (*value == Value::Flag(true)).then(|| format!("this counts for agents {when}"))
+}
+
 fn refusal(e: &jit_engine::config::ConfigError) -> Box<jit_core::refusal::Refusal> {
     use jit_core::refusal::{Code, Refusal};
     Box::new(Refusal::new(Code::Config, e.to_string()).help("jit config show --origin"))

@@ -69,5 +69,6 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         let why = refusal.message;
         format!("it is set, but not approved, so it is not run before: jit trust ({why})")
     });
-    Ok(shown.warn(failed.into_iter().collect()))
+    let caveat = super::caveat(&flags.key, &value).filter(|_| !flags.user);
+    Ok(shown.warn(failed.into_iter().chain(caveat).collect()))
 }

@@ -1,3 +1,7 @@
+use std::path::PathBuf;
+
+use jit_engine::exchange::read;
+use jit_engine::gates::export::GateExport;
 use jit_engine::gates::registry::{DEFAULT_TIMEOUT_SECS, Draft};
 use jit_engine::gates::{Gate, GateName, presets};
 use jit_engine::request::Request;
@@ -12,11 +16,11 @@ use crate::cli::{Cx, Output, duration, invalid};
     say what for. Defining a gate again replaces it.\n\n\
     Examples:\n  jit gate define test --command 'cargo test' --timeout 30m --required-for task\n  \
     jit gate define review --manual --description 'somebody else has read it'\n  \
-    jit gate define --preset cargo"
+    jit gate define --preset cargo\n  jit gate define --from jit-export-20260101T120000Z.gates.json"
 )]
 pub struct Flags {
     /// Lower-case letters, digits, '.', '_' and '-'
-    #[arg(required_unless_present = "preset", conflicts_with = "preset")]
+    #[arg(required_unless_present_any = ["preset", "from"], conflicts_with_all = ["preset", "from"])]
     name: Option<String>,
     /// What to run: exit 0 passes
     #[arg(long, value_name = "CMD", allow_hyphen_values = true, conflicts_with_all = ["manual", "preset"])]
@@ -41,14 +45,19 @@ pub struct Flags {
     /// Gates that fit cargo, npm, pytest or go: jit gate presets shows them
     #[arg(long, value_name = "P")]
     preset: Option<String>,
+    /// Gates that jit uninstall exported; their commands run after jit trust
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "command", "timeout", "manual", "required_for", "description"])]
+    from: Option<PathBuf>,
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let gates = match &flags.preset {
-        Some(preset) => of_preset(preset, &flags)?,
-        None => vec![one(flags)?],
+    let brought = flags.from.is_some();
+    let gates = match (&flags.preset, &flags.from) {
+        (Some(preset), _) => of_preset(preset, &flags)?,
+        (None, Some(file)) => GateExport::definitions(file, &read::file(file)?)?,
+        (None, None) => vec![one(flags)?],
     };
-    cx.ask(Request::DefineGates { gates })
+    cx.ask(Request::DefineGates { brought, gates })
 }
 
 fn one(flags: Flags) -> Outcome<(GateName, Gate)> {

@@ -1,0 +1,127 @@
+//! What binds agents: gates and rights as they are committed, and not only as the tree has them (E6).
+//!
+//! What must hold:
+//!
+//! - what an agent wrote into a file gives it no right and takes no gate away before it is committed where it stands and on
+//!   the target; of a gate that is defined differently there, each definition has to have passed;
+//! - a file can bind more than what is committed: gates that are only in the tree count as well;
+//! - git is asked only where an agent wants something that this decides.
+//!
+//! Limitations: as everywhere, this is a guard rail. Variables and the user's own settings count as the user's.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use jit_core::policy::Policy;
+use jit_core::refusal::Code;
+
+use super::{App, refuse};
+use crate::config::{Config, Sources};
+use crate::gates::Registry;
+use crate::git::run::default_branch;
+use crate::git::{Git, GitError};
+use crate::store::Outcome;
+
+const CONFIG: &str = ".jit/config.toml";
+const REGISTRY: &str = ".jit/gates/registry.json";
+
+impl App {
+    /// The settings, with the gates that types of issues require in this worktree; for what an agent does (`by_agent`),
+    /// also those that they require where it is committed.
+    pub(super) fn policy_with_gates(&self, by_agent: bool) -> Outcome<Policy> {
+        let mut policy = self.policy.clone();
+        if let Some(jit) = &self.place.local_jit {
+            Registry::load(jit)?.bind(&mut policy);
+        }
+        if by_agent {
+            for registry in self.committed_gates(&self.commits_that_bind()?)? {
+                registry.bind(&mut policy);
+            }
+            self.bind_rights(&mut policy)?;
+        }
+        Ok(policy)
+    }
+
+    /// Takes the rights away from agents that are not committed, and that no setting of the user gives.
+    pub(super) fn bind_rights(&self, policy: &mut Policy) -> Outcome<()> {
+        if !policy.agents_may_pass_gates && !policy.agents_may_evict {
+            return Ok(());
+        }
+        let sources = Sources::from_process(&self.place);
+        let commits = self.commits_that_bind()?;
+        let mut all = Vec::new();
+        for commit in &commits {
+            let name = format!("{commit}:{CONFIG}");
+            all.push(match self.blob_at(&name)? {
+                Some(blob) => Config::load_committed(&sources, Path::new(&name), &self.content(&blob)?),
+                None => Config::load(&sources.clone().without_repository()),
+            });
+        }
+        if commits.is_empty() {
+            all.push(Config::load(&sources.without_repository()));
+        }
+        for config in all {
+            let given = config.map_err(|e| refuse(Code::Config, e))?.policy();
+            policy.agents_may_pass_gates &= given.agents_may_pass_gates;
+            policy.agents_may_evict &= given.agents_may_evict;
+        }
+        Ok(())
+    }
+
+    /// The different registries that these commits have.
+    fn committed_gates(&self, commits: &BTreeSet<String>) -> Outcome<Vec<Registry>> {
+        let mut blobs = BTreeSet::new();
+        for commit in commits {
+            blobs.extend(self.blob_at(&format!("{commit}:{REGISTRY}"))?);
+        }
+        let read = |blob: &String| Registry::parse(Path::new(REGISTRY), &self.content(blob)?);
+        blobs.iter().map(read).collect()
+    }
+
+    /// The gates that are committed where this worktree stands.
+    pub(super) fn gates_of_head(&self) -> Outcome<Registry> {
+        if self.place.git_dir.is_none() {
+            return Ok(Registry::default());
+        }
+        let found = self.committed_gates(&BTreeSet::from(["HEAD".to_owned()]))?;
+        Ok(found.into_iter().next().unwrap_or_default())
+    }
+
+    /// Where this worktree stands, where work goes to by the tree's settings, and where it goes to whatever they say. None
+    /// of them need be there yet.
+    fn commits_that_bind(&self) -> Outcome<BTreeSet<String>> {
+        if self.place.git_dir.is_none() {
+            return Ok(BTreeSet::new());
+        }
+        let mut commits = BTreeSet::from(["HEAD".to_owned()]);
+        for name in self.config.merging().target {
+            let name = format!("refs/heads/{name}");
+            if self.blob_at(&name)?.is_some() {
+                commits.insert(name);
+                break;
+            }
+        }
+        let usual = default_branch(&self.place, None).map_err(failed)?;
+        commits.extend(usual.and_then(|branch| branch.refname));
+        Ok(commits)
+    }
+
+    /// The object of that name, if there is one.
+    fn blob_at(&self, name: &str) -> Outcome<Option<String>> {
+        self.own_git().verify(name).map_err(failed)
+    }
+
+    fn content(&self, blob: &str) -> Outcome<Vec<u8>> {
+        let git = self.own_git().args(["cat-file", "blob", blob]);
+        git.run().map_err(failed)
+    }
+
+    /// On this worktree's own git folder, whose HEAD it is.
+    fn own_git(&self) -> Git {
+        Git::in_git_dir(self.place.git_dir.as_deref().unwrap_or(&self.place.start))
+    }
+}
+
+fn failed(error: GitError) -> Box<jit_core::refusal::Refusal> {
+    refuse(Code::Io, error)
+}

@@ -1,0 +1,99 @@
+//! What the commits said that a squash makes one of (H3, H7).
+//!
+//! What must hold: the message of the landing's commit has that of each of them, as it was and indented, as git's own
+//! squash has it: no line of theirs is at the beginning of a line, where it could be a trailer of jit's. What it has not
+//! got whole (too much, or no text) is kept with the commits when the worktree goes.
+
+use std::collections::HashSet;
+
+use super::failed;
+use crate::git::Git;
+use crate::store::Outcome;
+
+/// Longest that all of them may be in one message, in bytes.
+const MOST: usize = 256 << 10;
+/// What comes before each of them.
+const COMMIT: &str = "commit ";
+
+/// What the commits of a range said, the first one first, each as it is told in the message of a squash.
+fn told(git: Git, range: &str) -> Outcome<Vec<String>> {
+    let out = git
+        .args([
+            "log",
+            "--topo-order",
+            "--reverse",
+            "--no-show-signature",
+            "--encoding=UTF-8",
+        ])
+        .args(["--format=%H%x00%an <%ae>%x00%aI%x00%B%x00", range, "--"])
+        .run()
+        .map_err(failed)?;
+    let fields: Vec<&[u8]> = out.split(|b| *b == 0).collect();
+    Ok(fields.chunks_exact(4).map(one).collect())
+}
+
+/// One of them. What is not UTF-8 comes out otherwise than it was, and so not as it is in any message.
+fn one(fields: &[&[u8]]) -> String {
+    let text = |n: usize| String::from_utf8_lossy(fields.get(n).copied().unwrap_or_default());
+    let mut told = format!(
+        "{COMMIT}{}\nAuthor: {}\nDate:   {}\n\n",
+        text(0).trim(),
+        text(1),
+        text(2)
+    );
+    for line in text(3).trim_end().split('\n') {
+        match line.is_empty() {
+            true => told.push('\n'),
+            false => told.push_str(&format!("    {line}\n")),
+        }
+    }
+    told
+}
+
+/// What goes into the message of a squash of this range, as much of it as fits.
+pub fn squashed(git: Git, range: &str) -> Outcome<String> {
+    let mut all = String::new();
+    for told in told(git, range)? {
+        if all.len() + told.len() <= MOST && !told.contains('\u{fffd}') {
+            all.push_str(&told);
+            all.push('\n');
+        }
+    }
+    Ok(all)
+}
+
+/// Whether what each commit of `gone` said is in a message of the commits of `there`.
+pub fn are_told(git: &dyn Fn() -> Git, gone: &str, there: &str) -> Outcome<bool> {
+    let log = git()
+        .args([
+            "log",
+            "--no-show-signature",
+            "--encoding=UTF-8",
+            "--format=%x00%B",
+        ])
+        .args([there, "--"])
+        .run()
+        .map_err(failed)?;
+    let log = String::from_utf8_lossy(&log);
+    // Each up to the next one, or to the trailers: both follow after an empty line, and are not indented.
+    let mut known = HashSet::new();
+    let lines: Vec<&str> = log.split(['\n', '\0']).collect();
+    let starts = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with(COMMIT));
+    for (n, _) in starts {
+        let rest = lines.get(n..).unwrap_or_default();
+        let blank = rest.iter().position(|line| line.is_empty()).unwrap_or(rest.len());
+        let (head, body) = rest.split_at(blank);
+        let body = body
+            .iter()
+            .take_while(|line| line.is_empty() || line.starts_with("    "));
+        let told: Vec<&str> = head.iter().chain(body).copied().collect();
+        known.insert(told.join("\n").trim_end().to_owned());
+    }
+    let told = told(git(), gone)?;
+    Ok(told
+        .iter()
+        .all(|one| !one.contains('\u{fffd}') && known.contains(one.trim_end())))
+}
