@@ -244,33 +244,12 @@ impl App {
             return self.only_over(repo, target, ask, &over);
         }
         let target = self.landing_target(&repo, ask, &units)?;
-        let turn = match ask.mode {
+        let mut run = Run::new(self, repo, target, ask);
+        run.alone = units.len() == 1 && over.is_empty();
+        let _turn = match run.mode {
             MergeMode::DryRun => None,
-            _ => {
-                self.sweep_scratch(&repo);
-                Some(self.landing_turn(&target)?)
-            }
+            _ => Some(run.take_turn()?),
         };
-        let repo = repo.holding(turn.as_ref().and_then(Turn::shared));
-        step("locked");
-        let mut run = Run {
-            app: self,
-            repo,
-            target,
-            into: ask.into.clone(),
-            mode: ask.mode,
-            leave_proposed: ask.leave_proposed,
-            every: ask.all,
-            alone: units.len() == 1 && over.is_empty(),
-            reports: Vec::new(),
-            warnings: self.warnings.clone(),
-            known: RefCell::default(),
-        };
-        if run.mode != MergeMode::DryRun {
-            // What cannot be put back is told where it is in the way.
-            let _ = half_way::settle(&run.repo, &run.target);
-            run.bring_left_submodules();
-        }
         run.tell_of_over(&over)?;
         let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
         let report = run.all(&asked)?;
@@ -697,7 +676,35 @@ fn waits_for_landing(unit: &Unit) -> bool {
     }
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(app: &'a App, repo: Repo, target: String, ask: &MergeAsk) -> Self {
+        Self {
+            app,
+            repo,
+            target,
+            into: ask.into.clone(),
+            mode: ask.mode,
+            leave_proposed: ask.leave_proposed,
+            every: ask.all,
+            alone: false,
+            reports: Vec::new(),
+            warnings: app.warnings.clone(),
+            known: RefCell::default(),
+        }
+    }
+
+    /// Waits for the target's turn, and makes up for what a killed landing left there.
+    fn take_turn(&mut self) -> Outcome<Turn> {
+        self.app.sweep_scratch(&self.repo);
+        let turn = self.app.landing_turn(&self.target)?;
+        self.repo = self.repo.clone().holding(turn.shared());
+        step("locked");
+        // What cannot be put back is told where it is in the way.
+        let _ = half_way::settle(&self.repo, &self.target);
+        self.bring_left_submodules();
+        Ok(turn)
+    }
+
     fn all(&mut self, asked: &[UnitId]) -> Outcome<MergeReport> {
         let mut left: Vec<Work> = Vec::new();
         for id in asked {

@@ -48,19 +48,8 @@ impl App {
         if let Some(into) = &ask.into {
             repo.require_tip(into)?;
         }
-        let mut run = Run {
-            app: self,
-            repo,
-            target,
-            into: ask.into.clone(),
-            mode: ask.mode,
-            leave_proposed: ask.leave_proposed,
-            every: false,
-            alone: units.len() == 1,
-            reports: Vec::new(),
-            warnings: self.warnings.clone(),
-            known: RefCell::default(),
-        };
+        let mut run = Run::new(self, repo, target, ask);
+        run.alone = units.len() == 1;
         run.tell_of_over(units)?;
         let landed = units.iter().find_map(|unit| unit.merge_commit.clone());
         let next = match run.left_to_push().as_slice() {

@@ -132,8 +132,8 @@ impl Run<'_> {
 
     /// Pushes for whoever has not got the target's turn: what others pushed meanwhile is merged into the target.
     pub(super) fn push_in_turn(&mut self, branches: &[String]) -> Vec<String> {
-        self.app.sweep_scratch(&self.repo);
-        let turn = match self.app.landing_turn(&self.target) {
+        let free = self.repo.clone();
+        let turn = match self.take_turn() {
             Ok(turn) => turn,
             Err(refusal) => {
                 self.warnings.push(format!(
@@ -143,11 +143,6 @@ impl Run<'_> {
                 return refusal.help;
             }
         };
-        let free = self.repo.clone();
-        self.repo = free.clone().holding(turn.shared());
-        // What cannot be put back is told where it is in the way.
-        let _ = half_way::settle(&self.repo, &self.target);
-        self.bring_left_submodules();
         let next = self.push_or_tell(branches);
         self.repo = free;
         drop(turn);
@@ -445,22 +440,9 @@ impl App {
             leave_proposed: false,
         };
         let target = self.landing_target(&repo, &ask, std::slice::from_ref(&unit))?;
-        let turn = self.landing_turn(&target)?;
-        let repo = repo.holding(turn.shared());
-        let mut run = Run {
-            app: self,
-            repo,
-            target,
-            into: None,
-            mode: MergeMode::Land,
-            leave_proposed: false,
-            every: false,
-            alone: true,
-            reports: Vec::new(),
-            warnings: self.warnings.clone(),
-            known: RefCell::default(),
-        };
-        run.bring_left_submodules();
+        let mut run = Run::new(self, repo, target, &ask);
+        run.alone = true;
+        let turn = run.take_turn()?;
         let report = match run.sort(unit.clone())? {
             Sorted::Told(report) if report.verdict == Verdict::AlreadyLanded => UnitReport {
                 help: Vec::new(),
