@@ -216,7 +216,11 @@ impl App {
             (true, _) => {
                 let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
                 all.into_iter()
-                    .filter(|unit| ask.into.as_ref().is_none_or(|into| unit.goes_to() == into))
+                    .filter(|unit| match &ask.into {
+                        Some(into) => unit.goes_to() == into,
+                        // What landed where somebody sent it has nothing to do with where the others go.
+                        None => unit.state != Phase::Merged || unit.landing_on.is_none(),
+                    })
                     // One that is to be tried again has not been judged.
                     .filter(|unit| unit.state != Phase::Ready || unit.worker.is_none())
                     .filter(waits_for_landing)
@@ -240,7 +244,7 @@ impl App {
         };
         drop(view);
         if let (true, Some(first)) = (units.is_empty(), over.first()) {
-            let target = ask.into.clone().unwrap_or_else(|| first.target.clone());
+            let target = ask.into.clone().unwrap_or_else(|| first.goes_to().to_owned());
             return self.only_over(repo, target, ask, &over);
         }
         let target = self.landing_target(&repo, ask, &units)?;
@@ -419,10 +423,10 @@ impl App {
         };
         let base = repo.git().verify(&format!("{}^{{commit}}", unit.base));
         let base = base.map_err(failed)?.unwrap_or_else(|| tip.clone());
-        let about = (unit.branch.as_str(), tip.as_str(), base.as_str());
+        let about = (tip.as_str(), base.as_str());
         let goes_to = unit.goes_to();
         if let Some(target) = repo.tip(goes_to)?
-            && landed_as(repo, (&unit.id, true), about, (goes_to, &target))?.is_some()
+            && landed_as(repo, unit, about, (goes_to, &target))?.is_some()
         {
             return Ok(Some(goes_to.to_owned()));
         }
@@ -446,7 +450,7 @@ impl App {
                 .any(|line| tells_of(line, &unit.id));
             if says_so
                 && let Some(target) = repo.tip(branch)?
-                && landed_as(repo, (&unit.id, true), about, (branch, &target))?.is_some()
+                && landed_as(repo, unit, about, (branch, &target))?.is_some()
             {
                 return Ok(Some(branch.to_owned()));
             }
@@ -574,13 +578,15 @@ impl App {
     /// What a unit that has landed has besides, if its target has it not.
     pub(super) fn more_work(&self, unit: &Unit) -> Option<String> {
         let repo = self.landing_repo().ok()?;
-        let target = repo.tip(&unit.target).ok()??;
+        let target = repo.tip(unit.goes_to()).ok()??;
         let tip = repo.tip(&unit.branch).ok()??;
         let has = repo.has(&target, &tip, unit.merge_commit.as_deref()).ok()?;
         (!has).then(|| {
             format!(
                 "{} has commits that {} has not: jit finish {}",
-                unit.branch, unit.target, unit.id
+                unit.branch,
+                unit.goes_to(),
+                unit.id
             )
         })
     }

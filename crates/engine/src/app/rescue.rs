@@ -633,7 +633,7 @@ fn work_left(unit: &Unit, evidence: &Evidence) -> Box<Refusal> {
     let message = format!(
         "the worktree of {} holds work that is not on {} (--force keeps it elsewhere: jit rescue list):\n{}",
         unit.id,
-        unit.target,
+        unit.goes_to(),
         lines.join("\n")
     );
     let names = evidence
