@@ -304,6 +304,36 @@ fn unfinished(root: &Path, git_dir: &Path) -> Outcome<Option<&'static str>> {
     })
 }
 
+/// A copy of a checkout's index in which what only looks changed by its times is not.
+pub(super) struct Refreshed {
+    folder: Folder,
+}
+
+impl Refreshed {
+    pub(super) fn of(repo: &Repo, root: &Path, git_dir: &Path) -> Outcome<Self> {
+        let folder =
+            Folder::make(repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+        let copy = Self { folder };
+        let index = copy.path();
+        copy_index(&git_dir.join("index"), &index).map_err(super::io_failed("copy", &index))?;
+        let _ = copy.git(root).args(["update-index", "-q", "--refresh"]).try_run();
+        Ok(copy)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path.join("index")
+    }
+
+    /// Git in the checkout, with the copy.
+    pub(super) fn git(&self, root: &Path) -> Git {
+        Git::at(root)
+            .env("GIT_INDEX_FILE", self.path())
+            .setting("core.fsmonitor", "false")
+            .setting("core.splitIndex", "false")
+            .without_hooks()
+    }
+}
+
 /// Refuses now what would be refused later, as far as that can be told without changing anything.
 pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>) -> Outcome<()> {
     match in_use(repo, branch)? {
@@ -322,24 +352,13 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
                 let shown = shell_word(&root.to_string_lossy());
                 return Err(busy(branch, &how, &[format!("git -C {shown} status")]));
             }
-            let folder =
-                Folder::make(repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
-            let index = folder.path.join("index");
-            copy_index(&git_dir.join("index"), &index).map_err(super::io_failed("copy", &index))?;
-            let git = || {
-                Git::at(&root)
-                    .env("GIT_INDEX_FILE", &index)
-                    .setting("core.fsmonitor", "false")
-                    .setting("core.splitIndex", "false")
-                    .without_hooks()
-            };
+            let index = Refreshed::of(repo, &root, git_dir)?;
+            let git = || index.git(&root);
             let ours = obstacles::ours(&root, new, is_ours)?;
             let without = match ours.as_slice() {
                 [] => new.to_owned(),
                 ours => obstacles::without(repo, &root, new, ours)?,
             };
-            // What only looks changed by its times is not.
-            let _ = git().args(["update-index", "-q", "--refresh"]).try_run();
             let (code, _, said) = git()
                 .args(["read-tree", "-n", "-m", "-u", "HEAD", &without])
                 .try_run()

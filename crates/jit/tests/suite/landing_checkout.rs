@@ -687,6 +687,36 @@ fn h3_a_file_that_somebody_made_since_outlives_a_step_that_was_cut_off() {
     let report = yard.merge(&["u1"]).ok().json();
     assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
     assert_eq!(yard.picture(&repo).1, "");
+#[test]
+fn h3_a_file_that_only_looks_changed_is_put_back_after_a_kill() {
+    let yard = to_be_halved();
+    let repo = yard.repo();
+    let file = fs::OpenOptions::new().write(true).open(repo.join("file"));
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    file.expect("a file").set_modified(old).expect("a time");
+    let before = yard.picture(&repo);
+    let ran = while_moving(&yard, &format!("{HALF}; kill -9 $PPID; exit 1"));
+    assert_eq!(ran.code, 137, "{}", ran.stdout);
+    let _ = yard.jit(["status"]).ok();
+    assert_eq!(yard.picture(&repo), before);
+}
+
+#[test]
+fn h6_checks_see_every_file_where_the_checkout_has_only_some() {
+    let yard = Yard::checked_out();
+    let check = r#"test ! -e hidden/bad && test "$(git config core.sparseCheckout)" != true"#;
+    yard.configure(&format!("[merge]\nvalidate = ['{check}']"));
+    yard.world.git(&yard.repo(), ["reset", "-q", "--hard", "main"]);
+    yard.done("u1", "hidden/bad", "bad\n");
+    yard.done("u2", "hidden/good", "good\n");
+    yard.world
+        .git(&yard.repo(), ["sparse-checkout", "set", ".jit", "shown"]);
+    let report = yard.merge(&["u1"]).exits(6).json();
+    assert_eq!(report["units"][0]["verdict"], "validation_failed", "{report}");
+    let _ = yard.merge(&["u2"]).ok();
+    assert!(!yard.repo().join("hidden").exists(), "the checkout stays sparse");
+}
+
 }
 
 #[test]
