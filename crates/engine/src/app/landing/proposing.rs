@@ -48,13 +48,19 @@ impl Run<'_> {
         let Some(remote) = self.repo.remote_of(&self.target)? else {
             return Ok(Vec::new());
         };
-        let by_hand = |branch: &str| format!("git push {} {}", shell_word(&remote.name), shell_word(branch));
         let target_by_hand = remote.push_command(&self.target);
         let rules = self.rules()?;
         let mut next = Vec::new();
-        match rules.merging.push {
-            "target" => {
-                if let Err(left) = self.push_target(&remote, &rules)? {
+        match (rules.merging.push, remote.is_asked_at()) {
+            ("target", Some(place)) => {
+                self.warnings.push(format!(
+                    "{} has landed here, and was not pushed: git was told to push it to {place} of {}, which is no branch",
+                    self.target, remote.name
+                ));
+                next.push(target_by_hand);
+            }
+            ("target", None) => {
+                if let Err(left) = self.push_target(&remote)? {
                     self.warnings.push(format!(
                         "{} has landed here, and could not be pushed to {}: {}",
                         self.target,
@@ -72,12 +78,12 @@ impl Run<'_> {
                     next.extend(asked);
                 }
             }
-            "branch" => {
+            ("branch", _) => {
                 for branch in branches {
                     if let Pushed::No(why) = self.repo.push_branch(&remote, branch)? {
                         self.warnings
                             .push(format!("{branch} could not be pushed to {}: {why}", remote.name));
-                        next.push(by_hand(branch));
+                        next.push(remote.command_for(branch));
                     }
                 }
             }
@@ -115,8 +121,8 @@ impl Run<'_> {
             for (branch, commit) in &before {
                 let there = match push {
                     "target" => self.repo.is_shared(&remote, &remote.branch, commit)?,
-                    _ => match self.repo.tip(branch)? {
-                        Some(tip) => self.repo.is_shared(&remote, branch, &tip)?,
+                    _ => match self.landed_tip(branch)? {
+                        Some(tip) => self.repo.is_shared(&remote, &remote.name_of(branch), &tip)?,
                         None => true,
                     },
                 };
@@ -128,6 +134,23 @@ impl Run<'_> {
         };
         // The landing is what was asked about.
         left().unwrap_or_default()
+    }
+
+    /// Where the branch of a unit is that has landed; `None` where it is gone, or is not that unit's any more.
+    fn landed_tip(&self, branch: &str) -> Outcome<Option<String>> {
+        let told = self.reports.iter().find(|one| one.branch == branch);
+        let (Some(told), Some(tip)) = (told, self.repo.tip(branch)?) else {
+            return Ok(None);
+        };
+        let view = self.app.view()?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let is_others =
+            |unit: &Unit| !unit.is_over() && unit.branch == branch && unit.id.as_str() != told.unit;
+        let landed = match &told.merge_commit {
+            Some(commit) => self.repo.has(commit, &tip, None)?,
+            None => false,
+        };
+        Ok((landed && !units.iter().any(is_others)).then_some(tip))
     }
 
     /// Pushes for whoever has not got the target's turn: what others pushed meanwhile is merged into the target.
@@ -164,15 +187,16 @@ impl Run<'_> {
     fn push_for_review(&mut self, remote: &Remote, branches: &[String]) -> Outcome<Vec<String>> {
         let mut next = Vec::new();
         for branch in branches {
-            if self.repo.push_branch(remote, branch)? == Pushed::Yes {
+            if self.landed_tip(branch)?.is_some() && self.repo.push_branch(remote, branch)? == Pushed::Yes {
                 self.warnings.push(format!(
                     "{branch} was pushed to {} instead: ask for a review of it",
                     remote.name
                 ));
+                let head = &remote.name_of(branch);
                 next.push(
                     remote
-                        .compare_page(&remote.branch, branch)
-                        .unwrap_or_else(|| open_by_hand(branch, &remote.branch)),
+                        .compare_page(&remote.branch, head)
+                        .unwrap_or_else(|| open_by_hand(head, &remote.branch)),
                 );
             }
         }
@@ -200,10 +224,11 @@ impl Run<'_> {
     }
 
     /// The target goes there, on top of what others pushed. Why not, if not.
-    fn push_target(&mut self, remote: &Remote, rules: &Rules) -> Outcome<Result<(), Left>> {
+    fn push_target(&mut self, remote: &Remote) -> Outcome<Result<(), Left>> {
         let mut why = String::new();
         let behind = |run: &Self, why: String, mut first: Vec<String>| -> Outcome<Result<(), Left>> {
-            first.push(run.pull(remote, rules)?);
+            let rules = run.rules()?;
+            first.push(run.pull(remote, &rules)?);
             Ok(Err(Left {
                 why,
                 first,
@@ -211,7 +236,7 @@ impl Run<'_> {
             }))
         };
         for _ in 0..PUSHES {
-            match self.repo.push_to(remote, &self.target, &remote.branch)? {
+            match self.repo.push_own(remote, &self.target)? {
                 Pushed::Yes => return Ok(Ok(())),
                 Pushed::No(said) => why = said,
             }
@@ -227,7 +252,9 @@ impl Run<'_> {
                     ..Left::only(why)
                 }));
             }
-            match self.take_in(remote, &theirs, rules) {
+            // What was taken in before may have brought others.
+            let rules = self.rules()?;
+            match self.take_in(remote, &theirs, &rules) {
                 Ok(None) => {}
                 Ok(Some(why)) => return behind(self, why, Vec::new()),
                 Err(refusal) => return behind(self, refusal.message, refusal.help),
@@ -285,6 +312,10 @@ impl Run<'_> {
         let (old, new) = (candidate.old.clone(), candidate.commit().to_owned());
         let checks = self.checks(&[], &candidate.old, rules)?;
         let is_ours = |root: &Path, path: &Path| app.is_projection(root, path);
+        self.require_rules(candidate.commit()).map_err(|mut refusal| {
+            refusal.help = vec![format!("have it mended on {there} first")];
+            refusal
+        })?;
         require_movable(&self.repo, &self.target, candidate.commit(), &is_ours)?;
         let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
             Tried::Passed(tested) => tested,
@@ -373,11 +404,9 @@ impl Run<'_> {
             .ok_or_else(|| remote::nowhere(target))?;
         if let Pushed::No(why) = self.repo.push_branch(&remote, branch)? {
             let message = format!("{branch} could not be pushed to {}: {why}", remote.name);
-            return Err(Box::new(Refusal::new(Code::Io, message).help(format!(
-                "git push {} {}",
-                shell_word(&remote.name),
-                shell_word(branch)
-            ))));
+            return Err(Box::new(
+                Refusal::new(Code::Io, message).help(remote.command_for(branch)),
+            ));
         }
         step("pushed");
         // From here on it is for others to merge, also if what follows is cut off.
@@ -394,8 +423,9 @@ impl Run<'_> {
             body.push_str(&format!("Issue: {}\n", issue.id));
         }
         body.push_str(&format!("JIT-Unit: {id}\nJIT-Agent: {}\n", work.actor.agent_id));
+        let head = &remote.name_of(branch);
         let proposal = Proposal {
-            head: branch,
+            head,
             base: &remote.base,
             title: &title,
             body: &body,
@@ -410,11 +440,11 @@ impl Run<'_> {
             }
             Err(why) => {
                 report.message = Some(format!("{branch} is pushed; no request was opened: {why}"));
-                report.help.push(match remote.compare_page(&remote.base, branch) {
+                report.help.push(match remote.compare_page(&remote.base, head) {
                     Some(page) => page,
                     None => format!(
                         "{} --title={}",
-                        open_by_hand(branch, &remote.base),
+                        open_by_hand(head, &remote.base),
                         shell_word(&title)
                     ),
                 });
