@@ -579,8 +579,7 @@ impl App {
 
     /// Forgets an entry for good. Not for agents: it is the one command here that can lose work.
     fn drop_rescue(&self, id: &RescueId) -> Outcome<RescueReply> {
-        let agent = &self.actor.agent_id;
-        if agent.kind() == "agent" {
+        if let Some(agent) = self.asking_agent() {
             let message = format!("{agent} is an agent, and deleting rescued work is not for agents");
             let help = format!("ask a person to run: jit rescue drop {id} --yes");
             return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
