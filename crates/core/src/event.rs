@@ -281,6 +281,7 @@ pub fn unit_kind(input: Input) -> &'static str {
         Input::Abandon => "unit.abandon",
         Input::CleanedUp => "unit.cleaned_up",
         Input::MoreWork => "unit.more_work",
+        Input::MergePutOff => "unit.merge_put_off",
         Input::WorktreeMoved => "unit.worktree_moved",
     }
 }

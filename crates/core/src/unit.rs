@@ -48,6 +48,7 @@ words! {
         MergeSuccess = "merge_success", MergeConflictEscalate = "merge_conflict_escalate",
         BeginCleanup = "begin_cleanup", RetryDispatch = "retry_dispatch", Abandon = "abandon",
         CleanedUp = "cleaned_up", MoreWork = "more_work", WorktreeMoved = "worktree_moved",
+        MergePutOff = "merge_put_off",
     }
 }
 
@@ -102,6 +103,7 @@ pub const TRANSITIONS: &[Transition] = &[
     edge("T14", Phase::Merging, Input::MergeConflictEscalate, Phase::Failed),
     edge("T11-", Phase::Cleanup, Input::CleanedUp, Phase::Idle),
     edge("T10-", Phase::Merged, Input::MoreWork, Phase::Completed),
+    edge("T9-", Phase::Merging, Input::MergePutOff, Phase::Completed),
     edge("T0", Phase::Ready, Input::WorktreeMoved, Phase::Ready),
     edge("T0", Phase::Dispatched, Input::WorktreeMoved, Phase::Dispatched),
     edge("T0", Phase::Running, Input::WorktreeMoved, Phase::Running),
@@ -325,9 +327,12 @@ pub struct Unit {
     /// The commit of the target that it failed on, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_onto: Option<String>,
-    /// The branch that its landing has begun for, where that is not its target.
+    /// The branch that its landing has begun for, and where it then is, where that is not its target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub landing_on: Option<String>,
+    /// The commit of its branch that its landing has begun with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub landing_tip: Option<String>,
     /// Where its agent may write, as patterns of paths in its worktree; none: anywhere in it.
     #[serde(default)]
     pub writes: Vec<String>,
@@ -338,7 +343,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The branch it goes to: the one that its landing has begun for, else its target.
+    /// The branch it goes to, or is on: the one that its landing has begun for, else its target.
     pub fn goes_to(&self) -> &str {
         self.landing_on.as_deref().unwrap_or(&self.target)
     }
@@ -374,7 +379,7 @@ impl Unit {
             (true, _) => vec![retry],
             (false, true) => {
                 let place = match self.failed_onto {
-                    Some(_) => format!("there or on {}", self.target),
+                    Some(_) => format!("there or on {}", self.goes_to()),
                     None => "there".to_owned(),
                 };
                 vec![format!("when a commit {place} mends it: {retry}"), abandon]
@@ -409,7 +414,7 @@ pub struct Facts {
     pub tip: Option<String>,
     /// The commit its target is at.
     pub onto: Option<String>,
-    /// The branch that a landing begins for, where that is not the target.
+    /// The branch that a landing begins for, or came to, where that is not the target.
     pub landing_on: Option<String>,
     pub provisioning_time_ms: Option<u64>,
     pub pid: Option<u32>,
@@ -557,6 +562,7 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
         failed_tip: None,
         failed_onto: None,
         landing_on: None,
+        landing_tip: None,
         writes: Vec::new(),
         handoffs: Vec::new(),
         updated_at: cx.now.wall,
@@ -633,7 +639,10 @@ pub fn advance(
         && !before.is_mended(facts.tip.as_deref(), facts.onto.as_deref())
     {
         let since = match (before.is_by_hand(), &before.failed_onto) {
-            (true, Some(_)) => format!(", and nothing was committed in it or on {} since", before.target),
+            (true, Some(_)) => format!(
+                ", and nothing was committed in it or on {} since",
+                before.goes_to()
+            ),
             (true, None) => ", and nothing was committed in it since".to_owned(),
             (false, _) => String::new(),
         };
@@ -816,12 +825,13 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     if edge.to == Phase::Completed {
         unit.limited_since = None;
     }
-    if edge.to != Phase::Merging {
-        unit.landing_on = None;
-    }
     match edge.input {
         Input::DispatchInstance => {
             unit.attempt += 1;
+            // What an agent makes anew goes where the unit is to go; whoever works by hand may only be mending a landing.
+            if !unit.is_by_hand() {
+                unit.landing_on = None;
+            }
             unit.dispatch_time = Some(now);
             unit.start_time = None;
             unit.completion_time = None;
@@ -836,17 +846,20 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
             unit.merge_status = MergeStatus::Merging;
             unit.merge_attempt_time = Some(now);
             unit.landing_on.clone_from(&facts.landing_on);
+            unit.landing_tip.clone_from(&facts.tip);
         }
         Input::MergeSuccess => {
+            unit.landing_on.clone_from(&facts.landing_on);
             unit.merge_status = MergeStatus::Merged;
             unit.merge_conflicts.clear();
         }
-        Input::MoreWork => unit.merge_status = MergeStatus::Pending,
+        Input::MoreWork | Input::MergePutOff => unit.merge_status = MergeStatus::Pending,
         Input::MergeConflictEscalate => unit.merge_status = MergeStatus::Conflict,
         Input::RetryDispatch => {
             unit.retry_count += u32::from(counts);
             unit.merge_status = MergeStatus::Pending;
         }
+        Input::Abandon => unit.landing_on = None,
         _ => {}
     }
     unit
@@ -1008,6 +1021,7 @@ mod tests {
             (Phase::Completed, Input::Abandon, Some(Phase::Cleanup)),
             (Phase::Merged, Input::Abandon, None),
             (Phase::Merged, Input::MoreWork, Some(Phase::Completed)),
+            (Phase::Merging, Input::MergePutOff, Some(Phase::Completed)),
             (Phase::Provisioning, Input::WorktreeMoved, None),
             // What is being removed is not followed: it may have been restored elsewhere.
             (Phase::Cleanup, Input::WorktreeMoved, None),

@@ -721,7 +721,7 @@ pub fn for_a_person(unit: &Unit) -> Option<String> {
         (Phase::Completed | Phase::Merging, ..) => format!("when that is mended: jit worktree merge {id}"),
         (Phase::Failed, Some(reason::CONFLICT), _) => format!(
             "settle it in {path} (git merge {}) and commit, then: jit worktree merge {id}; {give_up}",
-            shell_word(&unit.target)
+            shell_word(unit.goes_to())
         ),
         (Phase::Failed, Some(reason::RATE_LIMIT), Some(account)) => {
             format!("when it may be used again: jit worktree unpark {account}; {give_up}")

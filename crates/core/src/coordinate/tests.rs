@@ -64,6 +64,7 @@ pub(super) fn fresh(id: &UnitId, now: Wall) -> Unit {
         failed_tip: None,
         failed_onto: None,
         landing_on: None,
+        landing_tip: None,
         writes: Vec::new(),
         handoffs: Vec::new(),
         updated_at: now,

@@ -4,8 +4,10 @@
 //!
 //! - a process below the shim of an attempt is that attempt's agent, whatever its variables and its flags say. Of two
 //!   attempts above it the nearest counts;
-//! - a process below one that was bound to a session of an agent is an agent, also if it says it was a person;
-//! - only where neither is above it are `JIT_UNIT` and the id it gives believed.
+//! - a process below one that was bound to a session of an agent is an agent, also if it says it was a person; so is one
+//!   that `JIT_AGENT_ID` names as an agent;
+//! - only where none of that is so are `JIT_UNIT` and the id it gives believed. That variable alone makes nobody an agent:
+//!   people have it from `jit worktree env`.
 //!
 //! Limitations: this is a guard rail, not a fence. Who has another program run something for it (`cron`, `at`, a terminal
 //! that was there before) is not below its shim. Neither is what was forked twice where orphans are not adopted (elsewhere
@@ -64,6 +66,11 @@ fn asking(control_dir: &Path, says: &AgentId) -> Option<AgentId> {
     }
     if is_agent(says) {
         return Some(says.clone());
+    }
+    // Whoever was started as an agent stays one, whatever its flags say.
+    let started = std::env::var("JIT_AGENT_ID").ok();
+    if let Some(id) = started.and_then(|id| id.parse().ok()).filter(is_agent) {
+        return Some(id);
     }
     let bound = sessions::find(control_dir).map(|bound| bound.agent_id);
     bound.filter(is_agent)

@@ -424,7 +424,7 @@ impl App {
         let landed = state::units(&*view.table).unwrap_or_default().into_iter();
         let targets: BTreeSet<String> = landed
             .filter(|unit| unit.merge_commit.is_some())
-            .map(|unit| unit.target)
+            .map(|unit| unit.goes_to().to_owned())
             .collect();
         match targets.is_empty() {
             true => Vec::new(),

@@ -319,7 +319,7 @@ impl App {
         // What it has done: as it landed, or as it is now.
         let commit = match &unit.merge_commit {
             Some(commit) => {
-                facts.push(format!("landed as {commit} on {}", unit.target));
+                facts.push(format!("landed as {commit} on {}", unit.goes_to()));
                 Some(commit.clone())
             }
             None => {

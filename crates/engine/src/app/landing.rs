@@ -216,7 +216,11 @@ impl App {
             (true, _) => {
                 let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
                 all.into_iter()
-                    .filter(|unit| ask.into.as_ref().is_none_or(|into| unit.goes_to() == into))
+                    .filter(|unit| match &ask.into {
+                        Some(into) => unit.goes_to() == into,
+                        // What landed where somebody sent it has nothing to do with where the others go.
+                        None => unit.state != Phase::Merged || unit.landing_on.is_none(),
+                    })
                     // One that is to be tried again has not been judged.
                     .filter(|unit| unit.state != Phase::Ready || unit.worker.is_none())
                     .filter(waits_for_landing)
@@ -240,37 +244,16 @@ impl App {
         };
         drop(view);
         if let (true, Some(first)) = (units.is_empty(), over.first()) {
-            let target = ask.into.clone().unwrap_or_else(|| first.target.clone());
+            let target = ask.into.clone().unwrap_or_else(|| first.goes_to().to_owned());
             return self.only_over(repo, target, ask, &over);
         }
         let target = self.landing_target(&repo, ask, &units)?;
-        let turn = match ask.mode {
+        let mut run = Run::new(self, repo, target, ask);
+        run.alone = units.len() == 1 && over.is_empty();
+        let _turn = match run.mode {
             MergeMode::DryRun => None,
-            _ => {
-                self.sweep_scratch(&repo);
-                Some(self.landing_turn(&target)?)
-            }
+            _ => Some(run.take_turn()?),
         };
-        let repo = repo.holding(turn.as_ref().and_then(Turn::shared));
-        step("locked");
-        let mut run = Run {
-            app: self,
-            repo,
-            target,
-            into: ask.into.clone(),
-            mode: ask.mode,
-            leave_proposed: ask.leave_proposed,
-            every: ask.all,
-            alone: units.len() == 1 && over.is_empty(),
-            reports: Vec::new(),
-            warnings: self.warnings.clone(),
-            known: RefCell::default(),
-        };
-        if run.mode != MergeMode::DryRun {
-            // What cannot be put back is told where it is in the way.
-            let _ = half_way::settle(&run.repo, &run.target);
-            run.bring_left_submodules();
-        }
         run.tell_of_over(&over)?;
         let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
         let report = run.all(&asked)?;
@@ -440,10 +423,10 @@ impl App {
         };
         let base = repo.git().verify(&format!("{}^{{commit}}", unit.base));
         let base = base.map_err(failed)?.unwrap_or_else(|| tip.clone());
-        let about = (unit.branch.as_str(), tip.as_str(), base.as_str());
+        let about = (tip.as_str(), base.as_str());
         let goes_to = unit.goes_to();
         if let Some(target) = repo.tip(goes_to)?
-            && landed_as(repo, (&unit.id, true), about, (goes_to, &target))?.is_some()
+            && landed_as(repo, unit, about, (goes_to, &target))?.is_some()
         {
             return Ok(Some(goes_to.to_owned()));
         }
@@ -467,7 +450,7 @@ impl App {
                 .any(|line| tells_of(line, &unit.id));
             if says_so
                 && let Some(target) = repo.tip(branch)?
-                && landed_as(repo, (&unit.id, true), about, (branch, &target))?.is_some()
+                && landed_as(repo, unit, about, (branch, &target))?.is_some()
             {
                 return Ok(Some(branch.to_owned()));
             }
@@ -595,13 +578,15 @@ impl App {
     /// What a unit that has landed has besides, if its target has it not.
     pub(super) fn more_work(&self, unit: &Unit) -> Option<String> {
         let repo = self.landing_repo().ok()?;
-        let target = repo.tip(&unit.target).ok()??;
+        let target = repo.tip(unit.goes_to()).ok()??;
         let tip = repo.tip(&unit.branch).ok()??;
         let has = repo.has(&target, &tip, unit.merge_commit.as_deref()).ok()?;
         (!has).then(|| {
             format!(
                 "{} has commits that {} has not: jit finish {}",
-                unit.branch, unit.target, unit.id
+                unit.branch,
+                unit.goes_to(),
+                unit.id
             )
         })
     }
@@ -697,7 +682,35 @@ fn waits_for_landing(unit: &Unit) -> bool {
     }
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(app: &'a App, repo: Repo, target: String, ask: &MergeAsk) -> Self {
+        Self {
+            app,
+            repo,
+            target,
+            into: ask.into.clone(),
+            mode: ask.mode,
+            leave_proposed: ask.leave_proposed,
+            every: ask.all,
+            alone: false,
+            reports: Vec::new(),
+            warnings: app.warnings.clone(),
+            known: RefCell::default(),
+        }
+    }
+
+    /// Waits for the target's turn, and makes up for what a killed landing left there.
+    fn take_turn(&mut self) -> Outcome<Turn> {
+        self.app.sweep_scratch(&self.repo);
+        let turn = self.app.landing_turn(&self.target)?;
+        self.repo = self.repo.clone().holding(turn.shared());
+        step("locked");
+        // What cannot be put back is told where it is in the way.
+        let _ = half_way::settle(&self.repo, &self.target);
+        self.bring_left_submodules();
+        Ok(turn)
+    }
+
     fn all(&mut self, asked: &[UnitId]) -> Outcome<MergeReport> {
         let mut left: Vec<Work> = Vec::new();
         for id in asked {

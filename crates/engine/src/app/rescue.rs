@@ -579,8 +579,7 @@ impl App {
 
     /// Forgets an entry for good. Not for agents: it is the one command here that can lose work.
     fn drop_rescue(&self, id: &RescueId) -> Outcome<RescueReply> {
-        let agent = &self.actor.agent_id;
-        if agent.kind() == "agent" {
+        if let Some(agent) = self.asking_agent() {
             let message = format!("{agent} is an agent, and deleting rescued work is not for agents");
             let help = format!("ask a person to run: jit rescue drop {id} --yes");
             return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
@@ -633,7 +632,7 @@ fn work_left(unit: &Unit, evidence: &Evidence) -> Box<Refusal> {
     let message = format!(
         "the worktree of {} holds work that is not on {} (--force keeps it elsewhere: jit rescue list):\n{}",
         unit.id,
-        unit.target,
+        unit.goes_to(),
         lines.join("\n")
     );
     let names = evidence

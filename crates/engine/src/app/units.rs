@@ -909,7 +909,7 @@ impl App {
         }
         let repo = self.landing_repo()?;
         let tip = repo.tip(&unit.branch)?;
-        let onto = repo.tip(&unit.target)?;
+        let onto = repo.tip(unit.goes_to())?;
         let may = unit.may_be_retried() || unit.is_mended(tip.as_deref(), onto.as_deref());
         if unit::step(unit.state, Input::RetryDispatch).is_none() || !may {
             // Refused before anything is made for it.
@@ -958,7 +958,7 @@ impl App {
                     unit: moved.id.clone(),
                     issue_id: moved.issue_id.clone(),
                     branch: moved.branch.clone(),
-                    target: moved.target.clone(),
+                    target: moved.goes_to().to_owned(),
                     merge_commit: moved.merge_commit.clone(),
                     tested: moved.tested.clone(),
                     lease_id: moved.lease_id.clone(),

@@ -92,15 +92,15 @@ fn deep(folder: &Path, levels: usize, found: &mut Vec<PathBuf>) {
 
 /// Whether a git works in one of these folders, or below: it may have a lock that it does not keep open. Those in the control
 /// folder are jit's own, and have no locks of this kind. `None` where that cannot be told.
+///
+/// The same folder may have another name elsewhere, as in a container: so what counts is which folder it is, not how it is
+/// called. Where mounts are others than here, a part of a folder may be there without the rest.
 #[cfg(target_os = "linux")]
 pub(crate) fn git_works_in(folders: &[PathBuf], control: &Path) -> Option<bool> {
-    let real: Vec<PathBuf> = folders
-        .iter()
-        .filter_map(|one| fs::canonicalize(one).ok())
-        .collect();
-    let control = fs::canonicalize(control).ok();
-    let is_own = |at: &Path| control.as_ref().is_some_and(|control| at.starts_with(control));
-    let is_here = |at: &Path| real.iter().any(|one| at.starts_with(one)) && !is_own(at);
+    let wanted: Vec<Inode> = folders.iter().filter_map(|one| inode(one).ok()).collect();
+    let control = inode(control).ok();
+    let mounts = fs::read_link("/proc/self/ns/mnt").ok()?;
+    let mut unclear = false;
     for process in fs::read_dir("/proc").ok()?.flatten() {
         let is_process = process.file_name().to_string_lossy().parse::<u32>().is_ok();
         // The name, in parentheses, and how it is: one that has ended and was not waited for does nothing any more.
@@ -119,13 +119,52 @@ pub(crate) fn git_works_in(folders: &[PathBuf], control: &Path) -> Option<bool> 
         if !is_git || rest.starts_with(" Z") || rest.starts_with(" X") {
             continue;
         }
-        match fs::read_link(process.path().join("cwd")) {
-            Ok(at) if is_here(&at) => return Some(true),
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return None,
-            _ => {}
+        let own = fs::read_link(process.path().join("ns/mnt"));
+        match own.and_then(|own| Ok((own == mounts, above(&process.path().join("cwd"))?))) {
+            Ok((_, above)) if above.iter().any(|one| Some(*one) == control) => {}
+            Ok((_, above)) if above.iter().any(|one| wanted.contains(one)) => return Some(true),
+            Ok((same, above)) => {
+                let is_near = |(disk, _): &Inode| wanted.iter().any(|(own, _)| own == disk);
+                unclear |= !same && above.first().is_some_and(is_near);
+            }
+            // It has ended.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => unclear = true,
         }
     }
-    Some(false)
+    (!unclear).then_some(false)
+}
+
+/// What a folder is, whatever its name: the disk, and the number there.
+#[cfg(target_os = "linux")]
+type Inode = (u64, u64);
+
+#[cfg(target_os = "linux")]
+fn inode(path: &Path) -> std::io::Result<Inode> {
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = fs::metadata(path)?;
+    Ok((meta.dev(), meta.ino()))
+}
+
+/// A folder and those that it is in, as the process sees them whose folder it is.
+#[cfg(target_os = "linux")]
+fn above(folder: &Path) -> std::io::Result<Vec<Inode>> {
+    let mut at = folder.to_owned();
+    let mut all = vec![inode(&at)?];
+    // Paths are no deeper than that.
+    for _ in 0..4096 {
+        at.push("..");
+        let next = match inode(&at) {
+            // It was removed; nothing is left of it to work in.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+            next => next?,
+        };
+        if all.last() == Some(&next) {
+            break;
+        }
+        all.push(next);
+    }
+    Ok(all)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::landed::Refreshed;
 use super::trees::{self, NOTHING};
 use super::{Repo, failed, io_failed, obstacles};
 use crate::doctor::locks::{git_works_in, open_files};
@@ -114,14 +115,13 @@ pub fn note(
     (old, new): (&str, &str),
     aside: Vec<(PathBuf, PathBuf)>,
 ) -> Outcome<Note> {
-    let names = |words: &[&str]| {
-        Git::at(root)
-            .arg("--no-optional-locks")
-            .args(words)
-            .setting("core.fsmonitor", "false")
-            .run()
-            .map_err(failed)
-    };
+    let git_dir = Git::at(root)
+        .args(["rev-parse", "--absolute-git-dir"])
+        .line()
+        .map_err(failed)?;
+    // What only looks changed by its times is nobody's own.
+    let index = Refreshed::of(repo, root, Path::new(&git_dir))?;
+    let names = |words: &[&str]| index.git(root).args(words).run().map_err(failed);
     let edited = names(&["diff-files", "-z", "--name-only"])?;
     let staged = names(&["diff-index", "--cached", "-z", "--name-only", old, "--"])?;
     let mut own: HashSet<PathBuf> = [edited, staged]

@@ -16,6 +16,7 @@
 //! Limitations: git has no way to lock a branch against being checked out. Somebody who switches to the target, or away
 //! from it, in the instant between the look and the step is not seen. Symbolic refs are not followed where refs are in tables.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use jit_core::ids::UnitId;
 use jit_core::refusal::{Code, Refusal};
+use jit_core::unit::{Phase, Unit};
 
 use super::candidate::{SQUASHED, Step};
 use super::obstacles::{self, Aside, IsOurs};
@@ -302,6 +304,36 @@ fn unfinished(root: &Path, git_dir: &Path) -> Outcome<Option<&'static str>> {
     })
 }
 
+/// A copy of a checkout's index in which what only looks changed by its times is not.
+pub(super) struct Refreshed {
+    folder: Folder,
+}
+
+impl Refreshed {
+    pub(super) fn of(repo: &Repo, root: &Path, git_dir: &Path) -> Outcome<Self> {
+        let folder =
+            Folder::make(repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+        let copy = Self { folder };
+        let index = copy.path();
+        copy_index(&git_dir.join("index"), &index).map_err(super::io_failed("copy", &index))?;
+        let _ = copy.git(root).args(["update-index", "-q", "--refresh"]).try_run();
+        Ok(copy)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path.join("index")
+    }
+
+    /// Git in the checkout, with the copy.
+    pub(super) fn git(&self, root: &Path) -> Git {
+        Git::at(root)
+            .env("GIT_INDEX_FILE", self.path())
+            .setting("core.fsmonitor", "false")
+            .setting("core.splitIndex", "false")
+            .without_hooks()
+    }
+}
+
 /// Refuses now what would be refused later, as far as that can be told without changing anything.
 pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>) -> Outcome<()> {
     match in_use(repo, branch)? {
@@ -320,24 +352,13 @@ pub fn require_movable(repo: &Repo, branch: &str, new: &str, is_ours: IsOurs<'_>
                 let shown = shell_word(&root.to_string_lossy());
                 return Err(busy(branch, &how, &[format!("git -C {shown} status")]));
             }
-            let folder =
-                Folder::make(repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
-            let index = folder.path.join("index");
-            copy_index(&git_dir.join("index"), &index).map_err(super::io_failed("copy", &index))?;
-            let git = || {
-                Git::at(&root)
-                    .env("GIT_INDEX_FILE", &index)
-                    .setting("core.fsmonitor", "false")
-                    .setting("core.splitIndex", "false")
-                    .without_hooks()
-            };
+            let index = Refreshed::of(repo, &root, git_dir)?;
+            let git = || index.git(&root);
             let ours = obstacles::ours(&root, new, is_ours)?;
             let without = match ours.as_slice() {
                 [] => new.to_owned(),
                 ours => obstacles::without(repo, &root, new, ours)?,
             };
-            // What only looks changed by its times is not.
-            let _ = git().args(["update-index", "-q", "--refresh"]).try_run();
             let (code, _, said) = git()
                 .args(["read-tree", "-n", "-m", "-u", "HEAD", &without])
                 .try_run()
@@ -496,13 +517,13 @@ impl Repo {
 
 /// The commit by which a unit came to its target, if it did.
 ///
-/// `begun` tells that a landing was begun: then a tip that the target contains is that landing. Otherwise it counts only
-/// if work was done on the branch, because a branch that merely followed the target is contained in it too. So is one that
-/// was put back to where it began; where that is not the target's own, the target's reflog has to say that it landed.
+/// A tip that the target contains is that of a landing where one was begun with it, or where the target's reflog tells of one.
+/// Otherwise it counts only if it was made on the branch: one that merely followed the target, or was put back to it, is
+/// contained in it too.
 pub fn landed_as(
     repo: &Repo,
-    (unit, begun): (&UnitId, bool),
-    (branch, tip, base): (&str, &str, &str),
+    unit: &Unit,
+    (tip, base): (&str, &str),
     (name, target): (&str, &str),
 ) -> Outcome<Option<String>> {
     let since = format!("{base}..{target}");
@@ -526,34 +547,62 @@ pub fn landed_as(
     if !repo.is_ancestor(tip, target)? {
         return Ok(None);
     }
-    let log = |branch: &str, format: &str| -> Outcome<String> {
-        let refname = format!("refs/heads/{branch}");
-        let git = repo.git().args(["reflog", "show", format, &refname, "--"]);
-        let (_, out, _) = git.try_run().map_err(failed)?;
-        Ok(String::from_utf8_lossy(&out).into_owned())
-    };
-    let landed = match (tip == base, begun) {
-        (true, false) => false,
-        (true, true) => {
-            let ours = format!("{tip} {LANDED}");
-            let log = log(name, "--format=%H %gs")?;
-            let moves: Vec<&str> = log.lines().collect();
-            let mut found = moves.iter().any(|line| line.starts_with(&ours));
-            // The newest comes first. It may have landed with a commit of jit's own on top.
-            for pair in moves.windows(2) {
-                let [(to, why), (from, _)] =
-                    [pair[0], pair[1]].map(|line| line.split_once(' ').unwrap_or((line, "")));
-                found =
-                    found || tells_of(why, unit) && repo.contains(to, tip)? && !repo.contains(from, tip)?;
-            }
-            found
-        }
-        (false, true) => true,
-        (false, false) => log(branch, "--format=%gs")?.lines().any(|line| {
-            ["commit", "cherry-pick", "rebase", "am"]
-                .iter()
-                .any(|word| line.starts_with(word))
-        }),
-    };
+    let begun = unit.state == Phase::Merging;
+    let landed = begun && unit.landing_tip.as_deref() == Some(tip)
+        || begun && is_told(repo, &unit.id, tip, name)?
+        || was_made_on(repo, &unit.branch, (tip, base))?;
     Ok(landed.then(|| tip.to_owned()))
+}
+
+/// The moves of a branch, the newest first: where to, and why.
+fn moves(repo: &Repo, branch: &str) -> Outcome<Vec<(String, String)>> {
+    let refname = format!("refs/heads/{branch}");
+    let git = repo
+        .git()
+        .args(["reflog", "show", "--format=%H %gs", &refname, "--"]);
+    let (_, log, _) = git.try_run().map_err(failed)?;
+    let split = |line: &str| {
+        let (to, why) = line.split_once(' ').unwrap_or((line, ""));
+        (to.to_owned(), why.to_owned())
+    };
+    Ok(String::from_utf8_lossy(&log).lines().map(split).collect())
+}
+
+/// Whether the log of a target tells that a unit landed there with this commit.
+fn is_told(repo: &Repo, unit: &UnitId, tip: &str, target: &str) -> Outcome<bool> {
+    let moves = moves(repo, target)?;
+    for (n, (to, why)) in moves.iter().enumerate() {
+        // It may have landed with a commit of jit's own on top.
+        let brought = match moves.get(n + 1) {
+            _ if !tells_of(why, unit) => false,
+            Some((from, _)) => repo.contains(to, tip)? && !repo.contains(from, tip)?,
+            None => to == tip,
+        };
+        if brought {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether anything since `base` was made on a branch, as its log tells. A commit that it was only moved to was not.
+fn was_made_on(repo: &Repo, branch: &str, (tip, base): (&str, &str)) -> Outcome<bool> {
+    let since = repo
+        .git()
+        .args(["rev-list", &format!("{base}..{tip}"), "--"])
+        .run()
+        .map_err(failed)?;
+    let since = String::from_utf8_lossy(&since);
+    let since: HashSet<&str> = since.lines().collect();
+    let makes = |why: &str| {
+        let words = ["commit", "cherry-pick", "revert", "am"];
+        words.iter().any(|word| why.starts_with(word)) || why.contains(": Merge made by ")
+    };
+    let moves = moves(repo, branch)?;
+    let worked = moves.iter().any(|(_, why)| makes(why));
+    // What a rebase of own work came to may be the target itself, where that has all of it.
+    let is_own = |why: &str| makes(why) || worked && why.contains("rebase");
+    Ok(moves
+        .iter()
+        .any(|(to, why)| is_own(why) && since.contains(to.as_str())))
 }

@@ -33,12 +33,18 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A remote repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
+    /// For people; where git was told an address instead of a name, that, without what is secret in it.
     pub name: String,
     pub address: String,
-    /// What the branch that it was looked up for is pushed to over there.
+    has_name: bool,
+    /// The branch over there that the one which it was looked up for is pushed to, or would be merged into.
     pub branch: String,
+    /// What that one is pushed to, by its full name: where reviews are asked for by pushing, it is no branch.
+    place: String,
     /// What it follows there, if anything, else the same: where others are asked to merge.
     pub base: String,
+    /// What git was told to push where (`remote.<name>.push`), by full names.
+    pushes: Vec<(String, String)>,
 }
 
 /// What came of a push.
@@ -51,15 +57,13 @@ pub enum Pushed {
 
 impl Repo {
     /// Where a branch is shared: where git was told to push it, else where it follows one, else `origin`, else the first
-    /// remote. By its own name there; by that of the branch that it follows only where git was told to push so
-    /// (`push.default`): whoever begins a branch at `origin/main` does not want it pushed to `main`.
+    /// remote. By the name that `remote.<name>.push` gives it, else by its own; by that of the branch that it follows only
+    /// where git was told to push so (`push.default`): whoever begins a branch at `origin/main` does not want it pushed to
+    /// `main`.
     pub fn remote_of(&self, branch: &str) -> Outcome<Option<Remote>> {
         let out = self.git().arg("remote").run().map_err(failed)?;
         let text = String::from_utf8_lossy(&out).into_owned();
         let names: Vec<&str> = text.lines().collect();
-        if names.is_empty() {
-            return Ok(None);
-        }
         let get = |key: &str| -> Outcome<Option<String>> {
             let (code, own, _) = self.git().args(["config", key]).try_run().map_err(failed)?;
             let own = String::from_utf8_lossy(own.trim_ascii_end()).into_owned();
@@ -73,11 +77,12 @@ impl Repo {
             Some("origin".to_owned()),
             names.first().map(|name| (*name).to_owned()),
         ];
-        let name = ways
-            .into_iter()
-            .flatten()
-            .find(|name| names.contains(&name.as_str()));
-        let Some(name) = name else { return Ok(None) };
+        // What is no remote may be an address, or the name of one that is gone. The repository itself is nobody else's.
+        let is_name = |name: &str| names.contains(&name);
+        let is_known = |name: &String| is_name(name) || name.contains(['/', ':']);
+        let Some(name) = ways.into_iter().flatten().find(is_known) else {
+            return Ok(None);
+        };
         let there = match follows.as_deref() == Some(&name) {
             true => get(&format!("branch.{branch}.merge"))?,
             false => None,
@@ -89,14 +94,41 @@ impl Repo {
             true => base.clone(),
             false => branch.to_owned(),
         };
+        if !is_name(&name) {
+            return Ok(Some(Remote {
+                name: without_secrets(&name),
+                address: name,
+                has_name: false,
+                place: head(&own),
+                branch: own,
+                base,
+                pushes: Vec::new(),
+            }));
+        }
         let address = self
             .git()
             .args(["remote", "get-url", "--push", "--", &name])
             .line();
+        let told = self
+            .git()
+            .args(["config", "--get-all", &format!("remote.{name}.push")])
+            .try_run()
+            .map_err(failed)?;
+        let pushes: Vec<(String, String)> = String::from_utf8_lossy(&told.1)
+            .lines()
+            .filter_map(refspec)
+            .collect();
+        let place = told_place(&pushes, branch);
         Ok(Some(Remote {
             address: address.map_err(failed)?,
-            branch: own,
+            has_name: true,
+            branch: match &place {
+                Some(place) => place.strip_prefix(HEADS).unwrap_or(&own).to_owned(),
+                None => own.clone(),
+            },
+            place: place.unwrap_or_else(|| head(&own)),
             base,
+            pushes,
             name,
         }))
     }
@@ -118,17 +150,28 @@ impl Repo {
         Git::at(home.unwrap_or_else(|| self.common.clone())).arg(option("--git-dir=", &self.common))
     }
 
-    /// To the branch of the same name.
+    /// To the branch of the same name, or of the one that git was told.
     pub fn push_branch(&self, remote: &Remote, branch: &str) -> Outcome<Pushed> {
-        self.push_to(remote, branch, branch)
+        self.push(remote, branch, &remote.place_of(branch))
+    }
+
+    /// The branch that the remote was looked up for.
+    pub fn push_own(&self, remote: &Remote, branch: &str) -> Outcome<Pushed> {
+        self.push(remote, branch, &remote.place)
     }
 
     /// With the hooks of whoever pushes: what they refuse is not pushed, and what they upload (large files) goes along.
-    pub fn push_to(&self, remote: &Remote, branch: &str, there: &str) -> Outcome<Pushed> {
-        let spec = format!("refs/heads/{branch}:refs/heads/{there}");
+    fn push(&self, remote: &Remote, branch: &str, place: &str) -> Outcome<Pushed> {
+        if !place.starts_with(HEADS) {
+            // That asks others for something, and is not known by what they have afterwards.
+            return Ok(Pushed::No(format!(
+                "git was told to push it to {place}, which is no branch"
+            )));
+        }
+        let spec = format!("{}:{place}", head(branch));
         let (code, _, said) = self
             .at_home()
-            .args(["push", "-q", "--no-follow-tags", "--", &remote.name, &spec])
+            .args(["push", "-q", "--no-follow-tags", "--", remote.for_git(), &spec])
             .try_run()
             .map_err(failed)?;
         Ok(match code {
@@ -151,7 +194,7 @@ impl Repo {
                 "--no-tags",
                 "--no-write-fetch-head",
                 "--",
-                &remote.name,
+                remote.for_git(),
                 &spec,
             ])
             .try_run()
@@ -191,6 +234,44 @@ impl Repo {
     }
 }
 
+/// What the full name of a branch begins with.
+const HEADS: &str = "refs/heads/";
+
+fn head(branch: &str) -> String {
+    format!("{HEADS}{branch}")
+}
+
+/// What a setting of what to push says, by full names: from where, and where to. With force or not is not for jit.
+fn refspec(text: &str) -> Option<(String, String)> {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let (from, to) = text.split_once(':').unwrap_or((text, text));
+    let full = |name: &str| match name.starts_with("refs/") {
+        true => name.to_owned(),
+        false => head(name),
+    };
+    // Those of the same names, what is deleted, and what is left out.
+    if from.is_empty() || to.is_empty() || from.starts_with('^') {
+        return None;
+    }
+    match (from, full(to)) {
+        // Whatever is checked out: not every branch is meant for that one, but each is to be reviewed.
+        ("HEAD" | "@", to) => (!to.starts_with(HEADS)).then(|| (head("*"), to)),
+        (from, to) => Some((full(from), to)),
+    }
+}
+
+/// What git was told to push a branch to, by its full name.
+fn told_place(pushes: &[(String, String)], branch: &str) -> Option<String> {
+    let name = head(branch);
+    pushes.iter().find_map(|(from, to)| match from.split_once('*') {
+        Some((before, after)) => {
+            let middle = name.strip_prefix(before)?.strip_suffix(after)?;
+            Some(to.replacen('*', middle, 1))
+        }
+        None => (*from == name).then(|| to.clone()),
+    })
+}
+
 /// Whether git pushes a branch to the one that it follows, by `push.default`.
 pub fn pushes_upstream(way: &str) -> bool {
     matches!(way, "upstream" | "tracking")
@@ -224,9 +305,38 @@ fn escaped(text: &str) -> String {
 }
 
 impl Remote {
-    /// The command by which a branch is pushed there.
+    /// The command by which the branch is pushed there that it was looked up for.
     pub fn push_command(&self, branch: &str) -> String {
-        push_command(&self.name, branch, &self.branch)
+        push_command(&self.name, branch, &self.place)
+    }
+
+    /// The command by which another branch is pushed there.
+    pub fn command_for(&self, branch: &str) -> String {
+        push_command(&self.name, branch, &self.place_of(branch))
+    }
+
+    /// What another branch is pushed to over there, by its full name.
+    fn place_of(&self, branch: &str) -> String {
+        told_place(&self.pushes, branch).unwrap_or_else(|| head(branch))
+    }
+
+    /// What another branch is called over there.
+    pub fn name_of(&self, branch: &str) -> String {
+        let place = self.place_of(branch);
+        place.strip_prefix(HEADS).unwrap_or(branch).to_owned()
+    }
+
+    /// Where git was told to push the branch to that it was looked up for, if that is no branch.
+    pub fn is_asked_at(&self) -> Option<&str> {
+        (!self.place.starts_with(HEADS)).then_some(self.place.as_str())
+    }
+
+    /// How git is told which one is meant.
+    fn for_git(&self) -> &str {
+        match self.has_name {
+            true => &self.name,
+            false => &self.address,
+        }
     }
 
     /// What it is called for people: by its name, and by the branch where that is called otherwise over there.
@@ -357,15 +467,11 @@ fn gh(dir: &Path, args: &[&str]) -> Result<String, String> {
         .ok_or_else(|| "gh named no address".to_owned())
 }
 
-/// The command by which a branch is pushed to one that may have another name there.
-pub fn push_command(remote: &str, branch: &str, there: &str) -> String {
-    let what = match branch == there {
+/// The command by which a branch is pushed to what may have another name there.
+fn push_command(remote: &str, branch: &str, place: &str) -> String {
+    let what = match place.strip_prefix(HEADS) == Some(branch) {
         true => shell_word(branch),
-        false => format!(
-            "{}:{}",
-            shell_word(branch),
-            shell_word(&format!("refs/heads/{there}"))
-        ),
+        false => format!("{}:{}", shell_word(branch), shell_word(place)),
     };
     format!("git push {} {what}", shell_word(remote))
 }
@@ -414,8 +520,11 @@ mod tests {
         let remote = Remote {
             name: "origin".to_owned(),
             address: address.to_owned(),
+            has_name: true,
             branch: "main".to_owned(),
+            place: head("main"),
             base: "main".to_owned(),
+            pushes: Vec::new(),
         };
         remote.compare_page("main", "jit/a b#1")
     }
@@ -444,6 +553,25 @@ mod tests {
             "C:\\x",
         ] {
             assert_eq!(page(address), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn h3_what_git_was_told_to_push_where_is_read_as_git_does() {
+        for (text, place) in [
+            ("refs/heads/main:refs/for/main", Some("refs/for/main")),
+            ("+refs/heads/*:refs/heads/me/*", Some("refs/heads/me/main")),
+            ("main:trunk", Some("refs/heads/trunk")),
+            ("main", Some("refs/heads/main")),
+            ("refs/heads/release/*:refs/heads/*", None),
+            ("^refs/heads/main", None),
+            ("HEAD:refs/for/main", Some("refs/for/main")),
+            ("HEAD:trunk", None),
+            ("HEAD", None),
+            (":", None),
+        ] {
+            let pushes: Vec<_> = refspec(text).into_iter().collect();
+            assert_eq!(told_place(&pushes, "main").as_deref(), place, "{text}");
         }
     }
 

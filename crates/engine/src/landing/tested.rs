@@ -7,6 +7,7 @@
 //!   prune`, and removed afterwards. No two have the same name: what a check that outlived a killed landing still does in the
 //!   old one is in nobody's way. What is left of such is removed by whoever has the target's lock next; what cannot be, because
 //!   something writes there, by the one after that;
+//! - it has every file, also where the checkouts have only some (`git sparse-checkout`);
 //! - all output is kept in `<control>/landing/<unit>/<check>.log`.
 //!
 //! How many tests ran is read from what cargo test, cargo nextest, pytest, go test -v and jest print. How many it were at
@@ -28,6 +29,7 @@ use crate::gates::Run;
 use crate::gates::run::{GRACE, run};
 use crate::git::worktrees;
 use crate::os::{file, random};
+use crate::rescue::site::leads_to;
 use crate::store::Outcome;
 use crate::trust::Kind;
 
@@ -223,13 +225,25 @@ impl<'a> Trial<'a> {
         let number = random::u64().map_err(io_failed("use", repo.scratch()))?;
         let path = repo.scratch().join(format!("{TRIAL}{name}-{number:016x}"));
         let trial = Self { repo, path };
+        // Where the main checkout has only some of the files, the checks are still to see what lands.
         repo.git()
+            .setting("core.sparseCheckout", "false")
             .args(["worktree", "add", "-q", "--detach", "--force", "--lock"])
             .args(["--reason", "jit is trying out a landing"])
             .arg(&trial.path)
             .arg(commit)
             .run()
             .map_err(failed)?;
+        // Git copies the settings of the main checkout; a check that switches there is to have all of it too.
+        let settings = leads_to(&trial.path).map(|git_dir| git_dir.join("config.worktree"));
+        if let Some(settings) = settings.filter(|path| path.exists()) {
+            repo.git()
+                .args(["config", "--file"])
+                .arg(settings)
+                .args(["--replace-all", "core.sparseCheckout", "false"])
+                .run()
+                .map_err(failed)?;
+        }
         Ok(trial)
     }
 

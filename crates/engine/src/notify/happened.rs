@@ -160,7 +160,7 @@ impl Scene<'_> {
         let mut told = self.about(workflow, "landed", &unit.id, Some(unit), at);
         // Its worktree may be gone a moment later.
         told.id = format!("landed/{}/{}", unit.id, unit.attempt);
-        told.title = format!("{} is on {}", unit.id, unit.target);
+        told.title = format!("{} is on {}", unit.id, unit.goes_to());
         told.message = unit.merge_commit.clone().unwrap_or_default();
         told.next = "jit log".to_owned();
         told

@@ -148,7 +148,7 @@ impl Site {
             admin: own.map(|entry| entry.git_dir.clone()),
             locked: own.and_then(|entry| entry.locked.clone()),
             branch: unit.branch.clone(),
-            target: unit.target.clone(),
+            target: unit.goes_to().to_owned(),
             merge_commit: unit.merge_commit.clone(),
             used_branches: used.filter_map(|entry| entry.branch.clone()).collect(),
             common,

@@ -109,7 +109,7 @@ impl Manifest {
             branch_tip: None,
             head: None,
             head_ref: None,
-            target: unit.target.clone(),
+            target: unit.goes_to().to_owned(),
             work: Vec::new(),
             aside: Vec::new(),
             work_count: 0,

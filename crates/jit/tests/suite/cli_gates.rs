@@ -843,6 +843,9 @@ fn a8_what_an_agent_defines_is_not_approved_by_that() {
     assert!(ran.stderr.contains("jit trust"), "{}", ran.stderr);
     let run = ["gate", "run", "WI-001", "mine", "--json"];
     assert_eq!(code(&world.jit_as(AGENT, run).exits(5)), "not_trusted");
+    // Nor is one a person that says so.
+    let as_human = ["--agent-id", "human:me", "trust", "--yes"];
+    let _ = world.jit_as(AGENT, as_human).exits(5);
     // The repository cannot allow it to itself; the user's own settings can.
     let _ = human(&world, &["config", "set", "agents.may_trust", "true"]).ok();
     let _ = world.jit_as(AGENT, ["trust", "--yes"]).exits(5);

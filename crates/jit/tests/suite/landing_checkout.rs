@@ -6,6 +6,8 @@ use std::path::Path;
 
 use crate::landing::{WHO, Yard};
 use crate::unit_life::shell;
+#[cfg(target_os = "linux")]
+use jit_testkit::world::tools::{own_mounts, wait_until};
 use serde_json::json;
 
 /// A unit that changes `file` and adds `new`.
@@ -607,6 +609,40 @@ fn h3_no_other_branch_moves_when_somebody_switches_meanwhile() {
 }
 
 /// What git leaves that is stopped while it writes files: one is new, one is begun, one is gone.
+/// In a container a checkout may have another name.
+#[cfg(target_os = "linux")]
+#[test]
+fn h3_a_lock_stays_while_a_git_works_where_the_checkout_has_another_name() {
+    use std::process::Stdio;
+    let Some(mounts) = own_mounts() else { return };
+    let yard = ready();
+    let lock = yard.repo().join(".git/index.lock");
+    let _ = while_moving(&yard, KILLED);
+    let mut command = yard.world.command(mounts[0], yard.world.root());
+    command
+        .args(&mounts[1..])
+        .args([
+            "sh",
+            "-c",
+            "mount --bind \"$0\" /mnt && cd /mnt && exec git hash-object --stdin",
+        ])
+        .arg(yard.repo())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    let mut git = command.spawn().expect("starts");
+    let name = format!("/proc/{}/comm", git.id());
+    wait_until("git works there", std::time::Duration::from_secs(20), || {
+        fs::read_to_string(&name).is_ok_and(|name| name.trim() == "git")
+    });
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+    assert!(lock.exists(), "it may be that git's");
+    drop(git.stdin.take());
+    assert!(git.wait().expect("ends").success());
+    let landed = yard.merge(&["u1"]).ok().json();
+    assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
+}
+
 const HALF: &str = "git show $new:file > file; mkdir -p many; git show $new:many/1 > many/1; git show $new:many/2 | \
                     head -c 3 > many/2; rm other";
 
@@ -649,6 +685,36 @@ fn h3_a_step_that_is_killed_half_way_is_made_by_the_next_run() {
         fs::read_to_string(repo.join("many/2")).expect("a file"),
         "number 2\n"
     );
+}
+
+#[test]
+fn h3_a_file_that_only_looks_changed_is_put_back_after_a_kill() {
+    let yard = to_be_halved();
+    let repo = yard.repo();
+    let file = fs::OpenOptions::new().write(true).open(repo.join("file"));
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    file.expect("a file").set_modified(old).expect("a time");
+    let before = yard.picture(&repo);
+    let ran = while_moving(&yard, &format!("{HALF}; kill -9 $PPID; exit 1"));
+    assert_eq!(ran.code, 137, "{}", ran.stdout);
+    let _ = yard.jit(["status"]).ok();
+    assert_eq!(yard.picture(&repo), before);
+}
+
+#[test]
+fn h6_checks_see_every_file_where_the_checkout_has_only_some() {
+    let yard = Yard::checked_out();
+    let check = r#"test ! -e hidden/bad && test "$(git config core.sparseCheckout)" != true"#;
+    yard.configure(&format!("[merge]\nvalidate = ['{check}']"));
+    yard.world.git(&yard.repo(), ["reset", "-q", "--hard", "main"]);
+    yard.done("u1", "hidden/bad", "bad\n");
+    yard.done("u2", "hidden/good", "good\n");
+    yard.world
+        .git(&yard.repo(), ["sparse-checkout", "set", ".jit", "shown"]);
+    let report = yard.merge(&["u1"]).exits(6).json();
+    assert_eq!(report["units"][0]["verdict"], "validation_failed", "{report}");
+    let _ = yard.merge(&["u2"]).ok();
+    assert!(!yard.repo().join("hidden").exists(), "the checkout stays sparse");
 }
 
 #[test]

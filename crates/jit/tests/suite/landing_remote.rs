@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 
 use crate::landing::{WHO, Yard};
 use jit_core::command::Command;
-use jit_core::unit::{Facts, Input};
+use jit_core::unit::{Facts, Input, NewUnit};
 use jit_testkit::world::Ran;
 use serde_json::{Value, json};
 
@@ -30,7 +30,10 @@ fn with_remote(yard: &Yard) -> PathBuf {
 
 /// Somebody else pushes a file.
 fn somebody_pushes(yard: &Yard, bare: &Path, name: &str, text: &str) -> String {
-    let dir = yard.world.root().join(format!("clone-{name}"));
+    let dir = yard
+        .world
+        .root()
+        .join(format!("clone-{}", name.replace('/', "-")));
     let (from, to) = (bare.to_string_lossy(), dir.to_string_lossy());
     yard.world
         .git(yard.world.root(), ["clone", "-q", from.as_ref(), to.as_ref()]);
@@ -501,4 +504,55 @@ fn h8_each_change_is_in_the_log_once_however_many_watch() {
     let _ = Watcher::start(&yard).until(true);
     assert_eq!(conflict_events(&yard).len(), count + 1, "nothing is new");
     yard.world.validates();
+}
+
+#[test]
+fn g12_a_branch_that_is_another_units_by_now_is_not_pushed_for_one_that_is_over() {
+    let yard = Yard::new();
+    yard.configure("[merge]\npush = \"branch\"");
+    let bare = with_remote(&yard);
+    yard.done("u1", "new", "new\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    let before = yard.rev(&bare, "refs/heads/u1");
+    let path = yard.world.root().join("again");
+    let text = path.to_string_lossy().into_owned();
+    yard.world
+        .git(&yard.repo(), ["worktree", "add", "-q", "-b", "u1", &text, "main"]);
+    yard.transact(&Command::CreateUnit(Box::new(NewUnit {
+        id: "u2".parse().expect("a name"),
+        issue: None,
+        worktree_path: text,
+        branch: "u1".to_owned(),
+        target: "main".to_owned(),
+        base: yard.main(),
+        ttl_secs: None,
+        workflow: None,
+    })));
+    yard.write(&path, "unfinished", "for nobody yet\n");
+    yard.commit(&path, "unfinished");
+    let _ = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(yard.rev(&bare, "refs/heads/u1"), before);
+}
+
+#[test]
+fn h3_settings_that_cannot_be_read_are_not_taken_in_from_others() {
+    let yard = Yard::new();
+    yard.configure("[merge]\npush = \"target\"");
+    let bare = with_remote(&yard);
+    somebody_pushes(&yard, &bare, ".jit/config.toml", "not = [toml\n");
+    let theirs = yard.rev(&bare, "refs/heads/main");
+    yard.done("u1", "new", "new\n");
+    let ran = yard.jit(["finish", "u1"]).ok();
+    assert!(ran.stderr.contains("nothing could land"), "{}", ran.stderr);
+    assert_eq!(yard.rev(&bare, "refs/heads/main"), theirs);
+    assert!(
+        !yard
+            .on_main(".jit/config.toml")
+            .expect("settings")
+            .contains("not =")
+    );
+    // Here it goes on.
+    yard.done("u2", "more", "more\n");
+    let _ = yard.jit(["finish", "u2"]).ok();
+    assert_eq!(yard.on_main("more").as_deref(), Some("more\n"));
 }

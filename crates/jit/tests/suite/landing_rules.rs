@@ -284,6 +284,43 @@ fn h3_a_target_is_not_pushed_to_a_branch_of_another_name_that_it_began_at() {
 }
 
 #[test]
+fn h3_what_git_was_told_about_pushes_counts() {
+    let told = |name: &str, value: &str| {
+        let yard = Yard::new();
+        yard.configure("[merge]\npush = \"target\"");
+        let bare = with_remote(&yard, "main");
+        yard.world.git(&yard.repo(), ["config", name, value]);
+        yard.done("u1", "new", "new\n");
+        let before = yard.rev(&bare, "refs/heads/main");
+        let report = yard.jit(["finish", "u1", "--json"]).ok().json();
+        (yard, bare, before, report)
+    };
+    // An address that has no name.
+    let other = Yard::new();
+    let there = other.world.root().join("other.git");
+    let at = there.to_string_lossy().into_owned();
+    other
+        .world
+        .git(other.world.root(), ["init", "-q", "--bare", at.as_str()]);
+    let (yard, bare, before, report) = told("branch.main.pushRemote", &at);
+    assert_eq!(other.rev(&there, "refs/heads/main"), yard.main(), "{report}");
+    assert_eq!(yard.rev(&bare, "refs/heads/main"), before);
+    // Another branch over there.
+    let (yard, bare, before, report) = told("remote.up.push", "refs/heads/*:refs/heads/me/*");
+    assert_eq!(yard.rev(&bare, "refs/heads/me/main"), yard.main(), "{report}");
+    assert_eq!(yard.rev(&bare, "refs/heads/main"), before);
+    // What is pushed for review is no branch: that is for a person.
+    let (yard, bare, before, report) = told("remote.up.push", "refs/heads/main:refs/for/main");
+    assert_eq!(yard.rev(&bare, "refs/heads/main"), before);
+    assert_eq!(report["next"][0], "git push up main:refs/for/main", "{report}");
+    let status = yard.jit(["status", "--json"]).ok().json();
+    assert_eq!(
+        status["unpushed"][0]["command"], "git push up main:refs/for/main",
+        "{status}"
+    );
+}
+
+#[test]
 fn h3_status_names_where_it_is_pushed_and_what_comes_first() {
     let yard = Yard::new();
     let bare = with_remote(&yard, "main");

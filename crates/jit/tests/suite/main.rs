@@ -38,6 +38,7 @@ mod landing_again;
 mod landing_batches;
 mod landing_chaos;
 mod landing_checkout;
+mod landing_elsewhere;
 mod landing_issues;
 mod landing_remote;
 mod landing_rules;

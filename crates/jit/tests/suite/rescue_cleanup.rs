@@ -566,6 +566,8 @@ fn h7_the_trash_is_emptied_by_age_and_refs_only_by_a_person() {
     assert!(recoverable(&world).contains(&b"x\n"[..]), "the refs have it");
     let _ = world.jit(["uninstall", "--yes", "--json"]).exits(5);
     let _ = world.jit_as("agent:a", ["rescue", "drop", &id, "--yes"]).exits(5);
+    let as_human = ["--agent-id", "human:me", "rescue", "drop", &id, "--yes"];
+    let _ = world.jit_as("agent:a", as_human).exits(5);
     let _ = world.jit(["rescue", "drop", &id]).exits(2);
     let _ = world.jit(["rescue", "drop", &id, "--yes"]).ok();
     let _ = world.jit(["rescue", "show", &id]).exits(3);

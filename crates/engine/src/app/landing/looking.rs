@@ -190,9 +190,13 @@ impl Run<'_> {
                 ),
             });
         }
-        if self.mode == MergeMode::Continue && !conflict && unit.state != Phase::Merging {
+        // One whose conflict is settled may have been refused for something else.
+        let goes_on = conflict
+            || unit.state == Phase::Merging
+            || unit.state == Phase::Completed && !unit.merge_conflicts.is_empty();
+        if self.mode == MergeMode::Continue && !goes_on {
             let why = format!("{} is {} and has no conflict to go on from", unit.id, unit.state);
-            return Err(bad(why, format!("jit worktree merge {}", unit.id)));
+            return Err(bad(why, self.merge_command(&unit, "")));
         }
         let Some(tip) = self.repo.tip(&unit.branch)? else {
             return Err(self.app.no_branch(&unit));
@@ -212,9 +216,8 @@ impl Run<'_> {
         };
         let work = self.work(&view, unit, tip)?;
         drop(view);
-        let about = (work.unit.branch.as_str(), work.tip.as_str(), base.as_str());
-        let begun = work.unit.state == Phase::Merging;
-        let mut landed = landed_as(&self.repo, (&work.unit.id, begun), about, (&self.target, &target))?;
+        let about = (work.tip.as_str(), base.as_str());
+        let mut landed = landed_as(&self.repo, &work.unit, about, (&self.target, &target))?;
         if landed.is_none() {
             // Another unit that goes on from it was squashed.
             landed = self.repo.squashed_with(&target, &work.tip)?;

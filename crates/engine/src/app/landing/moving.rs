@@ -119,9 +119,31 @@ impl Run<'_> {
         }
     }
 
-    /// Lands these together, or finds out which of them cannot. What holds on the target, and what is known about the units,
-    /// is asked anew each time it has moved.
-    pub(super) fn group(&mut self, mut group: Vec<Work>) -> Outcome<()> {
+    /// Lands these together, or finds out which of them cannot. One that is refused and has not landed waits as before.
+    pub(super) fn group(&mut self, group: Vec<Work>) -> Outcome<()> {
+        let asked: Vec<UnitId> = group.iter().map(|work| work.unit.id.clone()).collect();
+        self.try_group(group).inspect_err(|_| {
+            for id in &asked {
+                // The refusal is what is told; what cannot be put off is taken up by the next landing.
+                let _ = self.put_off(id);
+            }
+        })
+    }
+
+    /// T9-: its landing had begun, and the target has not got it.
+    fn put_off(&self, id: &UnitId) -> Outcome<()> {
+        let unit = self.app.load_unit(id)?;
+        if unit.state == Phase::Merging
+            && unit.goes_to() == self.target
+            && self.app.landed_on(&self.repo, &unit)?.is_none()
+        {
+            self.app.advance(id, Input::MergePutOff, Facts::default())?;
+        }
+        Ok(())
+    }
+
+    /// What holds on the target, and what is known about the units, is asked anew each time it has moved.
+    fn try_group(&mut self, mut group: Vec<Work>) -> Outcome<()> {
         let agent = self.app.actor.agent_id.to_string();
         for _ in 0..ROUNDS {
             let on = Candidate::on(&self.repo, &self.target)?;
@@ -311,7 +333,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// T4 to T6 where somebody worked by hand, T10- where it landed before, then T9. What has happened already does not happen again.
+    /// T4 to T6 where somebody worked by hand, T10- where it landed before, then T9. What has happened already does not happen
+    /// again; a landing that had begun with another commit begins anew.
     pub(super) fn begin(&self, work: &Work) -> Outcome<Unit> {
         let mut unit = work.unit.clone();
         loop {
@@ -319,19 +342,25 @@ impl Run<'_> {
                 Phase::Ready => Input::DispatchInstance,
                 Phase::Dispatched => Input::InstanceRunning,
                 Phase::Running => Input::InstanceCompleted,
-                Phase::Merging => return Ok(unit),
+                Phase::Merging if unit.landing_tip.as_ref() == Some(&work.tip) => return Ok(unit),
+                Phase::Merging => Input::MergePutOff,
                 Phase::Merged => Input::MoreWork,
                 _ => Input::BeginMerge,
             };
             let agent = (input == Input::DispatchInstance).then(|| MANUAL.to_owned());
-            let elsewhere = input == Input::BeginMerge && self.target != unit.target;
             let facts = Facts {
                 agent,
-                landing_on: elsewhere.then(|| self.target.clone()),
+                landing_on: self.elsewhere(&unit),
+                tip: Some(work.tip.clone()),
                 ..Facts::default()
             };
             unit = self.app.advance(&unit.id, input, facts)?;
         }
+    }
+
+    /// The target, where that is not the unit's own.
+    fn elsewhere(&self, unit: &Unit) -> Option<String> {
+        (self.target != unit.target).then(|| self.target.clone())
     }
 
     /// T10, and the issue is done.
@@ -359,6 +388,7 @@ impl Run<'_> {
         });
         let facts = Facts {
             merge_commit: Some(commit.to_owned()),
+            landing_on: self.elsewhere(&work.unit),
             tested: passed.map(Iterator::collect),
             lease_id: work.lease.as_ref().map(|lease| lease.lease_id.clone()),
             ..Facts::default()
@@ -540,8 +570,7 @@ impl Run<'_> {
                     output: failed.and_then(|one| one.output_file.clone()),
                 }),
                 tip: Some(work.tip.clone()),
-                // Elsewhere it says nothing about its own target.
-                onto: (work.unit.target == self.target).then(|| onto.to_owned()),
+                onto: Some(onto.to_owned()),
                 ..Facts::default()
             },
         )?;

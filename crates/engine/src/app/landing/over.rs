@@ -48,19 +48,8 @@ impl App {
         if let Some(into) = &ask.into {
             repo.require_tip(into)?;
         }
-        let mut run = Run {
-            app: self,
-            repo,
-            target,
-            into: ask.into.clone(),
-            mode: ask.mode,
-            leave_proposed: ask.leave_proposed,
-            every: false,
-            alone: units.len() == 1,
-            reports: Vec::new(),
-            warnings: self.warnings.clone(),
-            known: RefCell::default(),
-        };
+        let mut run = Run::new(self, repo, target, ask);
+        run.alone = units.len() == 1;
         run.tell_of_over(units)?;
         let landed = units.iter().find_map(|unit| unit.merge_commit.clone());
         let next = match run.left_to_push().as_slice() {
@@ -127,7 +116,7 @@ impl Run<'_> {
     pub(super) fn landed_before(&mut self, unit: &Unit) -> Outcome<UnitReport> {
         let view = self.app.view()?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let wanted = self.into.clone().unwrap_or_else(|| unit.target.clone());
+        let wanted = self.into.clone().unwrap_or_else(|| unit.goes_to().to_owned());
         // Where the log does not say as what, it is what is on its branch.
         let commit = match &unit.merge_commit {
             Some(commit) => commit.clone(),
@@ -140,7 +129,7 @@ impl Run<'_> {
             None if known && self.into.is_none() => self.branch_with(&commit, &units)?,
             None => None,
         };
-        let (id, target) = (&unit.id, &unit.target);
+        let (id, target) = (&unit.id, unit.goes_to());
         let Some(on) = on else {
             let message = format!("{id} landed on {target} as {commit}, which {wanted} does not have now");
             let mut refusal = Refusal::new(Code::NotFound, message);

@@ -48,13 +48,19 @@ impl Run<'_> {
         let Some(remote) = self.repo.remote_of(&self.target)? else {
             return Ok(Vec::new());
         };
-        let by_hand = |branch: &str| format!("git push {} {}", shell_word(&remote.name), shell_word(branch));
         let target_by_hand = remote.push_command(&self.target);
         let rules = self.rules()?;
         let mut next = Vec::new();
-        match rules.merging.push {
-            "target" => {
-                if let Err(left) = self.push_target(&remote, &rules)? {
+        match (rules.merging.push, remote.is_asked_at()) {
+            ("target", Some(place)) => {
+                self.warnings.push(format!(
+                    "{} has landed here, and was not pushed: git was told to push it to {place} of {}, which is no branch",
+                    self.target, remote.name
+                ));
+                next.push(target_by_hand);
+            }
+            ("target", None) => {
+                if let Err(left) = self.push_target(&remote)? {
                     self.warnings.push(format!(
                         "{} has landed here, and could not be pushed to {}: {}",
                         self.target,
@@ -72,12 +78,12 @@ impl Run<'_> {
                     next.extend(asked);
                 }
             }
-            "branch" => {
+            ("branch", _) => {
                 for branch in branches {
                     if let Pushed::No(why) = self.repo.push_branch(&remote, branch)? {
                         self.warnings
                             .push(format!("{branch} could not be pushed to {}: {why}", remote.name));
-                        next.push(by_hand(branch));
+                        next.push(remote.command_for(branch));
                     }
                 }
             }
@@ -115,8 +121,8 @@ impl Run<'_> {
             for (branch, commit) in &before {
                 let there = match push {
                     "target" => self.repo.is_shared(&remote, &remote.branch, commit)?,
-                    _ => match self.repo.tip(branch)? {
-                        Some(tip) => self.repo.is_shared(&remote, branch, &tip)?,
+                    _ => match self.landed_tip(branch)? {
+                        Some(tip) => self.repo.is_shared(&remote, &remote.name_of(branch), &tip)?,
                         None => true,
                     },
                 };
@@ -130,10 +136,27 @@ impl Run<'_> {
         left().unwrap_or_default()
     }
 
+    /// Where the branch of a unit is that has landed; `None` where it is gone, or is not that unit's any more.
+    fn landed_tip(&self, branch: &str) -> Outcome<Option<String>> {
+        let told = self.reports.iter().find(|one| one.branch == branch);
+        let (Some(told), Some(tip)) = (told, self.repo.tip(branch)?) else {
+            return Ok(None);
+        };
+        let view = self.app.view()?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        let is_others =
+            |unit: &Unit| !unit.is_over() && unit.branch == branch && unit.id.as_str() != told.unit;
+        let landed = match &told.merge_commit {
+            Some(commit) => self.repo.has(commit, &tip, None)?,
+            None => false,
+        };
+        Ok((landed && !units.iter().any(is_others)).then_some(tip))
+    }
+
     /// Pushes for whoever has not got the target's turn: what others pushed meanwhile is merged into the target.
     pub(super) fn push_in_turn(&mut self, branches: &[String]) -> Vec<String> {
-        self.app.sweep_scratch(&self.repo);
-        let turn = match self.app.landing_turn(&self.target) {
+        let free = self.repo.clone();
+        let turn = match self.take_turn() {
             Ok(turn) => turn,
             Err(refusal) => {
                 self.warnings.push(format!(
@@ -143,11 +166,6 @@ impl Run<'_> {
                 return refusal.help;
             }
         };
-        let free = self.repo.clone();
-        self.repo = free.clone().holding(turn.shared());
-        // What cannot be put back is told where it is in the way.
-        let _ = half_way::settle(&self.repo, &self.target);
-        self.bring_left_submodules();
         let next = self.push_or_tell(branches);
         self.repo = free;
         drop(turn);
@@ -169,15 +187,16 @@ impl Run<'_> {
     fn push_for_review(&mut self, remote: &Remote, branches: &[String]) -> Outcome<Vec<String>> {
         let mut next = Vec::new();
         for branch in branches {
-            if self.repo.push_branch(remote, branch)? == Pushed::Yes {
+            if self.landed_tip(branch)?.is_some() && self.repo.push_branch(remote, branch)? == Pushed::Yes {
                 self.warnings.push(format!(
                     "{branch} was pushed to {} instead: ask for a review of it",
                     remote.name
                 ));
+                let head = &remote.name_of(branch);
                 next.push(
                     remote
-                        .compare_page(&remote.branch, branch)
-                        .unwrap_or_else(|| open_by_hand(branch, &remote.branch)),
+                        .compare_page(&remote.branch, head)
+                        .unwrap_or_else(|| open_by_hand(head, &remote.branch)),
                 );
             }
         }
@@ -205,10 +224,11 @@ impl Run<'_> {
     }
 
     /// The target goes there, on top of what others pushed. Why not, if not.
-    fn push_target(&mut self, remote: &Remote, rules: &Rules) -> Outcome<Result<(), Left>> {
+    fn push_target(&mut self, remote: &Remote) -> Outcome<Result<(), Left>> {
         let mut why = String::new();
         let behind = |run: &Self, why: String, mut first: Vec<String>| -> Outcome<Result<(), Left>> {
-            first.push(run.pull(remote, rules)?);
+            let rules = run.rules()?;
+            first.push(run.pull(remote, &rules)?);
             Ok(Err(Left {
                 why,
                 first,
@@ -216,7 +236,7 @@ impl Run<'_> {
             }))
         };
         for _ in 0..PUSHES {
-            match self.repo.push_to(remote, &self.target, &remote.branch)? {
+            match self.repo.push_own(remote, &self.target)? {
                 Pushed::Yes => return Ok(Ok(())),
                 Pushed::No(said) => why = said,
             }
@@ -232,7 +252,9 @@ impl Run<'_> {
                     ..Left::only(why)
                 }));
             }
-            match self.take_in(remote, &theirs, rules) {
+            // What was taken in before may have brought others.
+            let rules = self.rules()?;
+            match self.take_in(remote, &theirs, &rules) {
                 Ok(None) => {}
                 Ok(Some(why)) => return behind(self, why, Vec::new()),
                 Err(refusal) => return behind(self, refusal.message, refusal.help),
@@ -290,6 +312,10 @@ impl Run<'_> {
         let (old, new) = (candidate.old.clone(), candidate.commit().to_owned());
         let checks = self.checks(&[], &candidate.old, rules)?;
         let is_ours = |root: &Path, path: &Path| app.is_projection(root, path);
+        self.require_rules(candidate.commit()).map_err(|mut refusal| {
+            refusal.help = vec![format!("have it mended on {there} first")];
+            refusal
+        })?;
         require_movable(&self.repo, &self.target, candidate.commit(), &is_ours)?;
         let tested = match candidate.test(&checks, rules.merging.refuse_fewer_tests)? {
             Tried::Passed(tested) => tested,
@@ -378,11 +404,9 @@ impl Run<'_> {
             .ok_or_else(|| remote::nowhere(target))?;
         if let Pushed::No(why) = self.repo.push_branch(&remote, branch)? {
             let message = format!("{branch} could not be pushed to {}: {why}", remote.name);
-            return Err(Box::new(Refusal::new(Code::Io, message).help(format!(
-                "git push {} {}",
-                shell_word(&remote.name),
-                shell_word(branch)
-            ))));
+            return Err(Box::new(
+                Refusal::new(Code::Io, message).help(remote.command_for(branch)),
+            ));
         }
         step("pushed");
         // From here on it is for others to merge, also if what follows is cut off.
@@ -399,8 +423,9 @@ impl Run<'_> {
             body.push_str(&format!("Issue: {}\n", issue.id));
         }
         body.push_str(&format!("JIT-Unit: {id}\nJIT-Agent: {}\n", work.actor.agent_id));
+        let head = &remote.name_of(branch);
         let proposal = Proposal {
-            head: branch,
+            head,
             base: &remote.base,
             title: &title,
             body: &body,
@@ -415,11 +440,11 @@ impl Run<'_> {
             }
             Err(why) => {
                 report.message = Some(format!("{branch} is pushed; no request was opened: {why}"));
-                report.help.push(match remote.compare_page(&remote.base, branch) {
+                report.help.push(match remote.compare_page(&remote.base, head) {
                     Some(page) => page,
                     None => format!(
                         "{} --title={}",
-                        open_by_hand(branch, &remote.base),
+                        open_by_hand(head, &remote.base),
                         shell_word(&title)
                     ),
                 });
@@ -445,22 +470,9 @@ impl App {
             leave_proposed: false,
         };
         let target = self.landing_target(&repo, &ask, std::slice::from_ref(&unit))?;
-        let turn = self.landing_turn(&target)?;
-        let repo = repo.holding(turn.shared());
-        let mut run = Run {
-            app: self,
-            repo,
-            target,
-            into: None,
-            mode: MergeMode::Land,
-            leave_proposed: false,
-            every: false,
-            alone: true,
-            reports: Vec::new(),
-            warnings: self.warnings.clone(),
-            known: RefCell::default(),
-        };
-        run.bring_left_submodules();
+        let mut run = Run::new(self, repo, target, &ask);
+        run.alone = true;
+        let turn = run.take_turn()?;
         let report = match run.sort(unit.clone())? {
             Sorted::Told(report) if report.verdict == Verdict::AlreadyLanded => UnitReport {
                 help: Vec::new(),

@@ -24,7 +24,7 @@ impl Run<'_> {
                 });
             return Err(Box::new(
                 refusal
-                    .help(format!("jit finish {id}"))
+                    .help(self.merge_command(&work.unit, ""))
                     .help(format!("jit worktree abandon {id} --reason <why>")),
             ));
         }
@@ -39,7 +39,7 @@ impl Run<'_> {
             // The merge has begun there.
             let id = &work.unit.id;
             report.help = vec![
-                format!("jit worktree merge {id} --continue"),
+                self.merge_command(&work.unit, " --continue"),
                 format!("jit worktree abandon {id} --reason <why>"),
             ];
         }
@@ -148,15 +148,24 @@ impl Run<'_> {
         report.code = Some("merge_conflict");
         report.help = vec![
             format!("git -C {shown} merge {onto} # settle it there, and commit"),
-            format!("jit worktree merge {id} --continue"),
+            self.merge_command(&work.unit, " --continue"),
         ];
         if work.unit.conflict_rounds < rules.merging.max_conflict_rounds {
-            report.help.push(format!("jit worktree merge {id} --send-back"));
+            report.help.push(self.merge_command(&work.unit, " --send-back"));
         }
         report
             .help
             .push(format!("jit worktree abandon {id} --reason <why>"));
         Ok(report)
+    }
+
+    /// The command that lands a unit where this run does.
+    pub(super) fn merge_command(&self, unit: &Unit, flags: &str) -> String {
+        let into = match self.target == unit.target {
+            true => String::new(),
+            false => format!(" --into {}", shell_word(&self.target)),
+        };
+        format!("jit worktree merge {}{flags}{into}", unit.id)
     }
 
     pub(super) fn touched(&self, base: &str, tip: &str, path: &str) -> Result<Vec<String>, GitError> {

@@ -1,0 +1,241 @@
+//! A unit that somebody sends to another branch than its own (`--into`): it goes there, stays known as being there, and what is
+//! refused or put back on the way is not told as landed (H3, H5, G12).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::landing::{WHO, Yard};
+use serde_json::{Value, json};
+
+/// A branch that goes on from `main`, with a commit of its own. Nobody has it checked out.
+fn branch(yard: &Yard, name: &str, file: &str, text: &str) -> PathBuf {
+    let dir = yard.world.root().join(format!("tree-{name}"));
+    let path = dir.to_string_lossy().into_owned();
+    let words = ["worktree", "add", "-q", "-b", name, path.as_str(), "main"];
+    yard.world.git(&yard.repo(), words);
+    yard.write(&dir, file, text);
+    yard.commit(&dir, &format!("{name}: {file}"));
+    yard.world.git(&dir, ["switch", "-q", "--detach"]);
+    dir
+}
+
+fn on(yard: &Yard, branch: &str, file: &str) -> String {
+    let object = format!("refs/heads/{branch}:{file}");
+    yard.world.git(&yard.repo(), ["cat-file", "blob", &object])
+}
+
+/// Runs a command as it was printed.
+fn obey(yard: &Yard, command: &Value) -> jit_testkit::world::Ran {
+    let words: Vec<&str> = command.as_str().expect("a command").split(' ').collect();
+    assert_eq!(words[0], "jit", "{command}");
+    yard.jit(&words[1..])
+}
+
+#[test]
+fn h5_a_conflict_on_another_branch_is_settled_for_that_branch() {
+    for printed in [true, false] {
+        let yard = Yard::new();
+        let path = yard.done("u1", "file", "mine\n");
+        branch(&yard, "release", "file", "theirs\n");
+        let before = yard.main();
+        let report = yard.merge(&["u1", "--into", "release"]).exits(6).json();
+        let help = &report["units"][0]["help"];
+        assert_eq!(
+            help[1], "jit worktree merge u1 --continue --into release",
+            "{report}"
+        );
+        assert_eq!(
+            help[2], "jit worktree merge u1 --send-back --into release",
+            "{report}"
+        );
+        let mut merge = yard.world.command("git", &path);
+        merge.args(["merge", "-q", "release"]);
+        assert_eq!(yard.world.run(merge).code, 1);
+        yard.write(&path, "file", "both\n");
+        yard.commit(&path, "settled");
+        // Without the branch it is still the one that it was sent to.
+        let plain = json!("jit worktree merge u1 --continue");
+        let _ = obey(&yard, if printed { &help[1] } else { &plain }).ok();
+        assert_eq!(on(&yard, "release", "file"), "both\n");
+        assert_eq!(yard.main(), before);
+    }
+}
+
+#[test]
+fn h6_what_failed_on_another_branch_is_tried_there_again() {
+    let yard = Yard::new();
+    yard.configure("[merge]\nvalidate = [\"test -e mended\"]");
+    let path = yard.done("u1", "new", "new\n");
+    branch(&yard, "release", "theirs", "theirs\n");
+    let before = yard.main();
+    let report = yard.merge(&["u1", "--into", "release"]).exits(6).json();
+    yard.write(&path, "mended", "mended\n");
+    yard.commit(&path, "mended");
+    let _ = obey(&yard, &report["units"][0]["help"][0]).ok();
+    let _ = yard.jit(["finish", "u1"]).ok();
+    assert_eq!(on(&yard, "release", "mended"), "mended\n");
+    assert_eq!(yard.main(), before);
+}
+
+#[test]
+fn g12_what_landed_on_another_branch_is_finished_there_and_told_as_there() {
+    let yard = Yard::new();
+    let path = yard.done("u1", "new", "new\n");
+    branch(&yard, "release", "theirs", "theirs\n");
+    let before = yard.main();
+    let _ = yard.merge(&["u1", "--into", "release"]).ok();
+    let landed = yard.rev(&yard.repo(), "release");
+    let log = yard.jit(["log", "--json"]).ok().json();
+    assert!(log.to_string().contains("\"target\":\"release\""), "{log}");
+    // What others do is not held up by it.
+    yard.done("u2", "other", "changed\n");
+    let report = yard.merge(&["--all", "--dry-run"]).ok().json();
+    assert_eq!(report["target"], "main", "{report}");
+    assert_eq!(report["units"][0]["unit"], "u2", "{report}");
+    // Nor is it landed once more, or kept as something that nobody has.
+    for _ in 0..2 {
+        let report = yard.jit(["finish", "u1", "--json"]).ok().json();
+        assert_eq!(report["target"], "release", "{report}");
+        assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
+        assert_eq!(yard.phase("u1")["state"], "IDLE");
+    }
+    assert!(!path.exists());
+    assert_eq!(yard.main(), before);
+    assert_eq!(yard.rev(&yard.repo(), "release"), landed);
+    assert_eq!(yard.landings("u1"), 1);
+    let refused = yard.merge(&["u1", "--into", "main"]).exits(3).json();
+    let message = refused["error"]["message"].as_str().expect("text");
+    assert!(message.contains("landed on release"), "{refused}");
+}
+
+#[test]
+fn h3_another_branch_that_has_landings_is_told_as_not_pushed() {
+    let yard = Yard::new();
+    branch(&yard, "release", "theirs", "theirs\n");
+    let bare = yard.world.root().join("shared.git");
+    let bare = bare.to_string_lossy().into_owned();
+    yard.world
+        .git(yard.world.root(), ["init", "-q", "--bare", bare.as_str()]);
+    yard.world.git(&yard.repo(), ["remote", "add", "origin", &bare]);
+    yard.world
+        .git(&yard.repo(), ["push", "-q", "-u", "origin", "main", "release"]);
+    yard.done("u1", "new", "new\n");
+    let _ = yard.merge(&["u1", "--into", "release"]).ok();
+    let status = yard.jit(["status", "--json"]).ok().json();
+    assert_eq!(status["unpushed"][0]["branch"], "release", "{status}");
+    assert_eq!(status["unpushed"][0]["command"], "git push origin release");
+}
+
+/// A check that puts a file in the way of the landing, once.
+fn in_the_way(yard: &Yard) -> PathBuf {
+    let (once, file) = (yard.world.root().join("once"), yard.repo().join("new"));
+    yard.configure(&format!(
+        "[merge]\nvalidate = [\"test -e '{0}' || {{ touch '{0}'; echo mine > '{1}'; }}\"]",
+        once.display(),
+        file.display()
+    ));
+    yard.world.git(&yard.repo(), ["reset", "-q", "--hard", "main"]);
+    file
+}
+
+#[test]
+fn h3_what_is_refused_at_the_last_step_waits_and_may_go_elsewhere() {
+    let yard = Yard::checked_out();
+    let file = in_the_way(&yard);
+    yard.done("u1", "new", "new\n");
+    yard.world.git(&yard.repo(), ["branch", "stable", "main"]);
+    let before = yard.main();
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    assert_eq!(refused["error"]["code"], "target_dirty", "{refused}");
+    assert_eq!(yard.phase("u1")["state"], "COMPLETED");
+    let report = yard.merge(&["u1", "--into", "stable"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    assert_eq!(yard.main(), before);
+    assert_eq!(fs::read_to_string(file).expect("a file"), "mine\n");
+}
+
+#[test]
+fn h5_a_settled_conflict_that_is_refused_at_the_last_step_goes_on_with_the_same_command() {
+    let yard = Yard::checked_out();
+    let file = in_the_way(&yard);
+    let path = yard.done("u1", "file", "mine\n");
+    yard.write(&yard.repo(), "file", "theirs\n");
+    yard.commit(&yard.repo(), "theirs");
+    let _ = yard.merge(&["u1"]).exits(6);
+    let mut merge = yard.world.command("git", &path);
+    merge.args(["merge", "-q", "main"]);
+    assert_eq!(yard.world.run(merge).code, 1);
+    yard.write(&path, "file", "both\n");
+    yard.write(&path, "new", "new\n");
+    yard.commit(&path, "settled");
+    let _ = yard.merge(&["u1", "--continue"]).exits(5);
+    fs::remove_file(file).expect("removed");
+    let _ = yard.merge(&["u1", "--continue"]).ok();
+    assert_eq!(yard.on_main("file").as_deref(), Some("both\n"));
+}
+
+fn killed_at(yard: &Yard, step: &str) {
+    let mut killed = yard.world.jit_command(&yard.repo());
+    killed.env("JIT_AGENT_ID", WHO).env("JIT_TEST_DIE_AT", step);
+    killed.args(["worktree", "merge", "u1"]);
+    let _ = yard.world.run(killed).exits(137);
+}
+
+/// A unit with an issue and a commit.
+fn with_issue(yard: &Yard) -> PathBuf {
+    let _ = yard.jit(["issue", "create", "Work", "--id", "WI-1"]).ok();
+    let path = yard.unit_for("u1", Some("WI-1"));
+    yard.write(&path, "new", "new\n");
+    yard.commit(&path, "work");
+    path
+}
+
+fn issue_state(yard: &Yard) -> Value {
+    let shown = yard.jit(["issue", "show", "WI-1", "--json"]).ok().json();
+    shown["state"].clone()
+}
+
+#[test]
+fn g12_a_branch_that_was_put_back_to_the_target_has_not_landed() {
+    for begun in [true, false] {
+        let yard = Yard::new();
+        let path = with_issue(&yard);
+        if begun {
+            killed_at(&yard, "begun");
+        }
+        yard.push_to_main("theirs", "theirs\n");
+        yard.world.git(&path, ["reset", "-q", "--hard", "main"]);
+        let report = yard.merge(&["u1"]).exits(6).json();
+        assert_eq!(report["units"][0]["verdict"], "nothing", "{report}");
+        assert_ne!(issue_state(&yard), "done");
+        assert_eq!(yard.landings("u1"), 0);
+    }
+}
+
+#[test]
+fn g12_a_killed_landing_is_known_where_git_keeps_no_reflogs() {
+    let yard = Yard::new();
+    let path = yard.done("u1", "new", "new\n");
+    yard.world
+        .git(&yard.repo(), ["config", "core.logAllRefUpdates", "false"]);
+    let logs: &Path = &yard.repo().join(".git/logs");
+    fs::remove_dir_all(logs).expect("removed");
+    killed_at(&yard, "moved");
+    assert_eq!(yard.main(), yard.rev(&path, "HEAD"));
+    let report = yard.merge(&["u1"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
+    assert_eq!(yard.landings("u1"), 1);
+}
+
+#[test]
+fn g12_work_that_others_merged_has_landed_though_the_branch_went_on_to_the_target() {
+    let yard = Yard::new();
+    let path = yard.done("u1", "new", "new\n");
+    let tip = yard.rev(&path, "HEAD");
+    yard.world
+        .git(&yard.repo(), ["update-ref", "refs/heads/main", &tip]);
+    yard.push_to_main("theirs", "theirs\n");
+    yard.world.git(&path, ["merge", "-q", "--ff-only", "main"]);
+    let report = yard.merge(&["u1"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
+}
