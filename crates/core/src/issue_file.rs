@@ -20,7 +20,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::ids::{AgentId, IssueId};
 use crate::issue::{
-    Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, Priority, State, check_word, text_digest,
+    Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority, State,
+    check_word, text_digest,
 };
 use crate::sheet::{self, FIELDS, GATE, SetLine, Sheet, check, field, is_other};
 use crate::time::Wall;
@@ -36,8 +37,6 @@ pub const NAMES: [&str; 5] = [ISSUE, LABELS, DEPS, COMMENTS, DESCRIPTION];
 
 /// Longest description, in bytes.
 pub const MAX_DESCRIPTION: u64 = 4 << 20;
-/// More changes than any issue can have had.
-const MAX_REVISION: u64 = 1 << 53;
 /// Most fields of one issue that this program does not know; and their length as JSON, in bytes.
 pub const MAX_OTHERS: usize = 100;
 pub const MAX_OTHERS_LEN: usize = 64 << 10;

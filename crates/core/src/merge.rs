@@ -532,7 +532,9 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
     if issue == *mine && sheet == *my_sheet {
         return None;
     }
-    issue.revision = issue.revision.saturating_add(by_hand.into());
+    if by_hand {
+        issue.count_change();
+    }
     Some((issue, sheet))
 }
 

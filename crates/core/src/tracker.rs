@@ -386,7 +386,7 @@ pub(crate) fn change(
         return Ok(Answer::Done);
     }
     issue.updated_at = at;
-    issue.revision = issue.revision.saturating_add(1);
+    issue.count_change();
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.stamp_changes(&old, old_sheet.deleted, &issue);
     write(draft, leave, (Did::Changed, issue, sheet), work, cx)?;
@@ -559,7 +559,7 @@ pub(crate) fn delete(
         .now
         .wall
         .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
-    issue.revision = issue.revision.saturating_add(1);
+    issue.count_change();
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.deleted = true;
     sheet.stamp_changes(&old, false, &issue);
@@ -592,7 +592,7 @@ pub(crate) fn restore(draft: &mut Draft<'_>, id: &IssueId, cx: &Context) -> Resu
         .now
         .wall
         .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
-    issue.revision = issue.revision.saturating_add(1);
+    issue.count_change();
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.deleted = false;
     sheet.stamp_changes(&old, true, &issue);

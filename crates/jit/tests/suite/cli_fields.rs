@@ -231,3 +231,21 @@ fn b15_an_edit_of_what_somebody_else_holds_waits_until_that_has_ended() {
     a.jit(["claim", "release", "WI-001"]);
     assert_eq!(b.show("WI-001")["title"], "Stolen");
 }
+
+#[test]
+fn e1_what_jit_counts_it_can_read_again() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    set(&a, "revision", &json!(1_u64 << 53));
+    for priority in ["low", "high"] {
+        let ran = a.run(["issue", "update", "WI-001", "--priority", priority]).ok();
+        assert_eq!(ran.stderr, "");
+    }
+    a.edit("issue.json", |text| text.replace("Parse dates", "By hand"));
+    let ran = a.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!((ran.json()["title"].as_str(), &*ran.stderr), (Some("By hand"), ""));
+    a.jit(["issue", "delete", "WI-001"]);
+    a.jit(["issue", "restore", "WI-001"]);
+    assert_eq!(fields(&a)["revision"], json!(1_u64 << 53));
+    a.jit(["validate"]);
+}
