@@ -46,6 +46,8 @@ const MERGED: usize = 10;
 const MAX_OTHERS_DEPTH: usize = 32;
 /// Beyond this, numbers are not kept to the digit.
 const EXACT: f64 = 9_223_372_036_854_775_808.0;
+/// Longest issue as JSON with all that its sets and stamps say, in bytes: one line of the log has it whole.
+const MAX_ISSUE: usize = 4 << 20;
 /// Longest other file, in bytes.
 pub const MAX_FILE: u64 = 16 << 20;
 
@@ -111,7 +113,7 @@ pub(crate) const NO_TEXT: &str = "none";
 /// So many problems of one file are told; what is worse is not worth the memory.
 const MOST_PROBLEMS: usize = 100;
 /// So many lines of one set are read.
-const MOST_LINES: usize = 10 * MAX_MEMBERS;
+pub(crate) const MOST_LINES: usize = 10 * MAX_MEMBERS;
 
 /// What `jit issue show --json` has and this file has not, and what to do instead of writing it here.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -489,13 +491,11 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         text,
     };
     let gone = |name: &String| is_other(name) && !others.contains_key(name);
-    if stamps.keys().filter(|name| gone(name)).count() > MAX_MEMBERS {
-        return Err(wrong(
-            at("stamps"),
-            "too many stamps of fields that are not there".into(),
-        ));
-    }
-    stamps.retain(|name, _| !gone(name) || check_word(name).is_ok());
+    stamps.retain(|name, _| match name.strip_prefix(GATE) {
+        Some(gate) => check_word(gate).is_ok(),
+        None => !gone(name) || check_word(name).is_ok(),
+    });
+    check_stamps(&stamps, &others).map_err(|why| wrong(at("stamps"), why))?;
     let unstamped = checks.is_empty();
     let mut edited = Vec::new();
     for name in FIELDS.iter().filter(|_| !unstamped) {
@@ -555,6 +555,44 @@ fn check_fields(others: &BTreeMap<String, Value>, times: usize) -> Result<(), St
         ));
     }
     for (name, value) in others {
+/// Whether an issue can be kept, and read again from the files that it is written to. `before` is what was kept so far.
+pub fn check_kept(issue: &Issue, sheet: &Sheet, before: Option<&Sheet>) -> Result<(), Problem> {
+    let wrong = |file: &'static str, what: String| Problem { file, line: 0, what };
+    for (file, lines) in [(LABELS, &sheet.labels), (DEPS, &sheet.deps)] {
+        let many = lines.len();
+        if many > MOST_LINES {
+            let what =
+                format!("with what is known it would have {many} lines: at most {MOST_LINES} are kept");
+            return Err(wrong(file, what));
+        }
+    }
+    if issue.gates.len() > MAX_MEMBERS {
+        return Err(wrong(ISSUE, format!("an issue has at most {MAX_MEMBERS} gates")));
+    }
+    check_stamps(&sheet.stamps, &sheet.others).map_err(|why| wrong(ISSUE, why))?;
+    // What branches had together may be more than anybody may add.
+    let is_more = before.is_some_and(|before| sheet.others.len() > before.others.len());
+    let times = if is_more { 1 } else { MERGED };
+    check_fields(&sheet.others, times).map_err(|why| wrong(ISSUE, why))?;
+    let long = json_bytes(issue).len() + json_bytes(sheet).len();
+    if long > MAX_ISSUE {
+        let what =
+            format!("with its labels and dependencies it has {long} bytes: at most {MAX_ISSUE} are kept");
+        return Err(wrong(ISSUE, what));
+    }
+    Ok(())
+}
+
+/// Stamps are kept of what is no more, too: of so many gates and other fields at most.
+fn check_stamps(stamps: &BTreeMap<String, Wall>, others: &BTreeMap<String, Value>) -> Result<(), String> {
+    let gates = stamps.keys().filter(|name| name.starts_with(GATE)).count();
+    let gone = |name: &&String| is_other(name) && !others.contains_key(*name);
+    if gates > MAX_MEMBERS || stamps.keys().filter(gone).count() > MAX_MEMBERS {
+        return Err("too many stamps of gates, or of fields that are not there".into());
+    }
+    Ok(())
+}
+
         check_value(value, MAX_OTHERS_DEPTH).map_err(|why| format!("{name}: {why}"))?;
         check_word(name).map_err(|why| format!("the name of a field: {why}"))?;
         if !is_other(name) {

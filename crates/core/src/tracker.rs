@@ -30,7 +30,7 @@ use crate::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
     WORK_ITEM, check_word,
 };
-use crate::issue_file::{Found, said_first, set_aside};
+use crate::issue_file::{Found, MOST_LINES, said_first, set_aside};
 use crate::lease::{Lease, Resource};
 use crate::merge;
 use crate::policy::{Enforce, Policy};
@@ -150,7 +150,7 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
         lives_in: cx.actor.worktree_id.clone(),
         text: new.text.clone(),
     };
-    require_few(&issue)?;
+    require_few(&issue, &sheet)?;
     require_no_deadlock(draft.state(), &issue)?;
     let work =
         (issue.kind == WORK_ITEM).then(|| work(Action::WorkItemCreated, &issue, Some(issue.title.clone())));
@@ -172,7 +172,7 @@ fn members_as_ids(sheet: &Sheet) -> Vec<IssueId> {
         .collect()
 }
 
-fn require_few(issue: &Issue) -> Result<(), Refusal> {
+fn require_few(issue: &Issue, sheet: &Sheet) -> Result<(), Refusal> {
     for (what, many) in [
         ("labels", issue.labels.len()),
         ("dependencies", issue.depends_on.len()),
@@ -180,6 +180,15 @@ fn require_few(issue: &Issue) -> Result<(), Refusal> {
     ] {
         if many > MAX_MEMBERS {
             return Err(invalid(format!("an issue has at most {MAX_MEMBERS} {what}")));
+        }
+    }
+    for (what, lines) in [("labels", &sheet.labels), ("dependencies", &sheet.deps)] {
+        // More are not read from its file.
+        if lines.len() > MOST_LINES {
+            return Err(invalid(format!(
+                "{what} of {} were added and removed {MOST_LINES} times: no more of that is kept",
+                issue.id
+            )));
         }
     }
     Ok(())
@@ -353,7 +362,7 @@ pub(crate) fn change(
             work.extend(completed(&issue));
         }
     }
-    require_few(&issue)?;
+    require_few(&issue, &sheet)?;
     if issue.parent != old.parent || !change.add_deps.is_empty() {
         require_no_deadlock(draft.state(), &issue)?;
     }

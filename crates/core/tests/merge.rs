@@ -632,3 +632,31 @@ fn e1_a_revision_that_cannot_be_is_told() {
     );
     assert!(found.problems[0].line > 1);
 }
+
+#[test]
+fn d7_stamps_of_gates_are_no_longer_or_more_than_gates() {
+    let read = |names: &[String]| {
+        let mut file = fields(&begin());
+        let stamps = file.get_mut("stamps").and_then(Value::as_object_mut);
+        let stamps = stamps.expect("stamps");
+        for name in names {
+            stamps.insert(format!("gate:{name}"), format!("{} 00000000", at(1)).into());
+        }
+        let folder = Folder {
+            issue: serde_json::to_vec(&file).expect("text"),
+            ..Folder::default()
+        };
+        parse(&id(), &folder)
+    };
+    let found = read(&["x".repeat(1 << 20), "test".into(), String::new()]).expect("sound");
+    let kept: Vec<&String> = found.sheet.stamps.keys().collect();
+    assert_eq!(kept, ["gate:test"]);
+    let names = |many: usize| (0..many).map(|n| format!("g{n}")).collect::<Vec<_>>();
+    assert!(read(&names(1000)).is_ok());
+    assert!(
+        read(&names(1001))
+            .expect_err("too many")
+            .what
+            .contains("too many")
+    );
+}

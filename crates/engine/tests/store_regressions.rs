@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use jit_core::command::Command;
 use jit_core::event::{Event, Stamped};
 use jit_core::lease::Actor;
 use jit_core::refusal::Code;
@@ -460,4 +461,23 @@ fn g3_old_claims_are_not_read_again_after_a_reboot() {
     let reads = disk.calls().count_on(Kind::Read, CLAIMS);
     assert!(reads < 10, "{reads} reads");
     assert_eq!(store.validate(&human()).expect("a report").problems, vec![]);
+}
+
+#[test]
+fn d1_no_line_is_written_that_could_not_be_read() {
+    let scene = Scene::new(u64::MAX);
+    scene.claims(1..2);
+    let before = scene.disk.read(LOG).expect("a log");
+    let long = |bytes: usize| {
+        let mut command = create("WI-9");
+        if let Command::CreateIssue(new) = &mut command {
+            new.text = Some("x".repeat(bytes));
+        }
+        command
+    };
+    let refused = ask(&scene.store(), &human(), &long(9 << 20), 9).expect_err("too long");
+    assert_eq!(refused.code, Code::Invalid, "{refused:?}");
+    assert_eq!(scene.disk.read(LOG).expect("a log"), before);
+    ask(&scene.store(), &human(), &long(1 << 20), 10).expect("an issue");
+    assert!(try_events(&scene.store()).is_ok());
 }
