@@ -363,7 +363,8 @@ pub(crate) fn change(
         }
     }
     require_few(&issue, &sheet)?;
-    if issue.parent != old.parent || !change.add_deps.is_empty() {
+    let reopens = old.state.is_closed() && !issue.state.is_closed();
+    if issue.parent != old.parent || !change.add_deps.is_empty() || reopens {
         require_no_deadlock(draft.state(), &issue)?;
     }
     // Texts are everybody's; all else is the holder's. Asked before anything is said about what is so already.
@@ -595,6 +596,7 @@ pub(crate) fn restore(draft: &mut Draft<'_>, id: &IssueId, cx: &Context) -> Resu
     if let Some(parent) = &old.parent {
         require_not_within(draft.state(), &old.id, parent)?;
     }
+    require_no_deadlock(draft.state(), &old)?;
     let mut sheet = state::sheet(draft.state(), &old.id)?;
     let mut issue = old.clone();
     issue.updated_at = cx

@@ -406,11 +406,11 @@ impl App {
     }
 
     /// Sets apart what says more than a command could have done (E6). Returns what is to be decided by, where somebody
-    /// edited what gates are about.
+    /// edited what there are rules about.
     fn hold_back(&self, view: &View, haul: &mut Haul) -> Outcome<Option<Policy>> {
         let touches = |found: &Found| {
-            let lessens = ["gates", "type"].iter().any(|name| found.by_hand.contains(name));
-            lessens || is_done_by_hand(found)
+            let guarded = ["gates", "parent", "type"];
+            guarded.iter().any(|name| found.by_hand.contains(name)) || is_done_by_hand(found)
         };
         if !haul.found.iter().chain(&haul.brought_back).any(touches) {
             return Ok(None);

@@ -243,7 +243,10 @@ fn e1_what_jit_counts_it_can_read_again() {
     }
     a.edit("issue.json", |text| text.replace("Parse dates", "By hand"));
     let ran = a.run(["issue", "show", "WI-001", "--json"]).ok();
-    assert_eq!((ran.json()["title"].as_str(), &*ran.stderr), (Some("By hand"), ""));
+    assert_eq!(
+        (ran.json()["title"].as_str(), &*ran.stderr),
+        (Some("By hand"), "")
+    );
     a.jit(["issue", "delete", "WI-001"]);
     a.jit(["issue", "restore", "WI-001"]);
     assert_eq!(fields(&a)["revision"], json!(1_u64 << 53));
