@@ -237,6 +237,10 @@ pub struct Found {
     pub by_hand: Vec<&'static str>,
     /// It was not written by this program, or by one that did not stamp.
     pub unstamped: bool,
+    /// When `issue.json` was last written to, where somebody edited it and has not committed that.
+    pub written: Option<Wall>,
+    /// The same for the description.
+    pub text_written: Option<Wall>,
     /// The text that the description was when `issue.json` was written.
     pub text_before: Option<String>,
     /// XXH3 of `issue.json`.
@@ -291,6 +295,13 @@ impl Found {
     /// Whether all of `issue.json` is as it was stamped.
     pub fn is_untouched(&self) -> bool {
         self.edited.is_empty() && self.edited_others.is_empty()
+    }
+
+    /// What was seen before tells nothing new but in its sets, which are files of their own, and its text.
+    pub fn forget_edits(&mut self) {
+        self.edited.retain(|name| *name == "text");
+        self.edited_others.clear();
+        self.by_hand.retain(|name| *name == "text");
     }
 
     /// Takes edits as made when they were committed, and in any case after what they replaced.
@@ -537,24 +548,13 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         edited,
         edited_others,
         unstamped,
+        written: None,
+        text_written: None,
         text_before,
         problems,
     })
 }
 
-/// Whether fields that this program does not know can be kept.
-pub fn check_others(others: &BTreeMap<String, Value>) -> Result<(), String> {
-    check_fields(others, 1)
-}
-
-fn check_fields(others: &BTreeMap<String, Value>, times: usize) -> Result<(), String> {
-    let many = others.len();
-    if many > MAX_OTHERS * times || json_bytes(others).len() > MAX_OTHERS_LEN * times {
-        return Err(format!(
-            "{many} fields that this jit does not know: at most {MAX_OTHERS} are kept, of {MAX_OTHERS_LEN} bytes together"
-        ));
-    }
-    for (name, value) in others {
 /// Whether an issue can be kept, and read again from the files that it is written to. `before` is what was kept so far.
 pub fn check_kept(issue: &Issue, sheet: &Sheet, before: Option<&Sheet>) -> Result<(), Problem> {
     let wrong = |file: &'static str, what: String| Problem { file, line: 0, what };
@@ -593,6 +593,19 @@ fn check_stamps(stamps: &BTreeMap<String, Wall>, others: &BTreeMap<String, Value
     Ok(())
 }
 
+/// Whether fields that this program does not know can be kept.
+pub fn check_others(others: &BTreeMap<String, Value>) -> Result<(), String> {
+    check_fields(others, 1)
+}
+
+fn check_fields(others: &BTreeMap<String, Value>, times: usize) -> Result<(), String> {
+    let many = others.len();
+    if many > MAX_OTHERS * times || json_bytes(others).len() > MAX_OTHERS_LEN * times {
+        return Err(format!(
+            "{many} fields that this jit does not know: at most {MAX_OTHERS} are kept, of {MAX_OTHERS_LEN} bytes together"
+        ));
+    }
+    for (name, value) in others {
         check_value(value, MAX_OTHERS_DEPTH).map_err(|why| format!("{name}: {why}"))?;
         check_word(name).map_err(|why| format!("the name of a field: {why}"))?;
         if !is_other(name) {

@@ -555,3 +555,25 @@ fn e5_no_edit_by_hand_makes_an_issue_part_of_itself() {
     assert_eq!(ran.json()["parent"], Value::Null);
     assert!(ran.stderr.contains("wait for itself"), "{}", ran.stderr);
 }
+
+#[test]
+fn e5_an_edit_that_was_not_taken_does_not_come_back_with_another() {
+    let world = planned();
+    let folder = world.repo().join(".jit/issues/WI-001-A1");
+    let state = || world.jit(["issue", "show", "WI-001-A1", "--json"]).ok().json()["state"].clone();
+    set_state(&world, "WI-001-A1", "done");
+    let refused = fs::read(folder.join("issue.json")).expect("read");
+    assert_eq!(state(), "ready");
+    // The same once more, and committed; then something else beside it.
+    fs::write(folder.join("issue.json"), refused).expect("write");
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "edited"]);
+    assert_eq!(state(), "ready");
+    let line = "{\"op\":\"add\",\"value\":\"more\"}\n";
+    fs::write(folder.join("labels.or-set.jsonl"), line).expect("write");
+    let shown = world.jit(["issue", "show", "WI-001-A1", "--json"]).ok().json();
+    assert_eq!(
+        (&shown["state"], &shown["labels"]),
+        (&json!("ready"), &json!(["more"]))
+    );
+}
