@@ -764,8 +764,9 @@ impl App {
             .args(files.iter().map(|name| Path::new(id.as_str()).join(name)))
             .line();
         let secs: i64 = secs.ok()?.parse().ok()?;
-        // git counts in seconds: at the end of that one.
-        Some(Wall::from_ms(secs.saturating_mul(1000).saturating_add(999)))
+        // git counts in seconds: at the end of that one, but not after now.
+        let end = secs.saturating_mul(1000).saturating_add(999);
+        Some(Wall::from_ms(end.min(clock::wall_ms())))
     }
 
     /// Whether somebody changed a file of an issue here since the last commit. Where git does not know, so it is.

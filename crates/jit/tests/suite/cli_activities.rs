@@ -517,6 +517,11 @@ fn e5_a_circle_of_parents_keeps_nobody_from_the_end_and_reopened_parts_are_noted
     let (code, said) = a.take("merge", &b);
     assert_eq!(code, 0, "{said}");
     assert_eq!(a.show("WI-002")["parent"], "WI-001");
+    let report = a.run(["validate", "--json"]).exits(6).json();
+    assert!(
+        report["problems"].to_string().contains("part of each other"),
+        "{report}"
+    );
     a.jit(["issue", "update", "WI-001", "--state", "done"]);
     a.jit(["issue", "update", "WI-002", "--state", "done"]);
     a.jit(["issue", "update", "WI-001", "--parent", "none"]);
