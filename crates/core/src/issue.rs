@@ -113,6 +113,8 @@ pub const MAX_COMMENT: usize = 64 << 10;
 pub const MAX_WORD: usize = 100;
 /// Most labels, dependencies or gates of one issue.
 pub const MAX_MEMBERS: usize = 1000;
+/// More changes than any issue can have had.
+pub const MAX_REVISION: u64 = 1 << 53;
 /// Issue types with rules of their own.
 pub const ACTIVITY: &str = "activity";
 pub const TASK: &str = "task";
@@ -145,6 +147,13 @@ pub struct Issue {
     /// XXH3 of the long text, which is kept in a file; absent when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+}
+
+impl Issue {
+    /// One change more.
+    pub fn count_change(&mut self) {
+        self.revision = self.revision.saturating_add(1).min(MAX_REVISION);
+    }
 }
 
 /// Something said about an issue.

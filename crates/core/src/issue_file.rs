@@ -20,7 +20,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::ids::{AgentId, IssueId};
 use crate::issue::{
-    Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, Priority, State, check_word, text_digest,
+    Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority, State,
+    check_word, text_digest,
 };
 use crate::sheet::{self, FIELDS, GATE, SetLine, Sheet, check, field, is_other};
 use crate::time::Wall;
@@ -36,8 +37,6 @@ pub const NAMES: [&str; 5] = [ISSUE, LABELS, DEPS, COMMENTS, DESCRIPTION];
 
 /// Longest description, in bytes.
 pub const MAX_DESCRIPTION: u64 = 4 << 20;
-/// More changes than any issue can have had.
-const MAX_REVISION: u64 = 1 << 53;
 /// Most fields of one issue that this program does not know; and their length as JSON, in bytes.
 pub const MAX_OTHERS: usize = 100;
 pub const MAX_OTHERS_LEN: usize = 64 << 10;
@@ -47,6 +46,8 @@ const MERGED: usize = 10;
 const MAX_OTHERS_DEPTH: usize = 32;
 /// Beyond this, numbers are not kept to the digit.
 pub const EXACT: f64 = 9_223_372_036_854_775_808.0;
+/// Longest issue as JSON with all that its sets and stamps say, in bytes: one line of the log has it whole.
+const MAX_ISSUE: usize = 4 << 20;
 /// Longest other file, in bytes.
 pub const MAX_FILE: u64 = 16 << 20;
 
@@ -112,7 +113,7 @@ pub(crate) const NO_TEXT: &str = "none";
 /// So many problems of one file are told; what is worse is not worth the memory.
 const MOST_PROBLEMS: usize = 100;
 /// So many lines of one set are read.
-const MOST_LINES: usize = 10 * MAX_MEMBERS;
+pub(crate) const MOST_LINES: usize = 10 * MAX_MEMBERS;
 
 /// What `jit issue show --json` has and this file has not, and what to do instead of writing it here.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -236,6 +237,10 @@ pub struct Found {
     pub by_hand: Vec<&'static str>,
     /// It was not written by this program, or by one that did not stamp.
     pub unstamped: bool,
+    /// When `issue.json` was last written to, where somebody edited it and has not committed that.
+    pub written: Option<Wall>,
+    /// The same for the description.
+    pub text_written: Option<Wall>,
     /// The text that the description was when `issue.json` was written.
     pub text_before: Option<String>,
     /// XXH3 of `issue.json`.
@@ -290,6 +295,13 @@ impl Found {
     /// Whether all of `issue.json` is as it was stamped.
     pub fn is_untouched(&self) -> bool {
         self.edited.is_empty() && self.edited_others.is_empty()
+    }
+
+    /// What was seen before tells nothing new but in its sets, which are files of their own, and its text.
+    pub fn forget_edits(&mut self) {
+        self.edited.retain(|name| *name == "text");
+        self.edited_others.clear();
+        self.by_hand.retain(|name| *name == "text");
     }
 
     /// Takes edits as made when they were committed, and in any case after what they replaced.
@@ -490,13 +502,11 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         text,
     };
     let gone = |name: &String| is_other(name) && !others.contains_key(name);
-    if stamps.keys().filter(|name| gone(name)).count() > MAX_MEMBERS {
-        return Err(wrong(
-            at("stamps"),
-            "too many stamps of fields that are not there".into(),
-        ));
-    }
-    stamps.retain(|name, _| !gone(name) || check_word(name).is_ok());
+    stamps.retain(|name, _| match name.strip_prefix(GATE) {
+        Some(gate) => check_word(gate).is_ok(),
+        None => !gone(name) || check_word(name).is_ok(),
+    });
+    check_stamps(&stamps, &others).map_err(|why| wrong(at("stamps"), why))?;
     let unstamped = checks.is_empty();
     let mut edited = Vec::new();
     for name in FIELDS.iter().filter(|_| !unstamped) {
@@ -538,9 +548,49 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         edited,
         edited_others,
         unstamped,
+        written: None,
+        text_written: None,
         text_before,
         problems,
     })
+}
+
+/// Whether an issue can be kept, and read again from the files that it is written to. `before` is what was kept so far.
+pub fn check_kept(issue: &Issue, sheet: &Sheet, before: Option<&Sheet>) -> Result<(), Problem> {
+    let wrong = |file: &'static str, what: String| Problem { file, line: 0, what };
+    for (file, lines) in [(LABELS, &sheet.labels), (DEPS, &sheet.deps)] {
+        let many = lines.len();
+        if many > MOST_LINES {
+            let what =
+                format!("with what is known it would have {many} lines: at most {MOST_LINES} are kept");
+            return Err(wrong(file, what));
+        }
+    }
+    if issue.gates.len() > MAX_MEMBERS {
+        return Err(wrong(ISSUE, format!("an issue has at most {MAX_MEMBERS} gates")));
+    }
+    check_stamps(&sheet.stamps, &sheet.others).map_err(|why| wrong(ISSUE, why))?;
+    // What branches had together may be more than anybody may add.
+    let is_more = before.is_some_and(|before| sheet.others.len() > before.others.len());
+    let times = if is_more { 1 } else { MERGED };
+    check_fields(&sheet.others, times).map_err(|why| wrong(ISSUE, why))?;
+    let long = json_bytes(issue).len() + json_bytes(sheet).len();
+    if long > MAX_ISSUE {
+        let what =
+            format!("with its labels and dependencies it has {long} bytes: at most {MAX_ISSUE} are kept");
+        return Err(wrong(ISSUE, what));
+    }
+    Ok(())
+}
+
+/// Stamps are kept of what is no more, too: of so many gates and other fields at most.
+fn check_stamps(stamps: &BTreeMap<String, Wall>, others: &BTreeMap<String, Value>) -> Result<(), String> {
+    let gates = stamps.keys().filter(|name| name.starts_with(GATE)).count();
+    let gone = |name: &&String| is_other(name) && !others.contains_key(*name);
+    if gates > MAX_MEMBERS || stamps.keys().filter(gone).count() > MAX_MEMBERS {
+        return Err("too many stamps of gates, or of fields that are not there".into());
+    }
+    Ok(())
 }
 
 /// Whether fields that this program does not know can be kept.

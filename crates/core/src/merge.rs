@@ -5,7 +5,7 @@
 //! conflict, shown as such and never guessed.
 //!
 //! [`join`] brings what a tree has into the replica. There the later stamp wins, field by field, sets are joined, and
-//! a field that was edited by hand counts as changed now.
+//! a field that was edited by hand counts as changed when its file was last written to: later than what the file knew of.
 //!
 //! Fields that this program does not know are merged like any other, in both.
 //!
@@ -427,7 +427,7 @@ pub fn render(merged: &Merged) -> String {
 }
 
 /// What comes of two copies of one issue; `None` when ours has it all. `now` is when edits by hand are taken to have
-/// happened.
+/// happened, where nothing else is known.
 pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue, Sheet)> {
     let (mine, my_sheet) = ours;
     let (mut issue, mut sheet) = (mine.clone(), my_sheet.clone());
@@ -532,7 +532,9 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
     if issue == *mine && sheet == *my_sheet {
         return None;
     }
-    issue.revision = issue.revision.saturating_add(by_hand.into());
+    if by_hand {
+        issue.count_change();
+    }
     Some((issue, sheet))
 }
 
@@ -556,16 +558,66 @@ fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -
             "deleted" => !theirs.sheet.deleted,
             _ => is_other(name) && !theirs.sheet.others.contains_key(name),
         };
-        let older = (theirs.issue.revision, theirs.issue.updated_at) < (mine.revision, mine.updated_at);
-        return match silent || older {
+        return match silent || is_older(mine, theirs) || !knows(mine, theirs, name, o_at) {
             true => (Wall::from_ms(0), false),
             false => (theirs.issue.updated_at.max(o_at).max(last), true),
         };
     }
-    match theirs.is_edited(name) {
-        true => (now.max(just_after(o_at)).max(last), true),
-        false => (theirs.sheet.stamp(&theirs.issue, name), false),
+    if !theirs.is_edited(name) {
+        return (theirs.sheet.stamp(&theirs.issue, name), false);
     }
+    let written = match name {
+        "text" => theirs.text_written,
+        _ => theirs.written,
+    };
+    let at = written.map_or(now, |at| at.min(now));
+    match knows(mine, theirs, name, o_at) {
+        true => (at.max(just_after(o_at)).max(last), true),
+        false => (at, true),
+    }
+}
+
+/// Whether a copy without stamps is an older one as a whole.
+fn is_older(mine: &Issue, theirs: &Found) -> bool {
+    (theirs.issue.revision, theirs.issue.updated_at) < (mine.revision, mine.updated_at)
+}
+
+/// Whether whoever edited a field could see what we have there since `o_at`.
+fn knows(mine: &Issue, theirs: &Found, name: &str, o_at: Wall) -> bool {
+    let Some(written) = theirs.written else {
+        return true;
+    };
+    match name {
+        // It was merged with ours.
+        "text" => true,
+        "deleted" if theirs.unstamped => written >= mine.updated_at,
+        "deleted" => theirs.issue.updated_at >= mine.updated_at,
+        _ if theirs.unstamped => written >= o_at,
+        _ => theirs.sheet.stamp(&theirs.issue, name) >= o_at,
+    }
+}
+
+/// The fields that somebody edited by hand without knowing what we have there, which is something else. Gates are merged one
+/// by one.
+pub fn unaware<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a Found) -> Vec<&'a str> {
+    let known: &[&str] = match theirs.unstamped {
+        true if is_older(mine, theirs) => &[],
+        true => FIELDS,
+        false => &theirs.edited,
+    };
+    let others: Vec<&str> = match theirs.unstamped {
+        true => theirs.sheet.others.keys().map(String::as_str).collect(),
+        false => theirs.edited_others.iter().map(String::as_str).collect(),
+    };
+    let mut names: Vec<&str> = known.iter().copied().chain(others).collect();
+    names.retain(|name| {
+        let silent = theirs.unstamped && *name == "deleted" && !theirs.sheet.deleted;
+        sheet.value(mine, name) != theirs.sheet.value(&theirs.issue, name)
+            && !silent
+            && *name != "gates"
+            && !knows(mine, theirs, name, sheet.stamp(mine, name))
+    });
+    names
 }
 
 fn set_field(issue: &mut Issue, sheet: &mut Sheet, name: &str, theirs: &Found) {

@@ -113,6 +113,14 @@ impl Sheet {
         self.others.get(name).cloned().unwrap_or_default()
     }
 
+    /// The value of any field.
+    pub fn value(&self, issue: &Issue, name: &str) -> Value {
+        match FIELDS.contains(&name) {
+            true => field(issue, self.deleted, name),
+            false => self.other(name),
+        }
+    }
+
     /// The fields that this program does not know, also those that are no more.
     pub fn other_names(&self) -> impl Iterator<Item = &String> {
         let gone = self.stamps.keys().filter(|name| is_other(name));

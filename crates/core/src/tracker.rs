@@ -30,7 +30,7 @@ use crate::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
     WORK_ITEM, check_word,
 };
-use crate::issue_file::{Found, said_first, set_aside};
+use crate::issue_file::{Found, MOST_LINES, said_first, set_aside};
 use crate::lease::{Lease, Resource};
 use crate::merge;
 use crate::policy::{Enforce, Policy};
@@ -150,7 +150,7 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
         lives_in: cx.actor.worktree_id.clone(),
         text: new.text.clone(),
     };
-    require_few(&issue)?;
+    require_few(&issue, &sheet)?;
     require_no_deadlock(draft.state(), &issue)?;
     let work =
         (issue.kind == WORK_ITEM).then(|| work(Action::WorkItemCreated, &issue, Some(issue.title.clone())));
@@ -172,7 +172,7 @@ fn members_as_ids(sheet: &Sheet) -> Vec<IssueId> {
         .collect()
 }
 
-fn require_few(issue: &Issue) -> Result<(), Refusal> {
+fn require_few(issue: &Issue, sheet: &Sheet) -> Result<(), Refusal> {
     for (what, many) in [
         ("labels", issue.labels.len()),
         ("dependencies", issue.depends_on.len()),
@@ -180,6 +180,15 @@ fn require_few(issue: &Issue) -> Result<(), Refusal> {
     ] {
         if many > MAX_MEMBERS {
             return Err(invalid(format!("an issue has at most {MAX_MEMBERS} {what}")));
+        }
+    }
+    for (what, lines) in [("labels", &sheet.labels), ("dependencies", &sheet.deps)] {
+        // More are not read from its file.
+        if lines.len() > MOST_LINES {
+            return Err(invalid(format!(
+                "{what} of {} were added and removed {MOST_LINES} times: no more of that is kept",
+                issue.id
+            )));
         }
     }
     Ok(())
@@ -353,8 +362,9 @@ pub(crate) fn change(
             work.extend(completed(&issue));
         }
     }
-    require_few(&issue)?;
-    if issue.parent != old.parent || !change.add_deps.is_empty() {
+    require_few(&issue, &sheet)?;
+    let reopens = old.state.is_closed() && !issue.state.is_closed();
+    if issue.parent != old.parent || !change.add_deps.is_empty() || reopens {
         require_no_deadlock(draft.state(), &issue)?;
     }
     // Texts are everybody's; all else is the holder's. Asked before anything is said about what is so already.
@@ -386,7 +396,7 @@ pub(crate) fn change(
         return Ok(Answer::Done);
     }
     issue.updated_at = at;
-    issue.revision = issue.revision.saturating_add(1);
+    issue.count_change();
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.stamp_changes(&old, old_sheet.deleted, &issue);
     write(draft, leave, (Did::Changed, issue, sheet), work, cx)?;
@@ -559,7 +569,7 @@ pub(crate) fn delete(
         .now
         .wall
         .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
-    issue.revision = issue.revision.saturating_add(1);
+    issue.count_change();
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.deleted = true;
     sheet.stamp_changes(&old, false, &issue);
@@ -586,13 +596,14 @@ pub(crate) fn restore(draft: &mut Draft<'_>, id: &IssueId, cx: &Context) -> Resu
     if let Some(parent) = &old.parent {
         require_not_within(draft.state(), &old.id, parent)?;
     }
+    require_no_deadlock(draft.state(), &old)?;
     let mut sheet = state::sheet(draft.state(), &old.id)?;
     let mut issue = old.clone();
     issue.updated_at = cx
         .now
         .wall
         .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
-    issue.revision = issue.revision.saturating_add(1);
+    issue.count_change();
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.deleted = false;
     sheet.stamp_changes(&old, true, &issue);

@@ -3,7 +3,7 @@
 use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, Performer, Priority, State, text_digest};
 use jit_core::issue_file::{Folder, Found, files, issue_json, parse};
-use jit_core::merge::{join, merge};
+use jit_core::merge::{join, merge, unaware};
 use jit_core::sheet::{SetLine, Sheet, members, union};
 use jit_core::time::Wall;
 use proptest::prelude::*;
@@ -631,4 +631,92 @@ fn e1_a_revision_that_cannot_be_is_told() {
         found.problems
     );
     assert!(found.problems[0].line > 1);
+}
+
+#[test]
+fn d7_stamps_of_gates_are_no_longer_or_more_than_gates() {
+    let read = |names: &[String]| {
+        let mut file = fields(&begin());
+        let stamps = file.get_mut("stamps").and_then(Value::as_object_mut);
+        let stamps = stamps.expect("stamps");
+        for name in names {
+            stamps.insert(format!("gate:{name}"), format!("{} 00000000", at(1)).into());
+        }
+        let folder = Folder {
+            issue: serde_json::to_vec(&file).expect("text"),
+            ..Folder::default()
+        };
+        parse(&id(), &folder)
+    };
+    let found = read(&["x".repeat(1 << 20), "test".into(), String::new()]).expect("sound");
+    let kept: Vec<&String> = found.sheet.stamps.keys().collect();
+    assert_eq!(kept, ["gate:test"]);
+    let names = |many: usize| (0..many).map(|n| format!("g{n}")).collect::<Vec<_>>();
+    assert!(read(&names(1000)).is_ok());
+    assert!(
+        read(&names(1001))
+            .expect_err("too many")
+            .what
+            .contains("too many")
+    );
+}
+
+#[test]
+fn c7_an_edit_counts_as_made_when_its_file_was_written() {
+    let edited = |from: &(Issue, Sheet), name: &str, value: Value, written: i64| {
+        let mut file = fields(from);
+        file.insert(name.into(), value);
+        let folder = Folder {
+            issue: serde_json::to_vec(&file).expect("text"),
+            ..Folder::default()
+        };
+        let found = parse(&id(), &folder).expect("sound");
+        Found {
+            written: Some(at(written)),
+            ..found
+        }
+    };
+    let change = |(old, sheet): &(Issue, Sheet), title: &str, deleted: bool, n: i64| {
+        let (mut issue, mut sheet) = (old.clone(), sheet.clone());
+        let was_deleted = sheet.deleted;
+        issue.title = title.into();
+        issue.updated_at = at(n);
+        sheet.deleted = deleted;
+        sheet.stamp_changes(old, was_deleted, &issue);
+        (issue, sheet)
+    };
+    let base = begin();
+    let later = change(&base, "t5", false, 5);
+    let title = |ours: &(Issue, Sheet), found: &Found| {
+        join((&ours.0, &ours.1), found, at(9)).map(|(issue, sheet)| (issue.title.clone(), sheet.deleted))
+    };
+    let of = |title: &str, deleted: bool| Some((title.to_owned(), deleted));
+    // It knew of what it replaced, however old the file says it is.
+    assert_eq!(
+        title(&later, &edited(&later, "title", "x".into(), 1)),
+        of("x", false)
+    );
+    // It did not: the later of the two counts.
+    let (before, after) = (
+        edited(&base, "title", "x".into(), 3),
+        edited(&base, "title", "x".into(), 7),
+    );
+    assert_eq!(title(&later, &before), None);
+    assert_eq!(title(&later, &after), of("x", false));
+    assert_eq!(unaware((&later.0, &later.1), &before), ["title"]);
+    // No file was written later than now.
+    let (_, sheet) = join(
+        (&later.0, &later.1),
+        &edited(&base, "title", "x".into(), 99),
+        at(9),
+    )
+    .expect("news");
+    assert_eq!(sheet.stamps["title"], at(9));
+    // A deletion that came after it stays, and one that it came after does not.
+    let gone = change(&base, "t0", true, 5);
+    assert_eq!(title(&gone, &before), of("x", true));
+    assert_eq!(title(&gone, &after), of("x", false));
+    let delete = |written| edited(&base, "deleted", true.into(), written);
+    assert!(title(&later, &delete(3)).is_none_or(|(_, deleted)| !deleted));
+    assert_eq!(title(&later, &delete(7)), of("t5", true));
 }

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use jit_core::command::{Change, Command};
 use jit_core::event::{Event, Stamped};
+use jit_core::issue_file::{Folder, parse};
 use jit_core::lease::Actor;
 use jit_core::refusal::Code;
 use jit_engine::store::file::FileStore;
@@ -460,4 +462,52 @@ fn g3_old_claims_are_not_read_again_after_a_reboot() {
     let reads = disk.calls().count_on(Kind::Read, CLAIMS);
     assert!(reads < 10, "{reads} reads");
     assert_eq!(store.validate(&human()).expect("a report").problems, vec![]);
+}
+
+#[test]
+fn d1_no_line_is_written_that_could_not_be_read() {
+    let scene = Scene::new(u64::MAX);
+    scene.claims(1..2);
+    let before = scene.disk.read(LOG).expect("a log");
+    let long = |bytes: usize| {
+        let mut command = create("WI-9");
+        if let Command::CreateIssue(new) = &mut command {
+            new.text = Some("x".repeat(bytes));
+        }
+        command
+    };
+    let refused = ask(&scene.store(), &human(), &long(9 << 20), 9).expect_err("too long");
+    assert_eq!(refused.code, Code::Invalid, "{refused:?}");
+    assert_eq!(scene.disk.read(LOG).expect("a log"), before);
+    ask(&scene.store(), &human(), &long(1 << 20), 10).expect("an issue");
+    assert!(try_events(&scene.store()).is_ok());
+}
+
+#[test]
+fn e5_a_circle_that_is_too_long_to_be_followed_is_refused() {
+    let scene = Scene::new(u64::MAX);
+    let levels = 1_002;
+    let read = |n: u32| {
+        let json = format!(
+            r#"{{"id":"L-{n}","title":"l","created_at":"2026-01-01T00:00:00.000Z","parent":"L-{}"}}"#,
+            n + 1
+        );
+        let folder = Folder {
+            issue: json.into_bytes(),
+            ..Folder::default()
+        };
+        parse(&format!("L-{n}").parse().expect("an id"), &folder).expect("sound")
+    };
+    let found = (0..levels).map(read).collect();
+    ask(&scene.store(), &human(), &Command::JoinIssues(found), 1).expect("joined");
+    let top = Command::ChangeIssue {
+        issue: format!("L-{}", levels - 1).parse().expect("an id"),
+        change: Box::new(Change {
+            parent: Some(Some("L-0".parse().expect("an id"))),
+            ..Change::default()
+        }),
+        strict: false,
+    };
+    let refused = ask(&scene.store(), &human(), &top, 2).expect_err("a circle");
+    assert_eq!(refused.code, Code::Invalid, "{refused:?}");
 }

@@ -373,6 +373,8 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             // Somebody asked for it by a command.
             by_hand: Vec::new(),
             unstamped: true,
+            written: None,
+            text_written: None,
             text_before: None,
             problems: Vec::new(),
         },

@@ -45,7 +45,11 @@ pub(super) fn require_not_within(table: &dyn Table, id: &IssueId, parent: &Issue
             return Err(circle("be part of itself", path).into());
         }
         if path.len() > MAX_MEMBERS {
-            break;
+            return Err(
+                invalid(format!("{id} would lie more than {MAX_MEMBERS} levels deep"))
+                    .help(format!("jit issue show {parent}"))
+                    .into(),
+            );
         }
         above = state::issue(table, &next)?.and_then(|issue| issue.parent);
     }

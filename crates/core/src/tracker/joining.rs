@@ -23,6 +23,46 @@ pub(super) fn parts_first(all: &[Found]) -> Vec<&Found> {
     ordered.into_iter().map(|(_, found)| found).collect()
 }
 
+/// What somebody edited by hand without knowing of a change elsewhere, in words: the later of the two counts. What was
+/// changed last in the same tree is no news there.
+fn overruled(
+    (mine, my_sheet): (&Issue, &Sheet),
+    theirs: &Found,
+    (now, sheet): (&Issue, &Sheet),
+    from_here: bool,
+) -> Vec<String> {
+    let id = &mine.id;
+    let mut said = Vec::new();
+    for name in merge::unaware((mine, my_sheet), theirs) {
+        let (before, edit) = (
+            my_sheet.value(mine, name),
+            theirs.sheet.value(&theirs.issue, name),
+        );
+        let (before, edit) = (before.to_string(), edit.to_string());
+        let counts = sheet.value(now, name).to_string();
+        if name == "deleted" && counts != edit {
+            said.push(format!(
+                "{id} was changed elsewhere after it was deleted here by hand: it stays"
+            ));
+        } else if counts != edit {
+            said.push(format!(
+                "{name} of {id} was changed elsewhere after it was edited here: {counts:.100} counts, not {edit:.100}"
+            ));
+        } else if !from_here {
+            said.push(format!(
+                "{name} of {id} was changed elsewhere before it was edited here: {edit:.100} counts, not {before:.100}"
+            ));
+        }
+    }
+    let is_edit = theirs.edited.iter().any(|name| *name != "deleted") || !theirs.edited_others.is_empty();
+    if my_sheet.deleted && sheet.deleted && is_edit {
+        said.push(format!(
+            "{id} was deleted after it was edited here, and stays so: jit issue restore {id}"
+        ));
+    }
+    said
+}
+
 /// Brings in what trees or files from elsewhere have and the log does not.
 pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result<Answer, Stop> {
     let who = (&cx.policy, &cx.actor.agent_id);
@@ -53,14 +93,17 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
             Some(mine) => {
                 let my_sheet = state::sheet(draft.state(), id)?;
                 let seen = state::is_known_file(draft.state(), id, &found.digest)?;
-                // What was seen before tells nothing new but in its sets, which are files of their own, and its text.
                 let mut theirs = found.clone();
                 if seen {
-                    theirs.edited.retain(|name| *name == "text");
-                    theirs.edited_others.clear();
-                    theirs.by_hand.retain(|name| *name == "text");
+                    theirs.forget_edits();
                 }
                 let joined = merge::join((&mine, &my_sheet), &theirs, cx.now.wall);
+                let from_here = mine.lives_in.is_some() && mine.lives_in == cx.actor.worktree_id;
+                let now = joined
+                    .as_ref()
+                    .map_or((&mine, &my_sheet), |(issue, sheet)| (issue, sheet));
+                let said = overruled((&mine, &my_sheet), &theirs, now, from_here);
+                said.into_iter().for_each(|said| draft.notice(said));
                 let did = Did::Joined {
                     digest: found.digest.clone(),
                 };

@@ -134,6 +134,25 @@ pub(super) fn hold_back(
             ));
         }
     }
+    if by_hand("parent") && !deleted && old.is_none_or(|old| old.parent != new.parent) {
+        let parent = new.parent.clone();
+        let allowed = parent.iter().try_for_each(|parent| {
+            require_not_within(table, &new.id, parent)?;
+            require_no_deadlock(table, new)
+        });
+        match allowed {
+            Ok(()) => {}
+            Err(Stop::Unreadable(e)) => return Err(e),
+            Err(Stop::Refused(refusal)) => {
+                new.parent = old.and_then(|old| old.parent.clone());
+                keep(new, "parent");
+                said.push(format!(
+                    "the parent of {} was edited by hand, which is not taken: {}",
+                    new.id, refusal.message
+                ));
+            }
+        }
+    }
     let was_done = old.is_some_and(|old| old.state == State::Done);
     if new.state == State::Done && !was_done && by_hand("state") && !deleted {
         let mut missing = not_passed(table, new, (policy, agent))?;

@@ -6,22 +6,24 @@
 //! - an edit by git or by hand is never written over: what is not known is brought in first, or left alone;
 //! - looking at a tree in which nothing has changed writes nothing and reads no issue;
 //! - a file that cannot be read as an issue is in nobody's way, and is not written over either;
-//! - an edit by hand counts as made now, but one that is committed as made then: an old commit that is checked out takes
-//!   nothing back;
+//! - an edit by hand counts as made when the file was written, and one that is committed as made then: an old commit that is
+//!   checked out takes nothing back, nor does an edit that had to wait;
+//! - what somebody else holds is changed by nobody's edit before that has ended, but by what git brought;
 //! - a description that was made out of ours in git is later than ours, whatever the times of commits say: they count in
 //!   seconds, and whoever writes commits anew moves them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
 use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
 use jit_core::issue::{Issue, State, text_digest};
-use jit_core::issue_file::{DESCRIPTION, Folder, Found, ISSUE, NAMES, check_others};
+use jit_core::issue_file::{DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, NAMES, check_kept};
 use jit_core::lease::Resource;
+use jit_core::merge;
 use jit_core::policy::{Enforce, Policy};
 use jit_core::queue;
 use jit_core::refusal::Code;
@@ -50,6 +52,9 @@ const FOR_GIT: Duration = Duration::from_secs(1);
 
 /// So many issues are brought in by one append at most.
 const AT_ONCE: usize = 200;
+
+/// The clock that files are stamped by goes in steps, of so many ms at most.
+const FILE_CLOCK: i64 = 10;
 
 /// git is asked so often at most when something was committed; edits beyond that count as older than anything.
 const MOST_ASKED: usize = 200;
@@ -147,7 +152,7 @@ struct Haul {
     passed_over: Vec<(IssueId, Unsound)>,
     /// Issues that a merge brought back after a deletion, without all of their files.
     brought_back: Vec<Found>,
-    /// Issues that somebody edited by hand as no command would have changed them.
+    /// Issues that somebody edited by hand as no command would have changed them, or before somebody else did.
     held_back: Vec<Found>,
     /// What should be known about what was taken.
     said: Vec<String>,
@@ -408,13 +413,14 @@ impl App {
     }
 
     /// Sets apart what says more than a command could have done (E6). Returns what is to be decided by, where somebody
-    /// edited what gates are about.
+    /// edited what there are rules about.
     fn hold_back(&self, view: &View, haul: &mut Haul) -> Outcome<Option<Policy>> {
         let touches = |found: &Found| {
-            let lessens = ["gates", "type"].iter().any(|name| found.by_hand.contains(name));
-            lessens || is_done_by_hand(found)
+            let guarded = ["gates", "parent", "type"];
+            guarded.iter().any(|name| found.by_hand.contains(name)) || is_done_by_hand(found)
         };
-        if !haul.found.iter().chain(&haul.brought_back).any(touches) {
+        let mut all = haul.found.iter().chain(&haul.brought_back).chain(&haul.held_back);
+        if !all.any(touches) {
             return Ok(None);
         }
         // Where it cannot be read what is required, nothing becomes done.
@@ -511,29 +517,19 @@ impl App {
                 .map(|problem| (id.clone(), tree::place(issues, id, problem))),
         );
         let known = state::issue_or_tombstone(table, id).map_err(unreadable)?;
-        let mut is_back = false;
+        let (mut is_back, mut is_overruled) = (false, false);
         if let Some(mine) = &known {
             let sheet = state::sheet(table, id).map_err(unreadable)?;
-            let is_edit = !found.unstamped
-                && (found.edited.iter().any(|name| *name != "text") || !found.edited_others.is_empty());
-            if is_edit
-                && let Some(holder) = self.held_elsewhere(table, id)?
-                && !state::is_known_file(table, id, &found.digest).map_err(unreadable)?
-                && self.is_uncommitted(issues, id, ISSUE, haul)
+            let is_seen = state::is_known_file(table, id, &found.digest).map_err(unreadable)?;
+            if is_seen {
+                found.forget_edits();
+            }
+            if let Some(holder) = self.held_elsewhere(table, id)?
+                && let Some(file) = self.edited_file(issues, (mine, &sheet), &found, is_seen, haul)
             {
                 // What no command would have changed waits until it is let go of, and stays in the file.
-                let path = issues.join(id.as_str()).join(ISSUE);
+                let path = issues.join(id.as_str()).join(file);
                 let what = format!("edited here, while {holder} holds {id}: it counts when that has ended");
-                haul.unsound.push((id.clone(), Unsound { path, line: 0, what }));
-                return Ok(());
-            }
-            let mut others = sheet.others.clone();
-            others.extend(found.sheet.others.clone());
-            if others.len() > sheet.others.len()
-                && let Err(what) = check_others(&others)
-            {
-                // Both together are too many: what is in the file stays there.
-                let path = issues.join(id.as_str()).join(ISSUE);
                 haul.unsound.push((id.clone(), Unsound { path, line: 0, what }));
                 return Ok(());
             }
@@ -556,8 +552,22 @@ impl App {
                 if merged {
                     found.edited.push("text");
                 }
+            } else {
+                self.date_edits(issues, &mut found, haul);
             }
             self.prefer_text_made_of_ours(issues, (mine, &sheet), &mut found, &folder, haul)?;
+            let joined = merge::join((mine, &sheet), &found, Wall::from_ms(clock::wall_ms()));
+            if let Some((now, joined)) = &joined
+                && let Err(problem) = check_kept(now, joined, Some(&sheet))
+            {
+                // Both together are too much: what is in the files stays there.
+                haul.unsound.push((id.clone(), tree::place(issues, id, problem)));
+                return Ok(());
+            }
+            let (now, joined) = joined.unwrap_or_else(|| (mine.clone(), sheet.clone()));
+            is_overruled = merge::unaware((mine, &sheet), &found)
+                .into_iter()
+                .any(|name| joined.value(&now, name) != found.sheet.value(&found.issue, name));
         } else {
             if folder.description.is_none() && found.issue.text.take().is_some() {
                 // It is not known here, which is not the same as having been taken away at that time.
@@ -566,6 +576,10 @@ impl App {
             }
             let committed = self.committed_at(issues, &found, haul);
             found.settle(committed.unwrap_or_else(|| Wall::from_ms(clock::wall_ms())));
+            if let Err(problem) = check_kept(&found.issue, &found.sheet, None) {
+                haul.unsound.push((id.clone(), tree::place(issues, id, problem)));
+                return Ok(());
+            }
         }
         if let Some(text) = &folder.description
             && found.issue.text.as_deref() == Some(&text_digest(text))
@@ -573,11 +587,59 @@ impl App {
             haul.texts.push(text.clone());
         }
         // With a deletion all files but one go, and git has merged that too.
-        match is_back {
-            true => haul.brought_back.push(found),
-            false => haul.found.push(found),
+        if is_back {
+            haul.brought_back.push(found);
+        } else if is_overruled {
+            haul.held_back.push(found);
+        } else {
+            haul.found.push(found);
         }
         Ok(())
+    }
+
+    /// The file in which somebody edited here what is the holder's. Comments and the description are everybody's.
+    fn edited_file(
+        &self,
+        issues: &Path,
+        (mine, sheet): (&Issue, &Sheet),
+        found: &Found,
+        is_seen: bool,
+        haul: &mut Haul,
+    ) -> Option<&'static str> {
+        let is_edit = || {
+            let now = Wall::from_ms(clock::wall_ms());
+            let joined = merge::join((mine, sheet), found, now);
+            joined.is_some_and(|(issue, joined)| {
+                (joined.deleted, &joined.others) != (sheet.deleted, &sheet.others)
+                    || holders(&issue) != holders(mine)
+            })
+        };
+        let files = [
+            (ISSUE, !is_seen && has_edited_fields(found) && is_edit()),
+            (LABELS, !has_lines(&sheet.labels, &found.sheet.labels)),
+            (DEPS, !has_lines(&sheet.deps, &found.sheet.deps)),
+        ];
+        files
+            .into_iter()
+            .find(|(file, is_new)| *is_new && self.is_uncommitted(issues, &mine.id, file, haul))
+            .map(|(file, _)| file)
+    }
+
+    /// Notes when the files were written in which somebody edited something and has not committed it.
+    fn date_edits(&self, issues: &Path, found: &mut Found, haul: &mut Haul) {
+        let id = found.issue.id.clone();
+        let written = |file: &str| -> Option<Wall> {
+            let meta = issues.join(id.as_str()).join(file).symlink_metadata().ok()?;
+            let at = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+            let at = i64::try_from(at.as_millis()).ok()?;
+            Some(Wall::from_ms(at.saturating_add(FILE_CLOCK)))
+        };
+        if has_edited_fields(found) && self.is_uncommitted(issues, &id, ISSUE, haul) {
+            found.written = written(ISSUE);
+        }
+        if found.edited.contains(&"text") && self.is_uncommitted(issues, &id, DESCRIPTION, haul) {
+            found.text_written = written(DESCRIPTION);
+        }
     }
 
     /// Decides what the description in a tree says beside the one we have. True when it was merged with ours.
@@ -707,8 +769,9 @@ impl App {
             .args(files.iter().map(|name| Path::new(id.as_str()).join(name)))
             .line();
         let secs: i64 = secs.ok()?.parse().ok()?;
-        // git counts in seconds: at the end of that one.
-        Some(Wall::from_ms(secs.saturating_mul(1000).saturating_add(999)))
+        // git counts in seconds: at the end of that one, but not after now.
+        let end = secs.saturating_mul(1000).saturating_add(999);
+        Some(Wall::from_ms(end.min(clock::wall_ms())))
     }
 
     /// Whether somebody changed a file of an issue here since the last commit. Where git does not know, so it is.
@@ -915,6 +978,27 @@ fn is_done_by_hand(found: &Found) -> bool {
     found.by_hand.contains(&"state") && found.issue.state == State::Done
 }
 
+/// Whether a file of fields says something that jit did not write.
+fn has_edited_fields(found: &Found) -> bool {
+    found.unstamped || found.edited.iter().any(|name| *name != "text") || !found.edited_others.is_empty()
+}
+
+/// What only the holder of an issue may change in its fields.
+fn holders(issue: &Issue) -> Issue {
+    Issue {
+        text: None,
+        labels: Vec::new(),
+        depends_on: Vec::new(),
+        ..says(issue)
+    }
+}
+
+/// Whether a set has all these lines.
+fn has_lines(ours: &[SetLine], theirs: &[SetLine]) -> bool {
+    let ours: BTreeSet<&SetLine> = ours.iter().collect();
+    theirs.iter().all(|line| ours.contains(line))
+}
+
 /// The issue that a path in a tree is a file of.
 fn issue_of(path: &Path) -> Option<IssueId> {
     let mut below = path.strip_prefix(".jit/issues").ok()?.iter();
@@ -965,13 +1049,9 @@ fn says(issue: &Issue) -> Issue {
 /// Whether everything a folder says is in the log, but for the long text.
 fn has_all_but_text(table: &dyn Table, sheet: &Sheet, found: &Found) -> Read<bool> {
     let id = &found.issue.id;
-    let has = |ours: &[SetLine], theirs: &[SetLine]| {
-        let ours: BTreeSet<&SetLine> = ours.iter().collect();
-        theirs.iter().all(|line| ours.contains(line))
-    };
     if !state::is_known_file(table, id, &found.digest)?
-        || !has(&sheet.labels, &found.sheet.labels)
-        || !has(&sheet.deps, &found.sheet.deps)
+        || !has_lines(&sheet.labels, &found.sheet.labels)
+        || !has_lines(&sheet.deps, &found.sheet.deps)
     {
         return Ok(false);
     }

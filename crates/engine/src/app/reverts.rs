@@ -17,9 +17,8 @@ use std::path::Path;
 use jit_core::ids::IssueId;
 use jit_core::issue::Issue;
 use jit_core::issue_file::{Folder, Found, ISSUE, parse};
-use jit_core::sheet::{FIELDS, Sheet, field};
+use jit_core::sheet::{FIELDS, Sheet};
 use jit_core::time::Wall;
-use serde_json::Value;
 
 use super::shell_word;
 use crate::git::Git;
@@ -58,7 +57,7 @@ pub(super) fn told(
     }
     let is_behind = |name: &&str| {
         let (ours, theirs) = (sheet.stamp(mine, name), found.sheet.stamp(&found.issue, name));
-        ours > theirs && value(mine, sheet, name) != value(&found.issue, &found.sheet, name)
+        ours > theirs && sheet.value(mine, name) != found.sheet.value(&found.issue, name)
     };
     let fields = FIELDS.iter().copied().filter(|name| *name != "text");
     let others = sheet.other_names().chain(found.sheet.other_names());
@@ -79,7 +78,7 @@ pub(super) fn told(
     let before = parse(id, &folder).ok()?;
     behind.retain(|name| {
         before.sheet.stamp(&before.issue, name) > found.sheet.stamp(&found.issue, name)
-            && value(&before.issue, &before.sheet, name) != value(&found.issue, &found.sheet, name)
+            && before.sheet.value(&before.issue, name) != found.sheet.value(&found.issue, name)
     });
     if behind.is_empty() {
         return None;
@@ -88,7 +87,7 @@ pub(super) fn told(
     let mut command = format!("jit issue update {id}");
     for name in &behind {
         if let ("title" | "priority" | "type" | "state" | "parent", value) =
-            (*name, value(&found.issue, &found.sheet, name))
+            (*name, found.sheet.value(&found.issue, name))
         {
             let value = value.as_str().unwrap_or("none").to_owned();
             command.push_str(&format!(" --{name} {}", shell_word(&value)));
@@ -98,13 +97,6 @@ pub(super) fn told(
         "a commit took {} of {id} back to what it was; that changes nothing, the later change counts. To change it: {command}",
         behind.join(", ")
     ))
-}
-
-fn value(issue: &Issue, sheet: &Sheet, name: &str) -> Value {
-    match FIELDS.contains(&name) {
-        true => field(issue, sheet.deleted, name),
-        false => sheet.other(name),
-    }
 }
 
 impl History {

@@ -2,11 +2,26 @@
 //!
 //! What must hold: what only one side changed is in the result. Where both changed the same place, one of them counts there,
 //! and only there.
+//!
+//! Limitation: comparing takes as long as both texts are, times what differs. Beyond [`MOST`] lines between the first and the
+//! last that differ, nothing is merged, and one of them counts.
 
 use diffy::{ConflictStyle, IncompleteHunkStyle, MergeOptions};
 
 /// Longer than what anybody writes.
 const MARKER: usize = 61;
+
+/// So many lines of one text are compared.
+const MOST: usize = 4000;
+
+/// How many lines all have in common, from the first on.
+fn common<'a>(sides: [impl Iterator<Item = &'a &'a [u8]>; 3]) -> usize {
+    let [base, ours, theirs] = sides;
+    base.zip(ours)
+        .zip(theirs)
+        .take_while(|((base, ours), theirs)| base == ours && ours == theirs)
+        .count()
+}
 
 /// Both together; in places that both changed it is `theirs`, and then the answer says so.
 pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> (Vec<u8>, bool) {
@@ -19,13 +34,25 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> (Vec<u8>, bool) {
     if lines.next().is_some() {
         return (theirs.to_owned(), true);
     }
+    let sides = [base, ours, theirs].map(|text| text.split_inclusive(|b| *b == b'\n').collect::<Vec<_>>());
+    let before = common(sides.each_ref().map(|side| side.iter()));
+    let rest = sides.each_ref().map(|side| &side[before..]);
+    let after = common(rest.map(|side| side.iter().rev()));
+    let rest = rest.map(|side| &side[..side.len() - after]);
+    if rest.iter().any(|side| side.len() > MOST) {
+        return (theirs.to_owned(), true);
+    }
+    let whole = &sides[0];
+    let (head, tail) = (whole[..before].concat(), whole[whole.len() - after..].concat());
+    let around = |middle: Vec<u8>| [head, middle, tail].concat();
+    let [base, ours, theirs] = rest.map(<[&[u8]]>::concat);
     let merged = MergeOptions::new()
         .set_conflict_style(ConflictStyle::Merge)
         .set_conflict_marker_length(MARKER)
         .set_incomplete_hunk_style(IncompleteHunkStyle::Git)
-        .merge_bytes(base, ours, theirs);
+        .merge_bytes(&base, &ours, &theirs);
     let marked = match merged {
-        Ok(merged) => return (merged, false),
+        Ok(merged) => return (around(merged), false),
         Err(marked) => marked,
     };
     let [begin, middle, end] = &marks;
@@ -40,7 +67,7 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> (Vec<u8>, bool) {
             taken.extend_from_slice(line);
         }
     }
-    (taken, true)
+    (around(taken), true)
 }
 
 #[cfg(test)]
@@ -68,5 +95,26 @@ mod tests {
         assert!(merged("a", "b", "c").0.starts_with('c'));
         let mark = "=".repeat(80);
         assert_eq!(merged("a\n", "b\n", &mark), (mark.clone(), true));
+    }
+
+    #[test]
+    fn c7_only_what_differs_is_compared_and_not_too_much_of_it() {
+        let numbered = |from: usize, to: usize, word: &str| -> String {
+            (from..to).map(|n| format!("{word} {n}\n")).collect()
+        };
+        // However long: one line here, one there.
+        let base = numbered(0, 100_000, "line");
+        let ours = base.replace("line 50000\n", "ours\n");
+        let theirs = base.replace("line 50100\n", "theirs\n");
+        let both = ours.replace("line 50100\n", "theirs\n");
+        assert_eq!(merged(&base, &ours, &theirs), (both, false));
+        // Nothing in common: it is not tried.
+        let [a, b, c] = ["a", "b", "c"].map(|word| numbered(0, 20_000, word));
+        assert_eq!(merged(&a, &b, &c), (c, true));
+        // What is common to all at both ends belongs to neither twice.
+        assert_eq!(
+            merged("a\na\n", "a\nb\na\n", "a\na\nc\n"),
+            ("a\nb\na\nc\n".into(), false)
+        );
     }
 }

@@ -795,7 +795,16 @@ impl FileStore {
         let mut bytes = Vec::with_capacity(lines.len() * 640);
         let mut sum = before.sum;
         for line in lines {
+            let begin = bytes.len();
             sum = encode_line(&mut bytes, line, slots.synced, sum);
+            let long = bytes.len() - begin;
+            if long > log::LONGEST {
+                let message = format!(
+                    "that is {long} bytes in one line of the log, which has at most {}; nothing was changed",
+                    log::LONGEST
+                );
+                return Err(Refusal::new(Code::Invalid, message).into());
+            }
         }
         let (at, mut all) = Self::unsynced(loaded, slots);
         all.extend_from_slice(&bytes);

@@ -26,6 +26,8 @@ pub const NEXT: &str = "events/next.jsonl";
 const CHUNK: usize = 1 << 18;
 /// No line of ours comes near this; a longer one is damage and must not fill the memory.
 const MAX_LINE: usize = 16 << 20;
+/// No longer line is written, so that every one can be read.
+pub const LONGEST: usize = MAX_LINE / 2;
 
 /// A segment's file and its first sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use crate::merging::{self, Tree};
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
@@ -506,25 +507,78 @@ fn b14_a_folder_in_place_of_a_lock_file_is_moved_aside() {
 
 #[test]
 fn e5_a_circle_of_parents_keeps_nobody_from_the_end_and_reopened_parts_are_noted() {
-    let world = World::with_jit(JIT);
-    let _ = world.jit(["issue", "create", "a", "--id", "WH-1"]).ok();
-    let _ = world
-        .jit(["issue", "create", "b", "--id", "WH-2", "--parent", "WH-1"])
-        .ok();
-    // By hand, as a merge could.
-    let file = world.repo().join(".jit/issues/WH-1/issue.json");
-    let text = std::fs::read_to_string(&file).expect("an issue");
-    let text = text.replace("\"parent\": null", "\"parent\": \"WH-2\"");
-    assert!(text.contains("WH-2"), "{text}");
-    std::fs::write(&file, text).expect("writes");
-    let _ = world.jit(["issue", "list"]).ok();
-    let _ = world.jit(["issue", "update", "WH-1", "--state", "done"]).ok();
-    let _ = world.jit(["issue", "update", "WH-2", "--state", "done"]).ok();
-    let _ = world.jit(["issue", "update", "WH-1", "--parent", "none"]).ok();
-    let _ = world.jit(["issue", "update", "WH-2", "--state", "ready"]).ok();
-    let report = world.jit(["validate", "--json"]).ok().json();
+    let world = merging::world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    a.jit(["issue", "update", "WI-001", "--parent", "WI-002"]);
+    a.commit();
+    b.jit(["issue", "update", "WI-002", "--parent", "WI-001"]);
+    b.commit();
+    // Each for itself is none: the merge makes it.
+    let (code, said) = a.take("merge", &b);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(a.show("WI-002")["parent"], "WI-001");
+    let report = a.run(["validate", "--json"]).exits(6).json();
     assert!(
-        report["notes"].to_string().contains("part of is done: WH-2"),
+        report["problems"].to_string().contains("part of each other"),
         "{report}"
+    );
+    a.jit(["issue", "update", "WI-001", "--state", "done"]);
+    a.jit(["issue", "update", "WI-002", "--state", "done"]);
+    a.jit(["issue", "update", "WI-001", "--parent", "none"]);
+    a.jit(["issue", "update", "WI-002", "--state", "ready"]);
+    let report = a.run(["validate", "--json"]).ok().json();
+    assert!(
+        report["notes"].to_string().contains("part of is done: WI-002"),
+        "{report}"
+    );
+}
+
+#[test]
+fn e5_no_edit_by_hand_makes_an_issue_part_of_itself() {
+    let world = merging::world();
+    let a = Tree::worktree_of(&world, "a");
+    a.jit(["issue", "update", "WI-002", "--parent", "WI-001"]);
+    a.edit("issue.json", |text| {
+        text.replace("\"parent\": null", "\"parent\": \"WI-002\"")
+    });
+    let ran = a.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(ran.json()["parent"], Value::Null);
+    assert!(
+        ran.stderr.contains("WI-001 -> WI-002 -> WI-001"),
+        "{}",
+        ran.stderr
+    );
+    assert!(a.read("issue.json").contains("\"parent\": null"));
+    assert_eq!(a.run(["issue", "show", "WI-001"]).ok().stderr, "", "said once");
+    let _ = a.run(["issue", "update", "WI-001", "--state", "done"]).exits(6);
+    // Nor one wait for itself.
+    a.jit(["issue", "update", "WI-003", "--add-dep", "WI-001"]);
+    let file = a.path.join(".jit/issues/WI-003/issue.json");
+    let text = fs::read_to_string(&file).expect("an issue");
+    fs::write(&file, text.replace("\"parent\": null", "\"parent\": \"WI-001\"")).expect("write");
+    let ran = a.run(["issue", "show", "WI-003", "--json"]).ok();
+    assert_eq!(ran.json()["parent"], Value::Null);
+    assert!(ran.stderr.contains("wait for itself"), "{}", ran.stderr);
+}
+
+#[test]
+fn e5_an_edit_that_was_not_taken_does_not_come_back_with_another() {
+    let world = planned();
+    let folder = world.repo().join(".jit/issues/WI-001-A1");
+    let state = || world.jit(["issue", "show", "WI-001-A1", "--json"]).ok().json()["state"].clone();
+    set_state(&world, "WI-001-A1", "done");
+    let refused = fs::read(folder.join("issue.json")).expect("read");
+    assert_eq!(state(), "ready");
+    // The same once more, and committed; then something else beside it.
+    fs::write(folder.join("issue.json"), refused).expect("write");
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "edited"]);
+    assert_eq!(state(), "ready");
+    let line = "{\"op\":\"add\",\"value\":\"more\"}\n";
+    fs::write(folder.join("labels.or-set.jsonl"), line).expect("write");
+    let shown = world.jit(["issue", "show", "WI-001-A1", "--json"]).ok().json();
+    assert_eq!(
+        (&shown["state"], &shown["labels"]),
+        (&json!("ready"), &json!(["more"]))
     );
 }

@@ -1,6 +1,7 @@
 //! Fields of `issue.json` that this program does not know (C7, E1): nobody loses them.
 
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 use crate::merging::{Tree, world};
 use serde_json::{Value, json};
@@ -221,6 +222,7 @@ fn b15_an_edit_of_what_somebody_else_holds_waits_until_that_has_ended() {
     let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
     a.jit(["claim", "acquire", "WI-001"]);
     set(&b, "title", &json!("Stolen"));
+    written_before(&b, "issue.json");
     let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
     assert_eq!(ran.json()["title"], "Parse dates");
     assert!(ran.stderr.contains("human:a holds WI-001"), "{}", ran.stderr);
@@ -229,5 +231,201 @@ fn b15_an_edit_of_what_somebody_else_holds_waits_until_that_has_ended() {
     set(&a, "title", &json!("Mine"));
     assert_eq!(a.show("WI-001")["title"], "Mine");
     a.jit(["claim", "release", "WI-001"]);
-    assert_eq!(b.show("WI-001")["title"], "Stolen");
+    // What the holder did came later: it stays, and the tree says so.
+    let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(ran.json()["title"], "Mine");
+    assert!(ran.stderr.contains("\"Stolen\""), "{}", ran.stderr);
+    assert_eq!(fields(&b)["title"], "Mine");
+    // An edit that nothing came after counts when it is let go of.
+    a.jit(["claim", "acquire", "WI-001"]);
+    set(&b, "title", &json!("Waiting"));
+    set(&b, "severity", &json!(1));
+    assert_eq!(b.show("WI-001")["title"], "Mine");
+    a.jit(["claim", "release", "WI-001"]);
+    let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(
+        (ran.json()["title"].as_str(), &*ran.stderr),
+        (Some("Waiting"), "")
+    );
+}
+
+/// As if the last edit of a file had been made a while ago.
+fn written_before(tree: &Tree<'_>, name: &str) {
+    let file = fs::OpenOptions::new().write(true).open(tree.file(name));
+    let then = SystemTime::now() - Duration::from_secs(1);
+    file.expect("open").set_modified(then).expect("a time");
+}
+
+#[test]
+fn b15_lines_of_sets_and_files_without_stamps_wait_as_any_edit() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    a.jit(["claim", "acquire", "WI-001"]);
+    let waits = |name: &str| {
+        let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+        let told = ran.stderr.contains("human:a holds WI-001") && ran.stderr.contains(name);
+        assert!(told, "{name}: {}", ran.stderr);
+        let issue = ran.json();
+        assert_eq!(issue["labels"], json!(["old"]));
+        assert_eq!(issue["depends_on"], json!([]));
+        assert_eq!(issue["priority"], "normal");
+        assert_eq!(issue["title"], "Parse dates");
+    };
+    let line = |value: &str| format!("{{\"op\":\"add\",\"value\":\"{value}\"}}\n");
+    for (name, value) in [("labels.or-set.jsonl", "mine"), ("deps.or-set.jsonl", "WI-002")] {
+        let before = b.read(name);
+        b.edit(name, |text| text + &line(value));
+        waits(name);
+        match before.is_empty() {
+            true => fs::remove_file(b.file(name)).expect("gone"),
+            false => b.edit(name, |_| before.clone()),
+        }
+    }
+    let good = b.read("issue.json");
+    set(&b, "stamps", &Value::Null);
+    set(&b, "revision", &json!(99));
+    set(&b, "priority", &json!("high"));
+    waits("issue.json");
+    set(&b, "deleted", &json!(true));
+    waits("issue.json");
+    // One that says the same, comments and descriptions are no edits of what is held.
+    b.edit("issue.json", |_| good.clone());
+    set(&b, "stamps", &Value::Null);
+    b.edit("description.md", |text| text + "more\n");
+    let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(ran.stderr, "");
+    assert!(ran.json()["description"].to_string().contains("more"));
+    // Nor is what git brings.
+    b.edit("labels.or-set.jsonl", |text| text + &line("committed"));
+    b.commit();
+    assert_eq!(b.show("WI-001")["labels"], json!(["committed", "old"]));
+}
+
+#[test]
+fn b15_an_edit_that_waited_takes_nothing_back_that_the_holder_did_later() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    let waits = |name: &str, value: &Value| {
+        a.jit(["claim", "acquire", "WI-001"]);
+        set(&b, name, value);
+        written_before(&b, "issue.json");
+        let ran = b.run(["issue", "show", "WI-001"]).ok();
+        assert!(ran.stderr.contains("human:a holds WI-001"), "{}", ran.stderr);
+    };
+    let after = || {
+        let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+        let again = b.run(["issue", "show", "WI-001"]).ok();
+        assert_eq!(again.stderr, "", "said once");
+        (ran.json(), ran.stderr)
+    };
+    waits("priority", &json!("high"));
+    a.jit(["issue", "update", "WI-001", "--priority", "low"]);
+    a.jit(["claim", "release", "WI-001"]);
+    let (issue, said) = after();
+    assert_eq!(issue["priority"], "low");
+    assert!(said.contains("\"low\" counts, not \"high\""), "{said}");
+    assert_eq!(fields(&b)["priority"], "low");
+    // A deletion by hand is about the issue as it was.
+    waits("deleted", &json!(true));
+    a.jit(["issue", "update", "WI-001", "--title", "Needed"]);
+    a.jit(["claim", "release", "WI-001"]);
+    let (issue, said) = after();
+    assert_eq!(issue["title"], "Needed");
+    assert!(said.contains("after it was deleted here by hand"), "{said}");
+    // Without stamps nothing tells what it knew of, but when it was written.
+    a.jit(["claim", "acquire", "WI-001"]);
+    set(&b, "stamps", &Value::Null);
+    set(&b, "revision", &json!(99));
+    set(&b, "title", &json!("Stolen"));
+    written_before(&b, "issue.json");
+    assert_eq!(b.show("WI-001")["title"], "Needed");
+    a.jit(["issue", "update", "WI-001", "--title", "Mine"]);
+    a.jit(["claim", "release", "WI-001"]);
+    let (issue, said) = after();
+    assert_eq!(issue["title"], "Mine");
+    assert!(said.contains("\"Mine\" counts, not \"Stolen\""), "{said}");
+    // And a deletion stays one.
+    waits("priority", &json!("critical"));
+    a.jit(["issue", "delete", "WI-001"]);
+    let said = b.run(["issue", "list"]).ok().stderr;
+    assert!(said.contains("jit issue restore WI-001"), "{said}");
+    assert_eq!(b.run(["issue", "list"]).ok().stderr, "", "said once");
+    for tree in [&a, &b] {
+        let _ = tree.run(["issue", "show", "WI-001"]).exits(3);
+    }
+}
+
+#[test]
+fn d7_an_issue_that_is_too_much_for_the_log_is_left_alone() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    let good = a.read("labels.or-set.jsonl");
+    // Each letter is six in the log.
+    let tag = "\\u0001".repeat(490);
+    let lines = |many: usize, tag: &str| -> String {
+        let line = |n| format!("{{\"op\":\"add\",\"value\":\"x\",\"tag\":\"{tag}{n}\"}}\n");
+        good.clone() + &(1..many).map(line).collect::<String>()
+    };
+    let refuse = |what: &str| {
+        let ran = a.run(["issue", "show", "WI-001"]).ok();
+        assert!(ran.stderr.contains(what), "{}", ran.stderr);
+        let log = a.path.join(".git/jit/events/control.jsonl");
+        let long = fs::read(log).expect("a log").len();
+        assert!(long < 8 << 20, "{long}");
+    };
+    a.edit("labels.or-set.jsonl", |_| lines(5000, &tag));
+    refuse("at most 4194304 are kept");
+    // As many as there may be; and as many others.
+    a.edit("labels.or-set.jsonl", |_| lines(10_000, "a"));
+    assert_eq!(a.run(["issue", "show", "WI-001"]).ok().stderr, "");
+    a.edit("labels.or-set.jsonl", |_| lines(10_000, "b"));
+    refuse("at most 10000 are kept");
+    a.edit("labels.or-set.jsonl", |_| lines(10_000, "a"));
+    let ran = a.run(["issue", "update", "WI-001", "--add-label", "y"]).exits(2);
+    assert!(ran.stderr.contains("10000 times"), "{}", ran.stderr);
+    a.jit(["validate"]);
+}
+
+#[test]
+fn e1_unknown_fields_that_are_replaced_do_not_count_twice() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    let good = a.read("issue.json");
+    let with = |prefix: &str| {
+        let all: Vec<String> = (0..99).map(|n| format!("\"{prefix}{n}\": {n}")).collect();
+        good.replacen('{', &format!("{{\n{},", all.join(",\n")), 1)
+    };
+    a.edit("issue.json", |_| with("a"));
+    a.jit(["issue", "update", "WI-001", "--priority", "low"]);
+    a.edit("issue.json", |text| {
+        let (fields, stamps) = text.split_once("\"stamps\"").expect("stamps");
+        let others = (0..99).fold(fields.to_owned(), |fields, n| {
+            fields.replace(&format!("\"a{n}\":"), &format!("\"b{n}\":"))
+        });
+        format!("{others}\"stamps\"{stamps}")
+    });
+    let ran = a.run(["issue", "update", "WI-001", "--priority", "high"]).ok();
+    assert_eq!(ran.stderr, "");
+    assert_eq!((&fields(&a)["b98"], fields(&a).get("a98")), (&json!(98), None));
+}
+
+#[test]
+fn e1_what_jit_counts_it_can_read_again() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    set(&a, "revision", &json!(1_u64 << 53));
+    for priority in ["low", "high"] {
+        let ran = a.run(["issue", "update", "WI-001", "--priority", priority]).ok();
+        assert_eq!(ran.stderr, "");
+    }
+    a.edit("issue.json", |text| text.replace("Parse dates", "By hand"));
+    let ran = a.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(
+        (ran.json()["title"].as_str(), &*ran.stderr),
+        (Some("By hand"), "")
+    );
+    a.jit(["issue", "delete", "WI-001"]);
+    a.jit(["issue", "restore", "WI-001"]);
+    assert_eq!(fields(&a)["revision"], json!(1_u64 << 53));
+    a.jit(["validate"]);
 }

@@ -693,7 +693,6 @@ fn d7_unsound_files_are_told_with_file_and_line_and_are_in_nobodys_way() {
     told("only in case", None);
     told("CIRC-1/deps.or-set.jsonl", Some(1));
     told("CIRC-2 waits for NOBODY-1", Some(2));
-    told("part of each other", None);
     told("PART-3 is part of GONE-1", None);
     told("a file", None);
     told(".. x", None);

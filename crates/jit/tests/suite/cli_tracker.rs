@@ -606,6 +606,33 @@ fn e4_a_deletion_is_not_taken_back_where_that_would_make_a_circle() {
 }
 
 #[test]
+fn e4_nothing_is_opened_again_that_would_wait_for_itself() {
+    let world = World::with_jit(JIT);
+    create(&world, "W", &[]);
+    create(&world, "P", &["--parent", "W"]);
+    let _ = world.jit(["issue", "update", "P", "--state", "done"]).ok();
+    let _ = world.jit(["dep", "add", "P", "W"]).ok();
+    let reopen = ["issue", "update", "P", "--state", "ready", "--json"];
+    let error = refused(&world.jit(reopen), 2, "cycle");
+    assert!(error["message"].to_string().contains("P -> W -> P"), "{error}");
+    let _ = world.jit(["dep", "rm", "P", "W"]).ok();
+    let _ = world.jit(reopen).ok();
+    // Nor brought back.
+    create(&world, "Q", &[]);
+    create(&world, "R", &[]);
+    create(&world, "V", &["--parent", "Q", "--depends-on", "R"]);
+    let _ = world.jit(["issue", "delete", "V"]).ok();
+    let _ = world.jit(["dep", "add", "R", "Q"]).ok();
+    let error = refused(&world.jit(["issue", "restore", "V", "--json"]), 2, "cycle");
+    assert!(
+        error["message"].to_string().contains("V -> R -> Q -> V"),
+        "{error}"
+    );
+    let _ = world.jit(["dep", "rm", "R", "Q"]).ok();
+    let _ = world.jit(["issue", "restore", "V"]).ok();
+}
+
+#[test]
 fn b3_what_has_open_parts_is_not_offered_and_what_has_none_any_more_is() {
     let world = World::with_jit(JIT);
     create(&world, "EPIC-1", &["--type", "epic", "--priority", "critical"]);

@@ -47,7 +47,7 @@ impl Run<'_> {
         found.issue.state = closed;
         found.edited.push("state");
         found.settle(at);
-        found.issue.revision = found.issue.revision.saturating_add(1);
+        found.issue.count_change();
         let written = self
             .repo
             .git()
