@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 
 use crate::landing::{WHO, Yard};
 use jit_core::command::Command;
-use jit_core::unit::{Facts, Input, NewUnit};
+use jit_core::unit::{Facts, Input};
 use jit_testkit::world::Ran;
 use serde_json::{Value, json};
 
@@ -511,27 +511,19 @@ fn g12_a_branch_that_is_another_units_by_now_is_not_pushed_for_one_that_is_over(
     let yard = Yard::new();
     yard.configure("[merge]\npush = \"branch\"");
     let bare = with_remote(&yard);
-    yard.done("u1", "new", "new\n");
-    let _ = yard.jit(["finish", "u1"]).ok();
-    let before = yard.rev(&bare, "refs/heads/u1");
-    let path = yard.world.root().join("again");
-    let text = path.to_string_lossy().into_owned();
-    yard.world
-        .git(&yard.repo(), ["worktree", "add", "-q", "-b", "u1", &text, "main"]);
-    yard.transact(&Command::CreateUnit(Box::new(NewUnit {
-        id: "u2".parse().expect("a name"),
-        issue: None,
-        worktree_path: text,
-        branch: "u1".to_owned(),
-        target: "main".to_owned(),
-        base: yard.main(),
-        ttl_secs: None,
-        workflow: None,
-    })));
-    yard.write(&path, "unfinished", "for nobody yet\n");
-    yard.commit(&path, "unfinished");
-    let _ = yard.jit(["finish", "u1"]).ok();
-    assert_eq!(yard.rev(&bare, "refs/heads/u1"), before);
+    let made = |name: &str, file: &str| {
+        let words = ["worktree", "create", name, "--branch", "topic", "--json"];
+        let made = yard.jit(words).ok().json();
+        let path = PathBuf::from(made["worktree_path"].as_str().expect("a path"));
+        yard.write(&path, file, "text\n");
+        yard.commit(&path, file);
+    };
+    made("one", "done");
+    let _ = yard.jit(["finish", "one"]).ok();
+    let before = yard.rev(&bare, "refs/heads/topic");
+    made("two", "for nobody yet");
+    let _ = yard.jit(["finish", "one"]).ok();
+    assert_eq!(yard.rev(&bare, "refs/heads/topic"), before);
 }
 
 #[test]

@@ -24,7 +24,10 @@ impl Run<'_> {
                 });
             return Err(Box::new(
                 refusal
-                    .help(self.merge_command(&work.unit, ""))
+                    .help(match work.unit.goes_to() == self.target {
+                        true => format!("jit finish {id}"),
+                        false => self.merge_command(&work.unit, ""),
+                    })
                     .help(format!("jit worktree abandon {id} --reason <why>")),
             ));
         }
