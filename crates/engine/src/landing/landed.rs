@@ -548,8 +548,7 @@ pub fn landed_as(
         return Ok(None);
     }
     let begun = unit.state == Phase::Merging;
-    let landed = begun && unit.landing_tip.as_deref() == Some(tip)
-        || begun && is_told(repo, &unit.id, tip, name)?
+    let landed = begun && (unit.landing_tip.as_deref() == Some(tip) || is_told(repo, &unit.id, tip, name)?)
         || was_made_on(repo, &unit.branch, (tip, base))?;
     Ok(landed.then(|| tip.to_owned()))
 }
