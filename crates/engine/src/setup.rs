@@ -363,11 +363,26 @@ fn without_settings(text: &[u8]) -> (Vec<u8>, Vec<String>) {
             }
             section.has_more |= !said.is_empty() && !is_comment;
         }
-        goes_on = said.ends_with('\\') && (goes_on || !is_comment);
+        goes_on = is_continued(said);
         rest.extend_from_slice(line);
     }
     close(&mut rest, section);
     (rest, keys)
+}
+
+/// Whether a value goes on in the next line: it ends in a backslash that is neither escaped nor in a comment.
+fn is_continued(line: &str) -> bool {
+    let mut is_quoted = false;
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if rest.next().is_none() => return true,
+            '"' => is_quoted = !is_quoted,
+            '#' | ';' if !is_quoted => return false,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The key that a line of a section sets, if jit does so.

@@ -194,6 +194,18 @@ fn g13_only_what_has_room_and_all_it_needs_begins() {
 }
 
 #[test]
+fn g13_what_somebody_landed_elsewhere_is_not_where_the_others_need_it() {
+    let plan = plan(&[("a", &[]), ("b", &["a"])]);
+    let mut elsewhere = at("a", Phase::Merged);
+    if let Some(unit) = &mut elsewhere.unit {
+        unit.landing_on = Some("release".to_owned());
+    }
+    let steps = ask(&plan, &[elsewhere, member("b")], &facts(), &Limits::default(), 0);
+    let goes_on = |step: &Step| matches!(step, Step::Clean(_) | Step::Create(_));
+    assert!(!steps.iter().any(goes_on), "{steps:?}");
+}
+
+#[test]
 fn g13_starts_are_apart() {
     let mut plan = plan(&[("a", &[]), ("b", &[])]);
     plan.stagger = Some("2s".to_owned());

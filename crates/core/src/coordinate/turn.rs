@@ -190,6 +190,13 @@ impl Look<'_> {
                 (_, standing) => standing,
             };
         };
+        if let (MergeStatus::Merged, Some(there)) = (unit.merge_status, &unit.landing_on) {
+            let why = format!("somebody landed it on {there}, not on {}", unit.target);
+            return match unit.is_over() || unit.state == Phase::Cleanup {
+                true => Standing::Failed(why),
+                false => Standing::Stuck(why),
+            };
+        }
         match unit.state {
             Phase::Merged => Standing::Landed,
             Phase::Cleanup | Phase::Idle if unit.merge_status == MergeStatus::Merged => Standing::Landed,
@@ -377,6 +384,8 @@ impl Look<'_> {
                 // What is being landed is finished, whatever else is said.
                 Phase::Merging => land.push(member),
                 Phase::Completed if !self.facts.cancelled => land.push(member),
+                // What landed elsewhere is not where the others need it: it stays until somebody has looked.
+                Phase::Merged if unit.landing_on.is_some() => {}
                 Phase::Merged | Phase::Cleanup => {
                     self.try_step(answer, member, Step::Clean(member.id.clone()));
                 }

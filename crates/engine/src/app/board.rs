@@ -81,13 +81,15 @@ impl Closed {
 }
 
 /// Leaves only what is at these places, in their order, without a copy of it all.
-fn pick<T>(all: &mut Vec<T>, places: &[usize]) {
+fn pick<T>(all: &mut Vec<T>, places: &mut [usize]) {
     for to in 0..places.len() {
         let mut from = places[to];
         // What was at a place that has been filled is where that one came from.
         while from < to {
             from = places[from];
         }
+        // Whoever asks for this place later need not go the same way.
+        places[to] = from;
         all.swap(to, from);
     }
     all.truncate(places.len());
@@ -181,7 +183,7 @@ impl App {
             }
         };
         state::visit_issues(&*view.table, shown).map_err(|e| refuse(Code::Io, e))?;
-        // They come in the order of their ids, and equal ones stay so.
+        // They come in the order of their ids, whatever the case of their letters, and equal ones stay so.
         issues.sort_by(|a, b| {
             let (x, y) = (&a.issue, &b.issue);
             match sort {
@@ -258,7 +260,7 @@ impl App {
             }
             offered.sort_unstable_by_key(|&n| found[n]);
             offered.truncate(wanted);
-            pick(&mut issues, &offered);
+            pick(&mut issues, &mut offered);
             let mut branches = state::last_branches(table).map_err(unreadable)?;
             for shown in &mut issues {
                 if branches.is_empty() {
@@ -580,7 +582,7 @@ mod tests {
             places.truncate(seed as usize % (all.len() + 1));
             let wanted: Vec<u8> = places.iter().map(|&n| all[n]).collect();
             let mut picked = all;
-            super::pick(&mut picked, &places);
+            super::pick(&mut picked, &mut places);
             prop_assert_eq!(picked, wanted);
         }
     }

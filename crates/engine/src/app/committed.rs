@@ -15,7 +15,7 @@ use std::path::Path;
 use jit_core::policy::Policy;
 use jit_core::refusal::Code;
 
-use super::{App, refuse};
+use super::{App, refuse, shell_word};
 use crate::config::{Config, Sources};
 use crate::gates::Registry;
 use crate::git::run::default_branch;
@@ -85,6 +85,36 @@ impl App {
         }
         let found = self.committed_gates(&BTreeSet::from(["HEAD".to_owned()]))?;
         Ok(found.into_iter().next().unwrap_or_default())
+    }
+
+    /// What brings these gates into this tree as they are where they bind.
+    pub(super) fn ways_to_gates(&self, here: &Registry, names: &[String]) -> Outcome<Vec<String>> {
+        let head = self.gates_of_head()?;
+        let differs = |a: &Registry, b: &Registry| {
+            let mut defined = names.iter().filter(|name| a.find(name).is_some());
+            defined.any(|name| a.find(name) != b.find(name))
+        };
+        let mut ways = Vec::new();
+        if differs(&head, here) {
+            ways.push(format!(
+                "git restore {REGISTRY}: what is committed counts for agents"
+            ));
+        } else if differs(here, &head) {
+            ways.push(format!(
+                "have {REGISTRY} committed: what is committed counts for agents"
+            ));
+        }
+        for commit in self.commits_that_bind()? {
+            let there = self.committed_gates(&BTreeSet::from([commit.clone()]))?;
+            if there.iter().any(|there| differs(there, &head)) {
+                let branch = commit.strip_prefix("refs/heads/").unwrap_or(&commit);
+                ways.push(format!(
+                    "git merge {}: the gates that are there count for agents",
+                    shell_word(branch)
+                ));
+            }
+        }
+        Ok(ways)
     }
 
     /// Where this worktree stands, where work goes to by the tree's settings, and where it goes to whatever they say. None

@@ -69,15 +69,14 @@ impl App {
             .collect()
     }
 
-    /// For an agent that is held back by gates which are committed, and which this tree does not have.
+    /// For an agent that is held back by gates as they are committed, where this tree has others: how it comes by them.
     pub(super) fn with_way_to_gates(&self, mut refusal: Box<Refusal>) -> Box<Refusal> {
         if refusal.code == Code::GateNotPassed
             && let Details::Candidates(names) = &refusal.details
             && let Some(Ok(here)) = self.place.local_jit.as_deref().map(Registry::load)
-            && names.iter().any(|name| here.find(name).is_none())
+            && let Ok(ways) = self.ways_to_gates(&here, names)
         {
-            let way = "git restore .jit/gates/registry.json: what is committed counts for agents";
-            refusal.help.push(way.to_owned());
+            refusal.help.splice(0..0, ways);
         }
         refusal
     }

@@ -590,6 +590,15 @@ impl App {
         if is_back {
             haul.brought_back.push(found);
         } else if is_overruled {
+            // The file is written anew: what it said is kept, also where it was more than is told.
+            self.replica
+                .keep_texts(&[(id, folder.issue.as_slice())])
+                .map_err(|e| io_refusal("write", &self.replica.folder(id), &e))?;
+            let kept = self.replica.text_path(id, &text_digest(&folder.issue));
+            haul.said.push(format!(
+                "the {ISSUE} of {id} as it was edited here is in {}",
+                kept.display()
+            ));
             haul.held_back.push(found);
         } else {
             haul.found.push(found);

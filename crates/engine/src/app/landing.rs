@@ -218,8 +218,8 @@ impl App {
                 all.into_iter()
                     .filter(|unit| match &ask.into {
                         Some(into) => unit.goes_to() == into,
-                        // What landed where somebody sent it has nothing to do with where the others go.
-                        None => unit.state != Phase::Merged || unit.landing_on.is_none(),
+                        // What somebody sent elsewhere has nothing to do with where the others go.
+                        None => unit.state == Phase::Merging || unit.landing_on.is_none(),
                     })
                     // One that is to be tried again has not been judged.
                     .filter(|unit| unit.state != Phase::Ready || unit.worker.is_none())
@@ -250,6 +250,9 @@ impl App {
         let target = self.landing_target(&repo, ask, &units)?;
         let mut run = Run::new(self, repo, target, ask);
         run.alone = units.len() == 1 && over.is_empty();
+        if ask.into.is_none() {
+            run.warnings.extend(units.iter().filter_map(sent_before));
+        }
         let _turn = match run.mode {
             MergeMode::DryRun => None,
             _ => Some(run.take_turn()?),
@@ -637,6 +640,17 @@ impl App {
     }
 }
 
+/// A word about a unit that goes where somebody sent it, and not to its target.
+fn sent_before(unit: &Unit) -> Option<String> {
+    let there = unit.landing_on.as_ref()?;
+    Some(format!(
+        "{0} goes to {there}, where it was sent; to {1}: jit worktree merge {0} --into {2}",
+        unit.id,
+        unit.target,
+        shell_word(&unit.target)
+    ))
+}
+
 /// The turn of whoever lands. A git that is started meanwhile has it too, and keeps it if this process is killed; at its end it
 /// is let go, whoever else still has it.
 struct Turn(Box<dyn LockGuard>);
@@ -715,6 +729,11 @@ impl<'a> Run<'a> {
         let mut left: Vec<Work> = Vec::new();
         for id in asked {
             let unit = self.app.load_unit(id)?;
+            if self.mode != MergeMode::DryRun {
+                // Another command may have begun to land it elsewhere while this one waited for its turn.
+                let own = std::slice::from_ref(&unit);
+                self.app.require_begun_for(&self.repo, &self.target, own)?;
+            }
             // Another command landed and removed it while this one waited for its turn.
             if unit.is_over() && unit.merge_commit.is_some() && unit.abandoned.is_none() {
                 if !self.every {

@@ -58,16 +58,22 @@ struct One {
 }
 
 /// A folder to look from. Each thread opens its own: the kernel counts who uses one, and threads that share it wait for
-/// each other at that count, which made looking a third slower.
+/// each other at that count.
 fn open(dir: impl AsFd, path: impl rustix::path::Arg) -> io::Result<OwnedFd> {
-    let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, path, how, Mode::empty())?)
 }
 
 /// On how many cores this process may run. The standard library's answer reads the limits of the control group as well,
 /// which takes longer than looking at a hundred issues.
+#[cfg(target_os = "linux")]
 fn cores() -> usize {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The signature of a file and when it was last changed.

@@ -42,17 +42,14 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> (Vec<u8>, bool) {
     if rest.iter().any(|side| side.len() > MOST) {
         return (theirs.to_owned(), true);
     }
-    let whole = &sides[0];
-    let (head, tail) = (whole[..before].concat(), whole[whole.len() - after..].concat());
-    let around = |middle: Vec<u8>| [head, middle, tail].concat();
-    let [base, ours, theirs] = rest.map(<[&[u8]]>::concat);
+    // The whole of them: where a line comes more than once, what is cut off may have been between two changes.
     let merged = MergeOptions::new()
         .set_conflict_style(ConflictStyle::Merge)
         .set_conflict_marker_length(MARKER)
         .set_incomplete_hunk_style(IncompleteHunkStyle::Git)
-        .merge_bytes(&base, &ours, &theirs);
+        .merge_bytes(base, ours, theirs);
     let marked = match merged {
-        Ok(merged) => return (around(merged), false),
+        Ok(merged) => return (merged, false),
         Err(marked) => marked,
     };
     let [begin, middle, end] = &marks;
@@ -67,7 +64,7 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> (Vec<u8>, bool) {
             taken.extend_from_slice(line);
         }
     }
-    (around(taken), true)
+    (taken, true)
 }
 
 #[cfg(test)]
@@ -90,6 +87,15 @@ mod tests {
         );
         assert_eq!(merged(base, ours, base), (ours.into(), false));
         assert_eq!(merged(base, base, theirs), (theirs.into(), false));
+        // Lines that come more than once are between them.
+        assert_eq!(
+            merged(
+                "# Title\n\nend\n",
+                "# Title\nsubtitle\n\nend\n",
+                "# Title\n\npara\n\nend\n"
+            ),
+            ("# Title\nsubtitle\n\npara\n\nend\n".into(), false)
+        );
         // Without an end of line, and with what looks like our marks.
         assert!(merged("a", "b", "c").1);
         assert!(merged("a", "b", "c").0.starts_with('c'));

@@ -324,6 +324,13 @@ fn b15_an_edit_that_waited_takes_nothing_back_that_the_holder_did_later() {
     let (issue, said) = after();
     assert_eq!(issue["priority"], "low");
     assert!(said.contains("\"low\" counts, not \"high\""), "{said}");
+    // The file was written anew, and what it said is not lost.
+    let (_, kept) = said
+        .split_once("as it was edited here is in ")
+        .expect("where it is");
+    let kept = kept.lines().next().expect("a path");
+    let kept = std::fs::read_to_string(kept).expect("the file as it was");
+    assert!(kept.contains("\"high\""), "{kept}");
     assert_eq!(fields(&b)["priority"], "low");
     // A deletion by hand is about the issue as it was.
     waits("deleted", &json!(true));

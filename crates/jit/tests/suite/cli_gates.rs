@@ -554,6 +554,11 @@ fn e6_no_agent_gets_round_gates_by_files_that_are_not_committed() {
         let refused = world.jit_as_in(AGENT, &tree, done).exits(6);
         assert_eq!(code(&refused), "gate_not_passed");
         assert!(refused.stdout.contains("review"), "{}", refused.stdout);
+        let way = match tree == world.repo() {
+            true => "git restore .jit/gates/registry.json",
+            false => "git merge main",
+        };
+        assert!(refused.stdout.contains(way), "{way}: {}", refused.stdout);
         // Nor by an edit of the issue.
         edit(&tree, &[("state", json!("done"))]);
         let shown = world.jit_as_in(AGENT, &tree, ["issue", "show", "WI-001", "--json"]);

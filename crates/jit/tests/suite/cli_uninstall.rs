@@ -94,6 +94,8 @@ fn a1_gits_configuration_comes_back_to_the_byte_however_it_ends() {
         "[user]\r\n\tname = x\r\n",
         "[user]\n\tname = x",
         "[alias]\n\tx = !echo \\\n[jit]\\\n  done\n",
+        "[x]\n\tpath = C:\\\\dir\\\\\n",
+        "[x]\n\ty = z # \\\n",
     ];
     let world = World::new(JIT);
     let config = world.repo().join(".git/config");

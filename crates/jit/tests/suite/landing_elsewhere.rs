@@ -62,6 +62,24 @@ fn h5_a_conflict_on_another_branch_is_settled_for_that_branch() {
 }
 
 #[test]
+fn h5_a_unit_that_was_sent_elsewhere_holds_nobody_up_and_its_way_is_told() {
+    let yard = Yard::new();
+    yard.done("u1", "file", "mine\n");
+    branch(&yard, "release", "file", "theirs\n");
+    let _ = yard.merge(&["u1", "--into", "release"]).exits(6);
+    yard.done("u2", "other", "changed\n");
+    let report = yard.merge(&["--all"]).ok().json();
+    assert_eq!(report["target"], "main", "{report}");
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    let ran = yard.merge(&["u1", "--dry-run"]);
+    let way = "u1 goes to release, where it was sent; to main: jit worktree merge u1 --into main";
+    assert!(ran.stderr.contains(way), "{}", ran.stderr);
+    let report = yard.merge(&["u1", "--into", "main"]).ok().json();
+    assert_eq!(report["target"], "main", "{report}");
+    assert_eq!(on(&yard, "main", "file"), "mine\n");
+}
+
+#[test]
 fn h6_what_failed_on_another_branch_is_tried_there_again() {
     let yard = Yard::new();
     yard.configure("[merge]\nvalidate = [\"test -e mended\"]");

@@ -342,7 +342,11 @@ impl Run<'_> {
                 Phase::Ready => Input::DispatchInstance,
                 Phase::Dispatched => Input::InstanceRunning,
                 Phase::Running => Input::InstanceCompleted,
-                Phase::Merging if unit.landing_tip.as_ref() == Some(&work.tip) => return Ok(unit),
+                Phase::Merging
+                    if unit.landing_tip.as_ref() == Some(&work.tip) && unit.goes_to() == self.target =>
+                {
+                    return Ok(unit);
+                }
                 Phase::Merging => Input::MergePutOff,
                 Phase::Merged => Input::MoreWork,
                 _ => Input::BeginMerge,
