@@ -99,10 +99,6 @@ impl App {
             ways.push(format!(
                 "git restore {REGISTRY}: what is committed counts for agents"
             ));
-        } else if differs(here, &head) {
-            ways.push(format!(
-                "have {REGISTRY} committed: what is committed counts for agents"
-            ));
         }
         for commit in self.commits_that_bind()? {
             let there = self.committed_gates(&BTreeSet::from([commit.clone()]))?;
