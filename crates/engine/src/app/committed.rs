@@ -3,7 +3,7 @@
 //! What must hold:
 //!
 //! - what an agent wrote into a file gives it no right and takes no gate away before it is committed where it stands and on
-//!   the target; of a gate that is defined differently there, each definition has to have passed;
+//!   the target; a gate that is defined differently there has not passed before it is the same everywhere;
 //! - a file can bind more than what is committed: gates that are only in the tree count as well;
 //! - git is asked only where an agent wants something that this decides.
 //!
@@ -83,7 +83,11 @@ impl App {
         if self.place.git_dir.is_none() {
             return Ok(Registry::default());
         }
-        let found = self.committed_gates(&BTreeSet::from(["HEAD".to_owned()]))?;
+        self.gates_at("HEAD")
+    }
+
+    fn gates_at(&self, commit: &str) -> Outcome<Registry> {
+        let found = self.committed_gates(&BTreeSet::from([commit.to_owned()]))?;
         Ok(found.into_iter().next().unwrap_or_default())
     }
 
@@ -101,8 +105,7 @@ impl App {
             ));
         }
         for commit in self.commits_that_bind()? {
-            let there = self.committed_gates(&BTreeSet::from([commit.clone()]))?;
-            if there.iter().any(|there| differs(there, &head)) {
+            if differs(&self.gates_at(&commit)?, &head) {
                 let branch = commit.strip_prefix("refs/heads/").unwrap_or(&commit);
                 ways.push(format!(
                     "git merge {}: the gates that are there count for agents",

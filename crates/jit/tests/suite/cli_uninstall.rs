@@ -254,14 +254,21 @@ fn a1_what_is_committed_or_edited_stays_and_is_named() {
     assert!(repo.join(".git/jit-notes.txt").exists());
 }
 
-#[test]
-fn a1_purge_tree_removes_what_is_committed_but_no_edit() {
+/// An issue is committed, and was changed after that.
+fn changed_since() -> World {
     let world = World::with_jit(JIT);
     let repo = world.repo();
     let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
     world.git(&repo, ["add", ".jit"]);
     world.git(&repo, ["commit", "-qm", "issues"]);
     let _ = world.jit(["issue", "update", "WI-1", "--title", "Newer"]).ok();
+    world
+}
+
+#[test]
+fn a1_purge_tree_removes_what_is_committed_but_no_edit() {
+    let world = changed_since();
+    let repo = world.repo();
     std::fs::write(repo.join(".jit/config.toml"), "# mine\n").expect("write");
     let done = world
         .jit(["uninstall", "--yes", "--purge-tree", "--json"])
@@ -310,12 +317,7 @@ fn a1_purge_tree_keeps_edits_that_git_was_told_not_to_look_at() {
 
 #[test]
 fn a1_what_is_left_changed_in_a_tree_is_named() {
-    let world = World::with_jit(JIT);
-    let repo = world.repo();
-    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
-    world.git(&repo, ["add", ".jit"]);
-    world.git(&repo, ["commit", "-qm", "issues"]);
-    let _ = world.jit(["issue", "update", "WI-1", "--title", "Newer"]).ok();
+    let world = changed_since();
     let done = world.jit(["uninstall", "--yes", "--json"]).ok().json();
     let names: Vec<String> = kept(&done).iter().map(|path| world.stable(path)).collect();
     assert_eq!(names, ["[WORLD]/repo/.jit/issues/WI-1/issue.json"]);
