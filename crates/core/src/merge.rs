@@ -256,9 +256,15 @@ fn settle_deletion(ours: &Fields, theirs: &Fields, merged: &mut Merged, stamps: 
 /// Whether a side that says the same as the base does so because somebody set it back, later than the other side changed it.
 fn set_back_later(name: &str, base: Option<&Fields>, side: &Fields, other: &Fields) -> bool {
     let sound = |side: &Fields| Stamp::of(side, name).filter(|stamp| stamp.mark == check(&value(side, name)));
-    let before = base.and_then(sound);
+    // What was not there has no stamp.
+    let before = match base {
+        Some(base) if value(base, name).is_null() && Stamp::of(base, name).is_none() => {
+            Some(Wall::from_ms(0))
+        }
+        base => base.and_then(sound).map(|stamp| stamp.at),
+    };
     match (before, sound(side), sound(other)) {
-        (Some(before), Some(side), Some(other)) => side.at > before.at && side.at > other.at,
+        (Some(before), Some(side), Some(other)) => side.at > before && side.at > other.at,
         _ => false,
     }
 }
@@ -352,11 +358,19 @@ fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged
         } else {
             let conflict = merged.conflicts.iter().any(|conflict| conflict.field == name);
             let side = |fields: &Fields, stamp| (value(fields, name), stamp);
-            stamp(
-                (!conflict).then(|| value(&merged.fields, name)).as_ref(),
-                &side(ours, o),
-                &side(theirs, t),
-            )
+            let taken = (!conflict).then(|| value(&merged.fields, name));
+            let (o, t) = (side(ours, o), side(theirs, t));
+            let b = base.map(|base| side(base, Stamp::of(base, name)));
+            // One that is older than what both came from never saw it (`git cherry-pick`, `git revert`): it stays as old.
+            let alone = [(&o, &t), (&t, &o)].into_iter().find(|(one, other)| {
+                let is_known = is_sound(one) || **one == (Value::Null, None);
+                let is_behind = b.as_ref().is_some_and(|b| *other == b || one.1 < b.1);
+                taken.as_ref() == Some(&one.0) && is_known && is_behind
+            });
+            match alone {
+                Some((one, _)) => one.1.clone(),
+                None => stamp(taken.as_ref(), &o, &t),
+            }
         };
         if let Some(Stamp { at, mark }) = stamp {
             all.insert(name.into(), format!("{at} {mark}").into());
@@ -390,20 +404,17 @@ fn stamp(
     let Some(taken) = taken else {
         return Some(by_hand());
     };
-    let sound = |(value, stamp): &(Value, Option<Stamp>)| {
-        stamp.as_ref().is_some_and(|stamp| stamp.mark == check(value))
-    };
     let here = |side: &(Value, Option<Stamp>)| side.0 == *taken;
     let sides = [(ours, theirs), (theirs, ours)];
     let latest = sides.into_iter().find(|(side, other)| {
         let before = other.1.as_ref().is_none_or(|stamp| stamp.at < at);
-        here(side) && sound(side) && side.1.as_ref().is_some_and(|s| s.at == at) && (here(other) || before)
+        here(side) && is_sound(side) && side.1.as_ref().is_some_and(|s| s.at == at) && (here(other) || before)
     });
     if let Some((side, _)) = latest {
         return side.1.clone();
     }
-    let from_one = sides.into_iter().any(|(side, _)| here(side) && sound(side));
-    let from_both = !here(ours) && !here(theirs) && sound(ours) && sound(theirs);
+    let from_one = sides.into_iter().any(|(side, _)| here(side) && is_sound(side));
+    let from_both = !here(ours) && !here(theirs) && is_sound(ours) && is_sound(theirs);
     Some(if from_one || from_both {
         Stamp {
             at: just_after(at),
@@ -412,6 +423,11 @@ fn stamp(
     } else {
         by_hand()
     })
+}
+
+/// Whether a value is the one that was stamped.
+fn is_sound((value, stamp): &(Value, Option<Stamp>)) -> bool {
+    stamp.as_ref().is_some_and(|stamp| stamp.mark == check(value))
 }
 
 fn just_after(at: Wall) -> Wall {

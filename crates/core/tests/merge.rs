@@ -239,6 +239,38 @@ proptest! {
     }
 
     #[test]
+    fn c7_picking_a_commit_takes_nothing_back(base in acts(), main in acts(), first in acts(), second in acts()) {
+        // No deletions: what is brought back has its own rules. No two of one moment: one log has none.
+        let alive = |acts: Vec<Act>, times: i64, plus: i64| {
+            let acts = acts.into_iter().filter(|act| act.field != 8);
+            acts.map(|act| Act { at: act.at * times + plus, ..act }).collect::<Vec<_>>()
+        };
+        let base = after(begin(), "base", &alive(base, 1, 0));
+        let main = after(base.clone(), "main", &alive(main, 100, 0));
+        let first = after(base, "side", &alive(first, 100, 30));
+        let second = after(first.clone(), "later", &alive(second, 100, 60));
+        let log = joined(&main, &second);
+        // `git cherry-pick` of the second commit onto main, and `git revert` of it: the log knows all of it already.
+        for (base, ours, theirs) in [(&first, &main, &second), (&second, &log, &first)] {
+            let merged = merge(Some(&fields(base)), &fields(ours), &fields(theirs));
+            if !merged.conflicts.is_empty() {
+                continue;
+            }
+            let folder = Folder { issue: jit_core::merge::render(&merged).into_bytes(), ..Folder::default() };
+            let mut picked = parse(&id(), &folder).expect("sound");
+            picked.edited.retain(|name| *name != "text");
+            prop_assert_eq!(&picked.edited, &[""; 0]);
+            // The text is a file of its own, which is weighed by itself.
+            picked.issue.text.clone_from(&log.0.text);
+            picked.sheet.stamps.remove("text");
+            let after = fields(&join((&log.0, &log.1), &picked, at(99)).unwrap_or_else(|| log.clone()));
+            for (name, value) in fields(&log).iter().filter(|(name, _)| !matches!(name.as_str(), "stamps" | "updated_at")) {
+                prop_assert_eq!(after.get(name), Some(value), "{}", name);
+            }
+        }
+    }
+
+    #[test]
     fn c7_a_choice_made_in_a_conflict_wins_over_both_sides(a in 1..4u8, b in 1..4u8, first in 1..5i64, second in 1..5i64, pick in 0..3usize) {
         prop_assume!(a != b);
         let base = begin();
