@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::exact;
 use crate::ids::{AgentId, IssueId};
 use crate::issue::{
     Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority, State,
@@ -44,8 +45,6 @@ pub const MAX_OTHERS_LEN: usize = 64 << 10;
 const MERGED: usize = 10;
 /// How deep such a field may nest: in the log it lies deeper still, and has to be read there.
 const MAX_OTHERS_DEPTH: usize = 32;
-/// Beyond this, numbers are not kept to the digit.
-pub const EXACT: f64 = 9_223_372_036_854_775_808.0;
 /// Longest issue as JSON with all that its sets and stamps say, in bytes: one line of the log has it whole.
 const MAX_ISSUE: usize = 4 << 20;
 /// Longest other file, in bytes.
@@ -429,6 +428,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
     }
     check_fields(&others, MERGED)
         .map_err(|why| wrong(others.keys().map(|name| at(name)).min().unwrap_or(0), why))?;
+    exact::check(&folder.issue).map_err(|e| wrong(e.line(), e.to_string()))?;
     let mut revision = file.revision;
     if revision > MAX_REVISION {
         problems.push(wrong(
@@ -622,9 +622,7 @@ fn check_value(value: &Value, deep: usize) -> Result<(), &'static str> {
         return Err("it is nested too deep");
     };
     match value {
-        Value::Number(number) if number.is_f64() && number.as_f64().is_none_or(|n| n.abs() >= EXACT) => {
-            Err("a number so large is not kept to the digit: write it as a text")
-        }
+        Value::Number(number) if number.is_f64() => exact::check_number(number.as_f64().unwrap_or(f64::MAX)),
         Value::Array(all) => all.iter().try_for_each(|one| check_value(one, deeper)),
         Value::Object(all) => all.values().try_for_each(|one| check_value(one, deeper)),
         _ => Ok(()),
