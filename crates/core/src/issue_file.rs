@@ -303,6 +303,47 @@ impl Found {
         self.by_hand.retain(|name| *name == "text");
     }
 
+    /// Takes out what one of the files says, as if it said what is known. The description stays: it is a file of its own.
+    pub fn leave_out(&mut self, file: &str, (known, sheet): (&Issue, &Sheet)) {
+        match file {
+            LABELS => {
+                self.issue.labels.clone_from(&known.labels);
+                self.sheet.labels.clone_from(&sheet.labels);
+            }
+            DEPS => {
+                self.issue.depends_on.clone_from(&known.depends_on);
+                self.sheet.deps.clone_from(&sheet.deps);
+            }
+            _ => self.leave_out_fields((known, sheet)),
+        }
+    }
+
+    fn leave_out_fields(&mut self, (known, sheet): (&Issue, &Sheet)) {
+        self.forget_edits();
+        let mut text = self.issue.text.take();
+        if std::mem::take(&mut self.unstamped) {
+            // Nothing tells what it was made of; a file that is not there takes nothing away.
+            text = text.or_else(|| known.text.clone());
+            if text != known.text {
+                self.edited.push("text");
+            }
+        }
+        let text_at = self.sheet.stamp(&self.issue, "text");
+        self.issue = Issue {
+            text,
+            labels: std::mem::take(&mut self.issue.labels),
+            depends_on: std::mem::take(&mut self.issue.depends_on),
+            ..known.clone()
+        };
+        self.sheet = Sheet {
+            labels: std::mem::take(&mut self.sheet.labels),
+            deps: std::mem::take(&mut self.sheet.deps),
+            ..sheet.clone()
+        };
+        self.sheet.stamps.insert("text".to_owned(), text_at);
+        self.digest = text_digest(&issue_json(known, sheet));
+    }
+
     /// Takes edits as made when they were committed, and in any case after what they replaced.
     pub fn settle(&mut self, committed: Wall) {
         let known = std::mem::take(&mut self.edited).into_iter().map(str::to_owned);

@@ -524,16 +524,20 @@ impl App {
             if is_seen {
                 found.forget_edits();
             }
-            if let Some(holder) = self.held_elsewhere(table, id)?
-                && let Some(file) = self.edited_file(issues, (mine, &sheet), &found, is_seen, haul)
-            {
+            let mut waiting = Vec::new();
+            if let Some(holder) = self.held_elsewhere(table, id)? {
+                waiting = self.edited_files(issues, (mine, &sheet), &found, is_seen, haul);
                 // What no command would have changed waits until it is let go of, and stays in the file.
-                let path = issues.join(id.as_str()).join(file);
-                let what = format!("edited here, while {holder} holds {id}: it counts when that has ended");
-                haul.unsound.push((id.clone(), Unsound { path, line: 0, what }));
-                return Ok(());
+                for file in &waiting {
+                    let path = issues.join(id.as_str()).join(file);
+                    let what =
+                        format!("edited here, while {holder} holds {id}: it counts when that has ended");
+                    haul.unsound.push((id.clone(), Unsound { path, line: 0, what }));
+                    found.leave_out(file, (mine, &sheet));
+                }
             }
-            is_back = !found.sheet.deleted
+            is_back = waiting.is_empty()
+                && !found.sheet.deleted
                 && found.sheet.stamps.contains_key("deleted")
                 && ((folder.labels.is_empty() && !sheet.labels.is_empty())
                     || (folder.deps.is_empty() && !sheet.deps.is_empty())
@@ -606,15 +610,15 @@ impl App {
         Ok(())
     }
 
-    /// The file in which somebody edited here what is the holder's. Comments and the description are everybody's.
-    fn edited_file(
+    /// The files in which somebody edited here what is the holder's. Comments and the description are everybody's.
+    fn edited_files(
         &self,
         issues: &Path,
         (mine, sheet): (&Issue, &Sheet),
         found: &Found,
         is_seen: bool,
         haul: &mut Haul,
-    ) -> Option<&'static str> {
+    ) -> Vec<&'static str> {
         let is_edit = || {
             let now = Wall::from_ms(clock::wall_ms());
             let joined = merge::join((mine, sheet), found, now);
@@ -630,8 +634,9 @@ impl App {
         ];
         files
             .into_iter()
-            .find(|(file, is_new)| *is_new && self.is_uncommitted(issues, &mine.id, file, haul))
+            .filter(|(file, is_new)| *is_new && self.is_uncommitted(issues, &mine.id, file, haul))
             .map(|(file, _)| file)
+            .collect()
     }
 
     /// Notes when the files were written in which somebody edited something and has not committed it.

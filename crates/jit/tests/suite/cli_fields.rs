@@ -302,6 +302,57 @@ fn b15_lines_of_sets_and_files_without_stamps_wait_as_any_edit() {
 }
 
 #[test]
+fn b15_descriptions_and_comments_do_not_wait_with_what_was_edited_beside_them() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    a.jit(["claim", "acquire", "WI-001"]);
+    let line = |value: &str| format!("{{\"op\":\"add\",\"value\":\"{value}\"}}\n");
+    let seen = |part: &str| {
+        let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+        assert!(
+            ran.stderr.contains("human:a holds WI-001"),
+            "{part}: {}",
+            ran.stderr
+        );
+        let issue = a.show("WI-001");
+        let text = issue["description"].as_str().unwrap_or_default();
+        assert!(text.contains(part) && text.contains("middle"), "{part}: {text}");
+        assert_eq!(issue["labels"], json!(["old"]));
+        assert_eq!(issue["depends_on"], json!([]));
+        assert_eq!(issue["title"], "Parse dates");
+    };
+    b.edit("labels.or-set.jsonl", |text| text + &line("mine"));
+    b.edit("description.md", |text| text + "beside a label\n");
+    seen("beside a label");
+    b.edit("deps.or-set.jsonl", |text| text + &line("WI-002"));
+    b.edit("description.md", |text| text + "beside a dependency\n");
+    seen("beside a dependency");
+    set(&b, "title", &json!("Stolen"));
+    b.edit("description.md", |text| text + "beside a title\n");
+    let comment =
+        "{\"id\":\"c-1\",\"at\":\"2026-01-01T00:00:00.000Z\",\"agent_id\":\"human:b\",\"text\":\"and so\"}\n";
+    b.edit("comments.jsonl", |text| text + comment);
+    seen("beside a title");
+    assert_eq!(a.show("WI-001")["comments"][0]["text"], "and so");
+    // What the holder writes meanwhile is not taken back by what is in the other tree.
+    a.jit(["issue", "update", "WI-001", "--description", "middle, anew\n"]);
+    seen("anew");
+    let good = b.read("issue.json");
+    set(&b, "stamps", &Value::Null);
+    set(&b, "revision", &json!(99));
+    seen("anew");
+    b.edit("issue.json", |_| good.clone());
+    // All that waited counts when it is let go of.
+    a.jit(["claim", "release", "WI-001"]);
+    let issue = b.show("WI-001");
+    assert_eq!(issue["labels"], json!(["mine", "old"]));
+    assert_eq!(issue["depends_on"], json!(["WI-002"]));
+    assert_eq!(issue["title"], "Stolen");
+    assert_eq!(issue["description"], "middle, anew\n");
+    assert_eq!(a.show("WI-001"), issue);
+}
+
+#[test]
 fn b15_an_edit_that_waited_takes_nothing_back_that_the_holder_did_later() {
     let world = world();
     let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
