@@ -240,6 +240,8 @@ pub struct Found {
     pub written: Option<Wall>,
     /// The same for the description.
     pub text_written: Option<Wall>,
+    /// It was saved once more as it was brought in before, and does not count: it is to be written anew.
+    pub again: bool,
     /// The text that the description was when `issue.json` was written.
     pub text_before: Option<String>,
     /// XXH3 of `issue.json`.
@@ -591,6 +593,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         unstamped,
         written: None,
         text_written: None,
+        again: false,
         text_before,
         problems,
     })

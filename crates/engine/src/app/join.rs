@@ -522,6 +522,7 @@ impl App {
             let sheet = state::sheet(table, id).map_err(unreadable)?;
             let is_seen = state::is_known_file(table, id, &found.digest).map_err(unreadable)?;
             if is_seen {
+                found.again = self.is_saved_again(issues, (mine, &sheet), &found, haul);
                 found.forget_edits();
             }
             let mut waiting = Vec::new();
@@ -548,7 +549,7 @@ impl App {
             let has_text = !found.edited.contains(&"text") || found.issue.text == mine.text;
             let reverted = reverts::told(&mut haul.history, issues, (mine, &sheet), &found);
             haul.said.extend(reverted);
-            if has_text && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
+            if has_text && !found.again && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
                 return Ok(());
             }
             if let Some(committed) = self.committed_at(issues, &found, haul) {
@@ -569,9 +570,10 @@ impl App {
                 return Ok(());
             }
             let (now, joined) = joined.unwrap_or_else(|| (mine.clone(), sheet.clone()));
-            is_overruled = merge::unaware((mine, &sheet), &found)
-                .into_iter()
-                .any(|name| joined.value(&now, name) != found.sheet.value(&found.issue, name));
+            is_overruled = found.again
+                || merge::unaware((mine, &sheet), &found)
+                    .into_iter()
+                    .any(|name| joined.value(&now, name) != found.sheet.value(&found.issue, name));
         } else {
             if folder.description.is_none() && found.issue.text.take().is_some() {
                 // It is not known here, which is not the same as having been taken away at that time.
@@ -639,13 +641,39 @@ impl App {
             .collect()
     }
 
+    /// Whether somebody saved an edit once more that was brought in before, after what counts now: an editor that still had
+    /// it, most likely. It is no new edit, and is told of.
+    fn is_saved_again(
+        &self,
+        issues: &Path,
+        (mine, sheet): (&Issue, &Sheet),
+        found: &Found,
+        haul: &mut Haul,
+    ) -> bool {
+        let id = &mine.id;
+        let written = written(issues, id, ISSUE);
+        let is_later = |name: &str| written.is_some_and(|at| at > sheet.stamp(mine, name));
+        let mut names = merge::edits((mine, sheet), found);
+        names.retain(|name| *name != "text" && is_later(name));
+        if names.is_empty() || !self.is_uncommitted(issues, id, ISSUE, haul) {
+            return false;
+        }
+        for name in names {
+            let (counts, edit) = (sheet.value(mine, name), found.sheet.value(&found.issue, name));
+            let (counts, edit) = (counts.to_string(), edit.to_string());
+            haul.said.push(format!(
+                "{name} of {id} was saved here once more as it was before, which is not taken again: \
+                 {counts:.100} counts, not {edit:.100}; jit issue show {id}"
+            ));
+        }
+        true
+    }
+
     /// Notes when the files were written in which somebody edited something and has not committed it.
     fn date_edits(&self, issues: &Path, found: &mut Found, haul: &mut Haul) {
         let id = found.issue.id.clone();
-        let written = |file: &str| -> Option<Wall> {
-            let meta = issues.join(id.as_str()).join(file).symlink_metadata().ok()?;
-            let at = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-            let at = i64::try_from(at.as_millis()).ok()?;
+        let written = |file: &str| {
+            let at = written(issues, &id, file)?.ms();
             Some(Wall::from_ms(at.saturating_add(FILE_CLOCK)))
         };
         if has_edited_fields(found) && self.is_uncommitted(issues, &id, ISSUE, haul) {
@@ -995,6 +1023,13 @@ fn is_done_by_hand(found: &Found) -> bool {
 /// Whether a file of fields says something that jit did not write.
 fn has_edited_fields(found: &Found) -> bool {
     found.unstamped || found.edited.iter().any(|name| *name != "text") || !found.edited_others.is_empty()
+}
+
+/// When a file of an issue was last written to.
+fn written(issues: &Path, id: &IssueId, file: &str) -> Option<Wall> {
+    let meta = issues.join(id.as_str()).join(file).symlink_metadata().ok()?;
+    let at = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(Wall::from_ms(i64::try_from(at.as_millis()).ok()?))
 }
 
 /// What only the holder of an issue may change in its fields.

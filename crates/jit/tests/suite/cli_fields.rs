@@ -414,6 +414,47 @@ fn b15_an_edit_that_waited_takes_nothing_back_that_the_holder_did_later() {
 }
 
 #[test]
+fn e7_an_edit_that_did_not_count_is_told_again_when_it_is_saved_again() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    let said = || b.run(["issue", "list"]).ok().stderr;
+    set(&b, "title", &json!("Stolen"));
+    written_before(&b, "issue.json");
+    let edited = b.read("issue.json");
+    a.jit(["issue", "update", "WI-001", "--title", "Mine"]);
+    assert!(said().contains("\"Mine\" counts, not \"Stolen\""));
+    assert_eq!(fields(&b)["title"], "Mine");
+    for _ in 0..2 {
+        // The editor still has it.
+        b.edit("issue.json", |_| edited.clone());
+        let told = said();
+        assert!(
+            told.contains("not taken again: \"Mine\" counts, not \"Stolen\""),
+            "{told}"
+        );
+        assert_eq!(said(), "", "told once each time");
+        assert_eq!(fields(&b)["title"], "Mine");
+        assert_eq!(b.show("WI-001")["title"], "Mine");
+    }
+    // What counted, and was changed elsewhere since, is an old copy and no edit.
+    set(&b, "title", &json!("Yours"));
+    written_before(&b, "issue.json");
+    assert_eq!(b.show("WI-001")["title"], "Yours");
+    a.jit(["issue", "update", "WI-001", "--title", "Mine again"]);
+    assert_eq!(said(), "");
+    let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(
+        (ran.json()["title"].as_str(), &*ran.stderr),
+        (Some("Mine again"), "")
+    );
+    // Nor does git make one of it.
+    b.commit();
+    b.world.git(&b.path, ["checkout", "-q", "HEAD~1"]);
+    b.world.git(&b.path, ["checkout", "-q", "b"]);
+    assert_eq!(b.run(["issue", "show", "WI-001"]).ok().stderr, "");
+}
+
+#[test]
 fn d7_an_issue_that_is_too_much_for_the_log_is_left_alone() {
     let world = world();
     let a = Tree::clone_of(&world, "a");
