@@ -570,7 +570,11 @@ impl App {
                 return Ok(());
             }
             let (now, joined) = joined.unwrap_or_else(|| (mine.clone(), sheet.clone()));
+            // What lost to a deletion would be later than it elsewhere, once somebody commits it.
+            let is_edit = found.written.is_some() || found.text_written.is_some();
+            let is_lost = sheet.deleted && joined.deleted && is_edit;
             is_overruled = found.again
+                || is_lost
                 || merge::unaware((mine, &sheet), &found)
                     .into_iter()
                     .any(|name| joined.value(&now, name) != found.sheet.value(&found.issue, name));
@@ -600,11 +604,13 @@ impl App {
             self.replica
                 .keep_texts(&[(id, folder.issue.as_slice())])
                 .map_err(|e| io_refusal("write", &self.replica.folder(id), &e))?;
-            let kept = self.replica.text_path(id, &text_digest(&folder.issue));
-            haul.said.push(format!(
-                "the {ISSUE} of {id} as it was edited here is in {}",
-                kept.display()
-            ));
+            if found.again || has_edited_fields(&found) {
+                let kept = self.replica.text_path(id, &text_digest(&folder.issue));
+                haul.said.push(format!(
+                    "the {ISSUE} of {id} as it was edited here is in {}",
+                    kept.display()
+                ));
+            }
             haul.held_back.push(found);
         } else {
             haul.found.push(found);
@@ -655,8 +661,16 @@ impl App {
         let is_later = |name: &str| written.is_some_and(|at| at > sheet.stamp(mine, name));
         let mut names = merge::edits((mine, sheet), found);
         names.retain(|name| *name != "text" && is_later(name));
-        if names.is_empty() || !self.is_uncommitted(issues, id, ISSUE, haul) {
+        let is_gone =
+            sheet.deleted && !found.sheet.deleted && has_edited_fields(found) && is_later("deleted");
+        if !is_gone && names.is_empty() || !self.is_uncommitted(issues, id, ISSUE, haul) {
             return false;
+        }
+        if is_gone {
+            haul.said.push(format!(
+                "{id} was deleted, and what was saved here once more does not bring it back: jit issue restore {id}"
+            ));
+            return true;
         }
         for name in names {
             let (counts, edit) = (sheet.value(mine, name), found.sheet.value(&found.issue, name));

@@ -455,6 +455,43 @@ fn e7_an_edit_that_did_not_count_is_told_again_when_it_is_saved_again() {
 }
 
 #[test]
+fn c7_an_edit_that_lost_to_a_deletion_is_lost_in_every_clone() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    let d = Tree::clone_of(&world, "d");
+    set(&b, "title", &json!("Stolen"));
+    b.edit("description.md", |text| text + "and a word\n");
+    for name in ["issue.json", "description.md"] {
+        written_before(&b, name);
+    }
+    let edited = b.read("issue.json");
+    a.jit(["issue", "delete", "WI-001"]);
+    let said = b.run(["issue", "list"]).ok().stderr;
+    assert!(said.contains("jit issue restore WI-001"), "{said}");
+    a.commit();
+    b.commit();
+    for other in [&a, &b] {
+        let (code, said) = d.take("merge", other);
+        assert_eq!(code, 0, "{said}");
+    }
+    let e = Tree::clone_of_tree(&world, &b, "e");
+    for tree in [&a, &b, &d, &e] {
+        let ran = tree.run(["issue", "show", "WI-001"]);
+        assert_eq!(ran.code, 3, "{}: {}", tree.name, ran.stdout);
+    }
+    // An editor that still has it does not bring it back.
+    b.edit("issue.json", |_| edited.clone());
+    let said = b.run(["issue", "list"]).ok().stderr;
+    assert!(said.contains("does not bring it back"), "{said}");
+    assert_eq!(b.run(["issue", "list"]).ok().stderr, "");
+    // What was edited is not lost.
+    b.jit(["issue", "restore", "WI-001"]);
+    let issue = b.show("WI-001");
+    assert_eq!(issue["title"], "Stolen");
+    assert!(issue["description"].to_string().contains("and a word"));
+}
+
+#[test]
 fn d7_an_issue_that_is_too_much_for_the_log_is_left_alone() {
     let world = world();
     let a = Tree::clone_of(&world, "a");
