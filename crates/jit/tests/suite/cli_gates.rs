@@ -523,6 +523,80 @@ fn e6_the_users_own_settings_let_agents_pass_gates() {
 }
 
 #[test]
+fn e6_no_variable_of_an_agent_loosens_what_restrains_it() {
+    let world = world();
+    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
+    let with = |who: &str, variable: &str, value: &str, args: &[&str]| {
+        let mut command = world.jit_command(&world.repo());
+        command
+            .env("JIT_AGENT_ID", who)
+            .env(format!("JIT_CONFIG_{variable}"), value)
+            .args(args);
+        world.run(command)
+    };
+    let pass = ["gate", "pass", "WI-001", "review"];
+    let told = |ran: Ran, key: &str| {
+        let told = ran.stderr.contains("does not count for agents") && ran.stderr.contains(key);
+        assert!(told, "{key}: {}", ran.stderr);
+    };
+    let _ = with(AGENT, "AGENTS__MAY_PASS_GATES", "true", &pass).exits(5);
+    let _ = world
+        .jit_as(AGENT, ["gate", "define", "more", "--command", "true"])
+        .ok();
+    let trust = ["trust", "--yes"];
+    // Nor together with what it wrote into a file.
+    let config = world.repo().join(".jit/config.toml");
+    let before = fs::read(&config).expect("settings");
+    let _ = human(&world, &["config", "set", "agents.may_pass_gates", "true"]).ok();
+    let _ = human(&world, &["config", "set", "agents.may_trust", "true"]).ok();
+    let _ = with(AGENT, "AGENTS__MAY_PASS_GATES", "true", &pass).exits(5);
+    let _ = with(AGENT, "AGENTS__MAY_TRUST", "true", &trust).exits(5);
+    fs::write(&config, before).expect("write");
+    let _ = with(AGENT, "AGENTS__MAY_TRUST", "true", &trust).exits(5);
+    let _ = human(&world, &["claim", "acquire", "WI-001"]).ok();
+    let change = ["issue", "update", "WI-001", "--title", "mine"];
+    for (variable, value) in [
+        ("WORKTREE__ENFORCE_LEASES", "off"),
+        ("WORKTREE__ENFORCE_LEASES", "warn"),
+        ("WORKTREE__MODE", "off"),
+    ] {
+        let _ = with(AGENT, variable, value, &change).exits(5);
+    }
+    let evict = ["claim", "force-evict", "WI-001", "--reason", "mine"];
+    let _ = with(AGENT, "AGENTS__MAY_FORCE_EVICT", "true", &evict).exits(5);
+    let _ = human(&world, &["claim", "release", "WI-001"]).ok();
+    // What happens is what is shown, with a word about it.
+    let shown = with(
+        AGENT,
+        "AGENTS__MAY_PASS_GATES",
+        "true",
+        &["config", "show", "--origin"],
+    )
+    .ok();
+    let line = shown
+        .stdout
+        .lines()
+        .find(|line| line.contains("agents.may_pass_gates"));
+    let line = line.expect("the setting");
+    assert!(line.contains("= false") && line.contains("default"), "{line}");
+    told(shown, "agents.may_pass_gates is false");
+    let get = ["config", "get", "worktree.enforce_leases"];
+    let shown = with(AGENT, "WORKTREE__ENFORCE_LEASES", "off", &get).ok();
+    assert_eq!(shown.stdout, "strict\n");
+    told(shown, "JIT_CONFIG_WORKTREE__ENFORCE_LEASES");
+    told(
+        with(AGENT, "WORKTREE__ENFORCE_LEASES", "off", &change).ok(),
+        "worktree.enforce_leases",
+    );
+    // What is stricter counts; so does what a person says, who is no agent.
+    let ran = with(AGENT, "WORKTREE__ENFORCE_LEASES", "strict-explicit", &change).exits(5);
+    assert!(!ran.stderr.contains("does not count"), "{}", ran.stderr);
+    let _ = world.jit_as(AGENT, ["claim", "acquire", "WI-001"]).ok();
+    let ran = with(HUMAN, "WORKTREE__ENFORCE_LEASES", "off", &change).ok();
+    assert!(!ran.stderr.contains("does not count"), "{}", ran.stderr);
+}
+
+#[test]
 fn e6_no_agent_gets_round_gates_by_files_that_are_not_committed() {
     let world = world();
     let required = ["gate", "define", "review", "--manual", "--required-for", "task"];
