@@ -1177,6 +1177,36 @@ fn e6_what_another_clone_made_done_is_believed_and_noted() {
 }
 
 #[test]
+fn e6_what_is_done_past_a_gate_of_its_type_is_noted() {
+    let world = world();
+    for id in ["T-1", "T-2", "T-3"] {
+        let _ = human(&world, &["issue", "create", "t", "--id", id, "--type", "task"]).ok();
+    }
+    commit(&world, "tasks");
+    // A tree that does not know of the gate.
+    let aside = world.worktree("aside");
+    let done = |id: &'static str| ["issue", "update", id, "--state", "done"];
+    let _ = human(&world, &done("T-1")).ok();
+    let required = [
+        "gate",
+        "define",
+        "lint",
+        "--command",
+        "true",
+        "--required-for",
+        "task",
+    ];
+    let _ = human(&world, &required).ok();
+    let notes = || human(&world, &["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(!notes().contains("(lint)"), "{}", notes());
+    let _ = human(&world, &["gate", "run", "T-2"]).ok();
+    let _ = human(&world, &done("T-2")).ok();
+    let _ = world.jit_as_in(HUMAN, &aside, done("T-3")).ok();
+    let notes = notes();
+    assert!(notes.contains(": T-3 (lint)\""), "{notes}");
+}
+
+#[test]
 fn e6_no_agent_defines_a_gate_anew_or_takes_its_definition_away() {
     let world = world();
     let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
