@@ -1,9 +1,10 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jit_core::exact;
 use jit_core::issue_file::MAX_FILE;
 use jit_core::merge::{merge, render};
 use jit_core::refusal::{Code, Refusal};
+use jit_engine::gates::Results;
 use jit_engine::os::file;
 use jit_engine::store::Outcome;
 use serde_json::{Map, Value, json};
@@ -20,11 +21,21 @@ pub struct Flags {
     path: Option<String>,
 }
 
+/// One side of a merge.
+fn side(path: &Path) -> Outcome<Vec<u8>> {
+    let bytes = file::read_real(path, MAX_FILE).map_err(invalid)?;
+    bytes.ok_or_else(|| invalid(format!("{} is not there", path.display())))
+}
+
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let shown = flags.path.as_deref().unwrap_or("the file");
-    let read = |path: &PathBuf, side: &str| -> Outcome<Option<Map<String, Value>>> {
-        let bytes = file::read_real(path, MAX_FILE).map_err(invalid)?;
-        let bytes = bytes.ok_or_else(|| invalid(format!("{} is not there", path.display())))?;
+    if Results::is_path(Path::new(shown)) {
+        let merged = Results::merge(Path::new(shown), &side(&flags.ours)?, &side(&flags.theirs)?)?;
+        file::replace(&flags.ours, &merged).map_err(invalid)?;
+        return Ok(cx.show(&json!({ "conflicts": [] }), |_| String::new()));
+    }
+    let read = |path: &PathBuf, name: &str| -> Outcome<Option<Map<String, Value>>> {
+        let bytes = side(path)?;
         if bytes.is_empty() {
             return Ok(None);
         }
@@ -32,7 +43,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             serde_json::from_slice(&bytes).map_err(|e| invalid(format!("{shown} is not an issue: {e}")))?;
         // What would not be written as it was read is left to a person, with both sides as they are.
         exact::check(&bytes).map_err(|e| {
-            let message = format!("{shown} is not merged, {side}: {e}");
+            let message = format!("{shown} is not merged, {name}: {e}");
             Box::new(Refusal::new(Code::Invalid, message).help(format!(
                 "git checkout --ours -- {shown}, or --theirs; mend it, then: git add {shown}"
             )))

@@ -11,6 +11,8 @@ use jit_testkit::world::tools::{field, wait_until};
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
+use crate::merging::with_jit_on_path;
+
 const JIT: &str = env!("CARGO_BIN_EXE_jit");
 const PATIENCE: Duration = Duration::from_secs(60);
 const HUMAN: &str = "human:ada";
@@ -1204,6 +1206,62 @@ fn e6_what_is_done_past_a_gate_of_its_type_is_noted() {
     let _ = world.jit_as_in(HUMAN, &aside, done("T-3")).ok();
     let notes = notes();
     assert!(notes.contains(": T-3 (lint)\""), "{notes}");
+}
+
+#[test]
+fn c7_results_that_two_branches_have_merge_without_a_conflict() {
+    let world = world();
+    require(&world, "one", "true");
+    require(&world, "two", "true");
+    commit(&world, "gates");
+    let aside = world.worktree("aside");
+    let ran_in = |dir: &Path, gate: &str| {
+        let _ = world.jit_as_in(HUMAN, dir, ["gate", "run", "WI-001", gate]).ok();
+        world.git(dir, ["add", "-A"]);
+        world.git(dir, ["commit", "-q", "-m", gate]);
+    };
+    let merge = |dir: &Path, branch: &str| {
+        let mut command = with_jit_on_path(&world, world.command("git", dir));
+        command.args(["merge", "-q", "--no-edit", branch]);
+        let _ = world.run(command).ok();
+    };
+    let results = |dir: &Path| -> Value {
+        let file = fs::read(dir.join(".jit/gates/results/WI-001.json")).expect("results");
+        let file: Value = serde_json::from_slice(&file).expect("JSON");
+        file["results"].clone()
+    };
+    let repo = world.repo();
+    // Both make the file, then both change it.
+    for _ in 0..2 {
+        ran_in(&repo, "one");
+        ran_in(&repo, "two");
+        ran_in(&aside, "one");
+        let (two, one) = (results(&repo)["two"].clone(), results(&aside)["one"].clone());
+        merge(&repo, "aside");
+        let both = results(&repo);
+        assert_eq!(
+            (&both["one"], &both["two"]),
+            (&one, &two),
+            "the later one of each"
+        );
+        merge(&aside, "main");
+        assert_eq!(results(&aside), both);
+    }
+    assert_eq!(world.jit_as(HUMAN, ["validate"]).code, 0);
+    // A repository that was set up before has the line after the next init.
+    let attributes = repo.join(".jit/.gitattributes");
+    let now = fs::read_to_string(&attributes).expect("attributes");
+    let before = now.replace(", results gate by gate", "");
+    let before = before.replace("gates/results/*.json merge=jit-issue text eol=lf\n", "");
+    fs::write(&attributes, &before).expect("write");
+    let _ = human(&world, &["init"]).ok();
+    assert_eq!(fs::read_to_string(&attributes).expect("attributes"), now);
+    fs::write(&attributes, before.clone() + "*.txt text\n").expect("write");
+    let _ = human(&world, &["init"]).ok();
+    assert_eq!(
+        fs::read_to_string(&attributes).expect("attributes"),
+        before + "*.txt text\n"
+    );
 }
 
 #[test]
