@@ -421,7 +421,7 @@ fn line_of(refusal: &Refusal) -> usize {
 }
 
 /// The first few of many.
-fn listed(ids: &[String]) -> String {
+pub(super) fn listed(ids: &[String]) -> String {
     const SHOWN: usize = 10;
     let more = if ids.len() > SHOWN {
         format!(" and {} more", ids.len() - SHOWN)

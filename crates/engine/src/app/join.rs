@@ -78,6 +78,7 @@ fn look(request: &Request) -> Look {
         | Request::Claims { .. }
         | Request::History { .. }
         | Request::DefineGates { .. }
+        | Request::UndefineGate { .. }
         | Request::ListGates { issue: None }
         | Request::Commands
         | Request::Trust { .. }

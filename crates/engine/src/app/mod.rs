@@ -485,6 +485,7 @@ impl App {
             Request::Blocked => self.blocked(),
             Request::Progress { issue } => self.progress(issue.as_ref()),
             Request::DefineGates { brought, gates } => self.define_gates(&gates, brought),
+            Request::UndefineGate { name } => self.undefine_gate(&name),
             Request::RequireGate { issue, gate, strict } => self.require_gate(issue, gate, strict),
             Request::RunGates { issue, gate } => self.run_gates(&issue, gate.as_deref()),
             Request::JudgeGate {

@@ -1209,6 +1209,37 @@ fn e6_what_is_done_past_a_gate_of_its_type_is_noted() {
 }
 
 #[test]
+fn e6_a_definition_can_be_taken_away_by_people_and_what_asks_for_it_is_told() {
+    let world = world();
+    require(&world, "lint", "true");
+    let required = ["gate", "define", "review", "--manual", "--required-for", "task"];
+    let _ = human(&world, &required).ok();
+    commit(&world, "gates");
+    let ran = world.jit_as(AGENT, ["gate", "undefine", "review"]).exits(5);
+    assert!(ran.stderr.contains("may not"), "{}", ran.stderr);
+    assert_eq!(
+        code(&human(&world, &["gate", "undefine", "revue", "--json"]).exits(3)),
+        "not_found"
+    );
+    let ran = human(&world, &["gate", "undefine", "review", "--json"]).ok();
+    assert_eq!(ran.json()["gates"].as_array().map(Vec::len), Some(1));
+    assert_eq!(ran.stderr, "", "nothing asks for it itself");
+    let ran = human(&world, &["gate", "undefine", "lint"]).ok();
+    assert!(
+        ran.stderr.contains("WI-001") && ran.stderr.contains("jit gate rm"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(human(&world, &["gate", "list"]).ok().stdout, "No gates.\n");
+    // It is not passed by being unknown.
+    let done = ["issue", "update", "WI-001", "--state", "done"];
+    let _ = human(&world, &done).exits(6);
+    let _ = human(&world, &["gate", "rm", "WI-001", "lint"]).ok();
+    let _ = world.jit_as(AGENT, done).exits(6);
+    let _ = human(&world, &done).ok();
+}
+
+#[test]
 fn c7_results_that_two_branches_have_merge_without_a_conflict() {
     let world = world();
     require(&world, "one", "true");
