@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::exact;
 use crate::ids::{AgentId, IssueId};
 use crate::issue::{
     Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority, State,
@@ -44,8 +45,6 @@ pub const MAX_OTHERS_LEN: usize = 64 << 10;
 const MERGED: usize = 10;
 /// How deep such a field may nest: in the log it lies deeper still, and has to be read there.
 const MAX_OTHERS_DEPTH: usize = 32;
-/// Beyond this, numbers are not kept to the digit.
-pub const EXACT: f64 = 9_223_372_036_854_775_808.0;
 /// Longest issue as JSON with all that its sets and stamps say, in bytes: one line of the log has it whole.
 const MAX_ISSUE: usize = 4 << 20;
 /// Longest other file, in bytes.
@@ -241,6 +240,8 @@ pub struct Found {
     pub written: Option<Wall>,
     /// The same for the description.
     pub text_written: Option<Wall>,
+    /// It was saved once more as it was brought in before, and does not count: it is to be written anew.
+    pub again: bool,
     /// The text that the description was when `issue.json` was written.
     pub text_before: Option<String>,
     /// XXH3 of `issue.json`.
@@ -302,6 +303,47 @@ impl Found {
         self.edited.retain(|name| *name == "text");
         self.edited_others.clear();
         self.by_hand.retain(|name| *name == "text");
+    }
+
+    /// Takes out what one of the files says, as if it said what is known. The description stays: it is a file of its own.
+    pub fn leave_out(&mut self, file: &str, (known, sheet): (&Issue, &Sheet)) {
+        match file {
+            LABELS => {
+                self.issue.labels.clone_from(&known.labels);
+                self.sheet.labels.clone_from(&sheet.labels);
+            }
+            DEPS => {
+                self.issue.depends_on.clone_from(&known.depends_on);
+                self.sheet.deps.clone_from(&sheet.deps);
+            }
+            _ => self.leave_out_fields((known, sheet)),
+        }
+    }
+
+    fn leave_out_fields(&mut self, (known, sheet): (&Issue, &Sheet)) {
+        self.forget_edits();
+        let mut text = self.issue.text.take();
+        if std::mem::take(&mut self.unstamped) {
+            // Nothing tells what it was made of; a file that is not there takes nothing away.
+            text = text.or_else(|| known.text.clone());
+            if text != known.text {
+                self.edited.push("text");
+            }
+        }
+        let text_at = self.sheet.stamp(&self.issue, "text");
+        self.issue = Issue {
+            text,
+            labels: std::mem::take(&mut self.issue.labels),
+            depends_on: std::mem::take(&mut self.issue.depends_on),
+            ..known.clone()
+        };
+        self.sheet = Sheet {
+            labels: std::mem::take(&mut self.sheet.labels),
+            deps: std::mem::take(&mut self.sheet.deps),
+            ..sheet.clone()
+        };
+        self.sheet.stamps.insert("text".to_owned(), text_at);
+        self.digest = text_digest(&issue_json(known, sheet));
     }
 
     /// Takes edits as made when they were committed, and in any case after what they replaced.
@@ -429,6 +471,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
     }
     check_fields(&others, MERGED)
         .map_err(|why| wrong(others.keys().map(|name| at(name)).min().unwrap_or(0), why))?;
+    exact::check(&folder.issue).map_err(|e| wrong(e.line(), e.to_string()))?;
     let mut revision = file.revision;
     if revision > MAX_REVISION {
         problems.push(wrong(
@@ -550,6 +593,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         unstamped,
         written: None,
         text_written: None,
+        again: false,
         text_before,
         problems,
     })
@@ -622,9 +666,7 @@ fn check_value(value: &Value, deep: usize) -> Result<(), &'static str> {
         return Err("it is nested too deep");
     };
     match value {
-        Value::Number(number) if number.is_f64() && number.as_f64().is_none_or(|n| n.abs() >= EXACT) => {
-            Err("a number so large is not kept to the digit: write it as a text")
-        }
+        Value::Number(number) if number.is_f64() => exact::check_number(number.as_f64().unwrap_or(f64::MAX)),
         Value::Array(all) => all.iter().try_for_each(|one| check_value(one, deeper)),
         Value::Object(all) => all.values().try_for_each(|one| check_value(one, deeper)),
         _ => Ok(()),

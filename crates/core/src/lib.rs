@@ -10,6 +10,7 @@ pub mod coordinate;
 pub mod decide;
 pub mod duration;
 pub mod event;
+pub mod exact;
 pub mod exchange;
 pub mod file_lock;
 pub mod graph;

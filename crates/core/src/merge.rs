@@ -613,9 +613,8 @@ fn knows(mine: &Issue, theirs: &Found, name: &str, o_at: Wall) -> bool {
     }
 }
 
-/// The fields that somebody edited by hand without knowing what we have there, which is something else. Gates are merged one
-/// by one.
-pub fn unaware<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a Found) -> Vec<&'a str> {
+/// The fields that somebody edited by hand to something else than we have there.
+pub fn edits<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a Found) -> Vec<&'a str> {
     let known: &[&str] = match theirs.unstamped {
         true if is_older(mine, theirs) => &[],
         true => FIELDS,
@@ -628,11 +627,15 @@ pub fn unaware<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a Found) -> Vec<&'
     let mut names: Vec<&str> = known.iter().copied().chain(others).collect();
     names.retain(|name| {
         let silent = theirs.unstamped && *name == "deleted" && !theirs.sheet.deleted;
-        sheet.value(mine, name) != theirs.sheet.value(&theirs.issue, name)
-            && !silent
-            && *name != "gates"
-            && !knows(mine, theirs, name, sheet.stamp(mine, name))
+        sheet.value(mine, name) != theirs.sheet.value(&theirs.issue, name) && !silent
     });
+    names
+}
+
+/// Those of them that were edited without knowing what we have. Gates are merged one by one.
+pub fn unaware<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a Found) -> Vec<&'a str> {
+    let mut names = edits((mine, sheet), theirs);
+    names.retain(|name| *name != "gates" && !knows(mine, theirs, name, sheet.stamp(mine, name)));
     names
 }
 

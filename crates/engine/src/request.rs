@@ -121,6 +121,10 @@ pub enum Request {
         brought: bool,
         gates: Vec<(GateName, Gate)>,
     },
+    /// There is no such gate any more in this tree.
+    UndefineGate {
+        name: String,
+    },
     /// The issue has to pass a gate, which has to be defined.
     RequireGate {
         issue: IssuePrefix,
@@ -299,6 +303,7 @@ impl Request {
             | Self::RestoreIssue { .. }
             | Self::Comment { .. }
             | Self::DefineGates { .. }
+            | Self::UndefineGate { .. }
             | Self::RequireGate { .. }
             | Self::RunGates { .. }
             | Self::JudgeGate { .. }

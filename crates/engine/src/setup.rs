@@ -42,6 +42,15 @@ pub(crate) const CONFIG: &str = "\
 ";
 
 pub(crate) const ATTRIBUTES: &str = "\
+# Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field, results gate by gate.
+*.jsonl merge=union text eol=lf
+*.md text eol=lf
+issue.json merge=jit-issue text eol=lf
+gates/results/*.json merge=jit-issue text eol=lf
+";
+
+/// The same as it was before results were merged.
+pub(crate) const FORMER_ATTRIBUTES: &str = "\
 # Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field.
 *.jsonl merge=union text eol=lf
 *.md text eol=lf
@@ -122,7 +131,15 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         worktree_id = Some(identity.worktree_id);
         ensure_file(&local.join("config.toml"), CONFIG, &mut done)?;
         if place.has_git() {
-            ensure_file(&local.join(".gitattributes"), ATTRIBUTES, &mut done)?;
+            let path = local.join(".gitattributes");
+            ensure_file(&path, ATTRIBUTES, &mut done)?;
+            // Nobody has changed it since.
+            let found = file::read_real(&path, 1 << 16).unwrap_or_default();
+            if found.as_deref() == Some(FORMER_ATTRIBUTES.as_bytes()) {
+                file::replace_here(&path, ATTRIBUTES.as_bytes())
+                    .map_err(|e| io_refusal("write", &path, &e))?;
+                done.steps.push(format!("wrote {}", path.display()));
+            }
         }
         ensure_dir(&local.join("issues"), &mut done)?;
         ensure_dir(&local.join("gates"), &mut done)?;

@@ -375,6 +375,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             unstamped: true,
             written: None,
             text_written: None,
+            again: false,
             text_before: None,
             problems: Vec::new(),
         },

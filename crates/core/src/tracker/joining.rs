@@ -118,7 +118,7 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
                             sheet,
                         })?;
                     }
-                    None if !seen => draft.emit(Event::Issue {
+                    None if !seen || found.again => draft.emit(Event::Issue {
                         did,
                         issue: mine,
                         sheet: my_sheet,

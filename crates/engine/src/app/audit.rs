@@ -15,6 +15,7 @@ use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::table::Table;
+use jit_core::time::Wall;
 
 use super::{App, refuse};
 use crate::gates::Results;
@@ -65,6 +66,7 @@ impl App {
             notes: self.notice_tree(),
             ..Audit::default()
         };
+        let mut gates = Registry::default();
         if let Some(local) = &self.place.local_jit {
             self.audit_tree(local, &mut audit)?;
             let unfit = |refusal: &Refusal, file: PathBuf| Finding {
@@ -75,7 +77,10 @@ impl App {
                 file: Some(file),
             };
             match Registry::load(local) {
-                Ok(here) => audit.notes.extend(self.gates_only_committed(&here)?),
+                Ok(here) => {
+                    audit.notes.extend(self.gates_only_committed(&here)?);
+                    gates = here;
+                }
                 Err(refusal) => audit.findings.push(unfit(&refusal, Registry::path(local))),
             }
             let results = std::fs::read_dir(local.join("gates/results"));
@@ -96,7 +101,7 @@ impl App {
         let issues = state::issues(&*view.table).map_err(unreadable)?;
         let gone = state::tombstones(&*view.table).map_err(unreadable)?;
         self.audit_graph(&issues, &gone, &mut audit);
-        self.audit_gates(&*view.table, &issues, &mut audit)?;
+        audit_gates(&*view.table, &issues, &gates, &mut audit)?;
         audit_parts(&issues, &mut audit);
         let behind = self.behind(&*view.table, issues.iter().chain(&gone), &mut Vec::new());
         let mut unfinished = std::mem::take(&mut audit.unfinished);
@@ -312,40 +317,6 @@ impl App {
         }))
     }
 
-    /// Issues that are done though a gate of theirs has not passed here (E6). It may have passed in another clone, whose
-    /// results do not count here, so this is no problem; one that was asked for afterwards is not worth a word.
-    fn audit_gates(&self, table: &dyn Table, issues: &[Issue], audit: &mut Audit) -> Outcome<()> {
-        let unreadable = |e| refuse(Code::Io, e);
-        let mut odd = Vec::new();
-        for issue in issues.iter().filter(|issue| issue.state == State::Done) {
-            if issue.gates.is_empty() {
-                continue;
-            }
-            let sheet = state::sheet(table, &issue.id).map_err(unreadable)?;
-            if sheet.stamp(issue, "gates") > sheet.stamp(issue, "state") {
-                continue;
-            }
-            let results = state::gate_results(table, &issue.id).map_err(unreadable)?;
-            let passed = |gate: &String| results.iter().any(|(of, result)| of == gate && result.passed);
-            let missing: Vec<&str> = issue
-                .gates
-                .iter()
-                .filter(|gate| !passed(gate))
-                .map(String::as_str)
-                .collect();
-            if !missing.is_empty() {
-                odd.push(format!("{} ({})", issue.id, missing.join(", ")));
-            }
-        }
-        if !odd.is_empty() {
-            audit.notes.push(format!(
-                "done, though these have not passed here; perhaps they did in another clone: {}",
-                listed(&odd)
-            ));
-        }
-        Ok(())
-    }
-
     /// The file of an issue that a person would open, and the line in it that has `text`.
     fn where_named(&self, id: &str, name: &str, text: &str) -> (Option<PathBuf>, usize) {
         let in_tree = self.place.local_jit.as_ref().map(|local| local.join("issues"));
@@ -450,7 +421,7 @@ fn line_of(refusal: &Refusal) -> usize {
 }
 
 /// The first few of many.
-fn listed(ids: &[String]) -> String {
+pub(super) fn listed(ids: &[String]) -> String {
     const SHOWN: usize = 10;
     let more = if ids.len() > SHOWN {
         format!(" and {} more", ids.len() - SHOWN)
@@ -458,6 +429,56 @@ fn listed(ids: &[String]) -> String {
         String::new()
     };
     format!("{}{more}", ids[..ids.len().min(SHOWN)].join(", "))
+}
+
+/// Issues that are done though a gate of theirs, or of their type, has not passed here (E6). It may have passed in another
+/// clone, whose results do not count here, so this is no problem; one that was asked for afterwards is not worth a word.
+/// Nobody wrote down since when a type requires a gate: since it was judged for an issue of that type, which did not ask
+/// for it itself.
+fn audit_gates(table: &dyn Table, issues: &[Issue], gates: &Registry, audit: &mut Audit) -> Outcome<()> {
+    let unreadable = |e| refuse(Code::Io, e);
+    let mut since: HashMap<(&str, String), Wall> = HashMap::new();
+    for issue in issues {
+        if gates.required(&issue.kind, &[]).is_empty() {
+            continue;
+        }
+        for (gate, result) in state::gate_results(table, &issue.id).map_err(unreadable)? {
+            if !issue.gates.contains(&gate) {
+                let first = since.entry((issue.kind.as_str(), gate)).or_insert(result.at);
+                *first = result.at.min(*first);
+            }
+        }
+    }
+    let mut odd = Vec::new();
+    for issue in issues.iter().filter(|issue| issue.state == State::Done) {
+        let required = gates.required(&issue.kind, &issue.gates);
+        if required.is_empty() {
+            continue;
+        }
+        let sheet = state::sheet(table, &issue.id).map_err(unreadable)?;
+        let done = sheet.stamp(issue, "state");
+        let results = state::gate_results(table, &issue.id).map_err(unreadable)?;
+        let is_missing = |gate: &str| {
+            let asked = match issue.gates.iter().any(|own| own == gate) {
+                true => sheet.stamp(issue, "gates") <= done,
+                false => since
+                    .get(&(issue.kind.as_str(), gate.to_owned()))
+                    .is_some_and(|since| *since <= done),
+            };
+            asked && !results.iter().any(|(of, result)| of == gate && result.passed)
+        };
+        let missing: Vec<&str> = required.into_iter().filter(|gate| is_missing(gate)).collect();
+        if !missing.is_empty() {
+            odd.push(format!("{} ({})", issue.id, missing.join(", ")));
+        }
+    }
+    if !odd.is_empty() {
+        audit.notes.push(format!(
+            "done, though these have not passed here; perhaps they did in another clone: {}",
+            listed(&odd)
+        ));
+    }
+    Ok(())
 }
 
 /// Wholes that are done though a part of theirs is open (E5). It may have been opened or added afterwards, so this is no problem.

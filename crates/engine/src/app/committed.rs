@@ -7,7 +7,7 @@
 //! - a file can bind more than what is committed: gates that are only in the tree count as well;
 //! - git is asked only where an agent wants something that this decides.
 //!
-//! Limitations: as everywhere, this is a guard rail. Variables and the user's own settings count as the user's.
+//! Limitations: as everywhere, this is a guard rail. The user's own file of settings counts as the user's.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -47,7 +47,7 @@ impl App {
         if !policy.agents_may_pass_gates && !policy.agents_may_evict {
             return Ok(());
         }
-        let sources = Sources::from_process(&self.place);
+        let sources = self.sources();
         let commits = self.commits_that_bind()?;
         let mut all = Vec::new();
         for commit in &commits {
@@ -66,6 +66,15 @@ impl App {
             policy.agents_may_evict &= given.agents_may_evict;
         }
         Ok(())
+    }
+
+    /// What settings are read from: for an agent, without variables about what restrains it.
+    pub(super) fn sources(&self) -> Sources {
+        let sources = Sources::from_process(&self.place);
+        match self.asking_agent() {
+            Some(_) => sources.without_restraints(),
+            None => sources,
+        }
     }
 
     /// The different registries that these commits have.

@@ -18,6 +18,7 @@ use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
 
+use super::audit::listed;
 use super::{App, refuse, shell_word};
 use crate::gates::run::{GRACE, gate_vars};
 use crate::gates::{Gate, GateName, GateResult, Kind, Registry, Results, Run, Status, run};
@@ -101,12 +102,7 @@ impl App {
                 self.approve(trust::Kind::Gate, name.as_str(), text, How::DefinedHere)?;
             }
         }
-        let mut bound = self.asking_agent();
-        if bound.is_some() {
-            let mut policy = self.policy.clone();
-            self.bind_rights(&mut policy)?;
-            bound = bound.filter(|_| !policy.agents_may_pass_gates);
-        }
+        let bound = self.agent_bound_by_gates()?;
         let replaced = Registry::edit(jit, |registry| {
             let mut replaced = Vec::new();
             for (name, gate) in gates {
@@ -149,6 +145,50 @@ impl App {
         }
         Ok(Answer {
             reply: Reply::Gates { gates: shown },
+            warnings: notes.0,
+        })
+    }
+
+    /// The agent that asks, unless it may say what it takes to pass a gate.
+    fn agent_bound_by_gates(&self) -> Outcome<Option<AgentId>> {
+        let Some(agent) = self.asking_agent() else {
+            return Ok(None);
+        };
+        let mut policy = self.policy.clone();
+        self.bind_rights(&mut policy)?;
+        Ok((!policy.agents_may_pass_gates).then_some(agent))
+    }
+
+    /// Takes a definition away. What asks for the gate still has to pass it, which it cannot: that is told.
+    pub(super) fn undefine_gate(&self, name: &str) -> Outcome<Answer> {
+        let jit = self.require_jit()?;
+        Registry::load(jit)?.require(name)?;
+        if let Some(agent) = self.agent_bound_by_gates()? {
+            let message = format!("{agent} is an agent, and agents may not take {name} away");
+            let help = format!("ask a person to run: jit gate undefine {name}");
+            return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
+        }
+        let left = Registry::edit(jit, |registry| {
+            registry.remove(name)?;
+            Ok(registry.clone())
+        })?;
+        let mut notes = Notes(self.warnings.clone());
+        let issues = state::issues(&*self.view()?.table).map_err(|e| refuse(Code::Io, e))?;
+        let asks = |issue: &&Issue| !issue.state.is_closed() && issue.gates.iter().any(|gate| gate == name);
+        let asking: Vec<String> = issues.iter().filter(asks).map(|one| one.id.to_string()).collect();
+        if let Some(first) = asking.first() {
+            notes.add(format!(
+                "what is not defined cannot be passed, and these still ask for it: {}; jit gate rm {first} {name}",
+                listed(&asking)
+            ));
+        }
+        let trust = self.approvals_if_any(&mut notes);
+        let gates = left
+            .iter()
+            .map(|(name, gate)| self.gate_view(name.as_str(), Some(gate), trust.as_ref()))
+            .collect();
+        Ok(Answer {
+            reply: Reply::Gates { gates },
             warnings: notes.0,
         })
     }

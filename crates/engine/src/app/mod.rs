@@ -191,32 +191,39 @@ impl Surroundings {
     pub fn find(options: &Options) -> Outcome<Self> {
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
         let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
-        let config = Config::load(&Sources::from_process(&place)).map_err(|e| {
+        let sources = Sources::from_process(&place);
+        let config = Config::load(&sources).map_err(|e| {
             Box::new(Refusal::new(Code::Config, e.to_string()).help("mend it, then: jit doctor"))
         })?;
-        Self::around(place, config, options)
+        Self::around(place, config, &sources, options)
     }
 
     /// Also where the configuration cannot be used: with what of it can, and what is wrong.
     pub fn despite(options: &Options) -> Outcome<(Self, Option<ConfigError>)> {
         let dir = options.dir.as_deref().unwrap_or(Path::new("."));
         let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
-        let (config, error) = Config::load_despite(&Sources::from_process(&place));
-        Ok((Self::around(place, config, options)?, error))
+        let sources = Sources::from_process(&place);
+        let (config, error) = Config::load_despite(&sources);
+        Ok((Self::around(place, config, &sources, options)?, error))
     }
 
-    fn around(place: Place, config: Config, options: &Options) -> Outcome<Self> {
+    fn around(place: Place, config: Config, sources: &Sources, options: &Options) -> Outcome<Self> {
         let mut env = AgentEnv::from_process();
         if options.agent.is_none() && env.agent_id.is_none() {
             env.session = bound::find(&place.control_dir);
         }
         let whoami = agent::resolve(options.agent.as_deref(), &env, config.agent_kinds())
             .map_err(|e| refuse(Code::Invalid, e))?;
-        Ok(Self {
+        let mut found = Self {
             place,
             config,
             whoami,
-        })
+        };
+        if found.config.has_restraint_of_variable() && found.asking_agent().is_some() {
+            let said = found.config.restrain(sources);
+            found.whoami.warnings.extend(said);
+        }
+        Ok(found)
     }
 }
 
@@ -478,6 +485,7 @@ impl App {
             Request::Blocked => self.blocked(),
             Request::Progress { issue } => self.progress(issue.as_ref()),
             Request::DefineGates { brought, gates } => self.define_gates(&gates, brought),
+            Request::UndefineGate { name } => self.undefine_gate(&name),
             Request::RequireGate { issue, gate, strict } => self.require_gate(issue, gate, strict),
             Request::RunGates { issue, gate } => self.run_gates(&issue, gate.as_deref()),
             Request::JudgeGate {

@@ -30,7 +30,7 @@ use crate::gates::export::{GateExport, GateFile};
 use crate::git::{Git, GitError, Place, worktrees};
 use crate::issues::replica::Files;
 use crate::os::{clock, file};
-use crate::setup::{self, ATTRIBUTES, CONFIG, MERGE_DRIVER};
+use crate::setup::{self, ATTRIBUTES, CONFIG, FORMER_ATTRIBUTES, MERGE_DRIVER};
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
 use crate::worktree::remove_excluded;
@@ -420,7 +420,9 @@ impl App {
         let content = fs::read(&full).map_err(|e| io_refusal("read", &full, &e))?;
         match parts.as_slice() {
             [_, "config.toml"] => Ok(content == CONFIG.as_bytes()),
-            [_, ".gitattributes"] => Ok(content == ATTRIBUTES.as_bytes()),
+            [_, ".gitattributes"] => {
+                Ok([ATTRIBUTES, FORMER_ATTRIBUTES].contains(&&*String::from_utf8_lossy(&content)))
+            }
             [_, "issues", id, name] if NAMES.contains(name) => match id.parse() {
                 Ok(id) => self.is_exported(table, &id, name, &content, &mut done.last),
                 Err(_) => Ok(false),

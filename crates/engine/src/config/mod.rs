@@ -7,6 +7,7 @@
 //! Invariants:
 //! - what [`Config::show`] says is what happens: every decision reads the same table that is shown;
 //! - a key nobody knows, a wrong type or a value out of range is an error with file, line and key, or variable;
+//! - what restrains agents is loosened by no variable of an agent ([`Config::restrain`]);
 //! - no lease of the table is longer than `coordination.max_ttl_secs`: one that somebody set is an error, a built-in
 //!   one is lowered (and shown so).
 //!
@@ -43,6 +44,25 @@ use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 pub use edit::set;
 
 const PREFIX: &str = "JIT_CONFIG_";
+
+/// What restrains agents, with its values from the loosest on; one that is not listed is stricter than those.
+const RESTRAINTS: &[(&str, &[&str])] = &[
+    ("agents.may_force_evict", &["true"]),
+    ("agents.may_pass_gates", &["true"]),
+    ("agents.may_trust", &["true"]),
+    ("worktree.enforce_leases", &["off", "warn", "strict"]),
+    ("worktree.mode", &["off"]),
+];
+
+/// The key that a variable is about.
+fn key_of(variable: &str) -> Option<String> {
+    Some(
+        variable
+            .strip_prefix(PREFIX)?
+            .to_ascii_lowercase()
+            .replace("__", "."),
+    )
+}
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,6 +253,18 @@ impl Sources {
         }
     }
 
+    /// Without the variables about what restrains agents.
+    #[must_use]
+    pub fn without_restraints(mut self) -> Self {
+        let restrains = |name: &str| {
+            RESTRAINTS
+                .iter()
+                .any(|(key, _)| key_of(name).as_deref() == Some(*key))
+        };
+        self.env.retain(|(name, _)| !name.to_str().is_some_and(restrains));
+        self
+    }
+
     /// The person's alone, for what a repository has no say in.
     #[must_use]
     pub fn without_repository(self) -> Self {
@@ -323,6 +355,41 @@ impl Config {
         (Self::load(&without).unwrap_or_default(), Some(error))
     }
 
+    /// Whether a variable says something about what restrains agents.
+    pub fn has_restraint_of_variable(&self) -> bool {
+        let of_variable = |key: &'static str| matches!(self.setting(key).origin, Origin::Env { .. });
+        RESTRAINTS.iter().any(|(key, _)| of_variable(key))
+    }
+
+    /// For an agent: it can set variables as it likes, so they count where they are stricter than the files. Says which do not,
+    /// and what counts instead.
+    pub fn restrain(&mut self, sources: &Sources) -> Vec<String> {
+        let (files, _) = Self::load_despite(&sources.clone().without_restraints());
+        let mut said = Vec::new();
+        for (key, values) in RESTRAINTS {
+            let rank = |setting: &Setting| {
+                let value = setting.value.to_string();
+                let place = values.iter().position(|one| *one == value.trim_matches('"'));
+                place.unwrap_or(values.len())
+            };
+            let (given, file) = (self.setting(key), files.setting(key));
+            let Origin::Env { variable } = &given.origin else {
+                continue;
+            };
+            if rank(given) > rank(file) {
+                continue;
+            }
+            if rank(given) < rank(file) {
+                said.push(format!(
+                    "{variable} does not count for agents: {key} is {} ({})",
+                    file.value, file.origin
+                ));
+            }
+            self.put((*key).to_owned(), file.value.clone(), file.origin.clone());
+        }
+        said
+    }
+
     /// What this file alone means, over the defaults.
     fn check(file: &Path, text: &str) -> Result<(), ConfigError> {
         let mut config = Self::default();
@@ -400,10 +467,9 @@ impl Config {
 
     fn read_variable(&mut self, name: &OsString, value: &OsString) -> Result<(), ConfigError> {
         let shown = name.to_string_lossy().into_owned();
-        let Some(rest) = shown.strip_prefix(PREFIX) else {
+        let Some(full) = key_of(&shown) else {
             return Ok(());
         };
-        let full = rest.to_ascii_lowercase().replace("__", ".");
         let at = Origin::Env { variable: shown };
         let Some(key) = keys::find(&full) else {
             let (nearest, key) = (keys::nearest(&full), full);

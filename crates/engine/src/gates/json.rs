@@ -112,13 +112,19 @@ fn malformed(message: String, line: Option<usize>) -> Box<Refusal> {
 
 /// Writes a file that [`load`] will read. Its folder exists.
 pub(super) fn save<T: Serialize>(path: &Path, most: u64, value: &T) -> Outcome<()> {
+    let bytes = encode(path, most, value)?;
+    file::replace_here(path, &bytes).map_err(|error| io_refusal("write", path, &error))
+}
+
+/// The text of such a file.
+pub(super) fn encode<T: Serialize>(path: &Path, most: u64, value: &T) -> Outcome<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| {
         let message = format!("cannot write {}: {error}", path.display());
         Box::new(Refusal::new(Code::Invalid, message))
     })?;
     bytes.push(b'\n');
     if u64::try_from(bytes.len()).is_ok_and(|len| len <= most) {
-        file::replace_here(path, &bytes).map_err(|error| io_refusal("write", path, &error))
+        Ok(bytes)
     } else {
         let message = format!("{} would grow larger than {most} bytes", path.display());
         Err(Box::new(Refusal::new(Code::Invalid, message)))

@@ -5,7 +5,9 @@
 //! Invariants:
 //! - a result knows the tree and the command it was found with, and counts for no other ([`Results::standing`]);
 //! - what could not run has failed, with the reason;
-//! - a file holds the results of the issue it is named after.
+//! - a file holds the results of the issue it is named after;
+//! - two branches that each ran a gate merge without a conflict, in whatever order: they say what came of it, and what counts
+//!   is in the log.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use jit_core::ids::{AgentId, IssueId};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::time::Wall;
+use jit_core::wire::json_bytes;
 
 use super::json;
 use super::registry::{Gate, GateName};
@@ -168,6 +171,36 @@ impl Results {
     /// Where they are in a worktree's `.jit`.
     pub fn path(jit: &Path, issue: &IssueId) -> PathBuf {
         jit.join("gates").join("results").join(format!("{issue}.json"))
+    }
+
+    /// Whether a path in a repository is that of such a file.
+    pub fn is_path(path: &Path) -> bool {
+        let folder = path
+            .parent()
+            .is_some_and(|folder| folder.ends_with("gates/results"));
+        folder && path.extension().is_some_and(|end| end == "json")
+    }
+
+    /// The text of the file that has what two others say: of two results of one gate the later.
+    pub fn merge(path: &Path, ours: &[u8], theirs: &[u8]) -> Outcome<Vec<u8>> {
+        let (mut merged, theirs): (Self, Self) = (json::decode(path, ours)?, json::decode(path, theirs)?);
+        if merged.issue_id != theirs.issue_id {
+            let message = format!(
+                "{}: one side is about {}, the other about {}",
+                path.display(),
+                merged.issue_id,
+                theirs.issue_id
+            );
+            return Err(Box::new(Refusal::new(Code::Config, message)));
+        }
+        let rank = |result: &GateResult| (result.at, json_bytes(result));
+        for (gate, result) in theirs.results {
+            let known = merged.results.get(&gate);
+            if known.is_none_or(|known| rank(known) < rank(&result)) {
+                merged.results.insert(gate, result);
+            }
+        }
+        json::encode(path, MAX_FILE, &merged)
     }
 
     /// Reads the results of an issue; without a file there are none.

@@ -1,14 +1,12 @@
-use std::collections::HashSet;
-use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use jit_core::issue_file::{EXACT, MAX_FILE};
+use jit_core::exact;
+use jit_core::issue_file::MAX_FILE;
 use jit_core::merge::{merge, render};
 use jit_core::refusal::{Code, Refusal};
+use jit_engine::gates::Results;
 use jit_engine::os::file;
 use jit_engine::store::Outcome;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::{Cx, Output, invalid};
@@ -23,19 +21,29 @@ pub struct Flags {
     path: Option<String>,
 }
 
+/// One side of a merge.
+fn side(path: &Path) -> Outcome<Vec<u8>> {
+    let bytes = file::read_real(path, MAX_FILE).map_err(invalid)?;
+    bytes.ok_or_else(|| invalid(format!("{} is not there", path.display())))
+}
+
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let shown = flags.path.as_deref().unwrap_or("the file");
-    let read = |path: &PathBuf, side: &str| -> Outcome<Option<Map<String, Value>>> {
-        let bytes = file::read_real(path, MAX_FILE).map_err(invalid)?;
-        let bytes = bytes.ok_or_else(|| invalid(format!("{} is not there", path.display())))?;
+    if Results::is_path(Path::new(shown)) {
+        let merged = Results::merge(Path::new(shown), &side(&flags.ours)?, &side(&flags.theirs)?)?;
+        file::replace(&flags.ours, &merged).map_err(invalid)?;
+        return Ok(cx.show(&json!({ "conflicts": [] }), |_| String::new()));
+    }
+    let read = |path: &PathBuf, name: &str| -> Outcome<Option<Map<String, Value>>> {
+        let bytes = side(path)?;
         if bytes.is_empty() {
             return Ok(None);
         }
         let fields =
             serde_json::from_slice(&bytes).map_err(|e| invalid(format!("{shown} is not an issue: {e}")))?;
         // What would not be written as it was read is left to a person, with both sides as they are.
-        serde_json::from_slice::<Exact>(&bytes).map_err(|e| {
-            let message = format!("{shown} is not merged, {side}: {e}");
+        exact::check(&bytes).map_err(|e| {
+            let message = format!("{shown} is not merged, {name}: {e}");
             Box::new(Refusal::new(Code::Invalid, message).help(format!(
                 "git checkout --ours -- {shown}, or --theirs; mend it, then: git add {shown}"
             )))
@@ -70,66 +78,4 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     Ok(cx
         .show(&json!({ "conflicts": fields }), |_| String::new())
         .exit(code))
-}
-
-/// JSON that is written as it was read: no key comes twice, and no number is rounded.
-struct Exact;
-
-impl<'de> Deserialize<'de> for Exact {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        source.deserialize_any(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for Exact {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Self, E> {
-        match number.abs() < EXACT {
-            true => Ok(self),
-            false => Err(E::custom(
-                "a number so large is not kept to the digit: write it as a text",
-            )),
-        }
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self, A::Error> {
-        while all.next_element::<Self>()?.is_some() {}
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Self, A::Error> {
-        let mut names = HashSet::new();
-        while let Some((name, _)) = all.next_entry::<String, Self>()? {
-            if names.contains(&name) {
-                return Err(A::Error::custom(format!("{name:?} is there twice")));
-            }
-            names.insert(name);
-        }
-        Ok(self)
-    }
 }

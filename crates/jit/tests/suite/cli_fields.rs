@@ -302,6 +302,57 @@ fn b15_lines_of_sets_and_files_without_stamps_wait_as_any_edit() {
 }
 
 #[test]
+fn b15_descriptions_and_comments_do_not_wait_with_what_was_edited_beside_them() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    a.jit(["claim", "acquire", "WI-001"]);
+    let line = |value: &str| format!("{{\"op\":\"add\",\"value\":\"{value}\"}}\n");
+    let seen = |part: &str| {
+        let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+        assert!(
+            ran.stderr.contains("human:a holds WI-001"),
+            "{part}: {}",
+            ran.stderr
+        );
+        let issue = a.show("WI-001");
+        let text = issue["description"].as_str().unwrap_or_default();
+        assert!(text.contains(part) && text.contains("middle"), "{part}: {text}");
+        assert_eq!(issue["labels"], json!(["old"]));
+        assert_eq!(issue["depends_on"], json!([]));
+        assert_eq!(issue["title"], "Parse dates");
+    };
+    b.edit("labels.or-set.jsonl", |text| text + &line("mine"));
+    b.edit("description.md", |text| text + "beside a label\n");
+    seen("beside a label");
+    b.edit("deps.or-set.jsonl", |text| text + &line("WI-002"));
+    b.edit("description.md", |text| text + "beside a dependency\n");
+    seen("beside a dependency");
+    set(&b, "title", &json!("Stolen"));
+    b.edit("description.md", |text| text + "beside a title\n");
+    let comment =
+        "{\"id\":\"c-1\",\"at\":\"2026-01-01T00:00:00.000Z\",\"agent_id\":\"human:b\",\"text\":\"and so\"}\n";
+    b.edit("comments.jsonl", |text| text + comment);
+    seen("beside a title");
+    assert_eq!(a.show("WI-001")["comments"][0]["text"], "and so");
+    // What the holder writes meanwhile is not taken back by what is in the other tree.
+    a.jit(["issue", "update", "WI-001", "--description", "middle, anew\n"]);
+    seen("anew");
+    let good = b.read("issue.json");
+    set(&b, "stamps", &Value::Null);
+    set(&b, "revision", &json!(99));
+    seen("anew");
+    b.edit("issue.json", |_| good.clone());
+    // All that waited counts when it is let go of.
+    a.jit(["claim", "release", "WI-001"]);
+    let issue = b.show("WI-001");
+    assert_eq!(issue["labels"], json!(["mine", "old"]));
+    assert_eq!(issue["depends_on"], json!(["WI-002"]));
+    assert_eq!(issue["title"], "Stolen");
+    assert_eq!(issue["description"], "middle, anew\n");
+    assert_eq!(a.show("WI-001"), issue);
+}
+
+#[test]
 fn b15_an_edit_that_waited_takes_nothing_back_that_the_holder_did_later() {
     let world = world();
     let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
@@ -360,6 +411,84 @@ fn b15_an_edit_that_waited_takes_nothing_back_that_the_holder_did_later() {
     for tree in [&a, &b] {
         let _ = tree.run(["issue", "show", "WI-001"]).exits(3);
     }
+}
+
+#[test]
+fn e7_an_edit_that_did_not_count_is_told_again_when_it_is_saved_again() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    let said = || b.run(["issue", "list"]).ok().stderr;
+    set(&b, "title", &json!("Stolen"));
+    written_before(&b, "issue.json");
+    let edited = b.read("issue.json");
+    a.jit(["issue", "update", "WI-001", "--title", "Mine"]);
+    assert!(said().contains("\"Mine\" counts, not \"Stolen\""));
+    assert_eq!(fields(&b)["title"], "Mine");
+    for _ in 0..2 {
+        // The editor still has it.
+        b.edit("issue.json", |_| edited.clone());
+        let told = said();
+        assert!(
+            told.contains("not taken again: \"Mine\" counts, not \"Stolen\""),
+            "{told}"
+        );
+        assert_eq!(said(), "", "told once each time");
+        assert_eq!(fields(&b)["title"], "Mine");
+        assert_eq!(b.show("WI-001")["title"], "Mine");
+    }
+    // What counted, and was changed elsewhere since, is an old copy and no edit.
+    set(&b, "title", &json!("Yours"));
+    written_before(&b, "issue.json");
+    assert_eq!(b.show("WI-001")["title"], "Yours");
+    a.jit(["issue", "update", "WI-001", "--title", "Mine again"]);
+    assert_eq!(said(), "");
+    let ran = b.run(["issue", "show", "WI-001", "--json"]).ok();
+    assert_eq!(
+        (ran.json()["title"].as_str(), &*ran.stderr),
+        (Some("Mine again"), "")
+    );
+    // Nor does git make one of it.
+    b.commit();
+    b.world.git(&b.path, ["checkout", "-q", "HEAD~1"]);
+    b.world.git(&b.path, ["checkout", "-q", "b"]);
+    assert_eq!(b.run(["issue", "show", "WI-001"]).ok().stderr, "");
+}
+
+#[test]
+fn c7_an_edit_that_lost_to_a_deletion_is_lost_in_every_clone() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    let d = Tree::clone_of(&world, "d");
+    set(&b, "title", &json!("Stolen"));
+    b.edit("description.md", |text| text + "and a word\n");
+    for name in ["issue.json", "description.md"] {
+        written_before(&b, name);
+    }
+    let edited = b.read("issue.json");
+    a.jit(["issue", "delete", "WI-001"]);
+    let said = b.run(["issue", "list"]).ok().stderr;
+    assert!(said.contains("jit issue restore WI-001"), "{said}");
+    a.commit();
+    b.commit();
+    for other in [&a, &b] {
+        let (code, said) = d.take("merge", other);
+        assert_eq!(code, 0, "{said}");
+    }
+    let e = Tree::clone_of_tree(&world, &b, "e");
+    for tree in [&a, &b, &d, &e] {
+        let ran = tree.run(["issue", "show", "WI-001"]);
+        assert_eq!(ran.code, 3, "{}: {}", tree.name, ran.stdout);
+    }
+    // An editor that still has it does not bring it back.
+    b.edit("issue.json", |_| edited.clone());
+    let said = b.run(["issue", "list"]).ok().stderr;
+    assert!(said.contains("does not bring it back"), "{said}");
+    assert_eq!(b.run(["issue", "list"]).ok().stderr, "");
+    // What was edited is not lost.
+    b.jit(["issue", "restore", "WI-001"]);
+    let issue = b.show("WI-001");
+    assert_eq!(issue["title"], "Stolen");
+    assert!(issue["description"].to_string().contains("and a word"));
 }
 
 #[test]

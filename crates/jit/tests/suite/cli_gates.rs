@@ -11,6 +11,8 @@ use jit_testkit::world::tools::{field, wait_until};
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
+use crate::merging::with_jit_on_path;
+
 const JIT: &str = env!("CARGO_BIN_EXE_jit");
 const PATIENCE: Duration = Duration::from_secs(60);
 const HUMAN: &str = "human:ada";
@@ -520,6 +522,80 @@ fn e6_the_users_own_settings_let_agents_pass_gates() {
     )
     .ok();
     let _ = world.jit_as(AGENT, pass).ok();
+}
+
+#[test]
+fn e6_no_variable_of_an_agent_loosens_what_restrains_it() {
+    let world = world();
+    let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
+    let with = |who: &str, variable: &str, value: &str, args: &[&str]| {
+        let mut command = world.jit_command(&world.repo());
+        command
+            .env("JIT_AGENT_ID", who)
+            .env(format!("JIT_CONFIG_{variable}"), value)
+            .args(args);
+        world.run(command)
+    };
+    let pass = ["gate", "pass", "WI-001", "review"];
+    let told = |ran: Ran, key: &str| {
+        let told = ran.stderr.contains("does not count for agents") && ran.stderr.contains(key);
+        assert!(told, "{key}: {}", ran.stderr);
+    };
+    let _ = with(AGENT, "AGENTS__MAY_PASS_GATES", "true", &pass).exits(5);
+    let _ = world
+        .jit_as(AGENT, ["gate", "define", "more", "--command", "true"])
+        .ok();
+    let trust = ["trust", "--yes"];
+    // Nor together with what it wrote into a file.
+    let config = world.repo().join(".jit/config.toml");
+    let before = fs::read(&config).expect("settings");
+    let _ = human(&world, &["config", "set", "agents.may_pass_gates", "true"]).ok();
+    let _ = human(&world, &["config", "set", "agents.may_trust", "true"]).ok();
+    let _ = with(AGENT, "AGENTS__MAY_PASS_GATES", "true", &pass).exits(5);
+    let _ = with(AGENT, "AGENTS__MAY_TRUST", "true", &trust).exits(5);
+    fs::write(&config, before).expect("write");
+    let _ = with(AGENT, "AGENTS__MAY_TRUST", "true", &trust).exits(5);
+    let _ = human(&world, &["claim", "acquire", "WI-001"]).ok();
+    let change = ["issue", "update", "WI-001", "--title", "mine"];
+    for (variable, value) in [
+        ("WORKTREE__ENFORCE_LEASES", "off"),
+        ("WORKTREE__ENFORCE_LEASES", "warn"),
+        ("WORKTREE__MODE", "off"),
+    ] {
+        let _ = with(AGENT, variable, value, &change).exits(5);
+    }
+    let evict = ["claim", "force-evict", "WI-001", "--reason", "mine"];
+    let _ = with(AGENT, "AGENTS__MAY_FORCE_EVICT", "true", &evict).exits(5);
+    let _ = human(&world, &["claim", "release", "WI-001"]).ok();
+    // What happens is what is shown, with a word about it.
+    let shown = with(
+        AGENT,
+        "AGENTS__MAY_PASS_GATES",
+        "true",
+        &["config", "show", "--origin"],
+    )
+    .ok();
+    let line = shown
+        .stdout
+        .lines()
+        .find(|line| line.contains("agents.may_pass_gates"));
+    let line = line.expect("the setting");
+    assert!(line.contains("= false") && line.contains("default"), "{line}");
+    told(shown, "agents.may_pass_gates is false");
+    let get = ["config", "get", "worktree.enforce_leases"];
+    let shown = with(AGENT, "WORKTREE__ENFORCE_LEASES", "off", &get).ok();
+    assert_eq!(shown.stdout, "strict\n");
+    told(shown, "JIT_CONFIG_WORKTREE__ENFORCE_LEASES");
+    told(
+        with(AGENT, "WORKTREE__ENFORCE_LEASES", "off", &change).ok(),
+        "worktree.enforce_leases",
+    );
+    // What is stricter counts; so does what a person says, who is no agent.
+    let ran = with(AGENT, "WORKTREE__ENFORCE_LEASES", "strict-explicit", &change).exits(5);
+    assert!(!ran.stderr.contains("does not count"), "{}", ran.stderr);
+    let _ = world.jit_as(AGENT, ["claim", "acquire", "WI-001"]).ok();
+    let ran = with(HUMAN, "WORKTREE__ENFORCE_LEASES", "off", &change).ok();
+    assert!(!ran.stderr.contains("does not count"), "{}", ran.stderr);
 }
 
 #[test]
@@ -1100,6 +1176,123 @@ fn e6_what_another_clone_made_done_is_believed_and_noted() {
     let report = world.jit_as_in(HUMAN, &clone, ["validate", "--json"]).ok().json();
     let notes = report["notes"].to_string();
     assert!(notes.contains("WI-001 (test)"), "{report}");
+}
+
+#[test]
+fn e6_what_is_done_past_a_gate_of_its_type_is_noted() {
+    let world = world();
+    for id in ["T-1", "T-2", "T-3"] {
+        let _ = human(&world, &["issue", "create", "t", "--id", id, "--type", "task"]).ok();
+    }
+    commit(&world, "tasks");
+    // A tree that does not know of the gate.
+    let aside = world.worktree("aside");
+    let done = |id: &'static str| ["issue", "update", id, "--state", "done"];
+    let _ = human(&world, &done("T-1")).ok();
+    let required = [
+        "gate",
+        "define",
+        "lint",
+        "--command",
+        "true",
+        "--required-for",
+        "task",
+    ];
+    let _ = human(&world, &required).ok();
+    let notes = || human(&world, &["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(!notes().contains("(lint)"), "{}", notes());
+    let _ = human(&world, &["gate", "run", "T-2"]).ok();
+    let _ = human(&world, &done("T-2")).ok();
+    let _ = world.jit_as_in(HUMAN, &aside, done("T-3")).ok();
+    let notes = notes();
+    assert!(notes.contains(": T-3 (lint)\""), "{notes}");
+}
+
+#[test]
+fn e6_a_definition_can_be_taken_away_by_people_and_what_asks_for_it_is_told() {
+    let world = world();
+    require(&world, "lint", "true");
+    let required = ["gate", "define", "review", "--manual", "--required-for", "task"];
+    let _ = human(&world, &required).ok();
+    commit(&world, "gates");
+    let ran = world.jit_as(AGENT, ["gate", "undefine", "review"]).exits(5);
+    assert!(ran.stderr.contains("may not"), "{}", ran.stderr);
+    assert_eq!(
+        code(&human(&world, &["gate", "undefine", "revue", "--json"]).exits(3)),
+        "not_found"
+    );
+    let ran = human(&world, &["gate", "undefine", "review", "--json"]).ok();
+    assert_eq!(ran.json()["gates"].as_array().map(Vec::len), Some(1));
+    assert_eq!(ran.stderr, "", "nothing asks for it itself");
+    let ran = human(&world, &["gate", "undefine", "lint"]).ok();
+    assert!(
+        ran.stderr.contains("WI-001") && ran.stderr.contains("jit gate rm"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(human(&world, &["gate", "list"]).ok().stdout, "No gates.\n");
+    // It is not passed by being unknown.
+    let done = ["issue", "update", "WI-001", "--state", "done"];
+    let _ = human(&world, &done).exits(6);
+    let _ = human(&world, &["gate", "rm", "WI-001", "lint"]).ok();
+    let _ = world.jit_as(AGENT, done).exits(6);
+    let _ = human(&world, &done).ok();
+}
+
+#[test]
+fn c7_results_that_two_branches_have_merge_without_a_conflict() {
+    let world = world();
+    require(&world, "one", "true");
+    require(&world, "two", "true");
+    commit(&world, "gates");
+    let aside = world.worktree("aside");
+    let ran_in = |dir: &Path, gate: &str| {
+        let _ = world.jit_as_in(HUMAN, dir, ["gate", "run", "WI-001", gate]).ok();
+        world.git(dir, ["add", "-A"]);
+        world.git(dir, ["commit", "-q", "-m", gate]);
+    };
+    let merge = |dir: &Path, branch: &str| {
+        let mut command = with_jit_on_path(&world, world.command("git", dir));
+        command.args(["merge", "-q", "--no-edit", branch]);
+        let _ = world.run(command).ok();
+    };
+    let results = |dir: &Path| -> Value {
+        let file = fs::read(dir.join(".jit/gates/results/WI-001.json")).expect("results");
+        let file: Value = serde_json::from_slice(&file).expect("JSON");
+        file["results"].clone()
+    };
+    let repo = world.repo();
+    // Both make the file, then both change it.
+    for _ in 0..2 {
+        ran_in(&repo, "one");
+        ran_in(&repo, "two");
+        ran_in(&aside, "one");
+        let (two, one) = (results(&repo)["two"].clone(), results(&aside)["one"].clone());
+        merge(&repo, "aside");
+        let both = results(&repo);
+        assert_eq!(
+            (&both["one"], &both["two"]),
+            (&one, &two),
+            "the later one of each"
+        );
+        merge(&aside, "main");
+        assert_eq!(results(&aside), both);
+    }
+    assert_eq!(world.jit_as(HUMAN, ["validate"]).code, 0);
+    // A repository that was set up before has the line after the next init.
+    let attributes = repo.join(".jit/.gitattributes");
+    let now = fs::read_to_string(&attributes).expect("attributes");
+    let before = now.replace(", results gate by gate", "");
+    let before = before.replace("gates/results/*.json merge=jit-issue text eol=lf\n", "");
+    fs::write(&attributes, &before).expect("write");
+    let _ = human(&world, &["init"]).ok();
+    assert_eq!(fs::read_to_string(&attributes).expect("attributes"), now);
+    fs::write(&attributes, before.clone() + "*.txt text\n").expect("write");
+    let _ = human(&world, &["init"]).ok();
+    assert_eq!(
+        fs::read_to_string(&attributes).expect("attributes"),
+        before + "*.txt text\n"
+    );
 }
 
 #[test]

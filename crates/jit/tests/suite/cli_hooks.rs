@@ -509,14 +509,19 @@ fn c2_enforcement_follows_the_configuration() {
     let world = guarded();
     let repo = world.repo();
     let mut title = 0;
-    let mut commit = |key: &str, value: &str| {
+    let mut commit_as = |who: &str, key: &str, value: &str| {
         title += 1;
         edit(&repo, "\"title\": \"", &format!("\"title\": \"{title}"));
         let mut command = world.command("git", &repo);
-        command.env("JIT_AGENT_ID", "agent:a").env(key, value);
+        command.env("JIT_AGENT_ID", who).env(key, value);
         command.args(["commit", "-qam", "edit"]);
         world.run(command)
     };
+    // Not by a variable of an agent (E6).
+    for value in ["warn", "off"] {
+        let _ = commit_as("agent:a", "JIT_CONFIG_WORKTREE__ENFORCE_LEASES", value).exits(1);
+    }
+    let mut commit = |key: &str, value: &str| commit_as("human:a", key, value);
     let ran = commit("JIT_CONFIG_WORKTREE__ENFORCE_LEASES", "warn").ok();
     assert!(
         ran.stderr.contains("warning: .jit/issues/WI-1/issue.json"),

@@ -607,6 +607,14 @@ fn d7_unsound_files_are_told_with_file_and_line_and_are_in_nobodys_way() {
     put("BAD-13", "issue.json", b"");
     fs::remove_file(issues.join("BAD-13/issue.json")).expect("remove");
     symlink("/dev/zero", issues.join("BAD-13/issue.json")).expect("link");
+    // Of two values of one name a reader would see only one.
+    put(
+        "BAD-14",
+        "issue.json",
+        good.replacen('{', "{\"severity\": {\"a\": 1,\n\"a\": 2},", 1)
+            .replace("WI-001", "BAD-14")
+            .as_bytes(),
+    );
     put(
         "case-1",
         "issue.json",
@@ -690,6 +698,7 @@ fn d7_unsound_files_are_told_with_file_and_line_and_are_in_nobodys_way() {
     told("BAD-11/issue.json", None);
     told("BAD-12/description.md", None);
     told("BAD-13/issue.json", None);
+    told("BAD-14/issue.json", Some(2));
     told("only in case", None);
     told("CIRC-1/deps.or-set.jsonl", Some(1));
     told("CIRC-2 waits for NOBODY-1", Some(2));

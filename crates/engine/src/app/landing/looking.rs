@@ -50,7 +50,7 @@ impl Run<'_> {
         };
         let sources = Sources {
             repository: Some(jit.join("config.toml")),
-            ..Sources::from_process(&self.app.place)
+            ..self.app.sources()
         };
         let config = Config::load(&sources).map_err(|e| refuse(Code::Config, on_target(e.to_string())))?;
         let registry = Registry::load(&jit).map_err(|mut refusal| {

@@ -23,5 +23,5 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         Some(word) => format!("{word}\n"),
         None => format!("{value}\n"),
     });
-    Ok(shown.warn(caveat.into_iter().collect()))
+    Ok(shown.warn(found.whoami.warnings.into_iter().chain(caveat).collect()))
 }

@@ -21,7 +21,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             json!({ "key": key, "value": super::value(&setting.value), "origin": setting.origin.to_string() })
         })
         .collect();
-    Ok(cx.show(&json!({ "settings": settings }), |_| {
+    let shown = cx.show(&json!({ "settings": settings }), |_| {
         let rows: Vec<Vec<String>> = found
             .config
             .show()
@@ -34,5 +34,6 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             })
             .collect();
         table(&rows)
-    }))
+    });
+    Ok(shown.warn(found.whoami.warnings))
 }

@@ -8,6 +8,7 @@ mod pass;
 mod presets;
 mod rm;
 mod run;
+mod undefine;
 
 use std::path::Path;
 
@@ -21,6 +22,7 @@ use crate::render::{Style, clean, clean_line, table};
 
 pub const VERBS: &[Verb] = &[
     verb!("define", "Say what a gate is, or take a preset", define),
+    verb!("undefine", "There is no such gate any more", undefine),
     verb!("presets", "Gates that fit what is common", presets),
     verb!("list", "All gates, or how those of an issue stand", list),
     verb!("add", "An issue must pass it", add),
