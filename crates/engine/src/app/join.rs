@@ -9,13 +9,16 @@
 //! - an edit by hand counts as made when the file was written, and one that is committed as made then: an old commit that is
 //!   checked out takes nothing back, nor does an edit that had to wait;
 //! - what somebody else holds is changed by nobody's edit before that has ended, but by what git brought;
-//! - a description that was made out of ours in git is later than ours, whatever the times of commits say: they count in
-//!   seconds, and whoever writes commits anew moves them.
+//! - what was made out of ours in git is later than ours, whatever the times of commits say: they count in seconds, and whoever
+//!   writes commits anew moves them;
+//! - of two descriptions that were made out of a third, both changes stay.
 
 mod dating;
 mod guarding;
 mod hauling;
+mod history;
 mod publishing;
+mod reverts;
 mod texts;
 
 use std::collections::BTreeSet;
@@ -30,7 +33,7 @@ use jit_core::queue;
 use jit_core::refusal::Code;
 use jit_core::state;
 
-use super::{App, Kept, refuse, reverts};
+use super::{App, Kept, refuse};
 use crate::issues::seen::{self, Depth, Seen, Sweep};
 use crate::issues::tree::{self, Unsound};
 use crate::os::clock;
@@ -40,6 +43,7 @@ use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
 
 use guarding::is_done_by_hand;
+use history::History;
 
 /// How long a command waits for the lock to take notice of a tree. Reading goes on without; the next command will see.
 const ASIDE: Duration = Duration::from_millis(500);
@@ -152,8 +156,10 @@ struct Haul {
     uncommitted: Option<BTreeSet<String>>,
     /// How often git was asked for the time of a commit.
     asked: usize,
-    /// What commits changed; asked of git where an old copy was found.
-    history: reverts::History,
+    /// What commits changed; asked of git where a copy was found that is not what we have.
+    history: History,
+    /// How many issues a commit took back.
+    taken_back: usize,
 }
 
 /// What came of bringing a tree in.
@@ -378,8 +384,14 @@ impl App {
             joined.unsound.extend(unsound.map(|(id, _)| id.clone()));
             let policy = self.hold_back(view, &mut haul)?;
             joined.said.append(&mut haul.said);
+            let is_waiting = |found: &Found| haul.unsound.iter().any(|(id, _)| *id == found.issue.id);
+            let (edited, found): (Vec<_>, Vec<_>) = haul.found.into_iter().partition(|found| {
+                (found.written.is_some() || found.text_written.is_some()) && !is_waiting(found)
+            });
             for (found, project) in [
-                (haul.found, false),
+                (found, false),
+                // With new stamps: else an edit back to what it was would be an old copy.
+                (edited, true),
                 (haul.brought_back, true),
                 // The tree must not go on saying what does not hold.
                 (haul.held_back, true),

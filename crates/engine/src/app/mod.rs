@@ -26,7 +26,6 @@ mod moved;
 mod notify;
 mod prune;
 mod rescue;
-mod reverts;
 mod scope;
 mod sessions;
 mod situation;

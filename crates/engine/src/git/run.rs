@@ -481,3 +481,13 @@ pub fn default_branch(place: &Place, configured: Option<&str>) -> Result<Option<
         .and_then(|name| name.strip_prefix("refs/heads/"))
         .map(|name| found(name, Because::Current)))
 }
+
+/// The next content in the output of `git cat-file --batch`.
+pub(crate) fn next_content<'a>(out: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let end = out.iter().position(|b| *b == b'\n')?;
+    let line = std::str::from_utf8(out.get(..end)?).ok()?;
+    let size: usize = line.rsplit_once(' ')?.1.parse().ok()?;
+    let content = out.get(end + 1..end + 1 + size)?;
+    *out = out.get(end + 2 + size..)?;
+    Some(content)
+}

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::walk::{Found, Walk, What};
 use crate::app::refuse;
 use crate::git::Git;
+use crate::git::run::next_content;
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
 
@@ -378,7 +379,7 @@ pub fn read_into(common: &Path, root: &Path, files: &[Stored], extras: &[Extra])
             .map_err(|e| refuse(Code::Io, e))?;
         let mut out = out.as_slice();
         for one in now {
-            let content = helping(&mut out)
+            let content = next_content(&mut out)
                 .ok_or_else(|| refuse(Code::Io, format!("{} is not there any more", one.oid)))?;
             let goal = root.join(&one.path);
             if let Some(folder) = goal.parent() {
@@ -412,15 +413,6 @@ pub fn read_into(common: &Path, root: &Path, files: &[Stored], extras: &[Extra])
         }
     }
     Ok(())
-}
-
-/// The next content in the output of `git cat-file --batch`.
-fn helping<'a>(out: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let end = out.iter().position(|b| *b == b'\n')?;
-    let size: usize = text(out.get(..end)?).rsplit_once(' ')?.1.parse().ok()?;
-    let content = out.get(end + 1..end + 1 + size)?;
-    *out = out.get(end + 2 + size..)?;
-    Some(content)
 }
 
 #[cfg(test)]

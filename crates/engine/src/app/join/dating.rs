@@ -114,37 +114,3 @@ pub(super) fn written(issues: &Path, id: &IssueId, file: &str) -> Option<Wall> {
     let at = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(Wall::from_ms(i64::try_from(at.as_millis()).ok()?))
 }
-
-/// Whether what is checked out has had this description since then. Where git does not say, it has not.
-pub(super) fn was_committed(
-    issues: &Path,
-    id: &IssueId,
-    text: Vec<u8>,
-    since: Wall,
-    haul: &mut Haul,
-) -> bool {
-    haul.asked += 1;
-    if haul.asked > MOST_ASKED {
-        return false;
-    }
-    let path = Path::new(id.as_str()).join(DESCRIPTION);
-    let ask = || -> Option<bool> {
-        let blob = Git::at(issues)
-            .args(["hash-object", "--stdin", "--path"])
-            .arg(&path)
-            .stdin(text)
-            .line()
-            .ok()?;
-        // Times of commits have no fractions.
-        let since = format!("--since-as-filter=@{}", since.ms() / 1000);
-        let found = Git::at(issues)
-            .args(["log", "-1", "--format=%H", "-m", "--full-history", &since])
-            .arg(format!("--find-object={blob}"))
-            .args(["HEAD", "--"])
-            .arg(&path)
-            .line()
-            .ok()?;
-        Some(!found.is_empty())
-    };
-    ask().unwrap_or(false)
-}

@@ -14,7 +14,8 @@ use jit_core::table::{Read, Table};
 use jit_core::time::Wall;
 
 use super::dating::written;
-use super::{App, Haul, refuse, reverts};
+use super::texts::Weighed;
+use super::{App, Haul, refuse};
 use crate::issues::tree::{self, Unsound};
 use crate::os::clock;
 use crate::store::Outcome;
@@ -84,22 +85,30 @@ impl App {
                     || (folder.description.is_none() && mine.text.is_some())
                     || (folder.comments.is_empty()
                         && !state::comments(table, id).map_err(unreadable)?.is_empty()));
-            let merged = self.weigh_text((mine, &sheet), &mut found, &folder, haul)?;
-            let has_text = !found.edited.contains(&"text") || found.issue.text == mine.text;
-            let reverted = reverts::told(&mut haul.history, issues, (mine, &sheet), &found);
-            haul.said.extend(reverted);
-            if has_text && !found.again && has_all_but_text(table, &sheet, &found).map_err(unreadable)? {
+            let weighed = self.weigh_text(issues, (mine, &sheet), &mut found, &folder, haul)?;
+            let has_text = found.issue.text == mine.text
+                || (weighed == Weighed::ByStamp && !found.edited.contains(&"text"));
+            let is_taken_back = self.take_back(issues, (mine, &sheet), &mut found, haul);
+            if has_text
+                && !found.again
+                && !is_taken_back
+                && has_all_but_text(table, &sheet, &found).map_err(unreadable)?
+            {
                 return Ok(());
             }
-            if let Some(committed) = self.committed_at(issues, &found, haul) {
-                found.settle(committed);
-                if merged {
-                    found.edited.push("text");
-                }
-            } else {
-                self.date_edits(issues, &mut found, haul);
+            match self.committed_at(issues, &found, haul) {
+                Some(committed) => found.settle(committed),
+                None => self.date_edits(issues, &mut found, haul),
             }
-            self.prefer_text_made_of_ours(issues, (mine, &sheet), &mut found, &folder, haul)?;
+            match weighed {
+                Weighed::Merged if !found.edited.contains(&"text") => found.edited.push("text"),
+                Weighed::MadeOfOurs(at) if !found.edited.contains(&"text") => {
+                    let at = at.max(found.sheet.stamp(&found.issue, "text"));
+                    found.sheet.stamps.insert("text".to_owned(), at);
+                    found.issue.updated_at = found.issue.updated_at.max(at);
+                }
+                _ => {}
+            }
             let joined = merge::join((mine, &sheet), &found, Wall::from_ms(clock::wall_ms()));
             if let Some((now, joined)) = &joined
                 && let Err(problem) = check_kept(now, joined, Some(&sheet))

@@ -1,0 +1,222 @@
+//! E7, C7: what git brings is weighed by what it was made of. Neither of two changes is lost, and what somebody took back is so.
+
+use crate::merging::{Tree, world};
+use jit_testkit::world::World;
+use serde_json::json;
+
+/// Another worktree of the repository that a clone has.
+fn beside<'a>(world: &'a World, of: &Tree<'_>, name: &str) -> Tree<'a> {
+    let path = world.root().join(name);
+    let words = ["worktree", "add", "-q", "-b", name, path.to_str().expect("text")];
+    world.git(&of.path, words);
+    Tree {
+        world,
+        path,
+        name: name.to_owned(),
+    }
+}
+
+/// Replaces a part of the description, by a command.
+#[track_caller]
+fn write(tree: &Tree<'_>, from: &str, to: &str) {
+    let text = tree.read("description.md").replace(from, to);
+    tree.jit(["issue", "update", "WI-001", "--description", &text]);
+}
+
+fn description(tree: &Tree<'_>) -> String {
+    tree.show("WI-001")["description"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[track_caller]
+fn pull(tree: &Tree<'_>, from: &Tree<'_>) {
+    let (code, said) = tree.git([
+        "pull",
+        "-q",
+        "--no-rebase",
+        "--no-edit",
+        from.path.to_str().expect("text"),
+        "HEAD",
+    ]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn c7_a_description_that_was_pulled_and_one_of_another_worktree_are_both_kept() {
+    for pulled_is_later in [false, true] {
+        let world = world();
+        let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+        let w = beside(&world, &b, "w");
+        if pulled_is_later {
+            write(&w, "first", "FIRST");
+        }
+        write(&a, "last", "LAST");
+        a.commit();
+        if !pulled_is_later {
+            write(&w, "first", "FIRST");
+        }
+        pull(&b, &a);
+        let both = "FIRST\n\nmiddle\n\nmore\n\nLAST\n";
+        let listed = b.run(["issue", "list"]).ok();
+        assert!(!listed.stderr.contains("same place"), "{}", listed.stderr);
+        for tree in [&b, &w] {
+            assert_eq!(description(tree), both);
+        }
+        // Whatever is written next writes it all.
+        b.jit(["issue", "comment", "WI-001", "noted"]);
+        w.jit(["issue", "update", "WI-001", "--priority", "high"]);
+        for tree in [&b, &w] {
+            assert_eq!(tree.read("description.md"), both);
+            tree.commit();
+        }
+        pull(&a, &b);
+        assert_eq!(description(&a), both);
+        pull(&b, &w);
+        assert_eq!(description(&b), both);
+    }
+}
+
+#[test]
+fn c7_a_description_that_git_merged_out_of_ours_is_taken_without_a_word() {
+    for is_edited_beside in [false, true] {
+        let world = world();
+        let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+        let w = beside(&world, &b, "w");
+        write(&b, "first", "FIRST");
+        b.commit();
+        write(&a, "last", "LAST");
+        a.commit();
+        pull(&a, &b);
+        let mut all = "FIRST\n\nmiddle\n\nmore\n\nLAST\n".to_owned();
+        assert_eq!(description(&a), all);
+        if is_edited_beside {
+            write(&w, "first\n\nmiddle", "FIRST\n\nMIDDLE");
+            all = all.replace("middle", "MIDDLE");
+        }
+        pull(&b, &a);
+        let listed = b.run(["issue", "list"]).ok();
+        assert!(!listed.stderr.contains("same place"), "{}", listed.stderr);
+        w.jit(["issue", "update", "WI-001", "--priority", "high"]);
+        for tree in [&b, &w] {
+            assert_eq!(description(tree), all);
+        }
+        assert_eq!(w.read("description.md"), all);
+    }
+}
+
+#[test]
+fn c7_the_same_part_of_a_description_changed_twice_is_told_and_kept() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    let w = beside(&world, &b, "w");
+    write(&a, "last", "LAST");
+    a.commit();
+    write(&w, "last", "the end");
+    pull(&b, &a);
+    let listed = b.run(["issue", "list"]).ok();
+    assert!(listed.stderr.contains("in the same place"), "{}", listed.stderr);
+    assert!(description(&b).contains("the end"), "the later one");
+    let kept = listed
+        .stderr
+        .split(" is in ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next())
+        .expect("a path");
+    assert!(std::fs::read_to_string(kept).expect("a file").contains("LAST"));
+}
+
+#[test]
+fn e7_a_conflict_that_was_settled_for_one_side_is_settled_so_in_every_clone() {
+    for side in ["--ours", "--theirs"] {
+        let world = world();
+        let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+        a.jit(["issue", "update", "WI-001", "--title", "one"]);
+        a.commit();
+        b.jit(["issue", "update", "WI-001", "--title", "two"]);
+        b.commit();
+        let (code, said) = b.git([
+            "pull",
+            "-q",
+            "--no-rebase",
+            "--no-edit",
+            a.path.to_str().expect("text"),
+            "HEAD",
+        ]);
+        assert_eq!(code, 1, "{said}");
+        let (code, said) = b.git(["checkout", side, "--", ".jit"]);
+        assert_eq!(code, 0, "{said}");
+        b.commit();
+        pull(&a, &b);
+        let wanted = if side == "--ours" { "two" } else { "one" };
+        for tree in [&b, &a] {
+            assert_eq!(tree.show("WI-001")["title"], wanted, "{side} {}", tree.name);
+            assert_eq!(tree.status(), "");
+            tree.jit(["issue", "update", "WI-001", "--priority", "high"]);
+            assert_eq!(tree.show("WI-001")["title"], wanted, "{side} {}", tree.name);
+        }
+    }
+}
+
+#[test]
+fn e7_an_edit_that_is_edited_back_is_back() {
+    for (file, from, to, field, wanted) in [
+        (
+            "issue.json",
+            "Parse dates",
+            "Parse times",
+            "title",
+            json!("Parse dates"),
+        ),
+        (
+            "description.md",
+            "middle",
+            "MIDDLE",
+            "description",
+            json!("first\n\nmiddle\n\nmore\n\nlast\n"),
+        ),
+    ] {
+        for is_committed in [false, true] {
+            let world = world();
+            let a = Tree::clone_of(&world, "a");
+            a.edit(file, |text| text.replace(from, to));
+            if is_committed {
+                a.commit();
+            }
+            assert!(a.show("WI-001")[field].as_str().expect("text").contains(to));
+            a.edit(file, |text| text.replace(to, from));
+            if is_committed {
+                a.commit();
+            }
+            assert_eq!(a.show("WI-001")[field], wanted, "{file} {is_committed}");
+            a.jit(["issue", "update", "WI-001", "--priority", "high"]);
+            assert_eq!(a.show("WI-001")[field], wanted, "{file} {is_committed}");
+            assert!(a.read(file).contains(from));
+        }
+    }
+}
+
+#[test]
+fn e7_a_commit_that_is_picked_takes_nothing_back() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    world.git(&a.path, ["checkout", "-q", "-b", "side"]);
+    a.jit(["issue", "update", "WI-001", "--state", "done"]);
+    a.commit();
+    a.jit(["issue", "update", "WI-001", "--title", "new"]);
+    a.commit();
+    world.git(&a.path, ["checkout", "-q", "-"]);
+    for words in [
+        &["cherry-pick", "side"][..],
+        &["merge", "-q", "--no-edit", "side"],
+    ] {
+        let (code, said) = a.git(words);
+        assert_eq!(code, 0, "{said}");
+        let issue = a.show("WI-001");
+        assert_eq!(
+            (&issue["title"], &issue["state"]),
+            (&json!("new"), &json!("done"))
+        );
+    }
+}
