@@ -243,10 +243,9 @@ fn settle_deletion(ours: &Fields, theirs: &Fields, merged: &mut Merged, stamps: 
         .all(|(deletion, _)| !matches!(deletion, Some(None)))
     {
         // It stays, and so it is no earlier than anything else here.
-        let times = FIELDS.iter().filter_map(|name| {
-            let at = stamps.get(*name)?.as_str()?.split(' ').next()?;
-            at.parse().ok()
-        });
+        let times = stamps
+            .values()
+            .filter_map(|stamp| stamp.as_str()?.split(' ').next()?.parse().ok());
         if let Some(at) = times.chain(changed(&merged.fields)).max() {
             stamps.insert("deleted".into(), format!("{at} {}", check(&true.into())).into());
         }

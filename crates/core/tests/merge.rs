@@ -313,6 +313,25 @@ proptest! {
 }
 
 #[test]
+fn c7_a_merged_deletion_is_no_earlier_than_a_field_that_jit_does_not_know() {
+    let act = |field, value, at| Act { field, value, at };
+    let base = begin();
+    let a = after(base.clone(), "a", &[act(13, 1, 1), act(8, 1, 2)]);
+    let b = after(base.clone(), "b", &[act(0, 0, 1), act(13, 0, 2)]);
+    let merged = merge(Some(&fields(&base)), &fields(&a), &fields(&b));
+    assert_eq!(merged.conflicts, []);
+    let folder = Folder {
+        issue: jit_core::merge::render(&merged).into_bytes(),
+        ..Folder::default()
+    };
+    let merged = parse(&id(), &folder).expect("sound");
+    assert!(merged.sheet.deleted);
+    for side in [&a, &b, &base] {
+        assert_eq!(join((&merged.issue, &merged.sheet), &found(side), at(99)), None);
+    }
+}
+
+#[test]
 fn c7_an_edit_that_is_later_than_a_deletion_brings_the_issue_back_and_no_other_does() {
     let act = |field, value, at| Act { field, value, at };
     let base = after(begin(), "base", &[act(0, 1, 1)]);

@@ -591,6 +591,7 @@ fn e6_no_variable_of_an_agent_loosens_what_restrains_it() {
         "worktree.enforce_leases",
     );
     // What is stricter counts; so does what a person says, who is no agent.
+    let change = ["issue", "update", "WI-001", "--title", "yours"];
     let ran = with(AGENT, "WORKTREE__ENFORCE_LEASES", "strict-explicit", &change).exits(5);
     assert!(!ran.stderr.contains("does not count"), "{}", ran.stderr);
     let _ = world.jit_as(AGENT, ["claim", "acquire", "WI-001"]).ok();
