@@ -321,6 +321,46 @@ fn h3_what_git_was_told_about_pushes_counts() {
 }
 
 #[test]
+fn h3_what_git_was_told_to_leave_out_is_not_pushed() {
+    for (push, spec) in [
+        ("target", "^refs/heads/main"),
+        ("target", "^refs/heads/ma*"),
+        ("never", "^refs/heads/main"),
+        // Only the whole name counts, as for git.
+        ("target", "^main"),
+        ("target", "^refs/heads/mai"),
+    ] {
+        let yard = Yard::new();
+        yard.configure(&format!("[merge]\npush = \"{push}\""));
+        let bare = with_remote(&yard, "main");
+        for value in ["refs/heads/*:refs/heads/*", spec] {
+            yard.world
+                .git(&yard.repo(), ["config", "--add", "remote.up.push", value]);
+        }
+        yard.done("u1", "new", "new\n");
+        let before = yard.rev(&bare, "refs/heads/main");
+        let ran = yard.jit(["finish", "u1", "--json"]).ok();
+        let report = ran.json();
+        let status = yard.jit(["status", "--json"]).ok().json();
+        let is_meant = spec.ends_with("main") && spec.len() > 5 || spec.ends_with('*');
+        if !is_meant {
+            assert_eq!(
+                yard.rev(&bare, "refs/heads/main"),
+                yard.main(),
+                "{spec}: {report}"
+            );
+            continue;
+        }
+        assert_eq!(yard.rev(&bare, "refs/heads/main"), before, "{spec}: {report}");
+        assert_eq!(status["unpushed"], serde_json::json!([]), "{spec}: {status}");
+        let told = format!("git was told to leave it out ({spec} in remote.up.push)");
+        assert_eq!(ran.stderr.contains(&told), push == "target", "{}", ran.stderr);
+        let next = report["next"].as_array().expect("a list");
+        assert_eq!(next.is_empty(), push == "never", "{spec}: {report}");
+    }
+}
+
+#[test]
 fn h3_status_names_where_it_is_pushed_and_what_comes_first() {
     let yard = Yard::new();
     let bare = with_remote(&yard, "main");
