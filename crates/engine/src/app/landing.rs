@@ -47,9 +47,9 @@ use crate::gates::Registry;
 use crate::git::run::default_branch;
 use crate::git::snapshot::{Folder, sweep, without_jit};
 use crate::git::{Git, GitError};
-use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, nothing, rule_name};
+use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, UNIT, nothing, rule_name};
 use crate::landing::detect::{self, Merge};
-use crate::landing::landed::{LANDED, Move, landed_as, require_movable, tells_of};
+use crate::landing::landed::{LANDED, Move, landed_as, require_movable, tells_of, was_made_on};
 use crate::landing::live::{Live, Touched};
 use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitReport, Verdict, hunks};
 use crate::landing::tested::{
@@ -133,7 +133,7 @@ impl Work {
 
     fn coming(&self, target: &str) -> Coming {
         let title = self.issue.as_ref().map(|issue| format!(": {}", issue.title));
-        let mut trailers = vec![("JIT-Unit", self.id())];
+        let mut trailers = vec![(UNIT, self.id())];
         if let Some(lease) = &self.lease {
             trailers.push(("JIT-Lease", lease.lease_id.to_string()));
         }

@@ -219,6 +219,8 @@ impl Candidate {
 
 /// The trailer by which a squashed unit is found again.
 pub const SQUASHED: &str = "JIT-Squashed";
+/// The trailer that says which unit a commit brought.
+pub const UNIT: &str = "JIT-Unit";
 
 /// Text from issues is data: it must neither end the line nor look like a trailer. The body is indented, and ends in an
 /// empty line.

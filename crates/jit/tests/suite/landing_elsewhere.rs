@@ -257,3 +257,74 @@ fn g12_work_that_others_merged_has_landed_though_the_branch_went_on_to_the_targe
     let report = yard.merge(&["u1"]).ok().json();
     assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
 }
+
+#[test]
+fn g12_a_branch_whose_commits_were_thrown_away_has_not_landed_whatever_it_follows_then() {
+    let git = |yard: &Yard, path: &Path, words: &[&str]| yard.world.git(path, words.iter());
+    type Put = fn(&Yard, &Path, &dyn Fn(&Yard, &Path, &[&str]) -> String);
+    let ways: [(&str, Put); 5] = [
+        ("auto", |yard, path, git| {
+            git(yard, path, &["reset", "-q", "--hard", "HEAD~1"]);
+            git(yard, path, &["rebase", "-q", "main"]);
+        }),
+        ("auto", |yard, path, git| {
+            // To a commit that is neither its base nor the target.
+            git(yard, path, &["reset", "-q", "--hard", "main~1"]);
+            git(yard, path, &["pull", "-q", "--rebase", ".", "main"]);
+        }),
+        ("auto", |yard, path, git| {
+            git(yard, path, &["reset", "-q", "--hard", "main~1"]);
+            git(yard, path, &["cherry-pick", "--ff", "main"]);
+        }),
+        ("merge", |yard, path, git| {
+            // To what another unit landed.
+            git(yard, path, &["reset", "-q", "--hard", "u2"]);
+        }),
+        ("squash", |yard, path, git| {
+            git(yard, path, &["reset", "-q", "--hard", "u2"]);
+        }),
+    ];
+    for (n, (strategy, put)) in ways.into_iter().enumerate() {
+        let yard = Yard::new();
+        yard.configure(&format!("[merge]\nstrategy = \"{strategy}\""));
+        let path = with_issue(&yard);
+        yard.done("u2", "two", "two\n");
+        let _ = yard.merge(&["u2"]).ok();
+        if strategy == "auto" {
+            for name in ["a", "b"] {
+                yard.push_to_main(name, "theirs\n");
+            }
+        }
+        put(&yard, &path, &git);
+        let report = yard.merge(&["u1"]).exits(6).json();
+        assert_eq!(report["units"][0]["verdict"], "nothing", "{n}: {report}");
+        assert_ne!(issue_state(&yard), "done", "{n}");
+        assert_eq!(yard.landings("u1"), 0, "{n}");
+    }
+}
+
+#[test]
+fn g12_work_that_others_brought_has_landed_though_a_rebase_dropped_or_remade_it() {
+    for way in ["dropped", "remade"] {
+        let yard = Yard::new();
+        let path = with_issue(&yard);
+        if way == "dropped" {
+            // Somebody takes the patch, not the commit.
+            yard.push_to_main("new", "new\n");
+            yard.push_to_main("theirs", "theirs\n");
+            yard.world.git(&path, ["rebase", "-q", "main"]);
+            assert_eq!(yard.rev(&path, "HEAD"), yard.main());
+        } else {
+            yard.push_to_main("theirs", "theirs\n");
+            yard.world.git(&path, ["rebase", "-q", "main"]);
+            let tip = yard.rev(&path, "HEAD");
+            yard.world
+                .git(&yard.repo(), ["update-ref", "refs/heads/main", &tip]);
+            yard.push_to_main("more", "theirs\n");
+            yard.world.git(&path, ["rebase", "-q", "main"]);
+        }
+        let report = yard.merge(&["u1"]).ok().json();
+        assert_eq!(report["units"][0]["verdict"], "already_landed", "{way}: {report}");
+        assert_eq!(issue_state(&yard), "done", "{way}");
+    }
+}
