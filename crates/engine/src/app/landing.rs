@@ -615,6 +615,17 @@ impl App {
                 report.next.push(next);
             }
         }
+        let now = self.load_unit(&unit.id)?;
+        if let Some(told) = sent_before(&unit).filter(|_| now.is_over()) {
+            // Nothing is left that could go elsewhere.
+            answer.warnings.retain(|one| *one != told);
+            answer.warnings.push(format!(
+                "{} went to {}, where it was sent, and not to {}",
+                now.id,
+                now.goes_to(),
+                now.target
+            ));
+        }
         Ok(answer)
     }
 

@@ -112,7 +112,12 @@ fn g12_what_landed_on_another_branch_is_finished_there_and_told_as_there() {
     assert_eq!(report["units"][0]["unit"], "u2", "{report}");
     // Nor is it landed once more, or kept as something that nobody has.
     for _ in 0..2 {
-        let report = yard.jit(["finish", "u1", "--json"]).ok().json();
+        let ran = yard.jit(["finish", "u1", "--json"]).ok();
+        let report = ran.json();
+        // What is removed in the same breath cannot go anywhere else any more.
+        let told = "u1 went to release, where it was sent, and not to main";
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("--into"), "{}", ran.stderr);
         assert_eq!(report["target"], "release", "{report}");
         assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
         assert_eq!(yard.phase("u1")["state"], "IDLE");
@@ -124,6 +129,21 @@ fn g12_what_landed_on_another_branch_is_finished_there_and_told_as_there() {
     let refused = yard.merge(&["u1", "--into", "main"]).exits(3).json();
     let message = refused["error"]["message"].as_str().expect("text");
     assert!(message.contains("landed on release"), "{refused}");
+}
+
+#[test]
+fn g12_what_stays_after_it_landed_elsewhere_goes_to_its_target_by_what_is_told() {
+    let yard = Yard::new();
+    let path = yard.done("u1", "new", "new\n");
+    branch(&yard, "release", "theirs", "theirs\n");
+    let _ = yard.merge(&["u1", "--into", "release"]).ok();
+    // Whoever is in its worktree keeps it.
+    let ran = yard.world.jit_as_in(WHO, &path, ["finish"]).ok();
+    assert!(path.exists());
+    let way = "to main: jit worktree merge u1 --into main";
+    assert!(ran.stderr.contains(way), "{}", ran.stderr);
+    let _ = yard.merge(&["u1", "--into", "main"]).ok();
+    assert_eq!(yard.on_main("new").as_deref(), Some("new\n"));
 }
 
 #[test]
