@@ -305,7 +305,8 @@ impl Run<'_> {
                 return Ok(Some(format!("{there} has moved on, and merge.strategy is ff")));
             }
             Added::Conflict(_, merge) => {
-                let paths: Vec<String> = merge.conflicts.iter().take(5).map(|one| one.shown()).collect();
+                let paths = merge.conflicts.iter().take(5);
+                let paths: Vec<String> = paths.map(|one| shell_word(&one.shown())).collect();
                 let rule = merge.failed_rules.first().map_or(String::new(), |rule| {
                     format!(
                         " (the command {:?} of a rule failed: {})",
