@@ -55,7 +55,7 @@ use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitRepor
 use crate::landing::tested::{
     Check, TRIAL, Validation, Verdict as Tried, digest, discard_trials, trial_target,
 };
-use crate::landing::{Repo, failed, half_way, remote, step};
+use crate::landing::{Repo, failed, half_way, obstacles, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
 use crate::rescue::site::leads_to;
@@ -612,7 +612,7 @@ impl App {
             report.units.iter_mut().for_each(|one| one.help.clear());
             if let Err((why, next)) = self.clean_up_after_landing(&unit) {
                 answer.warnings.push(why);
-                report.next.push(next);
+                report.next.extend(next);
             }
         }
         let now = self.load_unit(&unit.id)?;
@@ -631,7 +631,7 @@ impl App {
 
     /// Removes the worktree of a unit that has landed. What stands in the way, such as the shell this was called from, is
     /// told: the landing stands in any case.
-    fn clean_up_after_landing(&self, unit: &Unit) -> Result<(), (String, String)> {
+    fn clean_up_after_landing(&self, unit: &Unit) -> Result<(), (String, Vec<String>)> {
         let later = format!("jit worktree cleanup {}", unit.id);
         // Whoever stands in the folder would stand nowhere.
         let inside = self.place.start.starts_with(&unit.worktree_path);
@@ -641,12 +641,16 @@ impl App {
                 .map_or(String::new(), |root| root.display().to_string());
             return Err((
                 "the worktree stays as long as you are in it".to_owned(),
-                format!("cd {} && {later}", shell_word(&main)),
+                vec![format!("cd {} && {later}", shell_word(&main))],
             ));
         }
         match self.cleanup_unit(&unit.id, Force::No) {
             Ok(_) => Ok(()),
-            Err(refusal) => Err((refusal.message, later)),
+            Err(refusal) => {
+                let lock = obstacles::lock_in(&refusal.message);
+                let first = lock.map(|lock| obstacles::help_with_lock(&lock));
+                Err((refusal.message, first.into_iter().chain([later]).collect()))
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ use jit_core::unit::{self, Facts, Failure, Input, Phase, Unit};
 
 use super::dispatch::Starting;
 use super::{App, refuse};
-use crate::landing::step;
+use crate::landing::{obstacles, step};
 use crate::request::{Answer, Cleaned, Force, Reply, RescueReply, RescueRequest, RescueView};
 use crate::rescue::evidence::{self, Evidence, Kind};
 use crate::rescue::raw::{self, shown, unshown};
@@ -315,8 +315,15 @@ impl App {
         };
         self.remove(unit, force).map_err(|mut refusal| {
             if refusal.code == Code::Io {
-                let help = format!("mend that (is the disk full?), then go on with: {again}");
-                refusal.help.push(help);
+                match obstacles::lock_in(&refusal.message) {
+                    Some(lock) => refusal
+                        .help
+                        .extend([obstacles::help_with_lock(&lock), again.clone()]),
+                    None => {
+                        let help = format!("mend that (is the disk full?), then go on with: {again}");
+                        refusal.help.push(help);
+                    }
+                }
             }
             refusal
         })

@@ -89,10 +89,13 @@ impl Tested {
                     .map_err(failed)?;
                 if code != Some(0) {
                     return match repo.tip(&branch)? {
-                        Some(tip) if tip == old => Err(Box::new(Refusal::new(
-                            Code::Io,
-                            format!("git could not move {branch}: {said}"),
-                        ))),
+                        Some(tip) if tip == old => Err(match obstacles::lock_in(&said) {
+                            Some(lock) => locked(&branch, &lock),
+                            None => {
+                                let message = format!("git could not move {branch}: {said}");
+                                Box::new(Refusal::new(Code::Io, message))
+                            }
+                        }),
                         _ => Ok(Move::Elsewhere),
                     };
                 }
@@ -235,7 +238,9 @@ fn dirty(
             root.display()
         ),
     );
+    let left = || obstacles::lock_in(&said).map(|lock| vec![obstacles::help_with_lock(&lock)]);
     let refusal = obstacles::help_with_disk(root, &said)
+        .or_else(left)
         .unwrap_or_else(|| obstacles::help(root, new, is_ours))
         .into_iter()
         .fold(refusal, Refusal::help);
@@ -257,24 +262,25 @@ fn require_no_lock(repo: &Repo, branch: &str, root: &Path, new: &str) -> Outcome
         std::thread::sleep(FOR_GIT / 50);
     }
     match lock() {
-        Some(lock) if lock == of_branch => {
-            let message = format!(
-                "{branch} is locked, so nothing has moved: {} is there",
-                lock.display()
-            );
-            let lock = shell_word(&lock.to_string_lossy());
-            Err(Box::new(
-                Refusal::new(Code::TargetDirty, message)
-                    .help(format!("if no git runs there any more: rm {lock}"))
-                    .help("then the same command again"),
-            ))
-        }
+        Some(lock) if lock == of_branch => Err(locked(branch, &lock)),
         Some(lock) => {
             let said = format!("{} is there", lock.display());
             Err(dirty(branch, (root, new), &said, None, &|_, _| false))
         }
         None => Ok(()),
     }
+}
+
+fn locked(branch: &str, lock: &Path) -> Box<Refusal> {
+    let message = format!(
+        "{branch} is locked, so nothing has moved: {} is there",
+        lock.display()
+    );
+    Box::new(
+        Refusal::new(Code::TargetDirty, message)
+            .help(obstacles::help_with_lock(lock))
+            .help("then the same command again"),
+    )
 }
 
 fn busy(branch: &str, how: &str, help: &[String]) -> Box<Refusal> {

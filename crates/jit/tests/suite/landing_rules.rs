@@ -546,6 +546,38 @@ fn h3_help_about_a_path_with_a_line_end_can_be_run() {
     );
 }
 
+#[test]
+fn h3_a_lock_that_a_killed_git_left_is_named_by_the_landing_with_what_helps() {
+    let yard = Yard::new();
+    yard.done("u1", "new", "new\n");
+    let before = yard.main();
+    let common = yard.repo().join(".git");
+    let rm = |lock: &Path| format!("if no git runs there any more: rm {}", lock.display());
+    // Nobody has the target checked out: its ref is locked.
+    let lock = common.join("refs/heads/main.lock");
+    let _ = fs::File::create(&lock).expect("a file");
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    let message = refused["error"]["message"].as_str().expect("text");
+    assert!(message.contains(&lock.display().to_string()), "{refused}");
+    assert_eq!(refused["error"]["help"][0], rm(&lock), "{refused}");
+    assert_eq!(yard.main(), before);
+    fs::remove_file(&lock).expect("removed");
+    // The branch cannot be deleted.
+    let lock = common.join("packed-refs.lock");
+    let _ = fs::File::create(&lock).expect("a file");
+    let report = yard.jit(["finish", "u1", "--json"]).ok().json();
+    assert_eq!(report["next"][0], rm(&lock), "{report}");
+    let refused = yard.jit(["worktree", "cleanup", "u1", "--json"]);
+    let refused = refused.json();
+    assert_eq!(
+        refused["error"]["help"],
+        serde_json::json!([rm(&lock), "jit worktree cleanup u1"]),
+        "{refused}"
+    );
+    fs::remove_file(&lock).expect("removed");
+    let _ = yard.jit(["worktree", "cleanup", "u1"]).ok();
+}
+
 fn locks_told(yard: &Yard) -> Vec<(String, String)> {
     let checks = yard.jit(["doctor", "--json"]).json();
     let all = checks["checks"].as_array().expect("checks").iter();

@@ -503,7 +503,7 @@ impl App {
         let mut warnings = std::mem::take(&mut run.warnings);
         if landed && let Err((why, later)) = self.clean_up_after_landing(&unit) {
             warnings.push(why);
-            next.push(later);
+            next.extend(later);
         }
         Ok(Answer {
             reply: Reply::Merge(Box::new(MergeReport {
