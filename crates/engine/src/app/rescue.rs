@@ -383,6 +383,7 @@ impl App {
         }
         // The folder of all of them goes with the last one, as git has it.
         let _ = std::fs::remove_dir(site.common.join("worktrees"));
+        self.leave_folder_of(&site.root);
         // Somebody else may be at it; the next one finishes what is left.
         let _ = self.sweep_trash(&trash, Some(&unit.id));
         let unit = self.advance(&unit.id, Input::CleanedUp, Facts::default())?;

@@ -25,7 +25,7 @@ use crate::request::{Answer, Landing, Reply, UnitView};
 use crate::rescue::site::leads_to;
 use crate::store::{Outcome, Store as _, View};
 use crate::trust::Kind;
-use crate::units::{self, PORTS, Words, files, room, submodules};
+use crate::units::{self, PORTS, Words, files, folders, room, submodules};
 use crate::worktree::identity::{self, Need};
 
 /// What is asked for about a new unit.
@@ -669,10 +669,9 @@ impl App {
         if unit.worktree_id.is_some() || known.iter().any(begun_before) {
             self.put_aside_gone(unit)?;
         }
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)
-                .map_err(|e| crate::store::file::io_refusal("create", parent, &e))?;
-        }
+        let parent = path.parent().unwrap_or(path);
+        let _room = folders::make(&self.place.control_dir, parent)
+            .map_err(|e| crate::store::file::io_refusal("create", parent, &e))?;
         // The branch first, by itself: `worktree add -b` that dies halfway could not be asked again. Nothing is tracked,
         // so nothing is written to the shared configuration, whose lock parallel ones would fight for.
         let common = self.common()?;
@@ -751,6 +750,14 @@ impl App {
             let _ = Git::in_git_dir(common)
                 .args(["update-ref", "--no-deref", "-d", &full, &unit.base])
                 .run();
+        }
+        self.leave_folder_of(path);
+    }
+
+    /// The folder that a worktree lay in goes with the last one.
+    pub(super) fn leave_folder_of(&self, worktree: &Path) {
+        if let Some(folder) = worktree.parent() {
+            folders::leave(&self.place.control_dir, folder);
         }
     }
 

@@ -150,6 +150,10 @@ impl Trash {
         }
     }
 
+    pub fn control(&self) -> &Path {
+        self.folder.parent().unwrap_or(&self.folder)
+    }
+
     pub fn folder(&self, id: &RescueId) -> PathBuf {
         self.folder.join(id.as_str())
     }

@@ -275,6 +275,51 @@ fn g2_many_at_once_all_succeed() {
     world.validates();
 }
 
+#[test]
+fn g2_the_folder_of_worktrees_goes_with_the_last_one() {
+    let world = world();
+    let folder = world.root().join("repo-worktrees");
+    let end = |name: &str| {
+        let _ = world.jit(["worktree", "abandon", name, "--reason", "tried"]).ok();
+    };
+    for name in ["u1", "u2"] {
+        let _ = create(&world, &[name]).ok();
+    }
+    end("u1");
+    assert!(folder.join("u2").is_dir());
+    end("u2");
+    assert!(!folder.exists());
+    // Not where somebody put something there.
+    let _ = create(&world, &["u3"]).ok();
+    fs::write(folder.join("notes"), "").expect("a file");
+    end("u3");
+    fs::remove_file(folder.join("notes")).expect("it is there");
+    // Nor one that somebody else made.
+    let own = world.root().join("own");
+    fs::create_dir(&own).expect("a folder");
+    let path = own.join("deep/u5");
+    let _ = create(&world, &["u5", "--path", path.to_str().expect("text")]).ok();
+    end("u5");
+    assert_eq!(fs::read_dir(&own).expect("it is there").count(), 0);
+    // Some make worktrees while others remove them.
+    thread::scope(|scope| {
+        for n in 0..3 {
+            let (world, end) = (&world, &end);
+            scope.spawn(move || {
+                for round in 0..3 {
+                    let name = format!("r{n}-{round}");
+                    let _ = create(world, &[&name]).ok();
+                    end(&name);
+                }
+            });
+        }
+    });
+    let _ = create(&world, &["u6"]).ok();
+    end("u6");
+    assert!(!folder.exists());
+    world.validates();
+}
+
 /// Git dies of a worktree that another git is just making, and gives as the reason whatever failed last.
 #[test]
 fn g2_a_worktree_in_the_making_elsewhere_is_waited_for() {
