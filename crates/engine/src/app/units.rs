@@ -1,7 +1,8 @@
 //! Units of work: making a worktree ready, and finding a unit again (G2, G3, G16, I6).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -124,6 +125,35 @@ impl App {
         let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
         let main = all.into_iter().next().and_then(|entry| entry.root);
         Ok(main.unwrap_or_else(|| common.to_owned()))
+    }
+
+    /// What the template of places counts from, and the name of the repository in it: the main checkout. Where that is a
+    /// submodule, the outermost repository around it: in there git would show a worktree as something new.
+    pub(super) fn home(&self) -> Outcome<(PathBuf, String)> {
+        let main = self.main_root()?;
+        let mut home = main.clone();
+        // Git is asked only where there is another checkout above.
+        while home
+            .ancestors()
+            .skip(1)
+            .any(|above| above.join(".git").symlink_metadata().is_ok())
+        {
+            let git = Git::at(&home).args(["rev-parse", "--show-superproject-working-tree"]);
+            let outer = git.run().unwrap_or_default();
+            let outer = Path::new(OsStr::from_bytes(outer.strip_suffix(b"\n").unwrap_or(&outer)));
+            if outer.as_os_str().is_empty() || outer == home || !home.starts_with(outer) {
+                break;
+            }
+            home = outer.to_owned();
+        }
+        let parts = home.file_name().into_iter();
+        let parts = parts.chain(main.strip_prefix(&home).into_iter().flatten());
+        let parts: Vec<_> = parts.map(OsStr::to_string_lossy).collect();
+        let name = match parts.is_empty() {
+            true => "repo".to_owned(),
+            false => parts.join("-"),
+        };
+        Ok((home, name))
     }
 
     /// The branch that units land on.
@@ -348,10 +378,7 @@ impl App {
     fn plan(&self, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<NewUnit> {
         let invalid = |why: String| refuse(Code::Invalid, why);
         let id = unit_id(asked, issue)?;
-        let main = self.main_root()?;
-        let repository = main
-            .file_name()
-            .map_or("repo".into(), |name| name.to_string_lossy());
+        let (home, repository) = self.home()?;
         let words = Words {
             unit: &id,
             repository: &repository,
@@ -360,7 +387,7 @@ impl App {
         let path = match &asked.path {
             Some(path) => units::place(&self.place.start, &path.to_string_lossy()),
             None => units::place(
-                &main,
+                &home,
                 &units::fill(self.config.worktree_path(), words).map_err(invalid)?,
             ),
         };
