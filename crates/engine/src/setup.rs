@@ -18,6 +18,7 @@ use crate::os::file;
 use crate::store::Outcome;
 use crate::store::disk::RealDisk;
 use crate::store::file::{FileStore, io_refusal};
+use crate::units::folders::FOLDERS;
 use crate::worktree::ensure_excluded;
 use crate::worktree::identity::{self, Need, VIEW_PATTERN};
 
@@ -179,6 +180,7 @@ const OURS: &[&str] = &[
     "claims.index.json",
     "claims.jsonl",
     "events",
+    FOLDERS,
     "gates",
     UNENDED,
     "heartbeat",

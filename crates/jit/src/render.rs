@@ -62,6 +62,11 @@ pub fn clean_line(text: &str) -> String {
     one_line(text).into_owned()
 }
 
+/// A path, on one line: what stands in it for the end of a line can be told from a blank.
+pub fn clean_path(text: &str) -> String {
+    clean(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
 fn one_line(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return text.into();

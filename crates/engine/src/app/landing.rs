@@ -47,15 +47,15 @@ use crate::gates::Registry;
 use crate::git::run::default_branch;
 use crate::git::snapshot::{Folder, sweep, without_jit};
 use crate::git::{Git, GitError};
-use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, nothing, rule_name};
+use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, UNIT, nothing, rule_name};
 use crate::landing::detect::{self, Merge};
-use crate::landing::landed::{LANDED, Move, landed_as, require_movable, tells_of};
+use crate::landing::landed::{LANDED, Move, landed_as, require_movable, tells_of, was_made_on};
 use crate::landing::live::{Live, Touched};
 use crate::landing::report::{ConflictReport, MergeReport, SettledPath, UnitReport, Verdict, hunks};
 use crate::landing::tested::{
     Check, TRIAL, Validation, Verdict as Tried, digest, discard_trials, trial_target,
 };
-use crate::landing::{Repo, failed, half_way, remote, step};
+use crate::landing::{Repo, failed, half_way, obstacles, remote, step};
 use crate::os::clock;
 use crate::request::{Answer, Force, Reply};
 use crate::rescue::site::leads_to;
@@ -133,7 +133,7 @@ impl Work {
 
     fn coming(&self, target: &str) -> Coming {
         let title = self.issue.as_ref().map(|issue| format!(": {}", issue.title));
-        let mut trailers = vec![("JIT-Unit", self.id())];
+        let mut trailers = vec![(UNIT, self.id())];
         if let Some(lease) = &self.lease {
             trailers.push(("JIT-Lease", lease.lease_id.to_string()));
         }
@@ -612,15 +612,26 @@ impl App {
             report.units.iter_mut().for_each(|one| one.help.clear());
             if let Err((why, next)) = self.clean_up_after_landing(&unit) {
                 answer.warnings.push(why);
-                report.next.push(next);
+                report.next.extend(next);
             }
+        }
+        let now = self.load_unit(&unit.id)?;
+        if let Some(told) = sent_before(&unit).filter(|_| now.is_over()) {
+            // Nothing is left that could go elsewhere.
+            answer.warnings.retain(|one| *one != told);
+            answer.warnings.push(format!(
+                "{} went to {}, where it was sent, and not to {}",
+                now.id,
+                now.goes_to(),
+                now.target
+            ));
         }
         Ok(answer)
     }
 
     /// Removes the worktree of a unit that has landed. What stands in the way, such as the shell this was called from, is
     /// told: the landing stands in any case.
-    fn clean_up_after_landing(&self, unit: &Unit) -> Result<(), (String, String)> {
+    fn clean_up_after_landing(&self, unit: &Unit) -> Result<(), (String, Vec<String>)> {
         let later = format!("jit worktree cleanup {}", unit.id);
         // Whoever stands in the folder would stand nowhere.
         let inside = self.place.start.starts_with(&unit.worktree_path);
@@ -630,12 +641,16 @@ impl App {
                 .map_or(String::new(), |root| root.display().to_string());
             return Err((
                 "the worktree stays as long as you are in it".to_owned(),
-                format!("cd {} && {later}", shell_word(&main)),
+                vec![format!("cd {} && {later}", shell_word(&main))],
             ));
         }
         match self.cleanup_unit(&unit.id, Force::No) {
             Ok(_) => Ok(()),
-            Err(refusal) => Err((refusal.message, later)),
+            Err(refusal) => {
+                let lock = obstacles::lock_in(&refusal.message);
+                let first = lock.map(|lock| obstacles::help_with_lock(&lock));
+                Err((refusal.message, first.into_iter().chain([later]).collect()))
+            }
         }
     }
 }

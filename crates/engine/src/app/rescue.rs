@@ -16,7 +16,7 @@ use jit_core::unit::{self, Facts, Failure, Input, Phase, Unit};
 
 use super::dispatch::Starting;
 use super::{App, refuse};
-use crate::landing::step;
+use crate::landing::{obstacles, step};
 use crate::request::{Answer, Cleaned, Force, Reply, RescueReply, RescueRequest, RescueView};
 use crate::rescue::evidence::{self, Evidence, Kind};
 use crate::rescue::raw::{self, shown, unshown};
@@ -47,7 +47,7 @@ impl App {
             RescueRequest::List => {
                 let mut rescues = Vec::new();
                 let trash = self.trash()?;
-                for one in trash.all()? {
+                for one in trash.filled()? {
                     let mut view = rescue_view(&trash, one, false);
                     view.work.truncate(FEW);
                     view.aside.truncate(FEW);
@@ -315,8 +315,15 @@ impl App {
         };
         self.remove(unit, force).map_err(|mut refusal| {
             if refusal.code == Code::Io {
-                let help = format!("mend that (is the disk full?), then go on with: {again}");
-                refusal.help.push(help);
+                match obstacles::lock_in(&refusal.message) {
+                    Some(lock) => refusal
+                        .help
+                        .extend([obstacles::help_with_lock(&lock), again.clone()]),
+                    None => {
+                        let help = format!("mend that (is the disk full?), then go on with: {again}");
+                        refusal.help.push(help);
+                    }
+                }
             }
             refusal
         })
@@ -376,6 +383,7 @@ impl App {
         }
         // The folder of all of them goes with the last one, as git has it.
         let _ = std::fs::remove_dir(site.common.join("worktrees"));
+        self.leave_folder_of(&site.root);
         // Somebody else may be at it; the next one finishes what is left.
         let _ = self.sweep_trash(&trash, Some(&unit.id));
         let unit = self.advance(&unit.id, Input::CleanedUp, Facts::default())?;
@@ -383,11 +391,17 @@ impl App {
         Ok(Cleaned { branch_stays, ..done })
     }
 
-    /// Finishes deletions that were cut short, but for those that another process is at: two at one folder would be in each
-    /// other's way. `own` is the unit whose turn this process has.
+    /// Finishes deletions that were cut short, and takes away entries that were begun, hold nothing, and belong to a unit that
+    /// is over; but for those that another process is at: two at one folder would be in each other's way. `own` is the unit
+    /// whose turn this process has.
     fn sweep_trash(&self, trash: &Trash, own: Option<&UnitId>) -> Outcome<()> {
-        for one in trash.all()? {
-            if one.stage != Stage::Removing {
+        trash.sweep_empty();
+        let (filled, empty) = trash.parted()?;
+        let is_over = |unit: &UnitId| self.load_unit(unit).is_ok_and(|unit| unit.is_over());
+        let cut_short = filled.into_iter().filter(|one| one.stage == Stage::Removing);
+        for mut one in cut_short.chain(empty) {
+            let is_begun = one.stage != Stage::Removing;
+            if is_begun && !is_over(&one.unit) {
                 continue;
             }
             let _turn = match own == Some(&one.unit) {
@@ -397,7 +411,12 @@ impl App {
                     Err(_) => continue,
                 },
             };
-            trash.finish_removal(&one.id)?;
+            if !is_begun {
+                trash.finish_removal(&one.id)?;
+            } else if trash.parted()?.1.iter().any(|empty| empty.id == one.id) {
+                // It may have been filled while its turn was another's.
+                trash.empty(&mut one, true)?;
+            }
         }
         Ok(())
     }
@@ -605,7 +624,7 @@ impl App {
         if self.place.common_dir.is_none() {
             return Ok(());
         }
-        let all = self.trash()?.all()?;
+        let all = self.trash()?.filled()?;
         if all.is_empty() {
             return Ok(());
         }

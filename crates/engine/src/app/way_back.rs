@@ -205,10 +205,7 @@ impl App {
                 && UnitId::slug(issue.id.as_str()).as_ref() == Some(&manifest.unit)
                 && known.is_none_or(|unit| unit.is_over())
         });
-        let main = self.main_root()?;
-        let repository = main
-            .file_name()
-            .map_or("repo".into(), |name| name.to_string_lossy());
+        let (home, repository) = self.home()?;
         let invalid = |why: String| refuse(Code::Invalid, why);
         for n in 1..MOST {
             let name = match n {
@@ -224,7 +221,7 @@ impl App {
                 issue: of_issue.as_ref().map(|issue| issue.id.as_str()),
             };
             let path = units::place(
-                &main,
+                &home,
                 &units::fill(self.config.worktree_path(), words).map_err(invalid)?,
             );
             let branch = units::fill(self.config.worktree_branch(), words).map_err(invalid)?;

@@ -563,7 +563,7 @@ pub const KEYS: &[Key] = &[
         name: "worktree.path",
         kind: Kind::Template,
         default: Default::Word("../{repo}-worktrees/{unit}"),
-        help: "where a new unit's worktree is made, seen from the main checkout",
+        help: "where a new unit's worktree is made, seen from the main checkout; of a submodule, from what it is part of",
     },
     Key {
         name: "worktree.ports_from",

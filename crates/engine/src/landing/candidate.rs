@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -219,6 +220,8 @@ impl Candidate {
 
 /// The trailer by which a squashed unit is found again.
 pub const SQUASHED: &str = "JIT-Squashed";
+/// The trailer that says which unit a commit brought.
+pub const UNIT: &str = "JIT-Unit";
 
 /// Text from issues is data: it must neither end the line nor look like a trailer. The body is indented, and ends in an
 /// empty line.
@@ -474,7 +477,7 @@ impl Rules<'_> {
         let result = folder.join("result");
         let path_of = |name: &str| OsString::from(folder.join(name));
         let vars = [
-            ("JIT_PATH".into(), conflict.shown().into()),
+            ("JIT_PATH".into(), OsString::from_vec(conflict.path.clone())),
             ("JIT_UNIT".into(), self.unit.into()),
             ("JIT_BASE".into(), path_of("base")),
             ("JIT_OURS".into(), path_of("ours")),

@@ -28,7 +28,7 @@ use jit_core::ids::UnitId;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::unit::{Phase, Unit};
 
-use super::candidate::{SQUASHED, Step};
+use super::candidate::{SQUASHED, Step, UNIT};
 use super::obstacles::{self, Aside, IsOurs};
 use super::tested::{self, Tested};
 use super::{Repo, failed, half_way, step};
@@ -89,10 +89,13 @@ impl Tested {
                     .map_err(failed)?;
                 if code != Some(0) {
                     return match repo.tip(&branch)? {
-                        Some(tip) if tip == old => Err(Box::new(Refusal::new(
-                            Code::Io,
-                            format!("git could not move {branch}: {said}"),
-                        ))),
+                        Some(tip) if tip == old => Err(match obstacles::lock_in(&said) {
+                            Some(lock) => locked(&branch, &lock),
+                            None => {
+                                let message = format!("git could not move {branch}: {said}");
+                                Box::new(Refusal::new(Code::Io, message))
+                            }
+                        }),
                         _ => Ok(Move::Elsewhere),
                     };
                 }
@@ -235,7 +238,9 @@ fn dirty(
             root.display()
         ),
     );
+    let left = || obstacles::lock_in(&said).map(|lock| vec![obstacles::help_with_lock(&lock)]);
     let refusal = obstacles::help_with_disk(root, &said)
+        .or_else(left)
         .unwrap_or_else(|| obstacles::help(root, new, is_ours))
         .into_iter()
         .fold(refusal, Refusal::help);
@@ -257,24 +262,25 @@ fn require_no_lock(repo: &Repo, branch: &str, root: &Path, new: &str) -> Outcome
         std::thread::sleep(FOR_GIT / 50);
     }
     match lock() {
-        Some(lock) if lock == of_branch => {
-            let message = format!(
-                "{branch} is locked, so nothing has moved: {} is there",
-                lock.display()
-            );
-            let lock = shell_word(&lock.to_string_lossy());
-            Err(Box::new(
-                Refusal::new(Code::TargetDirty, message)
-                    .help(format!("if no git runs there any more: rm {lock}"))
-                    .help("then the same command again"),
-            ))
-        }
+        Some(lock) if lock == of_branch => Err(locked(branch, &lock)),
         Some(lock) => {
             let said = format!("{} is there", lock.display());
             Err(dirty(branch, (root, new), &said, None, &|_, _| false))
         }
         None => Ok(()),
     }
+}
+
+fn locked(branch: &str, lock: &Path) -> Box<Refusal> {
+    let message = format!(
+        "{branch} is locked, so nothing has moved: {} is there",
+        lock.display()
+    );
+    Box::new(
+        Refusal::new(Code::TargetDirty, message)
+            .help(obstacles::help_with_lock(lock))
+            .help("then the same command again"),
+    )
 }
 
 fn busy(branch: &str, how: &str, help: &[String]) -> Box<Refusal> {
@@ -518,8 +524,8 @@ impl Repo {
 /// The commit by which a unit came to its target, if it did.
 ///
 /// A tip that the target contains is that of a landing where one was begun with it, or where the target's reflog tells of one.
-/// Otherwise it counts only if it was made on the branch: one that merely followed the target, or was put back to it, is
-/// contained in it too.
+/// Otherwise it counts only if it was made on the branch: one that merely followed the target, or was put back to it or to what
+/// another unit landed, is contained in it too.
 pub fn landed_as(
     repo: &Repo,
     unit: &Unit,
@@ -527,20 +533,28 @@ pub fn landed_as(
     (name, target): (&str, &str),
 ) -> Outcome<Option<String>> {
     let since = format!("{base}..{target}");
-    let format = format!("--format=%H %P%x00%(trailers:key={SQUASHED},valueonly,separator=%x20)");
+    let named = |key: &str| format!("%x00%(trailers:key={key},valueonly,separator=%x20)");
+    let format = format!("--format=%H %P{}{}", named(SQUASHED), named(UNIT));
     let log = repo
         .git()
         .args(["log", &format, "--first-parent", &since, "--"])
         .run()
         .map_err(failed)?;
     for line in String::from_utf8_lossy(&log).lines() {
-        let Some((commits, squashed)) = line.split_once('\0') else {
+        let mut fields = line.split('\0');
+        let (Some(commits), Some(squashed), Some(units)) = (fields.next(), fields.next(), fields.next())
+        else {
             continue;
         };
         let mut commits = commits.split(' ');
         let commit = commits.next().unwrap_or_default();
         let merged = commits.skip(1).any(|parent| parent == tip);
-        if merged || squashed.split(' ').any(|one| one.trim() == tip) {
+        if !merged && !squashed.split(' ').any(|one| one.trim() == tip) {
+            continue;
+        }
+        // By another unit's landing it came there only if it is this one's work.
+        let is_others = !units.is_empty() && !units.split(' ').any(|one| one.trim() == unit.id.as_str());
+        if !is_others || was_made_on(repo, &unit.branch, (tip, base))? {
             return Ok(Some(commit.to_owned()));
         }
     }
@@ -584,24 +598,43 @@ fn is_told(repo: &Repo, unit: &UnitId, tip: &str, target: &str) -> Outcome<bool>
     Ok(false)
 }
 
-/// Whether anything since `base` was made on a branch, as its log tells. A commit that it was only moved to was not.
-fn was_made_on(repo: &Repo, branch: &str, (tip, base): (&str, &str)) -> Outcome<bool> {
-    let since = repo
-        .git()
-        .args(["rev-list", &format!("{base}..{tip}"), "--"])
-        .run()
-        .map_err(failed)?;
-    let since = String::from_utf8_lossy(&since);
-    let since: HashSet<&str> = since.lines().collect();
+/// Whether anything since `base` was made on a branch, as its log tells. A commit that it was only moved to was not, nor what a
+/// rebase came to after the branch's own commits had been thrown away.
+pub fn was_made_on(repo: &Repo, branch: &str, (tip, base): (&str, &str)) -> Outcome<bool> {
+    let listed = |range: &str| -> Outcome<HashSet<String>> {
+        // A reflog may tell of commits that are gone for good.
+        let git = repo.git().args(["rev-list", range, "--"]);
+        let (_, out, _) = git.try_run().map_err(failed)?;
+        Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
+    };
+    let since = listed(&format!("{base}..{tip}"))?;
     let makes = |why: &str| {
         let words = ["commit", "cherry-pick", "revert", "am"];
-        words.iter().any(|word| why.starts_with(word)) || why.contains(": Merge made by ")
+        let made = words.iter().any(|word| why.starts_with(word)) && !why.ends_with(": fast-forward");
+        made || why.contains(": Merge made by ")
     };
     let moves = moves(repo, branch)?;
     let worked = moves.iter().any(|(_, why)| makes(why));
-    // What a rebase of own work came to may be the target itself, where that has all of it.
-    let is_own = |why: &str| makes(why) || worked && why.contains("rebase");
-    Ok(moves
+    let is_rebase = |why: &str| worked && why.contains("rebase");
+    // One that made commits anew ends elsewhere than where it went onto.
+    let remade = |to: &str, why: &str| why.rsplit_once(" onto ").is_some_and(|(_, onto)| onto != to);
+    let own: Vec<&str> = moves
         .iter()
-        .any(|(to, why)| is_own(why) && since.contains(to.as_str())))
+        .filter(|(to, why)| makes(why) || is_rebase(why) && remade(to, why))
+        .map(|(to, _)| to.as_str())
+        .collect();
+    if own.iter().any(|to| since.contains(*to)) {
+        return Ok(true);
+    }
+    // What a rebase of own work came to may be the target itself, where that has all of it.
+    for (n, (to, why)) in moves.iter().enumerate() {
+        let Some((from, _)) = moves.get(n + 1).filter(|_| is_rebase(why) && since.contains(to)) else {
+            continue;
+        };
+        let dropped = listed(&format!("{to}..{from}"))?;
+        if own.iter().any(|made| dropped.contains(*made)) && repo.carries(to, from)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

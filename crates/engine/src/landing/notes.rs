@@ -5,7 +5,8 @@
 //!
 //! - each session is told once of each change: a note has a number, and a session remembers the last one it was shown;
 //! - a note says what is so now. Somebody who comes later is told of what is still so, not of what is over;
-//! - names of files and branches are data: control characters are left out, and lengths are bounded.
+//! - names of files and branches are data: control characters are left out, or written as escapes in the names of files, and
+//!   lengths are bounded.
 //!
 //! Format: `<control>/notes/<digest of the worktree's folder>/note.json`: root, number, conflicts (a line each);
 //! `seen-<digest of the session>` beside it: the number that was shown. The folder goes when the worktree is gone. All of
@@ -54,6 +55,11 @@ fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
+/// The same of what is quoted, where nothing has to be left out.
+fn bounded(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
 /// Writes a note for each worktree whose conflicts are others than they were.
 pub fn tell(control: &Path, picture: &Picture) -> io::Result<()> {
     let notes = control.join("notes");
@@ -83,7 +89,7 @@ pub fn tell(control: &Path, picture: &Picture) -> io::Result<()> {
                 .paths
                 .iter()
                 .take(MOST)
-                .map(|path| format!("{:?} ({})", plain(&path.path), plain(&path.kind)))
+                .map(|path| format!("{:?} ({})", bounded(&path.path), plain(&path.kind)))
                 .collect();
             let more = match pair.paths.len().saturating_sub(MOST) {
                 0 => String::new(),
@@ -209,7 +215,10 @@ mod tests {
         for root in roots {
             for session in ["one", "two"] {
                 let told = news(&control, root, session).expect("news");
-                assert!(told.contains("x[2J.rs") && !told.contains('\u{1b}'), "{told}");
+                assert!(
+                    told.contains("\"x\\u{1b}[2J.rs\"") && !told.contains('\u{1b}'),
+                    "{told}"
+                );
                 assert_eq!(news(&control, root, session), None, "once");
             }
         }

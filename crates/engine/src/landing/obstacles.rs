@@ -214,6 +214,19 @@ pub fn lock(root: &Path) -> Option<PathBuf> {
     lock.symlink_metadata().is_ok().then_some(lock)
 }
 
+/// The lock that git complains of.
+pub fn lock_in(said: &str) -> Option<PathBuf> {
+    let (_, rest) = said.split_once("Unable to create '")?;
+    let (path, _) = rest.split_once("': File exists")?;
+    path.ends_with(".lock").then(|| PathBuf::from(path))
+}
+
+/// What helps where a git that was killed left a lock.
+pub fn help_with_lock(lock: &Path) -> String {
+    let lock = shell_word(&lock.to_string_lossy());
+    format!("if no git runs there any more: rm {lock}")
+}
+
 /// What helps where it is the disk or the permissions that git complains of: nobody's changes are in the way.
 pub fn help_with_disk(root: &Path, said: &str) -> Option<Vec<String>> {
     let root = shell_word(&root.to_string_lossy());
@@ -238,8 +251,7 @@ pub fn help(root: &Path, new: &str, is_ours: IsOurs<'_>) -> Vec<String> {
     let git = format!("git -C {}", shell_word(&root.to_string_lossy()));
     let mut help = vec![format!("{git} status")];
     if let Some(lock) = lock(root) {
-        let lock = shell_word(&lock.to_string_lossy());
-        help.push(format!("if no git runs there any more: rm {lock}"));
+        help.push(help_with_lock(&lock));
         return help;
     }
     let Ok(changes) = Changes::of(root, new, ".") else {

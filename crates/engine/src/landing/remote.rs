@@ -45,6 +45,8 @@ pub struct Remote {
     pub base: String,
     /// What git was told to push where (`remote.<name>.push`), by full names.
     pushes: Vec<(String, String)>,
+    /// What it was told there to leave out (`^refs/heads/…`).
+    left_out: Vec<String>,
 }
 
 /// What came of a push.
@@ -103,6 +105,7 @@ impl Repo {
                 branch: own,
                 base,
                 pushes: Vec::new(),
+                left_out: Vec::new(),
             }));
         }
         let address = self
@@ -114,10 +117,10 @@ impl Repo {
             .args(["config", "--get-all", &format!("remote.{name}.push")])
             .try_run()
             .map_err(failed)?;
-        let pushes: Vec<(String, String)> = String::from_utf8_lossy(&told.1)
-            .lines()
-            .filter_map(refspec)
-            .collect();
+        let told = String::from_utf8_lossy(&told.1);
+        let pushes: Vec<(String, String)> = told.lines().filter_map(refspec).collect();
+        let left_out = told.lines().filter_map(|line| line.strip_prefix('^'));
+        let left_out = left_out.map(str::to_owned).collect();
         let place = told_place(&pushes, branch);
         Ok(Some(Remote {
             address: address.map_err(failed)?,
@@ -129,6 +132,7 @@ impl Repo {
             place: place.unwrap_or_else(|| head(&own)),
             base,
             pushes,
+            left_out,
             name,
         }))
     }
@@ -162,6 +166,9 @@ impl Repo {
 
     /// With the hooks of whoever pushes: what they refuse is not pushed, and what they upload (large files) goes along.
     fn push(&self, remote: &Remote, branch: &str, place: &str) -> Outcome<Pushed> {
+        if let Some(spec) = remote.leaves_out(branch, place) {
+            return Ok(Pushed::No(format!("git was told to leave it out ({spec})")));
+        }
         if !place.starts_with(HEADS) {
             // That asks others for something, and is not known by what they have afterwards.
             return Ok(Pushed::No(format!(
@@ -263,13 +270,16 @@ fn refspec(text: &str) -> Option<(String, String)> {
 /// What git was told to push a branch to, by its full name.
 fn told_place(pushes: &[(String, String)], branch: &str) -> Option<String> {
     let name = head(branch);
-    pushes.iter().find_map(|(from, to)| match from.split_once('*') {
-        Some((before, after)) => {
-            let middle = name.strip_prefix(before)?.strip_suffix(after)?;
-            Some(to.replacen('*', middle, 1))
-        }
-        None => (*from == name).then(|| to.clone()),
+    pushes.iter().find_map(|(from, to)| match from.contains('*') {
+        true => Some(to.replacen('*', star(from, &name)?, 1)),
+        false => (*from == name).then(|| to.clone()),
     })
+}
+
+/// What the star of a pattern stands for in a name that it fits.
+fn star<'a>(pattern: &str, name: &'a str) -> Option<&'a str> {
+    let (before, after) = pattern.split_once('*')?;
+    name.strip_prefix(before)?.strip_suffix(after)
 }
 
 /// Whether git pushes a branch to the one that it follows, by `push.default`.
@@ -329,6 +339,23 @@ impl Remote {
     /// Where git was told to push the branch to that it was looked up for, if that is no branch.
     pub fn is_asked_at(&self) -> Option<&str> {
         (!self.place.starts_with(HEADS)).then_some(self.place.as_str())
+    }
+
+    /// The setting by which git leaves out the branch that it was looked up for, if there is one.
+    pub fn own_left_out(&self, branch: &str) -> Option<String> {
+        self.leaves_out(branch, &self.place)
+    }
+
+    /// The setting by which git leaves a branch out of what it pushes. Only a full name counts. By its documentation that is
+    /// the name here, by what it does the one over there: jit pushes neither.
+    fn leaves_out(&self, branch: &str, place: &str) -> Option<String> {
+        let fits = |text: &str, name: &str| text == name || star(text, name).is_some();
+        let name = head(branch);
+        let found = self
+            .left_out
+            .iter()
+            .find(|text| fits(text, &name) || fits(text, place));
+        found.map(|text| format!("^{text} in remote.{}.push", self.name))
     }
 
     /// How git is told which one is meant.
@@ -525,6 +552,7 @@ mod tests {
             place: head("main"),
             base: "main".to_owned(),
             pushes: Vec::new(),
+            left_out: Vec::new(),
         };
         remote.compare_page("main", "jit/a b#1")
     }

@@ -111,6 +111,9 @@ impl Repo {
         let Some(remote) = self.remote_of(&one.branch)? else {
             return Ok(None);
         };
+        if remote.own_left_out(&one.branch).is_some() {
+            return Ok(None);
+        }
         let follows = one.merge.strip_prefix("refs/heads/").unwrap_or(&one.merge);
         let pushed = format!("{}/{}", remote.name, remote.branch);
         let follows = format!("{}/{follows}", one.remote);

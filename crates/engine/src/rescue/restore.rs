@@ -32,6 +32,7 @@ use crate::landing::step;
 use crate::os::file;
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
+use crate::units::folders;
 
 /// What the file HEAD says where git keeps refs in tables: nothing.
 const IN_TABLES: &str = "ref: refs/heads/.invalid";
@@ -147,9 +148,8 @@ pub fn restore(
         let help = format!("jit rescue restore {} --to <another folder>", manifest.id);
         return Err(Box::new(Refusal::new(Code::Exists, message).help(help)));
     }
-    if let Some(parent) = goal.parent() {
-        fs::create_dir_all(parent).map_err(|e| io_refusal("create", parent, &e))?;
-    }
+    let parent = goal.parent().unwrap_or(&goal);
+    let _room = folders::make(trash.control(), parent).map_err(|e| io_refusal("create", parent, &e))?;
     discard_half_made(common, &manifest.id, begun.iter().chain([&goal]))?;
     manifest.restored_to = Some(shown(&goal));
     let mut restore = Restore {

@@ -6,11 +6,12 @@
 //! Stages: `saving` (nothing has been touched), `moving` (refs are there, folders are on their way), `kept`, `removing`
 //! (what is in the trash is being deleted), `restored`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jit_core::ids::UnitId;
 use jit_core::refusal::{Code, Refusal};
@@ -25,6 +26,7 @@ use super::save::{self, MANIFEST};
 use super::walk::{Walk, What};
 use super::{REFS, RescueId, TRASH};
 use crate::app::refuse;
+use crate::landing::step;
 use crate::os::{clock, file};
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
@@ -35,6 +37,8 @@ pub const ADMIN: &str = "admin";
 const MOST: u64 = 64 << 20;
 /// So many pieces of work are written down; all of them are kept.
 const MOST_NAMED: usize = 1000;
+/// A folder without anything in it that is younger may be that of an entry which is being made.
+const JUST_MADE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -146,6 +150,10 @@ impl Trash {
         }
     }
 
+    pub fn control(&self) -> &Path {
+        self.folder.parent().unwrap_or(&self.folder)
+    }
+
     pub fn folder(&self, id: &RescueId) -> PathBuf {
         self.folder.join(id.as_str())
     }
@@ -214,6 +222,41 @@ impl Trash {
 
     /// All entries, oldest first: those in the trash, and those that only refs tell of.
     pub fn all(&self) -> Outcome<Vec<Manifest>> {
+        self.found().map(|(all, _)| all)
+    }
+
+    /// Those of them that hold something. A removal that was killed leaves others behind, for the next one to clear away.
+    pub fn filled(&self) -> Outcome<Vec<Manifest>> {
+        self.parted().map(|(filled, _)| filled)
+    }
+
+    /// Those that hold something, and those that do not.
+    pub fn parted(&self) -> Outcome<(Vec<Manifest>, Vec<Manifest>)> {
+        let (all, in_refs) = self.found()?;
+        let is_filled = |one: &Manifest| {
+            let more = |entry: fs::DirEntry| entry.file_name() != MANIFEST;
+            one.stage == Stage::Restored
+                || !one.refs.is_empty()
+                || in_refs.contains(&one.id)
+                || fs::read_dir(self.folder(&one.id))
+                    .map_or(true, |mut all| all.any(|one| one.map_or(true, more)))
+        };
+        Ok(all.into_iter().partition(is_filled))
+    }
+
+    /// Folders of entries that a deletion which was killed left without anything in them go, where they are not just made.
+    pub fn sweep_empty(&self) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let made = entry.metadata().and_then(|meta| meta.modified());
+            let age = made.ok().and_then(|time| time.elapsed().ok());
+            if age.is_some_and(|age| age > JUST_MADE) {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+
+    /// All entries, and the names of those that have refs.
+    fn found(&self) -> Outcome<(Vec<Manifest>, BTreeSet<RescueId>)> {
         let mut found: BTreeMap<RescueId, Manifest> = BTreeMap::new();
         match fs::read_dir(&self.folder) {
             Ok(entries) => {
@@ -232,13 +275,15 @@ impl Trash {
             .args(["for-each-ref", "--format=%(refname)", REFS])
             .run()
             .map_err(|e| refuse(Code::Io, e))?;
+        let mut in_refs = BTreeSet::new();
         for line in String::from_utf8_lossy(&listing).lines() {
             let name = line.strip_prefix(REFS).and_then(|rest| rest.strip_prefix('/'));
-            let id = name.and_then(|name| name.strip_suffix("/entry"));
-            let Some(id) = id.and_then(|id| id.parse::<RescueId>().ok()) else {
+            let Some((id, kind)) = name.and_then(|name| name.split_once('/')) else {
                 continue;
             };
-            if found.contains_key(&id) {
+            let Ok(id) = id.parse::<RescueId>() else { continue };
+            in_refs.insert(id.clone());
+            if kind != "entry" || found.contains_key(&id) {
                 continue;
             }
             if let Some(mut manifest) = self.in_refs(&id)? {
@@ -249,7 +294,7 @@ impl Trash {
         }
         let mut all: Vec<Manifest> = found.into_values().collect();
         all.sort_by(|a, b| (a.created_ms, &a.id).cmp(&(b.created_ms, &b.id)));
-        Ok(all)
+        Ok((all, in_refs))
     }
 
     /// The entry of that name.
@@ -446,6 +491,7 @@ impl Trash {
                 discard(&entry.path())?;
             }
         }
+        step("emptied");
         if whole {
             return discard(&folder);
         }

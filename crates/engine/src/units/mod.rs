@@ -7,6 +7,7 @@
 //! - every step is "make sure that": after a crash the same steps are walked again.
 
 pub mod files;
+pub mod folders;
 pub mod room;
 pub mod submodules;
 

@@ -7,7 +7,7 @@ use jit_engine::worktree::identity::Need;
 
 use super::{Cx, Output, text};
 use crate::exit::BROKEN_PIPE;
-use crate::render::{self, Style, clean_line};
+use crate::render::{self, Style, clean_line, clean_path};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -87,7 +87,7 @@ pub fn picture_text(picture: &Picture, style: Style) -> String {
             out.push_str(&format!(
                 "  {}  {}\n",
                 style.bad(&clean_line(&path.kind)),
-                clean_line(&path.path)
+                clean_path(&path.path)
             ));
         }
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Cx, Output, invalid};
 use crate::exit::BROKEN_PIPE;
-use crate::render::{self, clean_line};
+use crate::render::{self, clean_line, clean_path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jit events --since 1h --type claim\n  jit events --follow --json")]
@@ -56,7 +56,7 @@ fn line_for_people(line: &Stamped) -> String {
         Event::Issue { issue, .. } => Some(format!("  {}  {}", issue.id, clean_line(&issue.title))),
         Event::GateJudged { issue_id, gate, .. } => Some(format!("  {issue_id}  {}", clean_line(gate))),
         Event::Conflict { conflict, .. } => {
-            let paths: Vec<String> = conflict.paths.iter().map(|one| clean_line(&one.path)).collect();
+            let paths: Vec<String> = conflict.paths.iter().map(|one| clean_path(&one.path)).collect();
             let more = match conflict.more_paths {
                 0 => String::new(),
                 more => format!(" and {more} more"),

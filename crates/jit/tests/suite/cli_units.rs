@@ -275,6 +275,79 @@ fn g2_many_at_once_all_succeed() {
     world.validates();
 }
 
+#[test]
+fn g2_the_folder_of_worktrees_goes_with_the_last_one() {
+    let world = world();
+    let folder = world.root().join("repo-worktrees");
+    let end = |name: &str| {
+        let _ = world.jit(["worktree", "abandon", name, "--reason", "tried"]).ok();
+    };
+    for name in ["u1", "u2"] {
+        let _ = create(&world, &[name]).ok();
+    }
+    end("u1");
+    assert!(folder.join("u2").is_dir());
+    end("u2");
+    assert!(!folder.exists());
+    // Not where somebody put something there.
+    let _ = create(&world, &["u3"]).ok();
+    fs::write(folder.join("notes"), "").expect("a file");
+    end("u3");
+    fs::remove_file(folder.join("notes")).expect("it is there");
+    // Nor one that somebody else made.
+    let own = world.root().join("own");
+    fs::create_dir(&own).expect("a folder");
+    let path = own.join("deep/u5");
+    let _ = create(&world, &["u5", "--path", path.to_str().expect("text")]).ok();
+    end("u5");
+    assert_eq!(fs::read_dir(&own).expect("it is there").count(), 0);
+    // Some make worktrees while others remove them.
+    thread::scope(|scope| {
+        for n in 0..3 {
+            let (world, end) = (&world, &end);
+            scope.spawn(move || {
+                for round in 0..3 {
+                    let name = format!("r{n}-{round}");
+                    let _ = create(world, &[&name]).ok();
+                    end(&name);
+                }
+            });
+        }
+    });
+    let _ = create(&world, &["u6"]).ok();
+    end("u6");
+    assert!(!folder.exists());
+    world.validates();
+}
+
+#[test]
+fn g2_worktrees_of_a_submodule_lie_beside_what_it_is_part_of() {
+    let world = world();
+    let (repo, root) = (world.repo(), world.root());
+    world.git(root, ["init", "-q", "-b", "main", "lib"]);
+    world.git(&root.join("lib"), ["commit", "-q", "--allow-empty", "-m", "lib"]);
+    let lib = root.join("lib").display().to_string();
+    let add = ["-c", "protocol.file.allow=always", "submodule", "add", "-q"];
+    world.git(&repo, add.iter().copied().chain([lib.as_str(), "vendor/lib"]));
+    world.git(&repo, ["commit", "-q", "-m", "a submodule"]);
+    let sub = repo.join("vendor/lib");
+    let _ = world.jit_in(&sub, ["init"]).ok();
+    let unit = world.jit_in(&sub, ["worktree", "create", "u1", "--json"]);
+    let unit = unit.ok().json();
+    let path = root.join("repo-vendor-lib-worktrees/u1");
+    assert_eq!(unit["worktree_path"], path.to_str().expect("text"));
+    let status = ["status", "--porcelain", "--ignore-submodules=all"];
+    assert_eq!(world.git(&repo, status), "");
+    // A repository that only lies in another checkout is nobody's part.
+    world.git(&repo, ["init", "-q", "-b", "main", "inner"]);
+    let inner = repo.join("inner");
+    world.git(&inner, ["commit", "-q", "--allow-empty", "-m", "begin"]);
+    let _ = world.jit_in(&inner, ["init"]).ok();
+    let unit = world.jit_in(&inner, ["worktree", "create", "u1", "--json"]);
+    let path = repo.join("inner-worktrees/u1");
+    assert_eq!(unit.ok().json()["worktree_path"], path.to_str().expect("text"));
+}
+
 /// Git dies of a worktree that another git is just making, and gives as the reason whatever failed last.
 #[test]
 fn g2_a_worktree_in_the_making_elsewhere_is_waited_for() {

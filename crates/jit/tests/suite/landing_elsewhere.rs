@@ -112,7 +112,12 @@ fn g12_what_landed_on_another_branch_is_finished_there_and_told_as_there() {
     assert_eq!(report["units"][0]["unit"], "u2", "{report}");
     // Nor is it landed once more, or kept as something that nobody has.
     for _ in 0..2 {
-        let report = yard.jit(["finish", "u1", "--json"]).ok().json();
+        let ran = yard.jit(["finish", "u1", "--json"]).ok();
+        let report = ran.json();
+        // What is removed in the same breath cannot go anywhere else any more.
+        let told = "u1 went to release, where it was sent, and not to main";
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("--into"), "{}", ran.stderr);
         assert_eq!(report["target"], "release", "{report}");
         assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
         assert_eq!(yard.phase("u1")["state"], "IDLE");
@@ -124,6 +129,21 @@ fn g12_what_landed_on_another_branch_is_finished_there_and_told_as_there() {
     let refused = yard.merge(&["u1", "--into", "main"]).exits(3).json();
     let message = refused["error"]["message"].as_str().expect("text");
     assert!(message.contains("landed on release"), "{refused}");
+}
+
+#[test]
+fn g12_what_stays_after_it_landed_elsewhere_goes_to_its_target_by_what_is_told() {
+    let yard = Yard::new();
+    let path = yard.done("u1", "new", "new\n");
+    branch(&yard, "release", "theirs", "theirs\n");
+    let _ = yard.merge(&["u1", "--into", "release"]).ok();
+    // Whoever is in its worktree keeps it.
+    let ran = yard.world.jit_as_in(WHO, &path, ["finish"]).ok();
+    assert!(path.exists());
+    let way = "to main: jit worktree merge u1 --into main";
+    assert!(ran.stderr.contains(way), "{}", ran.stderr);
+    let _ = yard.merge(&["u1", "--into", "main"]).ok();
+    assert_eq!(yard.on_main("new").as_deref(), Some("new\n"));
 }
 
 #[test]
@@ -256,4 +276,75 @@ fn g12_work_that_others_merged_has_landed_though_the_branch_went_on_to_the_targe
     yard.world.git(&path, ["merge", "-q", "--ff-only", "main"]);
     let report = yard.merge(&["u1"]).ok().json();
     assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
+}
+
+#[test]
+fn g12_a_branch_whose_commits_were_thrown_away_has_not_landed_whatever_it_follows_then() {
+    let git = |yard: &Yard, path: &Path, words: &[&str]| yard.world.git(path, words.iter());
+    type Put = fn(&Yard, &Path, &dyn Fn(&Yard, &Path, &[&str]) -> String);
+    let ways: [(&str, Put); 5] = [
+        ("auto", |yard, path, git| {
+            git(yard, path, &["reset", "-q", "--hard", "HEAD~1"]);
+            git(yard, path, &["rebase", "-q", "main"]);
+        }),
+        ("auto", |yard, path, git| {
+            // To a commit that is neither its base nor the target.
+            git(yard, path, &["reset", "-q", "--hard", "main~1"]);
+            git(yard, path, &["pull", "-q", "--rebase", ".", "main"]);
+        }),
+        ("auto", |yard, path, git| {
+            git(yard, path, &["reset", "-q", "--hard", "main~1"]);
+            git(yard, path, &["cherry-pick", "--ff", "main"]);
+        }),
+        ("merge", |yard, path, git| {
+            // To what another unit landed.
+            git(yard, path, &["reset", "-q", "--hard", "u2"]);
+        }),
+        ("squash", |yard, path, git| {
+            git(yard, path, &["reset", "-q", "--hard", "u2"]);
+        }),
+    ];
+    for (n, (strategy, put)) in ways.into_iter().enumerate() {
+        let yard = Yard::new();
+        yard.configure(&format!("[merge]\nstrategy = \"{strategy}\""));
+        let path = with_issue(&yard);
+        yard.done("u2", "two", "two\n");
+        let _ = yard.merge(&["u2"]).ok();
+        if strategy == "auto" {
+            for name in ["a", "b"] {
+                yard.push_to_main(name, "theirs\n");
+            }
+        }
+        put(&yard, &path, &git);
+        let report = yard.merge(&["u1"]).exits(6).json();
+        assert_eq!(report["units"][0]["verdict"], "nothing", "{n}: {report}");
+        assert_ne!(issue_state(&yard), "done", "{n}");
+        assert_eq!(yard.landings("u1"), 0, "{n}");
+    }
+}
+
+#[test]
+fn g12_work_that_others_brought_has_landed_though_a_rebase_dropped_or_remade_it() {
+    for way in ["dropped", "remade"] {
+        let yard = Yard::new();
+        let path = with_issue(&yard);
+        if way == "dropped" {
+            // Somebody takes the patch, not the commit.
+            yard.push_to_main("new", "new\n");
+            yard.push_to_main("theirs", "theirs\n");
+            yard.world.git(&path, ["rebase", "-q", "main"]);
+            assert_eq!(yard.rev(&path, "HEAD"), yard.main());
+        } else {
+            yard.push_to_main("theirs", "theirs\n");
+            yard.world.git(&path, ["rebase", "-q", "main"]);
+            let tip = yard.rev(&path, "HEAD");
+            yard.world
+                .git(&yard.repo(), ["update-ref", "refs/heads/main", &tip]);
+            yard.push_to_main("more", "theirs\n");
+            yard.world.git(&path, ["rebase", "-q", "main"]);
+        }
+        let report = yard.merge(&["u1"]).ok().json();
+        assert_eq!(report["units"][0]["verdict"], "already_landed", "{way}: {report}");
+        assert_eq!(issue_state(&yard), "done", "{way}");
+    }
 }

@@ -324,13 +324,13 @@ fn h1_branches_are_compared_as_they_are_committed() {
 }
 
 /// `jit conflicts --watch --json`, ended with its owner.
-struct Watcher {
+pub struct Watcher {
     process: Child,
     lines: BufReader<std::process::ChildStdout>,
 }
 
 impl Watcher {
-    fn start(yard: &Yard) -> Self {
+    pub fn start(yard: &Yard) -> Self {
         let mut process = yard
             .world
             .jit_command(&yard.repo())
@@ -350,7 +350,7 @@ impl Watcher {
     }
 
     /// The picture that has, or has not, a conflict.
-    fn until(&mut self, conflict: bool) -> Value {
+    pub fn until(&mut self, conflict: bool) -> Value {
         loop {
             let picture = self.next();
             if picture["conflicts"] != json!([]) || !conflict {

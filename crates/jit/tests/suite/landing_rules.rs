@@ -321,6 +321,46 @@ fn h3_what_git_was_told_about_pushes_counts() {
 }
 
 #[test]
+fn h3_what_git_was_told_to_leave_out_is_not_pushed() {
+    for (push, spec) in [
+        ("target", "^refs/heads/main"),
+        ("target", "^refs/heads/ma*"),
+        ("never", "^refs/heads/main"),
+        // Only the whole name counts, as for git.
+        ("target", "^main"),
+        ("target", "^refs/heads/mai"),
+    ] {
+        let yard = Yard::new();
+        yard.configure(&format!("[merge]\npush = \"{push}\""));
+        let bare = with_remote(&yard, "main");
+        for value in ["refs/heads/*:refs/heads/*", spec] {
+            yard.world
+                .git(&yard.repo(), ["config", "--add", "remote.up.push", value]);
+        }
+        yard.done("u1", "new", "new\n");
+        let before = yard.rev(&bare, "refs/heads/main");
+        let ran = yard.jit(["finish", "u1", "--json"]).ok();
+        let report = ran.json();
+        let status = yard.jit(["status", "--json"]).ok().json();
+        let is_meant = spec.ends_with("main") && spec.len() > 5 || spec.ends_with('*');
+        if !is_meant {
+            assert_eq!(
+                yard.rev(&bare, "refs/heads/main"),
+                yard.main(),
+                "{spec}: {report}"
+            );
+            continue;
+        }
+        assert_eq!(yard.rev(&bare, "refs/heads/main"), before, "{spec}: {report}");
+        assert_eq!(status["unpushed"], serde_json::json!([]), "{spec}: {status}");
+        let told = format!("git was told to leave it out ({spec} in remote.up.push)");
+        assert_eq!(ran.stderr.contains(&told), push == "target", "{}", ran.stderr);
+        let next = report["next"].as_array().expect("a list");
+        assert_eq!(next.is_empty(), push == "never", "{spec}: {report}");
+    }
+}
+
+#[test]
 fn h3_status_names_where_it_is_pushed_and_what_comes_first() {
     let yard = Yard::new();
     let bare = with_remote(&yard, "main");
@@ -504,6 +544,38 @@ fn h3_help_about_a_path_with_a_line_end_can_be_run() {
         fs::read_to_string(there.join("new")).expect("it is there"),
         "new\n"
     );
+}
+
+#[test]
+fn h3_a_lock_that_a_killed_git_left_is_named_by_the_landing_with_what_helps() {
+    let yard = Yard::new();
+    yard.done("u1", "new", "new\n");
+    let before = yard.main();
+    let common = yard.repo().join(".git");
+    let rm = |lock: &Path| format!("if no git runs there any more: rm {}", lock.display());
+    // Nobody has the target checked out: its ref is locked.
+    let lock = common.join("refs/heads/main.lock");
+    let _ = fs::File::create(&lock).expect("a file");
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    let message = refused["error"]["message"].as_str().expect("text");
+    assert!(message.contains(&lock.display().to_string()), "{refused}");
+    assert_eq!(refused["error"]["help"][0], rm(&lock), "{refused}");
+    assert_eq!(yard.main(), before);
+    fs::remove_file(&lock).expect("removed");
+    // The branch cannot be deleted.
+    let lock = common.join("packed-refs.lock");
+    let _ = fs::File::create(&lock).expect("a file");
+    let report = yard.jit(["finish", "u1", "--json"]).ok().json();
+    assert_eq!(report["next"][0], rm(&lock), "{report}");
+    let refused = yard.jit(["worktree", "cleanup", "u1", "--json"]);
+    let refused = refused.json();
+    assert_eq!(
+        refused["error"]["help"],
+        serde_json::json!([rm(&lock), "jit worktree cleanup u1"]),
+        "{refused}"
+    );
+    fs::remove_file(&lock).expect("removed");
+    let _ = yard.jit(["worktree", "cleanup", "u1"]).ok();
 }
 
 fn locks_told(yard: &Yard) -> Vec<(String, String)> {

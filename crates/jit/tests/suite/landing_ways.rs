@@ -142,6 +142,46 @@ fn h5_a_conflict_is_told_with_both_sides_and_goes_on_after_a_person_settled_it()
 }
 
 #[test]
+fn h1_h5_a_path_with_line_ends_is_told_as_it_is() {
+    let (name, shown) = ("two\nlines\tand one", "two\\nlines\\tand one");
+    let yard = Yard::new();
+    yard.done("a", name, "a\n");
+    let b = yard.unit("b");
+    yard.write(&b, name, "b\n");
+    // Before anything is committed, and as an event.
+    let text = yard.jit(["conflicts"]).ok().stdout;
+    assert!(text.contains(&format!("add/add  {shown}\n")), "{text}");
+    let picture = yard.jit(["conflicts", "--json"]).ok().json();
+    assert_eq!(picture["conflicts"][0]["paths"][0]["path"], name, "{picture}");
+    let _ = crate::landing_remote::Watcher::start(&yard).until(true);
+    let text = yard.jit(["events", "--type", "conflict.found"]).ok().stdout;
+    assert!(text.contains(&format!("a and b: {shown}\n")), "{text}");
+    let events = yard.jit(["events", "--type", "conflict.found", "--json"]);
+    let events = events.ok().json();
+    let about = &events["events"][0]["payload"];
+    assert_eq!(about["paths"][0]["path"], name, "{events}");
+    yard.commit(&b, "b");
+    let report = yard.merge(&["a", "b", "--dry-run"]).json();
+    assert_eq!(report["overlap"][0]["some"][0], name, "{report}");
+    // As a conflict of one that is to land, and afterwards.
+    let _ = yard.merge(&["a"]).ok();
+    let text = yard.jit(["worktree", "merge", "b"]).exits(6).stdout;
+    assert!(text.contains(&format!("add/add  {shown}\n")), "{text}");
+    let text = yard.jit(["worktree", "status", "b"]).ok().stdout;
+    assert!(text.contains(&format!("{shown} (add/add)\n")), "{text}");
+    let report = yard.merge(&["b"]).exits(6).json();
+    let conflict = &report["units"][0]["conflicts"][0];
+    assert_eq!(conflict["path"], name, "{report}");
+    for side in ["ours_commits", "theirs_commits", "hunks"] {
+        assert_eq!(
+            conflict[side].as_array().map(Vec::len),
+            Some(1),
+            "{side}: {report}"
+        );
+    }
+}
+
+#[test]
 fn h5_a_conflict_can_be_sent_back_a_bounded_number_of_times() {
     let yard = Yard::new();
     yard.configure("[merge]\nmax_conflict_rounds = 1");

@@ -74,6 +74,58 @@ fn t11_a_clean_worktree_that_has_landed_is_removed_at_once() {
 }
 
 #[test]
+fn h7_what_a_killed_cleanup_left_without_anything_in_it_is_not_shown_and_goes() {
+    let world = world();
+    for name in ["u1", "u2"] {
+        let dir = unit(&world, name, TO_MERGED);
+        commit(&world, &dir, &format!("{name}.txt"), "new\n");
+        land(&world, name);
+    }
+    let listed = || world.jit(["rescue", "list", "--json"]).ok().json()["rescues"].clone();
+    let none = Value::Array(Vec::new());
+    let trash = world.control().join("trash");
+    let entries = || -> Vec<_> {
+        let all = fs::read_dir(&trash).expect("a trash").flatten();
+        all.map(|entry| entry.path()).collect()
+    };
+    // At its last step: only what is written down about it is left.
+    let mut killed = world.jit_command(&world.repo());
+    killed.env("JIT_TEST_DIE_AT", "emptied");
+    killed.args(["worktree", "cleanup", "u1"]);
+    let _ = world.run(killed).exits(137);
+    let manifest = fs::read(entries()[0].join("manifest.json")).expect("a file");
+    assert_eq!(listed(), none);
+    let _ = world.jit(["worktree", "cleanup", "u2"]).ok();
+    assert_eq!(entries(), Vec::<std::path::PathBuf>::new());
+    // One that was begun for a unit that is over, one for a unit that is not, and a folder without even that.
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for id in ["u1-begun", "u2-begun", "u2-empty"] {
+        let folder = trash.join(id);
+        fs::create_dir(&folder).expect("a folder");
+        if id.ends_with("begun") {
+            let mut text: Value = serde_json::from_slice(&manifest).expect("JSON");
+            text["id"] = id.into();
+            text["unit"] = id[..2].into();
+            text["stage"] = "saving".into();
+            fs::write(folder.join("manifest.json"), text.to_string()).expect("a file");
+        }
+        let folder = fs::File::open(&folder).expect("a folder");
+        folder.set_modified(old).expect("a time");
+    }
+    assert_eq!(listed(), none);
+    let _ = world.jit(["rescue", "prune"]).ok();
+    assert_eq!(entries(), [trash.join("u1-begun")]);
+    // What holds something is shown, also where only its refs tell of it.
+    let refname = "refs/jit/rescue/u1-begun/head";
+    world.git(&world.repo(), ["update-ref", refname, "HEAD"]);
+    assert_eq!(field(&listed(), "id"), ["u1-begun"]);
+    world.git(&world.repo(), ["update-ref", "-d", refname]);
+    let _ = world.jit(["worktree", "cleanup", "u1"]).ok();
+    assert_eq!(entries(), Vec::<std::path::PathBuf>::new());
+    world.validates();
+}
+
+#[test]
 fn h7_a_submodule_works_where_it_is_restored() {
     let world = world();
     let dir = unit(&world, "u1", TO_MERGED);

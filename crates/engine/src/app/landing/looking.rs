@@ -218,9 +218,15 @@ impl Run<'_> {
         drop(view);
         let about = (work.tip.as_str(), base.as_str());
         let mut landed = landed_as(&self.repo, &work.unit, about, (&self.target, &target))?;
-        if landed.is_none() {
+        let mut is_others = false;
+        if landed.is_none()
+            && let Some(commit) = self.repo.squashed_with(&target, &work.tip)?
+        {
             // Another unit that goes on from it was squashed.
-            landed = self.repo.squashed_with(&target, &work.tip)?;
+            match was_made_on(&self.repo, &work.unit.branch, about)? {
+                true => landed = Some(commit),
+                false => is_others = true,
+            }
         }
         if landed.is_none()
             && remote::open_for(&self.repo, work.unit.id.as_str()).is_some()
@@ -251,7 +257,7 @@ impl Run<'_> {
             }
             return Err(refusal);
         }
-        if let Some(refusal) = self.nothing_new(&work, &base, &target)? {
+        if let Some(refusal) = self.nothing_new(&work, &base, &target, is_others)? {
             let unit = match work.unit.state {
                 // A landing that was cut off has begun: it must not stay so.
                 Phase::Merging if self.mode != MergeMode::DryRun => {
@@ -291,11 +297,18 @@ impl Run<'_> {
         })
     }
 
-    /// Why there is nothing to land: the target has all of it, or had it and was moved back since.
-    fn nothing_new(&self, work: &Work, base: &str, target: &str) -> Outcome<Option<Refusal>> {
+    /// Why there is nothing to land: the target has all of it, also by what another unit landed, or had it and was moved back
+    /// since.
+    fn nothing_new(
+        &self,
+        work: &Work,
+        base: &str,
+        target: &str,
+        is_others: bool,
+    ) -> Outcome<Option<Refusal>> {
         let id = &work.unit.id;
         let abandon = format!("jit worktree abandon {id} --reason <why>");
-        if self.repo.is_ancestor(&work.tip, target)? {
+        if is_others || self.repo.is_ancestor(&work.tip, target)? {
             let message = format!("{id} has no commits that {} has not", self.target);
             return Ok(Some(Refusal::new(Code::Invalid, message).help(abandon)));
         }

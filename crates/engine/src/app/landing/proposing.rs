@@ -51,15 +51,23 @@ impl Run<'_> {
         let target_by_hand = remote.push_command(&self.target);
         let rules = self.rules()?;
         let mut next = Vec::new();
+        let left_out = remote.own_left_out(&self.target);
         match (rules.merging.push, remote.is_asked_at()) {
-            ("target", Some(place)) => {
+            ("target", place) if left_out.is_some() || place.is_some() => {
+                let told = match (left_out, place) {
+                    (Some(spec), _) => format!("leave it out ({spec})"),
+                    (None, place) => {
+                        let (place, name) = (place.unwrap_or_default(), &remote.name);
+                        format!("push it to {place} of {name}, which is no branch")
+                    }
+                };
                 self.warnings.push(format!(
-                    "{} has landed here, and was not pushed: git was told to push it to {place} of {}, which is no branch",
-                    self.target, remote.name
+                    "{} has landed here, and was not pushed: git was told to {told}",
+                    self.target
                 ));
                 next.push(target_by_hand);
             }
-            ("target", None) => {
+            ("target", _) => {
                 if let Err(left) = self.push_target(&remote)? {
                     self.warnings.push(format!(
                         "{} has landed here, and could not be pushed to {}: {}",
@@ -87,6 +95,7 @@ impl Run<'_> {
                     }
                 }
             }
+            _ if left_out.is_some() => {}
             _ => next.push(target_by_hand),
         }
         Ok(next)
@@ -296,7 +305,8 @@ impl Run<'_> {
                 return Ok(Some(format!("{there} has moved on, and merge.strategy is ff")));
             }
             Added::Conflict(_, merge) => {
-                let paths: Vec<String> = merge.conflicts.iter().take(5).map(|one| one.shown()).collect();
+                let paths = merge.conflicts.iter().take(5);
+                let paths: Vec<String> = paths.map(|one| shell_word(&one.shown())).collect();
                 let rule = merge.failed_rules.first().map_or(String::new(), |rule| {
                     format!(
                         " (the command {:?} of a rule failed: {})",
@@ -493,7 +503,7 @@ impl App {
         let mut warnings = std::mem::take(&mut run.warnings);
         if landed && let Err((why, later)) = self.clean_up_after_landing(&unit) {
             warnings.push(why);
-            next.push(later);
+            next.extend(later);
         }
         Ok(Answer {
             reply: Reply::Merge(Box::new(MergeReport {

@@ -36,6 +36,8 @@ const LOOKS: usize = 1000;
 const FOR_THE_LOG: Duration = Duration::from_millis(500);
 /// After so long it is tried again to tell what the log was not told yet.
 const TELL_AGAIN: Duration = Duration::from_secs(5);
+/// No path is longer.
+const LONGEST_PATH: usize = 4096;
 /// The number of what belongs to the repository and to no worktree.
 const SHARED: usize = usize::MAX;
 
@@ -285,6 +287,8 @@ impl ConflictWatch<'_> {
 /// What the log is to know of it.
 fn seen(picture: &Picture) -> Seen {
     let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).take(200).collect() };
+    // Whatever stands in the name of a file, it is that file's name.
+    let whole = |path: &str| -> String { path.chars().take(LONGEST_PATH).collect() };
     let side = |name: &str| {
         let found = picture.worktrees.iter().find(|one| one.name == name);
         Side {
@@ -299,7 +303,7 @@ fn seen(picture: &Picture) -> Seen {
             .paths
             .iter()
             .map(|one| Clash {
-                path: plain(&one.path),
+                path: whole(&one.path),
                 kind: plain(&one.kind),
             })
             .collect();

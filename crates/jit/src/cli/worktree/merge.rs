@@ -6,7 +6,7 @@ use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
 
 use crate::cli::{Cx, Output, invalid, text, trust};
-use crate::render::{Style, clean, clean_line, table};
+use crate::render::{Style, clean, clean_line, clean_path, table};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -100,7 +100,7 @@ pub fn report_text(report: &MergeReport, style: Style) -> String {
             .overlap
             .iter()
             .map(|pair| {
-                let some: Vec<String> = pair.some.iter().map(|path| clean_line(path)).collect();
+                let some: Vec<String> = pair.some.iter().map(|path| clean_path(path)).collect();
                 vec![
                     format!("  {} and {}", pair.a, pair.b),
                     pair.paths.to_string(),
@@ -148,7 +148,7 @@ fn unit_text(one: &UnitReport, report: &MergeReport, style: Style) -> String {
     for path in &one.settled {
         out.push_str(&format!(
             "  {} settled by {}\n",
-            clean_line(&path.path),
+            clean_path(&path.path),
             clean_line(&path.by)
         ));
     }
@@ -156,7 +156,7 @@ fn unit_text(one: &UnitReport, report: &MergeReport, style: Style) -> String {
         out.push_str(&format!(
             "  {}  {}\n",
             style.bad(&clean_line(&conflict.kind)),
-            clean_line(&conflict.path)
+            clean_path(&conflict.path)
         ));
         if let Some(rule) = &conflict.failed_rule {
             out.push_str(&format!(

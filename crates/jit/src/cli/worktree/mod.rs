@@ -25,7 +25,7 @@ use jit_engine::request::{AgentProgress, UnitView};
 
 use super::workflow::money;
 use super::{Verb, verb};
-use crate::render::{Style, clean_line, table};
+use crate::render::{Style, clean_line, clean_path, table};
 
 pub const VERBS: &[Verb] = &[
     verb!("create", "A worktree and a branch for a piece of work", create),
@@ -198,7 +198,10 @@ pub fn unit_text(unit: &Unit, style: Style) -> String {
         line("landed", commit);
     }
     for clash in &unit.merge_conflicts {
-        line("conflict", &format!("{} ({})", clash.path, clash.kind));
+        line(
+            "conflict",
+            &format!("{} ({})", clean_path(&clash.path), clash.kind),
+        );
     }
     if let Some(error) = &unit.error {
         line("failed", &format!("{}: {}", error.reason, error.message));

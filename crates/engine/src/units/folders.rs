@@ -1,0 +1,102 @@
+//! The folders that worktrees lie in (G2): one that jit made goes with the last worktree in it.
+//!
+//! What must hold:
+//!
+//! - only a folder that jit made goes, only by `rmdir`, so only with nothing in it;
+//! - none goes while somebody makes a worktree: who makes one has a share of a kernel lock, and who removes has it alone or not
+//!   at all.
+//!
+//! Format: `<control>/folders/<digest of the path>` has the path. The kernel lock is that of `<control>/folders`. If lost, the
+//! folders stay.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::os::file;
+
+/// Where they are written down.
+pub const FOLDERS: &str = "folders";
+
+fn note(control: &Path, folder: &Path) -> PathBuf {
+    let hash = Sha256::digest(folder.as_os_str().as_bytes());
+    let name: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    control.join(FOLDERS).join(name)
+}
+
+/// Makes sure that a folder is there, and stays while what is given back is held.
+pub fn make(control: &Path, folder: &Path) -> io::Result<File> {
+    let notes = control.join(FOLDERS);
+    file::make_dir_like_parent(&notes)?;
+    let turn = File::open(&notes)?;
+    turn.lock_shared()?;
+    let missing: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|folder| folder.symlink_metadata().is_err())
+        .collect();
+    for one in &missing {
+        file::replace_unsynced(&note(control, one), one.as_os_str().as_bytes())?;
+    }
+    let made = fs::create_dir_all(folder);
+    if made.is_err() {
+        for one in missing.iter().filter(|one| !one.exists()) {
+            let _ = fs::remove_file(note(control, one));
+        }
+    }
+    made.map(|()| turn)
+}
+
+/// A worktree is gone from a folder, which goes too if it was the last one. So do those around it that were made for it.
+pub fn leave(control: &Path, folder: &Path) {
+    let Ok(turn) = File::open(control.join(FOLDERS)) else {
+        return;
+    };
+    // Somebody makes one, or leaves: then it stays, or goes by the other.
+    if turn.try_lock().is_err() {
+        return;
+    }
+    for one in folder.ancestors() {
+        let note = note(control, one);
+        let gone = |e: io::Error| e.kind() == io::ErrorKind::NotFound;
+        if !note.is_file() || !fs::remove_dir(one).map_or_else(gone, |()| true) {
+            return;
+        }
+        let _ = fs::remove_file(&note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g2_a_folder_goes_with_the_last_worktree_if_it_was_made_for_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let control = dir.path().join("control");
+        let own = dir.path().join("own");
+        for folder in [&control, &own] {
+            fs::create_dir(folder).expect("a folder");
+        }
+        let inner = own.join("a/b");
+        let turn = make(&control, &inner).expect("made");
+        leave(&control, &inner);
+        assert!(inner.is_dir(), "somebody is at it");
+        drop(turn);
+        fs::write(inner.join("file"), "").expect("a file");
+        leave(&control, &inner);
+        assert!(inner.is_dir(), "something is in it");
+        fs::remove_file(inner.join("file")).expect("removed");
+        leave(&control, &inner);
+        assert!(!own.join("a").exists());
+        assert!(own.is_dir(), "somebody else made it");
+        assert_eq!(fs::read_dir(control.join(FOLDERS)).expect("notes").count(), 0);
+        // One that somebody made is theirs, also under the same name.
+        fs::create_dir_all(&inner).expect("a folder");
+        drop(make(&control, &inner).expect("it is there"));
+        leave(&control, &inner);
+        assert!(inner.is_dir());
+    }
+}
