@@ -40,7 +40,31 @@ pub struct Merged {
     pub conflicts: Vec<Conflict>,
 }
 
-type Fields = Map<String, Value>;
+/// What `issue.json` says.
+pub type Fields = Map<String, Value>;
+
+impl Merged {
+    /// Takes the value of one side where both changed a field; it is later than that of the other.
+    pub fn choose(&mut self, name: &str, ours: &Fields, theirs: &Fields, is_ours: bool) {
+        self.conflicts.retain(|conflict| conflict.field != name);
+        let side = |fields: &Fields| (value(fields, name), Stamp::of(fields, name));
+        let (o, t) = (side(ours), side(theirs));
+        let taken = match is_ours {
+            true => &o.0,
+            false => &t.0,
+        };
+        let stamp = stamp(Some(taken), &o, &t);
+        match if is_ours { ours } else { theirs }.get(name) {
+            Some(value) => self.fields.insert(name.to_owned(), value.clone()),
+            None => self.fields.remove(name),
+        };
+        if let (Some(Stamp { at, mark }), Some(Value::Object(stamps))) =
+            (stamp, self.fields.get_mut("stamps"))
+        {
+            stamps.insert(name.to_owned(), format!("{at} {mark}").into());
+        }
+    }
+}
 
 pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
     let mut merged = Merged {
@@ -317,6 +341,12 @@ impl Stamp {
         let (at, mark) = (at.parse().ok()?, mark.to_owned());
         Some(Self { at, mark })
     }
+}
+
+/// The stamp of a field as it is written, where that is of the value that is there.
+pub fn written_stamp<'a>(side: &'a Fields, name: &str) -> Option<&'a str> {
+    let stamp = Stamp::of(side, name).filter(|stamp| stamp.mark == check(&value(side, name)));
+    stamp.and_then(|_| side.get("stamps")?.get(name)?.as_str())
 }
 
 /// Stands in the place of a check on a value that is still to be chosen, or was chosen by hand: it fits none.

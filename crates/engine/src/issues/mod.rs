@@ -8,6 +8,7 @@
 //! - `<control>/issues/<id>/texts/<digest>.md`: every text a description ever was. Never changed once written.
 //! - `.jit/issues/<id>/` in each worktree: the projection, written in the worktree where a change was made.
 
+pub mod lineage;
 pub mod replica;
 pub mod seen;
 pub mod text;

@@ -13,6 +13,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::git::{Git, GitError};
+use crate::issues::lineage;
 use crate::store::Outcome;
 
 use super::report::FailedRule;
@@ -92,8 +93,14 @@ pub fn merges(git: Git, attributes: &str, pairs: &[(String, String)]) -> Result<
         return Ok(Vec::new());
     }
     let lines: String = pairs.iter().map(|(a, b)| format!("{a} {b}\n")).collect();
+    // Whoever merges a file is told what it came from, where that can be told.
+    let heads = match pairs {
+        [(ours, theirs)] => format!("{ours} {theirs}"),
+        _ => String::new(),
+    };
     // Histories without a common commit must not end the whole batch: such a pair is merged from nothing.
     let answer = git
+        .env(lineage::HEADS, heads)
         .arg(format!("--attr-source={attributes}"))
         .args([
             "merge-tree",

@@ -5,6 +5,7 @@ use jit_core::issue_file::MAX_FILE;
 use jit_core::merge::{merge, render};
 use jit_core::refusal::{Code, Refusal};
 use jit_engine::gates::Results;
+use jit_engine::issues::lineage;
 use jit_engine::os::file;
 use jit_engine::store::Outcome;
 use serde_json::{Map, Value, json};
@@ -52,11 +53,9 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     };
     let base = read(&flags.base, "what both sides began with")?;
     let (ours, theirs) = (read(&flags.ours, "our side")?, read(&flags.theirs, "their side")?);
-    let merged = merge(
-        base.as_ref(),
-        &ours.unwrap_or_default(),
-        &theirs.unwrap_or_default(),
-    );
+    let (ours, theirs) = (ours.unwrap_or_default(), theirs.unwrap_or_default());
+    let mut merged = merge(base.as_ref(), &ours, &theirs);
+    lineage::settle(&mut merged, &ours, &theirs, shown);
     let text = render(&merged);
     file::replace(&flags.ours, text.as_bytes()).map_err(invalid)?;
     if merged.conflicts.is_empty() {

@@ -220,3 +220,71 @@ fn e7_a_commit_that_is_picked_takes_nothing_back() {
         );
     }
 }
+
+/// A branch that carries a state of another one, which that has changed since, and has a label of its own.
+fn carried(world: &World) -> (Tree<'_>, Tree<'_>) {
+    let a = Tree::clone_of(world, "a");
+    let w = beside(world, &a, "w");
+    a.jit([
+        "issue",
+        "update",
+        "WI-001",
+        "--state",
+        "in_progress",
+        "--title",
+        "one",
+    ]);
+    a.commit();
+    w.jit(["issue", "update", "WI-001", "--add-label", "mine"]);
+    w.commit();
+    assert!(w.read("issue.json").contains("in_progress"), "written as it is");
+    a.jit(["issue", "update", "WI-001", "--state", "done", "--title", "two"]);
+    a.commit();
+    (a, w)
+}
+
+#[test]
+fn c7_what_a_branch_only_carries_is_no_conflict() {
+    for how in ["merge", "merge back", "rebase"] {
+        let world = world();
+        let (a, w) = carried(&world);
+        let main = world.git(&a.path, ["branch", "--show-current"]).trim().to_owned();
+        let (code, said) = match how {
+            "merge" => a.git(["merge", "--no-edit", "w"]),
+            "rebase" => w.git(["rebase", "-q", &main]),
+            _ => w.git(["merge", "--no-edit", &main]),
+        };
+        assert_eq!(code, 0, "{how}: {said}");
+        let tree = if how == "merge" { &a } else { &w };
+        let issue = tree.show("WI-001");
+        assert_eq!(
+            (&issue["state"], &issue["title"], &issue["labels"]),
+            (&json!("done"), &json!("two"), &json!(["mine", "old"])),
+            "{how}"
+        );
+        assert!(tree.read("issue.json").contains("\"two\""), "{how}");
+        assert_eq!(tree.status(), "", "{how}");
+    }
+}
+
+#[test]
+fn c7_what_both_branches_changed_stays_a_conflict() {
+    for by_hand in [false, true] {
+        let world = world();
+        let (a, w) = carried(&world);
+        if by_hand {
+            w.edit("issue.json", |text| text.replace("\"one\"", "\"three\""));
+        } else {
+            w.jit(["issue", "update", "WI-001", "--title", "three"]);
+        }
+        w.commit();
+        let (code, said) = a.git(["merge", "--no-edit", "w"]);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains("title"), "{said}");
+        assert!(
+            a.read("issue.json").contains("<<<<<<<"),
+            "{}",
+            a.read("issue.json")
+        );
+    }
+}

@@ -222,6 +222,32 @@ fn e7_what_jit_changed_in_the_checkout_meanwhile_stays_to_be_seen() {
 }
 
 #[test]
+fn c7_what_a_unit_only_carries_of_another_issue_is_no_conflict() {
+    let yard = yard();
+    let other = ["issue", "create", "Sort", "--id", "WI-2"];
+    let _ = yard.world.jit(other).ok();
+    yard.commit(&yard.repo(), "another");
+    let path = worked(&yard);
+    let rename = |title: &str| {
+        let _ = yard.world.jit(["issue", "update", "WI-2", "--title", title]).ok();
+        yard.commit(&yard.repo(), title);
+    };
+    rename("one");
+    // Its files are written in the unit as they are.
+    let _ = yard
+        .world
+        .jit_in(&path, ["issue", "comment", "WI-2", "seen"])
+        .ok();
+    yard.commit(&path, "a comment");
+    rename("two");
+    let _ = yard.world.jit_in(&path, ["finish"]).ok();
+    let landed = yard.on_main(".jit/issues/WI-2/issue.json").expect("there");
+    assert!(landed.contains("\"two\""), "{landed}");
+    let comments = yard.on_main(".jit/issues/WI-2/comments.jsonl").expect("there");
+    assert!(comments.contains("seen"), "{comments}");
+}
+
+#[test]
 fn e7_a_landing_ends_the_claim_where_the_issue_was_found_done_before() {
     let yard = yard();
     let _ = yard.world.jit(["issue", "update", "WI-1", "--type", "task"]).ok();

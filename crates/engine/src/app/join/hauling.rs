@@ -14,6 +14,7 @@ use jit_core::table::{Read, Table};
 use jit_core::time::Wall;
 
 use super::dating::written;
+use super::reverts::just_after;
 use super::texts::Weighed;
 use super::{App, Haul, refuse};
 use crate::issues::tree::{self, Unsound};
@@ -102,8 +103,9 @@ impl App {
             }
             match weighed {
                 Weighed::Merged if !found.edited.contains(&"text") => found.edited.push("text"),
-                Weighed::MadeOfOurs(at) if !found.edited.contains(&"text") => {
-                    let at = at.max(found.sheet.stamp(&found.issue, "text"));
+                Weighed::MadeOfOurs if !found.edited.contains(&"text") => {
+                    let ours = just_after(sheet.stamp(mine, "text"));
+                    let at = ours.max(found.sheet.stamp(&found.issue, "text"));
                     found.sheet.stamps.insert("text".to_owned(), at);
                     found.issue.updated_at = found.issue.updated_at.max(at);
                 }

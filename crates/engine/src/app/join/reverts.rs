@@ -14,6 +14,7 @@
 
 use std::path::Path;
 
+use jit_core::ids::IssueId;
 use jit_core::issue::Issue;
 use jit_core::issue_file::{Folder, Found, ISSUE, parse};
 use jit_core::sheet::{FIELDS, Sheet};
@@ -51,25 +52,16 @@ impl App {
         let Some(since) = behind.iter().map(|name| sheet.stamp(mine, name)).min() else {
             return false;
         };
-        let versions = haul.history.contents(issues, (id, ISSUE), since);
-        let read = |(at, issue): (Wall, Vec<u8>)| {
-            let folder = Folder {
-                issue,
-                ..Folder::default()
-            };
-            Some((at, parse(id, &folder).ok()?))
-        };
-        let versions: Vec<(Wall, Found)> = versions.into_iter().filter_map(read).collect();
-        let Some(last) = versions.iter().map(|(at, _)| *at).max() else {
-            return false;
-        };
+        let versions = versions(haul, issues, id, since);
         behind.retain(|name| {
-            let ours_at = sheet.stamp(mine, name);
+            let (ours, ours_at) = (sheet.value(mine, name), sheet.stamp(mine, name));
             versions.iter().any(|(at, before)| {
-                let is_edit = before.unstamped || before.is_edited(name);
-                *at >= ours_at
-                    && before.sheet.value(&before.issue, name) == sheet.value(mine, name)
-                    && (is_edit || before.sheet.stamp(&before.issue, name) == ours_at)
+                before.sheet.value(&before.issue, name) == ours
+                    && match before.unstamped || before.is_edited(name) {
+                        // An edit has no stamp of its own before it is brought in.
+                        true => *at >= ours_at,
+                        false => before.sheet.stamp(&before.issue, name) == ours_at,
+                    }
             })
         });
         if behind.is_empty() || self.is_uncommitted(issues, id, ISSUE, haul) {
@@ -87,7 +79,7 @@ impl App {
             }
         }
         for name in &behind {
-            let at = after_all(sheet.stamp(mine, name), last);
+            let at = just_after(sheet.stamp(mine, name));
             found.sheet.stamps.insert(name.clone(), at);
             found.issue.updated_at = found.issue.updated_at.max(at);
             // Nobody asked whether it may be so.
@@ -105,7 +97,21 @@ impl App {
     }
 }
 
-/// Later than ours, and than every commit that led to it: times of commits have no fractions.
-pub(super) fn after_all(ours: Wall, last: Wall) -> Wall {
-    Wall::from_ms(ours.max(last).ms().saturating_add(1))
+/// What an issue's fields were in the history of what is checked out, since then or a little before: a change may be stamped
+/// later than it was, by as much as it takes to be after the one before it.
+pub(super) fn versions(haul: &mut Haul, issues: &Path, id: &IssueId, since: Wall) -> Vec<(Wall, Found)> {
+    let since = Wall::from_ms(since.ms().saturating_sub(2_000));
+    let read = |(at, issue): (Wall, Vec<u8>)| {
+        let folder = Folder {
+            issue,
+            ..Folder::default()
+        };
+        Some((at, parse(id, &folder).ok()?))
+    };
+    let contents = haul.history.contents(issues, (id, ISSUE), since);
+    contents.into_iter().filter_map(read).collect()
+}
+
+pub(super) fn just_after(at: Wall) -> Wall {
+    Wall::from_ms(at.ms().saturating_add(1))
 }

@@ -5,13 +5,12 @@ use std::io;
 use std::path::Path;
 
 use jit_core::event::Event;
-use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, text_digest};
 use jit_core::issue_file::{DESCRIPTION, Folder, Found};
 use jit_core::sheet::Sheet;
 use jit_core::time::Wall;
 
-use super::reverts::after_all;
+use super::reverts::versions;
 use super::{App, Haul};
 use crate::issues::text;
 use crate::store::Outcome;
@@ -27,14 +26,13 @@ pub(super) enum Weighed {
     ByStamp,
     /// It is what both come to, and later than both.
     Merged,
-    /// It was made out of ours, and is as late as this at least, whatever it says itself.
-    MadeOfOurs(Wall),
+    /// It was made out of ours, and is later, whatever it says itself.
+    MadeOfOurs,
 }
 
 /// What a description was made of.
 enum Origin {
-    /// Of ours, before this.
-    Ours(Wall),
+    Ours,
     /// This one, which ours was made of as well.
     Text(Vec<u8>),
     Unknown,
@@ -78,9 +76,10 @@ impl App {
         if is_seen && theirs_at < ours_at {
             // Seen before; or whoever was writing an issue here did not come to the end of it. Or a commit took it back.
             found.edited.retain(|name| *name != "text");
-            let later = made_of(haul, issues, (&mine.id, &ours), ours_at)
-                .filter(|_| !self.is_uncommitted(issues, &mine.id, DESCRIPTION, haul));
-            return Ok(later.map_or(Weighed::ByStamp, Weighed::MadeOfOurs));
+            let had_ours = had_ours(haul, issues, (mine, &digest, &ours), ours_at);
+            if had_ours && !self.is_uncommitted(issues, &mine.id, DESCRIPTION, haul) {
+                return Ok(Weighed::MadeOfOurs);
+            }
         }
         if is_seen {
             return Ok(Weighed::ByStamp);
@@ -91,7 +90,7 @@ impl App {
             false => self.origin(issues, mine, (&ours, ours_at), theirs, haul)?,
         };
         let base = match origin {
-            Origin::Ours(last) => return Ok(Weighed::MadeOfOurs(last)),
+            Origin::Ours => return Ok(Weighed::MadeOfOurs),
             Origin::Text(base) => Some(base),
             // What jit wrote there before somebody edited it.
             Origin::Unknown => match found.text_before.as_deref().filter(|_| is_edited) {
@@ -123,7 +122,7 @@ impl App {
         }
         match merged {
             None => Ok(Weighed::ByStamp),
-            Some((merged, _)) if merged == *theirs => Ok(Weighed::MadeOfOurs(after_all(ours_at, ours_at))),
+            Some((merged, _)) if merged == *theirs => Ok(Weighed::MadeOfOurs),
             Some((merged, _)) if merged == ours => {
                 take_ours((mine, sheet), found);
                 Ok(Weighed::ByStamp)
@@ -150,12 +149,11 @@ impl App {
         haul: &mut Haul,
     ) -> Outcome<Origin> {
         let id = &mine.id;
-        // No text is older than its issue, but a clock may have been set meanwhile.
-        let since = Wall::from_ms(mine.created_at.ms().saturating_sub(DAY));
-        if let Some(at) = made_of(haul, issues, (id, ours), ours_at) {
-            return Ok(Origin::Ours(at));
+        let versions = haul.history.contents(issues, (id, DESCRIPTION), long_ago(mine));
+        if versions.iter().any(|(at, text)| *at >= ours_at && text == ours) {
+            return Ok(Origin::Ours);
         }
-        for (_, text) in haul.history.contents(issues, (id, DESCRIPTION), since) {
+        for (_, text) in versions {
             let known = self.replica.text(id, &text_digest(&text));
             let known = known.map_err(|e| io_refusal("read", &self.replica.folder(id), &e))?;
             if text != theirs && known.is_some() {
@@ -179,12 +177,31 @@ impl App {
     }
 }
 
-/// Whether what is checked out has had this description since then: when it can have become another.
-fn made_of(haul: &mut Haul, issues: &Path, (id, text): (&IssueId, &[u8]), since: Wall) -> Option<Wall> {
-    let versions = haul.history.contents(issues, (id, DESCRIPTION), since);
-    let last = versions.iter().map(|(at, _)| *at).max()?;
-    let had = versions.iter().any(|(_, before)| before == text);
-    had.then(|| after_all(since, last))
+/// No text is older than its issue, but a clock may have been set meanwhile.
+fn long_ago(mine: &Issue) -> Wall {
+    Wall::from_ms(mine.created_at.ms().saturating_sub(DAY))
+}
+
+/// Whether what is checked out has had our text, and has another by now that is older.
+fn had_ours(
+    haul: &mut Haul,
+    issues: &Path,
+    (mine, digest, text): (&Issue, &String, &[u8]),
+    ours_at: Wall,
+) -> bool {
+    // On an old branch there is nothing since then.
+    let since = haul.history.contents(issues, (&mine.id, DESCRIPTION), ours_at);
+    if !since.iter().any(|(_, before)| before == text) {
+        return false;
+    }
+    let stamps = versions(haul, issues, &mine.id, long_ago(mine));
+    let mut stamped = stamps
+        .iter()
+        .filter(|(_, before)| before.text_before.as_ref() == Some(digest))
+        .peekable();
+    // An edit by hand has no stamp; and what jit wrote may have been the text twice.
+    stamped.peek().is_none()
+        || stamped.any(|(_, before)| before.sheet.stamp(&before.issue, "text") == ours_at)
 }
 
 /// Nothing is said about the text.

@@ -1,0 +1,118 @@
+//! Conflicts that are none: one side only carries what the other side once had, and has changed since (C7).
+//!
+//! A command writes an issue as it is, in the tree where it runs, so a branch may have a title that was given on another one. If
+//! that one's history has just this title with just this stamp, its own, later, was made out of it.
+//!
+//! What must hold: a field that both branches changed stays a conflict; nothing is settled where it is not known which commits
+//! are merged. Git tells a merge driver their contents alone: [`HEADS`] does, where `jit` merges, and else what git leaves
+//! in the environment of `git merge`, or a rebase that is going on.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use jit_core::merge::{Fields, Merged, written_stamp};
+use serde_json::Value;
+
+use crate::git::Git;
+use crate::git::run::next_content;
+
+/// The commits that are merged, ours first. Empty where there are several pairs of them.
+pub const HEADS: &str = "JIT_MERGE_HEADS";
+
+/// So many commits of each side are looked at.
+const MOST: &str = "500";
+
+/// Settles what is no conflict; `path` is the file's, in the repository.
+pub fn settle(merged: &mut Merged, ours: &Fields, theirs: &Fields, path: &str) {
+    if merged.conflicts.is_empty() {
+        return;
+    }
+    let (our_head, their_heads) = heads();
+    let (Some(our_head), here) = (our_head, Path::new(".")) else {
+        return;
+    };
+    let known_to = |heads: &[String]| -> HashSet<(String, String)> {
+        let all = heads.iter().flat_map(|head| stamps(here, head, path));
+        all.collect()
+    };
+    let (ours_knows, theirs_knows) = (known_to(&[our_head]), known_to(&their_heads));
+    // What somebody edited by hand is nobody else's.
+    let stamp = |side: &Fields, name: &str| written_stamp(side, name).map(str::to_owned);
+    for name in merged
+        .conflicts
+        .iter()
+        .map(|one| one.field.clone())
+        .collect::<Vec<_>>()
+    {
+        let (Some(o), Some(t)) = (stamp(ours, &name), stamp(theirs, &name)) else {
+            continue;
+        };
+        let is_ours = ours_knows.contains(&(name.clone(), t));
+        let is_theirs = theirs_knows.contains(&(name.clone(), o));
+        if is_ours != is_theirs {
+            merged.choose(&name, ours, theirs, is_ours);
+        }
+    }
+}
+
+/// The commit of our side and those of the other, where that is known.
+fn heads() -> (Option<String>, Vec<String>) {
+    if let Some(told) = std::env::var_os(HEADS) {
+        let told = told.to_string_lossy().into_owned();
+        let mut words = told.split_whitespace().map(str::to_owned);
+        return (words.next(), words.collect());
+    }
+    let merging: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| Some(name.to_str()?.strip_prefix("GITHEAD_")?.to_owned()))
+        .collect();
+    let rebasing = || {
+        let folder = Git::at(Path::new("."))
+            .args(["rev-parse", "--git-path", "rebase-merge"])
+            .line();
+        folder.is_ok_and(|folder| Path::new(&folder).is_dir())
+    };
+    match !merging.is_empty() || rebasing() {
+        true => (Some("HEAD".to_owned()), merging),
+        false => (None, Vec::new()),
+    }
+}
+
+/// The stamps that fields of a file have had in a history. Where git does not say, none.
+fn stamps(here: &Path, head: &str, path: &str) -> Vec<(String, String)> {
+    let listed = Git::at(here)
+        .args([
+            "log",
+            "--format=",
+            "--raw",
+            "--no-abbrev",
+            "--no-renames",
+            "-m",
+            "--full-history",
+        ])
+        .args(["-n", MOST, head, "--", &format!(":(top,literal){path}")])
+        .run();
+    let listed = String::from_utf8_lossy(&listed.unwrap_or_default()).into_owned();
+    // `:100644 100644 <before> <after> M`, then a tab and the path.
+    let blobs: HashSet<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(3))
+        .filter(|blob| blob.bytes().any(|b| b != b'0'))
+        .collect();
+    let names: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+    let read = Git::at(here).args(["cat-file", "--batch"]).stdin(names).run();
+    let read = read.unwrap_or_default();
+    let mut rest = read.as_slice();
+    let mut all = Vec::new();
+    while let Some(content) = next_content(&mut rest) {
+        let file: Option<Fields> = serde_json::from_slice(content).ok();
+        let stamps = file.and_then(|mut file| file.remove("stamps"));
+        let stamps = stamps.and_then(|stamps| match stamps {
+            Value::Object(stamps) => Some(stamps),
+            _ => None,
+        });
+        for (name, stamp) in stamps.into_iter().flatten() {
+            all.extend(stamp.as_str().map(|stamp| (name, stamp.to_owned())));
+        }
+    }
+    all
+}
