@@ -777,3 +777,35 @@ fn h7_what_is_mounted_in_a_worktree_is_not_deleted() {
     let _ = world.jit(["rescue", "drop", id, "--yes"]).ok();
     assert!(!place.exists() && outside.join("precious.txt").exists());
 }
+
+/// H7: a repository inside is kept, also one without a checkout.
+#[test]
+fn h7_a_bare_repository_in_an_ignored_folder_is_kept() {
+    let world = world();
+    let dir = unit(&world, "u1", TO_MERGED);
+    world.git(&dir, ["clone", "-q", "--bare", ".", "out/bare.git"]);
+    let bare = dir.join("out/bare.git");
+    let _ = world.jit(["worktree", "cleanup", "u1"]).exits(5);
+    world.git(
+        &bare,
+        [
+            "config",
+            "remote.origin.fetch",
+            "+refs/heads/*:refs/remotes/origin/*",
+        ],
+    );
+    world.git(&bare, ["fetch", "-q"]);
+    let tree = world.git(&bare, ["rev-parse", "HEAD^{tree}"]);
+    let made = world.git(&bare, ["commit-tree", tree.trim(), "-m", "only here"]);
+    world.git(&bare, ["update-ref", "refs/heads/only", made.trim()]);
+    let text = world.jit(["worktree", "cleanup", "u1"]).exits(5).stderr;
+    assert!(text.contains("repository: out/bare.git"), "{text}");
+    let _ = world.jit(["worktree", "cleanup", "u1", "--force"]).ok();
+    let to = world.root().join("back");
+    let id = only_rescue(&world);
+    let _ = world
+        .jit(["rescue", "restore", &id, "--to", to.to_str().expect("UTF-8")])
+        .ok();
+    let back = world.git(&to.join("out/bare.git"), ["log", "-1", "--format=%s", "only"]);
+    assert_eq!(back.trim(), "only here");
+}
