@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::landing::{WHO, Yard};
+use jit_core::command::Command;
+use jit_core::unit::{Facts, Input};
 use serde_json::{Value, json};
 
 /// A branch that goes on from `main`, with a commit of its own. Nobody has it checked out.
@@ -347,4 +349,46 @@ fn g12_work_that_others_brought_has_landed_though_a_rebase_dropped_or_remade_it(
         assert_eq!(report["units"][0]["verdict"], "already_landed", "{way}: {report}");
         assert_eq!(issue_state(&yard), "done", "{way}");
     }
+}
+
+/// H3: what names a commit is no branch to land on. A unit that was sent there by an older program is not stuck.
+#[test]
+fn h3_only_a_branch_is_landed_on() {
+    let yard = Yard::new();
+    yard.done("u1", "mine", "mine\n");
+    branch(&yard, "release", "theirs", "theirs\n");
+    let before = yard.world.events().len();
+    for name in [
+        "release^",
+        "release@{0}",
+        "main~0",
+        "main^{commit}",
+        "main..release",
+    ] {
+        let refused = yard.merge(&["u1", "--into", name]).exits(3).json();
+        assert_eq!(refused["error"]["code"], "not_found", "{refused}");
+        let _ = yard.merge(&["u1", "--dry-run", "--into", name]).exits(3);
+        let _ = yard.jit(["conflicts", "--into", name]).exits(3);
+    }
+    assert_eq!(yard.world.events().len(), before, "nothing was written");
+    for input in [
+        Input::DispatchInstance,
+        Input::InstanceRunning,
+        Input::InstanceCompleted,
+        Input::BeginMerge,
+    ] {
+        yard.transact(&Command::AdvanceUnit {
+            unit: "u1".parse().expect("a name"),
+            input,
+            facts: Box::new(Facts {
+                landing_on: Some("release^".to_owned()),
+                tip: Some(yard.rev(&yard.repo(), "u1")),
+                ..Facts::default()
+            }),
+        });
+    }
+    let refused = yard.jit(["finish", "u1", "--json"]).exits(3).json();
+    let _ = obey(&yard, &refused["error"]["help"][0]).ok();
+    assert_eq!(on(&yard, "main", "mine"), "mine\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
 }
