@@ -210,6 +210,11 @@ impl App {
 
     pub(super) fn merge_units(&self, ask: &MergeAsk) -> Outcome<Answer> {
         let repo = self.landing_repo()?;
+        let named = ask.into.as_deref();
+        let ask = &MergeAsk {
+            into: named.map(|into| repo.meant(into)),
+            ..ask.clone()
+        };
         let view = self.view()?;
         let mut over: Vec<Unit> = Vec::new();
         let units = match (ask.all, ask.units.as_slice()) {
@@ -217,7 +222,7 @@ impl App {
                 let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
                 all.into_iter()
                     .filter(|unit| match &ask.into {
-                        Some(into) => unit.goes_to() == into,
+                        Some(into) => unit.goes_to() == into || Some(unit.goes_to()) == named,
                         // What somebody sent elsewhere has nothing to do with where the others go.
                         None => unit.state == Phase::Merging || unit.landing_on.is_none(),
                     })
@@ -244,7 +249,10 @@ impl App {
         };
         drop(view);
         if let (true, Some(first)) = (units.is_empty(), over.first()) {
-            let target = ask.into.clone().unwrap_or_else(|| first.goes_to().to_owned());
+            let target = match &ask.into {
+                Some(into) => into.clone(),
+                None => repo.meant(first.goes_to()),
+            };
             return self.only_over(repo, target, ask, &over);
         }
         let target = self.landing_target(&repo, ask, &units)?;
@@ -269,9 +277,10 @@ impl App {
 
     fn landing_target(&self, repo: &Repo, ask: &MergeAsk, units: &[Unit]) -> Outcome<String> {
         let targets: BTreeSet<&str> = units.iter().map(Unit::goes_to).collect();
+        let meant: BTreeSet<String> = targets.iter().map(|name| repo.meant(name)).collect();
         let target = match (&ask.into, targets.first()) {
             (Some(into), _) => into.clone(),
-            (None, Some(first)) if targets.len() == 1 => (*first).to_owned(),
+            (None, Some(_)) if meant.len() == 1 => meant.into_iter().next().unwrap_or_default(),
             (None, Some(_)) => {
                 let names: Vec<&str> = targets.into_iter().collect();
                 let message = format!("these units have different targets: {}", names.join(", "));
@@ -288,7 +297,7 @@ impl App {
                 }
                 return Err(Box::new(refusal));
             }
-            (None, None) => self.usual_target(repo)?,
+            (None, None) => repo.meant(&self.usual_target(repo)?),
         };
         if let Some(unit) = units.iter().find(|unit| unit.branch == target) {
             let message = format!("{target} is the branch of {} itself", unit.id);

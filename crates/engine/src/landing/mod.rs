@@ -115,6 +115,15 @@ impl Repo {
         }
     }
 
+    /// What a branch is in the end: it may be another name for a branch. There is one turn for both, and one record.
+    pub fn meant(&self, branch: &str) -> String {
+        // What is no name of a branch is refused where its commit is asked for.
+        let goal = self.git().symbolic(&format!("refs/heads/{branch}"));
+        let goal = goal.ok().flatten();
+        let name = goal.as_deref().and_then(|goal| goal.strip_prefix("refs/heads/"));
+        name.unwrap_or(branch).to_owned()
+    }
+
     /// The commit a branch is at.
     pub fn tip(&self, branch: &str) -> Outcome<Option<String>> {
         if !is_branch_name(branch) {

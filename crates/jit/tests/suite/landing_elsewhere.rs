@@ -392,3 +392,21 @@ fn h3_only_a_branch_is_landed_on() {
     assert_eq!(on(&yard, "main", "mine"), "mine\n");
     let _ = yard.jit(["finish", "u1"]).ok();
 }
+
+/// H3: another name of a branch is that branch, so whoever lands on either has the same turn.
+#[test]
+fn h3_another_name_of_a_branch_is_that_branch() {
+    let yard = Yard::new();
+    yard.done("u1", "mine", "mine\n");
+    yard.world.git(
+        &yard.repo(),
+        ["symbolic-ref", "refs/heads/alias", "refs/heads/main"],
+    );
+    let report = yard.merge(&["u1", "--into", "alias"]).ok().json();
+    assert_eq!(report["target"], "main", "{report}");
+    assert_eq!(yard.phase("u1")["landing_on"], Value::Null);
+    yard.done("u2", "more", "more\n");
+    let report = yard.merge(&["--all", "--into", "alias"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    assert_eq!(yard.phase("u2")["landing_on"], Value::Null);
+}
