@@ -212,8 +212,10 @@ fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
         root.display(),
         said.replace('\n', " ")
     );
-    let help = obstacles::help_with_disk(root, said).unwrap_or_default();
+    let left = || obstacles::lock_in(said).map(|lock| vec![obstacles::help_with_lock(&lock)]);
+    let help = obstacles::help_with_disk(root, said).or_else(left);
     let refusal = help
+        .unwrap_or_default()
         .into_iter()
         .fold(Refusal::new(Code::TargetDirty, message), Refusal::help);
     Box::new(refusal.help(format!("git -C {shown} status")))
@@ -250,23 +252,18 @@ fn dirty(
 /// With a lock there git refuses at once, or when it has changed the files; what it has not done could not be told from
 /// what it has.
 fn require_no_lock(repo: &Repo, branch: &str, root: &Path, new: &str) -> Outcome<()> {
-    let refname = resolved(&repo.common, &format!("refs/heads/{branch}"));
-    let of_branch = repo.common.join(format!("{refname}.lock"));
-    let lock = || {
-        let of_branch = || of_branch.symlink_metadata().is_ok().then(|| of_branch.clone());
-        obstacles::lock(root).or_else(of_branch)
-    };
+    let lock = || obstacles::locks(repo, branch, root).into_iter().next();
     // Whoever works there is soon done.
     let end = Instant::now() + FOR_GIT;
     while lock().is_some() && Instant::now() < end {
         std::thread::sleep(FOR_GIT / 50);
     }
     match lock() {
-        Some(lock) if lock == of_branch => Err(locked(branch, &lock)),
-        Some(lock) => {
+        Some(lock) if lock.ends_with("index.lock") => {
             let said = format!("{} is there", lock.display());
             Err(dirty(branch, (root, new), &said, None, &|_, _| false))
         }
+        Some(lock) => Err(locked(branch, &lock)),
         None => Ok(()),
     }
 }
