@@ -307,9 +307,35 @@ impl App {
             self.require_begun_for(repo, &target, units)?;
         }
         match repo.require_tip(&target) {
-            Err(refusal) if ask.into.is_none() => Err(self.no_target(repo, refusal, units)),
+            Err(refusal) if ask.into.is_none() => match self.has_all(repo, units)? {
+                Some(other) => Ok(other),
+                None => Err(self.no_target(repo, refusal, units)),
+            },
             found => found.map(|_| target),
         }
+    }
+
+    /// The branch that a unit landed on is gone: its own target, or the usual one, if that has all of it.
+    fn has_all(&self, repo: &Repo, units: &[Unit]) -> Outcome<Option<String>> {
+        let [unit] = units else { return Ok(None) };
+        let (Some(commit), Phase::Merged | Phase::Cleanup) = (&unit.merge_commit, unit.state) else {
+            return Ok(None);
+        };
+        let what = match repo.tip(&unit.branch)? {
+            Some(tip) => tip,
+            None => commit.clone(),
+        };
+        let usual = self.usual_target(repo).ok();
+        for name in [Some(unit.target.clone()), usual].into_iter().flatten() {
+            let name = repo.meant(&name);
+            if name != unit.branch
+                && let Some(tip) = repo.tip(&name)?
+                && repo.has(&tip, &what, Some(commit))?
+            {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     /// The branch that units were to land on was renamed or deleted: where they can go instead.

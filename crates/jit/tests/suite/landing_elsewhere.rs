@@ -410,3 +410,33 @@ fn h3_another_name_of_a_branch_is_that_branch() {
     assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
     assert_eq!(yard.phase("u2")["landing_on"], Value::Null);
 }
+
+/// H3, G12: the branch that a unit landed on is gone, and what it had is on the unit's own target, or on what that is called now.
+#[test]
+fn h3_a_unit_whose_branch_went_into_its_target_is_finished() {
+    for way in ["finish", "merge", "renamed"] {
+        let yard = Yard::new();
+        let path = yard.done("u1", "mine", "mine\n");
+        let dir = branch(&yard, "release", "theirs", "theirs\n");
+        let repo = yard.repo();
+        if way == "renamed" {
+            let _ = yard.merge(&["u1"]).ok();
+            yard.world.git(&repo, ["branch", "-m", "main", "trunk"]);
+            yard.world.git(&repo, ["config", "init.defaultBranch", "trunk"]);
+            let _ = yard.jit(["config", "set", "merge.target", "trunk"]).ok();
+        } else {
+            let _ = yard.merge(&["u1", "--into", "release"]).ok();
+            yard.world.git(&dir, ["switch", "-q", "--detach", "main"]);
+            yard.world.git(&dir, ["merge", "-q", "release"]);
+            let merged = yard.rev(&dir, "HEAD");
+            yard.world.git(&dir, ["update-ref", "refs/heads/main", &merged]);
+            yard.world.git(&repo, ["branch", "-q", "-D", "release"]);
+        }
+        if way == "merge" {
+            let _ = yard.merge(&["u1", "--into", "main"]).ok();
+            assert_eq!(yard.phase("u1")["landing_on"], Value::Null);
+        }
+        let _ = yard.jit(["finish", "u1"]).ok();
+        assert!(!path.exists(), "{way}");
+    }
+}

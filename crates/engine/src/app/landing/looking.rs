@@ -120,6 +120,12 @@ impl Run<'_> {
             return Ok(Sorted::Told(Box::new(self.landed_before(&unit)?)));
         }
         if unit.state == Phase::Merged && !self.has_more(&unit)? {
+            let goes_to = unit.goes_to();
+            let moved_on = goes_to != self.target && self.repo.tip(goes_to)?.is_none();
+            let tip = self.repo.tip(&unit.branch)?;
+            if let (true, Some(tip)) = (moved_on && self.mode != MergeMode::DryRun, tip) {
+                return self.comes_to_be_here(&view, unit, tip);
+            }
             let issue_done = match self.mode {
                 MergeMode::DryRun => None,
                 _ => self.close(&view, &unit),
@@ -278,6 +284,27 @@ impl Run<'_> {
         }
         self.require_reachable_submodules(&work, &target)?;
         Ok(Sorted::Work(Box::new(work)))
+    }
+
+    /// The branch that a unit landed on is gone, and this one has all of it: from now on it is known to be here.
+    fn comes_to_be_here(&mut self, view: &View, unit: Unit, tip: String) -> Outcome<Sorted> {
+        let target = self.repo.require_tip(&self.target)?;
+        let mut commit = target.clone();
+        for known in unit.merge_commit.iter().chain([&tip]) {
+            let is_there = self.repo.git().verify(&format!("{known}^{{commit}}"));
+            if is_there.map_err(failed)?.is_some() && self.repo.is_ancestor(known, &target)? {
+                commit.clone_from(known);
+                break;
+            }
+        }
+        let work = self.work(view, unit, tip)?;
+        self.begin(&work)?;
+        let issue_done = self.record(&work, &commit, None)?;
+        Ok(Sorted::Told(Box::new(UnitReport {
+            merge_commit: Some(commit),
+            issue_done,
+            ..work.report(Verdict::AlreadyLanded)
+        })))
     }
 
     /// Whether a unit that has landed has something that its target has not: commits since then, or all of it, where the
