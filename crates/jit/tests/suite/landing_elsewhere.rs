@@ -440,3 +440,27 @@ fn h3_a_unit_whose_branch_went_into_its_target_is_finished() {
         assert!(!path.exists(), "{way}");
     }
 }
+
+/// I6: a unit in conflict needs somebody, with an issue or without.
+#[test]
+fn i6_status_names_a_unit_in_conflict() {
+    let yard = Yard::new();
+    yard.done("u1", "file", "mine\n");
+    let _ = yard.jit(["issue", "create", "A", "--id", "WI-1"]).ok();
+    let path = yard.unit_for("u2", Some("WI-1"));
+    yard.write(&path, "file", "yours\n");
+    yard.commit(&path, "yours");
+    yard.push_to_main("file", "theirs\n");
+    let _ = yard.merge(&["u1"]).exits(6);
+    let _ = yard.merge(&["u2"]).exits(6);
+    let status = yard.jit(["status", "--json"]).ok().json();
+    let needs = status["needs_attention"].to_string();
+    for word in [
+        "\"u1\"",
+        "jit worktree merge u1",
+        "\"WI-1\"",
+        "jit worktree merge u2",
+    ] {
+        assert!(needs.contains(word), "{word}: {status}");
+    }
+}
