@@ -464,3 +464,35 @@ fn i6_status_names_a_unit_in_conflict() {
         assert!(needs.contains(word), "{word}: {status}");
     }
 }
+
+/// H2: what an issue depends on is where it goes, or it waits, and that is told.
+#[test]
+fn h2_a_dependency_that_landed_elsewhere_is_waited_for() {
+    let yard = Yard::new();
+    let _ = yard.jit(["issue", "create", "A", "--id", "WI-1"]).ok();
+    let _ = yard
+        .jit(["issue", "create", "B", "--id", "WI-2", "--depends-on", "WI-1"])
+        .ok();
+    for (unit, issue) in [("u1", "WI-1"), ("u2", "WI-2")] {
+        let path = yard.unit_for(unit, Some(issue));
+        yard.write(&path, unit, unit);
+        yard.commit(&path, unit);
+    }
+    branch(&yard, "release", "theirs", "theirs\n");
+    let _ = yard.merge(&["u1", "--into", "release"]).ok();
+    let report = yard.merge(&["--all"]).exits(6).json();
+    let told = &report["units"][0];
+    assert_eq!(
+        (&told["unit"], &told["verdict"]),
+        (&json!("u2"), &json!("waiting")),
+        "{report}"
+    );
+    assert!(
+        told["message"].to_string().contains("landed on release"),
+        "{report}"
+    );
+    assert_eq!(yard.on_main("u2"), None);
+    let _ = obey(&yard, &told["help"][0]).ok();
+    let _ = yard.merge(&["--all"]).ok();
+    assert_eq!(yard.on_main("u2").as_deref(), Some("u2"));
+}

@@ -476,10 +476,58 @@ impl Run<'_> {
         let view = self.app.view()?;
         let mut open = self.waits_for(&view, issue)?;
         open.retain(|id| !but.contains(id));
-        Ok(open.first().map(|first| {
+        if let Some(first) = open.first() {
             let message = format!("{} depends on {first}, which is not done", issue.id);
-            Box::new(Refusal::new(Code::CheckFailed, message).help(format!("jit issue show {first}")))
-        }))
+            let refusal = Refusal::new(Code::CheckFailed, message);
+            return Ok(Some(Box::new(refusal.help(format!("jit issue show {first}")))));
+        }
+        self.landed_elsewhere(&view, issue)
+    }
+
+    /// A refusal if the unit of something that an issue depends on landed on another branch, and the target has it not.
+    fn landed_elsewhere(&self, view: &View, issue: &Issue) -> Outcome<Option<Box<Refusal>>> {
+        if issue.depends_on.is_empty() {
+            return Ok(None);
+        }
+        let target = self.repo.require_tip(&self.target)?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        for unit in units.iter().filter(|unit| unit.goes_to() != self.target) {
+            let own = unit.issue_id.as_ref().filter(|id| issue.depends_on.contains(*id));
+            let (Some(id), Some(commit), None) = (own, &unit.merge_commit, &unit.abandoned) else {
+                continue;
+            };
+            // Another unit of it may have landed here.
+            let is_here = |other: &Unit| {
+                other.issue_id.as_ref() == Some(id)
+                    && other.merge_commit.is_some()
+                    && other.goes_to() == self.target
+            };
+            let known = self.repo.git().verify(&format!("{commit}^{{commit}}"));
+            if units.iter().any(is_here)
+                || known.map_err(failed)?.is_none()
+                || self.repo.has(&target, commit, None)?
+            {
+                continue;
+            }
+            let message = format!(
+                "{} depends on {id}, which landed on {}, and {} has it not",
+                issue.id,
+                unit.goes_to(),
+                self.target
+            );
+            let help = match unit.is_over() {
+                true => format!("to bring it there, on {}: git merge {commit}", self.target),
+                false => format!(
+                    "jit worktree merge {} --into {}",
+                    unit.id,
+                    shell_word(&self.target)
+                ),
+            };
+            return Ok(Some(Box::new(
+                Refusal::new(Code::CheckFailed, message).help(help),
+            )));
+        }
+        Ok(None)
     }
 
     /// The gates that an issue has to pass to land: those of the log, and those that it has on the target. A unit may have
