@@ -496,3 +496,45 @@ fn h2_a_dependency_that_landed_elsewhere_is_waited_for() {
     let _ = yard.merge(&["--all"]).ok();
     assert_eq!(yard.on_main("u2").as_deref(), Some("u2"));
 }
+
+/// H3: of two who land a unit at once, the later one hears what the other does.
+#[test]
+fn h3_who_is_overtaken_hears_by_what() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (dies_at, says) in [
+        ("begun", "is landing u1 on release"),
+        ("-", "has landed u1 on release"),
+    ] {
+        let yard = Yard::new();
+        yard.done("u1", "mine", "mine\n");
+        branch(&yard, "release", "theirs", "theirs\n");
+        let bin = yard.world.root().join("bin");
+        fs::create_dir_all(&bin).expect("a folder");
+        // When this one has looked at the unit, another begins with it.
+        let script = format!(
+            "#!/bin/sh\nPATH=${{PATH#*:}}\ncase \"$*\" in *merge-tree*)\nif ! [ -e '{once}' ]; then\n: > '{once}'\n\
+             (unset GIT_DIR; cd '{repo}'; JIT_TEST_DIE_AT={dies_at} '{jit}' --agent-id {WHO} worktree merge u1 \
+             --into release) > /dev/null 2>&1\nfi;;\nesac\nexec git \"$@\"\n",
+            once = yard.world.root().join("once").display(),
+            repo = yard.repo().display(),
+            jit = env!("CARGO_BIN_EXE_jit"),
+        );
+        fs::write(bin.join("git"), script).expect("a file");
+        fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).expect("a mode");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("PATH"));
+        let mut command = yard.world.jit_command(&yard.repo());
+        command
+            .env("PATH", path)
+            .args(["--agent-id", WHO, "worktree", "merge", "u1", "--json"]);
+        let refused = yard.world.run(command).exits(4).json();
+        assert_eq!(refused["error"]["code"], "busy", "{refused}");
+        assert!(
+            refused["error"]["message"].to_string().contains(says),
+            "{refused}"
+        );
+        if dies_at == "begun" {
+            let _ = obey(&yard, &refused["error"]["help"][0]).ok();
+        }
+        assert_eq!(on(&yard, "release", "mine"), "mine\n");
+    }
+}
