@@ -538,3 +538,18 @@ fn h3_who_is_overtaken_hears_by_what() {
         assert_eq!(on(&yard, "release", "mine"), "mine\n");
     }
 }
+
+/// H2: a folder in the place of a file that has a say about landings is told as that.
+#[test]
+fn h2_a_folder_in_the_place_of_the_settings_is_told() {
+    let yard = Yard::new();
+    let path = yard.unit("u1");
+    let _ = fs::remove_file(path.join(".jit/config.toml"));
+    yard.write(&path, ".jit/config.toml/x", "x\n");
+    yard.world.git(&path, ["add", "-f", ".jit/config.toml/x"]);
+    yard.commit(&path, "a folder");
+    let refused = yard.merge(&["u1"]).exits(2).json();
+    assert_eq!(refused["error"]["code"], "config", "{refused}");
+    let message = refused["error"]["message"].to_string();
+    assert!(message.contains(".jit/config.toml is not a file"), "{refused}");
+}

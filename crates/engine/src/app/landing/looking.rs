@@ -33,6 +33,11 @@ impl Run<'_> {
             if self.repo.git().verify(&object).map_err(failed)?.is_none() {
                 continue;
             }
+            let kind = self.repo.git().args(["cat-file", "-t", &object]).line();
+            if kind.map_err(failed)? != "blob" {
+                let message = format!(".jit/{name} is not a file on {} (as committed)", self.target);
+                return Err(refuse(Code::Config, message));
+            }
             let bytes = self
                 .repo
                 .git()
