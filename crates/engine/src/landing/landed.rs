@@ -466,9 +466,16 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
         if entry.prunable.is_some() || root.is_none() {
             // Git would not have it moved either: the folder may only have been moved.
             let how = format!("{how} in {}, which is not there", place());
+            // Git forgets none that somebody locked.
+            let unlock = match (&entry.locked, &entry.root) {
+                (Some(_), Some(root)) => {
+                    format!("git worktree unlock {} && ", shell_word(&root.to_string_lossy()))
+                }
+                _ => String::new(),
+            };
             let help = vec![
                 "where it was moved: git worktree repair <where it is now>".to_owned(),
-                "where it is gone: git worktree prune".to_owned(),
+                format!("where it is gone: {unlock}git worktree prune"),
             ];
             return Ok(Some(Use::Busy { how, help }));
         }

@@ -238,6 +238,17 @@ fn h3_a_branch_counts_as_checked_out_where_the_folder_is_not() {
         "{refused}"
     );
     assert_eq!(yard.main(), before);
+    // Git forgets none that is locked.
+    yard.world
+        .git(&repo, ["worktree", "lock", second.to_str().expect("UTF-8")]);
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    let help = refused["error"]["help"].to_string();
+    assert!(
+        help.contains("git worktree unlock /") && help.contains("second && git worktree prune"),
+        "{help}"
+    );
+    yard.world
+        .git(&repo, ["worktree", "unlock", second.to_str().expect("UTF-8")]);
     yard.world
         .git(&repo, ["worktree", "repair", moved.to_str().expect("UTF-8")]);
     let _ = yard.merge(&["u1"]).ok();
