@@ -645,7 +645,8 @@ pub struct Status {
     pub active: Vec<StatusClaim>,
     /// The best of what can be taken now.
     pub ready: Vec<StatusIssue>,
-    /// What only a person can move: waiting for one, blocked with a reason, or held by somebody whose heart has stopped.
+    /// What only a person can move: waiting for one, blocked with a reason, held by somebody whose heart has stopped, or in
+    /// conflict with its target.
     pub needs_attention: Vec<StatusIssue>,
     /// Targets with landings that others have not got, as far as is known here.
     pub unpushed: Vec<Unpushed>,
@@ -663,7 +664,8 @@ pub struct StatusClaim {
 
 #[derive(Debug, Serialize)]
 pub struct StatusIssue {
-    pub id: IssueId,
+    /// That of a unit, where there is no issue.
+    pub id: String,
     pub title: String,
     pub priority: Priority,
     pub why: Option<String>,

@@ -5,12 +5,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jit_core::ids::{IssueId, IssuePrefix};
-use jit_core::issue::{ACTIVITY, Issue, Performer, State};
+use jit_core::issue::{ACTIVITY, Issue, Performer, Priority, State};
 use jit_core::lease::{Lease, Resource};
 use jit_core::queue;
 use jit_core::refusal::Code;
 use jit_core::state;
 use jit_core::tracker;
+use jit_core::unit::Phase;
 
 use super::{App, refuse, stopped};
 use crate::landing::Repo;
@@ -346,7 +347,7 @@ impl App {
             });
         }
         let brief = |issue: &Issue, why: Option<String>| StatusIssue {
-            id: issue.id.clone(),
+            id: issue.id.to_string(),
             title: issue.title.clone(),
             priority: issue.priority,
             why,
@@ -375,6 +376,28 @@ impl App {
                 );
                 attention.push(brief(&issue, Some(why)));
             }
+        }
+        for unit in state::units(table).map_err(unreadable)? {
+            let conflict = unit.error.as_ref().is_some_and(|e| e.reason == "merge_conflict");
+            if unit.state != Phase::Failed || !conflict {
+                continue;
+            }
+            let why = format!(
+                "{} is in conflict with {}: jit worktree merge {}",
+                unit.id,
+                unit.goes_to(),
+                unit.id
+            );
+            let issue = unit.issue_id.as_ref().map(find).transpose()?.flatten();
+            attention.push(match issue {
+                Some(issue) => brief(&issue, Some(why)),
+                None => StatusIssue {
+                    id: unit.id.to_string(),
+                    title: format!("the unit {}", unit.id),
+                    priority: Priority::Normal,
+                    why: Some(why),
+                },
+            });
         }
         attention.sort_by(|a, b| (a.priority, &a.id).cmp(&(b.priority, &b.id)));
         let mut ready = Vec::with_capacity(SHOWN);

@@ -210,6 +210,11 @@ impl App {
 
     pub(super) fn merge_units(&self, ask: &MergeAsk) -> Outcome<Answer> {
         let repo = self.landing_repo()?;
+        let named = ask.into.as_deref();
+        let ask = &MergeAsk {
+            into: named.map(|into| repo.meant(into)),
+            ..ask.clone()
+        };
         let view = self.view()?;
         let mut over: Vec<Unit> = Vec::new();
         let units = match (ask.all, ask.units.as_slice()) {
@@ -217,7 +222,7 @@ impl App {
                 let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
                 all.into_iter()
                     .filter(|unit| match &ask.into {
-                        Some(into) => unit.goes_to() == into,
+                        Some(into) => unit.goes_to() == into || Some(unit.goes_to()) == named,
                         // What somebody sent elsewhere has nothing to do with where the others go.
                         None => unit.state == Phase::Merging || unit.landing_on.is_none(),
                     })
@@ -244,7 +249,10 @@ impl App {
         };
         drop(view);
         if let (true, Some(first)) = (units.is_empty(), over.first()) {
-            let target = ask.into.clone().unwrap_or_else(|| first.goes_to().to_owned());
+            let target = match &ask.into {
+                Some(into) => into.clone(),
+                None => repo.meant(first.goes_to()),
+            };
             return self.only_over(repo, target, ask, &over);
         }
         let target = self.landing_target(&repo, ask, &units)?;
@@ -269,9 +277,10 @@ impl App {
 
     fn landing_target(&self, repo: &Repo, ask: &MergeAsk, units: &[Unit]) -> Outcome<String> {
         let targets: BTreeSet<&str> = units.iter().map(Unit::goes_to).collect();
+        let meant: BTreeSet<String> = targets.iter().map(|name| repo.meant(name)).collect();
         let target = match (&ask.into, targets.first()) {
             (Some(into), _) => into.clone(),
-            (None, Some(first)) if targets.len() == 1 => (*first).to_owned(),
+            (None, Some(_)) if meant.len() == 1 => meant.into_iter().next().unwrap_or_default(),
             (None, Some(_)) => {
                 let names: Vec<&str> = targets.into_iter().collect();
                 let message = format!("these units have different targets: {}", names.join(", "));
@@ -288,7 +297,7 @@ impl App {
                 }
                 return Err(Box::new(refusal));
             }
-            (None, None) => self.usual_target(repo)?,
+            (None, None) => repo.meant(&self.usual_target(repo)?),
         };
         if let Some(unit) = units.iter().find(|unit| unit.branch == target) {
             let message = format!("{target} is the branch of {} itself", unit.id);
@@ -298,9 +307,35 @@ impl App {
             self.require_begun_for(repo, &target, units)?;
         }
         match repo.require_tip(&target) {
-            Err(refusal) if ask.into.is_none() => Err(self.no_target(repo, refusal, units)),
+            Err(refusal) if ask.into.is_none() => match self.has_all(repo, units)? {
+                Some(other) => Ok(other),
+                None => Err(self.no_target(repo, refusal, units)),
+            },
             found => found.map(|_| target),
         }
+    }
+
+    /// The branch that a unit landed on is gone: its own target, or the usual one, if that has all of it.
+    fn has_all(&self, repo: &Repo, units: &[Unit]) -> Outcome<Option<String>> {
+        let [unit] = units else { return Ok(None) };
+        let (Some(commit), Phase::Merged | Phase::Cleanup) = (&unit.merge_commit, unit.state) else {
+            return Ok(None);
+        };
+        let what = match repo.tip(&unit.branch)? {
+            Some(tip) => tip,
+            None => commit.clone(),
+        };
+        let usual = self.usual_target(repo).ok();
+        for name in [Some(unit.target.clone()), usual].into_iter().flatten() {
+            let name = repo.meant(&name);
+            if name != unit.branch
+                && let Some(tip) = repo.tip(&name)?
+                && repo.has(&tip, &what, Some(commit))?
+            {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     /// The branch that units were to land on was renamed or deleted: where they can go instead.

@@ -265,6 +265,7 @@ impl App {
         if force < Force::Locked {
             site.require_unlocked(unit)?;
         }
+        site.require_unmounted()?;
         site.require_unused()?;
         self.require_nobody_there(unit)?;
         Ok(site)

@@ -165,14 +165,17 @@ pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
     };
     let done = match Note::parse(&text) {
         Some(note) if note.root.is_dir() => {
-            if is_as_before(repo, branch, &note)?
-                && let Ok(since) = fs::metadata(&path).and_then(|meta| meta.modified())
-            {
-                for lock in locks(repo, branch, &note.root) {
+            // Git lets go of the lock on HEAD when the branch has moved.
+            let has_moved = repo.tip(branch)?.as_deref() == Some(&note.new);
+            let is_ours = has_moved || is_as_before(repo, branch, &note)?;
+            if is_ours && let Ok(since) = fs::metadata(&path).and_then(|meta| meta.modified()) {
+                for lock in obstacles::locks(repo, branch, &note.root) {
                     take_lock_away(repo, &note.root, &lock, since);
                 }
             }
-            put_back(repo, branch, &note)?
+            // While one is left, the note says since when: whoever comes later may take it away.
+            let is_free = !is_ours || obstacles::locks(repo, branch, &note.root).is_empty();
+            is_free && put_back(repo, branch, &note)?
         }
         _ => true,
     };
@@ -188,16 +191,6 @@ fn is_as_before(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
     // Git may have been stopped on another branch that somebody switched to: what counts is where that is.
     let head = Git::at(&note.root).verify("HEAD^{commit}").map_err(failed)?;
     Ok(head.as_deref() == Some(&note.old) && repo.tip(branch)?.as_deref() == Some(&note.old))
-}
-
-/// The locks that a git has which steps forward in a checkout.
-fn locks(repo: &Repo, branch: &str, root: &Path) -> Vec<PathBuf> {
-    let mut all = vec![repo.common.join(format!("refs/heads/{branch}.lock"))];
-    if let Ok(git_dir) = Git::at(root).args(["rev-parse", "--absolute-git-dir"]).line() {
-        let names = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
-        all.extend(names.map(|name| Path::new(&git_dir).join(name)));
-    }
-    all
 }
 
 /// Takes a lock away that is there since the step, and that nobody has. Whoever asks has the turn to land, so none of our own

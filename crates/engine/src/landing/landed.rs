@@ -212,8 +212,10 @@ fn stuck(branch: &str, root: &Path, said: &str) -> Box<Refusal> {
         root.display(),
         said.replace('\n', " ")
     );
-    let help = obstacles::help_with_disk(root, said).unwrap_or_default();
+    let left = || obstacles::lock_in(said).map(|lock| vec![obstacles::help_with_lock(&lock)]);
+    let help = obstacles::help_with_disk(root, said).or_else(left);
     let refusal = help
+        .unwrap_or_default()
         .into_iter()
         .fold(Refusal::new(Code::TargetDirty, message), Refusal::help);
     Box::new(refusal.help(format!("git -C {shown} status")))
@@ -250,23 +252,18 @@ fn dirty(
 /// With a lock there git refuses at once, or when it has changed the files; what it has not done could not be told from
 /// what it has.
 fn require_no_lock(repo: &Repo, branch: &str, root: &Path, new: &str) -> Outcome<()> {
-    let refname = resolved(&repo.common, &format!("refs/heads/{branch}"));
-    let of_branch = repo.common.join(format!("{refname}.lock"));
-    let lock = || {
-        let of_branch = || of_branch.symlink_metadata().is_ok().then(|| of_branch.clone());
-        obstacles::lock(root).or_else(of_branch)
-    };
+    let lock = || obstacles::locks(repo, branch, root).into_iter().next();
     // Whoever works there is soon done.
     let end = Instant::now() + FOR_GIT;
     while lock().is_some() && Instant::now() < end {
         std::thread::sleep(FOR_GIT / 50);
     }
     match lock() {
-        Some(lock) if lock == of_branch => Err(locked(branch, &lock)),
-        Some(lock) => {
+        Some(lock) if lock.ends_with("index.lock") => {
             let said = format!("{} is there", lock.display());
             Err(dirty(branch, (root, new), &said, None, &|_, _| false))
         }
+        Some(lock) => Err(locked(branch, &lock)),
         None => Ok(()),
     }
 }
@@ -469,9 +466,16 @@ fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
         if entry.prunable.is_some() || root.is_none() {
             // Git would not have it moved either: the folder may only have been moved.
             let how = format!("{how} in {}, which is not there", place());
+            // Git forgets none that somebody locked.
+            let unlock = match (&entry.locked, &entry.root) {
+                (Some(_), Some(root)) => {
+                    format!("git worktree unlock {} && ", shell_word(&root.to_string_lossy()))
+                }
+                _ => String::new(),
+            };
             let help = vec![
                 "where it was moved: git worktree repair <where it is now>".to_owned(),
-                "where it is gone: git worktree prune".to_owned(),
+                format!("where it is gone: {unlock}git worktree prune"),
             ];
             return Ok(Some(Use::Busy { how, help }));
         }

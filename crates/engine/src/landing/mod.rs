@@ -115,8 +115,20 @@ impl Repo {
         }
     }
 
+    /// What a branch is in the end: it may be another name for a branch. There is one turn for both, and one record.
+    pub fn meant(&self, branch: &str) -> String {
+        // What is no name of a branch is refused where its commit is asked for.
+        let goal = self.git().symbolic(&format!("refs/heads/{branch}"));
+        let goal = goal.ok().flatten();
+        let name = goal.as_deref().and_then(|goal| goal.strip_prefix("refs/heads/"));
+        name.unwrap_or(branch).to_owned()
+    }
+
     /// The commit a branch is at.
     pub fn tip(&self, branch: &str) -> Outcome<Option<String>> {
+        if !is_branch_name(branch) {
+            return Ok(None);
+        }
         let revision = format!("refs/heads/{branch}^{{commit}}");
         self.git().verify(&revision).map_err(failed)
     }
@@ -172,6 +184,12 @@ impl Repo {
     pub fn merge_base(&self, a: &str, b: &str) -> Outcome<Option<String>> {
         merge_base(self.git(), a, b)
     }
+}
+
+/// Whether this can name a branch. `main^` and `main@{1}` name a commit.
+fn is_branch_name(name: &str) -> bool {
+    let is_odd = |c: char| c.is_ascii_control() || " ~^:?*[\\".contains(c);
+    !name.is_empty() && !name.contains(is_odd) && !name.contains("@{") && !name.contains("..")
 }
 
 fn merge_base(git: Git, a: &str, b: &str) -> Outcome<Option<String>> {

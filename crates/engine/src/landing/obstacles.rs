@@ -214,6 +214,17 @@ pub fn lock(root: &Path) -> Option<PathBuf> {
     lock.symlink_metadata().is_ok().then_some(lock)
 }
 
+/// The locks that a git has which steps forward in a checkout, as far as they are there; that of the branch first.
+pub fn locks(repo: &Repo, branch: &str, root: &Path) -> Vec<PathBuf> {
+    let mut all = vec![repo.common.join(format!("refs/heads/{branch}.lock"))];
+    if let Ok(git_dir) = Git::at(root).args(["rev-parse", "--absolute-git-dir"]).line() {
+        let names = ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"];
+        all.extend(names.map(|name| Path::new(&git_dir).join(name)));
+    }
+    all.retain(|lock| lock.symlink_metadata().is_ok());
+    all
+}
+
 /// The lock that git complains of.
 pub fn lock_in(said: &str) -> Option<PathBuf> {
     let (_, rest) = said.split_once("Unable to create '")?;

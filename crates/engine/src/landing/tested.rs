@@ -28,7 +28,7 @@ use super::{Repo, failed, io_failed, step};
 use crate::gates::Run;
 use crate::gates::run::{GRACE, run};
 use crate::git::worktrees;
-use crate::os::{file, random};
+use crate::os::{file, mounts, random};
 use crate::rescue::site::leads_to;
 use crate::store::Outcome;
 use crate::trust::Kind;
@@ -249,6 +249,10 @@ impl<'a> Trial<'a> {
 
     /// Whatever of it is there. Only this path: pruning would forget worktrees of others.
     fn remove(&self) {
+        // What a check mounted there lies elsewhere too.
+        if mounts::first_in(&self.path).is_some() {
+            return;
+        }
         let _ = self
             .repo
             .git()

@@ -142,7 +142,11 @@ impl Repo {
         Ok(Some(Unpushed {
             command: match behind {
                 0 => push,
-                _ => format!("{} && {push}", self.pull_command(&one.branch, &upstream, &remote)),
+                // What comes of it is not pushed unseen.
+                _ => format!(
+                    "{} # see that it passes, then: {push}",
+                    self.pull_command(&one.branch, &upstream, &remote)
+                ),
             },
             branch: one.branch.clone(),
             upstream,

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod file;
 pub mod interrupt;
 pub mod memory;
+pub mod mounts;
 pub mod process;
 pub mod program;
 pub mod random;

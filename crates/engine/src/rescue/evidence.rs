@@ -503,6 +503,13 @@ impl Look<'_> {
                 self.out.work_inside.push(inner);
             }
         }
+        for inner in self.walk.bare_repositories() {
+            let root = self.site.root.join(&inner);
+            if holds_something(&|| quiet(Git::in_git_dir(&root)), false) {
+                self.work(Kind::Repository, shown(&inner));
+                self.out.work_inside.push(inner);
+            }
+        }
         // Submodules keep theirs in the worktree's folder of git, also those that are not checked out now.
         if let Some(admin) = &self.site.admin {
             let modules = Path::new("modules");

@@ -16,7 +16,7 @@ use crate::app::refuse;
 use crate::git::files::plain;
 use crate::git::worktrees::{self, WorktreeEntry};
 use crate::git::{Git, Place};
-use crate::os::{file, process};
+use crate::os::{file, mounts, process};
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
 use crate::worktree::identity;
@@ -215,6 +215,19 @@ impl Site {
             true => "cd somewhere else, then run the command again",
             false => "end it, then run the command again",
         })))
+    }
+
+    /// Refuses where something is mounted inside: it would be deleted where it comes from.
+    pub fn require_unmounted(&self) -> Outcome<()> {
+        let Some(place) = mounts::first_in(&self.root) else {
+            return Ok(());
+        };
+        let word = crate::app::shell_word(&place.to_string_lossy());
+        let message = format!("something is mounted on {}", place.display());
+        Err(Box::new(
+            Refusal::new(Code::NotAllowed, message)
+                .help(format!("umount {word}, then run the command again")),
+        ))
     }
 
     /// Refuses where somebody locked the worktree; jit's own locks are no obstacle.

@@ -27,7 +27,7 @@ use super::walk::{Walk, What};
 use super::{REFS, RescueId, TRASH};
 use crate::app::refuse;
 use crate::landing::step;
-use crate::os::{clock, file};
+use crate::os::{clock, file, mounts};
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
 
@@ -586,10 +586,10 @@ fn sync_parent(path: &Path) {
     }
 }
 
-/// Deletes a folder or a file, also where folders inside may not be written to.
+/// Deletes a folder or a file, also where folders inside may not be written to; not where something is mounted inside.
 pub fn discard(path: &Path) -> Outcome<()> {
     let gone = |path: &Path| match path.symlink_metadata() {
-        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(meta) if meta.is_dir() => mounts::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e),

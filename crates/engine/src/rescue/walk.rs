@@ -81,6 +81,26 @@ impl Walk {
         self.found.iter().filter(move |one| one.path.starts_with(folder))
     }
 
+    /// Folders below that are a git folder with another name than `.git`: repositories without a checkout. The first of two
+    /// that lie in each other.
+    pub fn bare_repositories(&self) -> Vec<PathBuf> {
+        let mut bare: Vec<PathBuf> = Vec::new();
+        for head in &self.found {
+            let Some(folder) = head.path.parent().filter(|_| head.path.ends_with("HEAD")) else {
+                continue;
+            };
+            let has = |name: &str| {
+                self.at(&folder.join(name))
+                    .is_some_and(|one| one.what == What::Folder)
+            };
+            let known = folder.iter().any(|name| name == ".git") || folder.as_os_str().is_empty();
+            if !known && has("objects") && has("refs") && !bare.iter().any(|one| folder.starts_with(one)) {
+                bare.push(folder.to_owned());
+            }
+        }
+        bare
+    }
+
     /// Folders below that have something called `.git` in them.
     pub fn repositories(&self) -> Vec<PathBuf> {
         let inner = self.found.iter().filter(|one| {

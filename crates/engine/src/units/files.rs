@@ -114,6 +114,35 @@ pub fn bring(from: &Path, to: &Path, rules: &[(Pattern, How)]) -> Result<Vec<Str
     Ok(brought)
 }
 
+/// Which of these a checkout ignores, as patterns that name them whatever they are.
+pub fn ignored(root: &Path, names: &[&str]) -> Result<Vec<String>, GitError> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ask: String = names.iter().map(|name| format!("{name}\0")).collect();
+    let git = Git::at(root).args(["check-ignore", "-z", "--stdin"]);
+    let (_, out, _) = git.stdin(ask).try_run()?;
+    let mut patterns = Vec::new();
+    for name in String::from_utf8_lossy(&out)
+        .split('\0')
+        .filter(|name| !name.is_empty())
+    {
+        // A line cannot name what has the end of one in it.
+        if name.contains('\n') {
+            continue;
+        }
+        let mut pattern = String::from("/");
+        for c in name.chars() {
+            if matches!(c, '*' | '?' | '[' | '\\' | ' ') {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        patterns.push(pattern);
+    }
+    Ok(patterns)
+}
+
 /// What a worktree may have from the main checkout.
 #[derive(Debug)]
 pub struct Brought {

@@ -191,6 +191,8 @@ fn g3_files_that_git_does_not_bring_are_brought() {
     assert!(path.join("node_modules").is_symlink());
     assert!(path.join("node_modules/x/index.js").exists());
     assert!(!path.join("cache").exists());
+    // A pattern for folders alone does not mean the link.
+    assert_eq!(world.git(path, ["status", "--porcelain"]), "");
 }
 
 #[test]

@@ -238,6 +238,17 @@ fn h3_a_branch_counts_as_checked_out_where_the_folder_is_not() {
         "{refused}"
     );
     assert_eq!(yard.main(), before);
+    // Git forgets none that is locked.
+    yard.world
+        .git(&repo, ["worktree", "lock", second.to_str().expect("UTF-8")]);
+    let refused = yard.merge(&["u1"]).exits(5).json();
+    let help = refused["error"]["help"].to_string();
+    assert!(
+        help.contains("git worktree unlock /") && help.contains("second && git worktree prune"),
+        "{help}"
+    );
+    yard.world
+        .git(&repo, ["worktree", "unlock", second.to_str().expect("UTF-8")]);
     yard.world
         .git(&repo, ["worktree", "repair", moved.to_str().expect("UTF-8")]);
     let _ = yard.merge(&["u1"]).ok();
@@ -533,6 +544,36 @@ fn h3_a_lock_that_our_own_killed_git_left_is_not_in_the_way_of_the_next_landing(
         "mine\n"
     );
     assert_eq!(yard.picture(&repo).1, "?? untracked\n");
+}
+
+/// A git at work there keeps the next landing from it; the one after that goes on.
+#[cfg(target_os = "linux")]
+#[test]
+fn h3_a_lock_on_head_or_the_branch_is_taken_away_by_a_later_landing() {
+    for name in ["HEAD.lock", "refs/heads/main.lock"] {
+        let yard = ready();
+        let repo = yard.repo();
+        let lock = repo.join(".git").join(name);
+        let killed = format!("printf 'landed\\n' > file; : > .git/{name}; kill -9 $PPID; exit 1");
+        let _ = while_moving(&yard, &killed);
+        assert!(lock.exists());
+        let mut command = yard.world.command("git", &repo);
+        command
+            .args(["hash-object", "--stdin"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null());
+        let mut git = command.spawn().expect("starts");
+        let refused = yard.merge(&["u1"]).exits(5).json();
+        let help = refused["error"]["help"].to_string();
+        assert!(help.contains("rm ") && help.contains(name), "{refused}");
+        assert!(lock.exists(), "it may be that git's");
+        drop(git.stdin.take());
+        assert!(git.wait().expect("ends").success());
+        let landed = yard.merge(&["u1"]).ok().json();
+        assert_eq!(landed["units"][0]["verdict"], "landed", "{landed}");
+        assert!(!lock.exists());
+        assert_eq!(yard.picture(&repo).1, "");
+    }
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::landing::{WHO, Yard};
+use jit_core::command::Command;
+use jit_core::unit::{Facts, Input};
 use serde_json::{Value, json};
 
 /// A branch that goes on from `main`, with a commit of its own. Nobody has it checked out.
@@ -347,4 +349,207 @@ fn g12_work_that_others_brought_has_landed_though_a_rebase_dropped_or_remade_it(
         assert_eq!(report["units"][0]["verdict"], "already_landed", "{way}: {report}");
         assert_eq!(issue_state(&yard), "done", "{way}");
     }
+}
+
+/// H3: what names a commit is no branch to land on. A unit that was sent there by an older program is not stuck.
+#[test]
+fn h3_only_a_branch_is_landed_on() {
+    let yard = Yard::new();
+    yard.done("u1", "mine", "mine\n");
+    branch(&yard, "release", "theirs", "theirs\n");
+    let before = yard.world.events().len();
+    for name in [
+        "release^",
+        "release@{0}",
+        "main~0",
+        "main^{commit}",
+        "main..release",
+    ] {
+        let refused = yard.merge(&["u1", "--into", name]).exits(3).json();
+        assert_eq!(refused["error"]["code"], "not_found", "{refused}");
+        let _ = yard.merge(&["u1", "--dry-run", "--into", name]).exits(3);
+        let _ = yard.jit(["conflicts", "--into", name]).exits(3);
+    }
+    assert_eq!(yard.world.events().len(), before, "nothing was written");
+    for input in [
+        Input::DispatchInstance,
+        Input::InstanceRunning,
+        Input::InstanceCompleted,
+        Input::BeginMerge,
+    ] {
+        yard.transact(&Command::AdvanceUnit {
+            unit: "u1".parse().expect("a name"),
+            input,
+            facts: Box::new(Facts {
+                landing_on: Some("release^".to_owned()),
+                tip: Some(yard.rev(&yard.repo(), "u1")),
+                ..Facts::default()
+            }),
+        });
+    }
+    let refused = yard.jit(["finish", "u1", "--json"]).exits(3).json();
+    let _ = obey(&yard, &refused["error"]["help"][0]).ok();
+    assert_eq!(on(&yard, "main", "mine"), "mine\n");
+    let _ = yard.jit(["finish", "u1"]).ok();
+}
+
+/// H3: another name of a branch is that branch, so whoever lands on either has the same turn.
+#[test]
+fn h3_another_name_of_a_branch_is_that_branch() {
+    let yard = Yard::new();
+    yard.done("u1", "mine", "mine\n");
+    yard.world.git(
+        &yard.repo(),
+        ["symbolic-ref", "refs/heads/alias", "refs/heads/main"],
+    );
+    let report = yard.merge(&["u1", "--into", "alias"]).ok().json();
+    assert_eq!(report["target"], "main", "{report}");
+    assert_eq!(yard.phase("u1")["landing_on"], Value::Null);
+    yard.done("u2", "more", "more\n");
+    let report = yard.merge(&["--all", "--into", "alias"]).ok().json();
+    assert_eq!(report["units"][0]["verdict"], "landed", "{report}");
+    assert_eq!(yard.phase("u2")["landing_on"], Value::Null);
+}
+
+/// H3, G12: the branch that a unit landed on is gone, and what it had is on the unit's own target, or on what that is called now.
+#[test]
+fn h3_a_unit_whose_branch_went_into_its_target_is_finished() {
+    for way in ["finish", "merge", "renamed"] {
+        let yard = Yard::new();
+        let path = yard.done("u1", "mine", "mine\n");
+        let dir = branch(&yard, "release", "theirs", "theirs\n");
+        let repo = yard.repo();
+        if way == "renamed" {
+            let _ = yard.merge(&["u1"]).ok();
+            yard.world.git(&repo, ["branch", "-m", "main", "trunk"]);
+            yard.world.git(&repo, ["config", "init.defaultBranch", "trunk"]);
+            let _ = yard.jit(["config", "set", "merge.target", "trunk"]).ok();
+        } else {
+            let _ = yard.merge(&["u1", "--into", "release"]).ok();
+            yard.world.git(&dir, ["switch", "-q", "--detach", "main"]);
+            yard.world.git(&dir, ["merge", "-q", "release"]);
+            let merged = yard.rev(&dir, "HEAD");
+            yard.world.git(&dir, ["update-ref", "refs/heads/main", &merged]);
+            yard.world.git(&repo, ["branch", "-q", "-D", "release"]);
+        }
+        if way == "merge" {
+            let _ = yard.merge(&["u1", "--into", "main"]).ok();
+            assert_eq!(yard.phase("u1")["landing_on"], Value::Null);
+        }
+        let _ = yard.jit(["finish", "u1"]).ok();
+        assert!(!path.exists(), "{way}");
+    }
+}
+
+/// I6: a unit in conflict needs somebody, with an issue or without.
+#[test]
+fn i6_status_names_a_unit_in_conflict() {
+    let yard = Yard::new();
+    yard.done("u1", "file", "mine\n");
+    let _ = yard.jit(["issue", "create", "A", "--id", "WI-1"]).ok();
+    let path = yard.unit_for("u2", Some("WI-1"));
+    yard.write(&path, "file", "yours\n");
+    yard.commit(&path, "yours");
+    yard.push_to_main("file", "theirs\n");
+    let _ = yard.merge(&["u1"]).exits(6);
+    let _ = yard.merge(&["u2"]).exits(6);
+    let status = yard.jit(["status", "--json"]).ok().json();
+    let needs = status["needs_attention"].to_string();
+    for word in [
+        "\"u1\"",
+        "jit worktree merge u1",
+        "\"WI-1\"",
+        "jit worktree merge u2",
+    ] {
+        assert!(needs.contains(word), "{word}: {status}");
+    }
+}
+
+/// H2: what an issue depends on is where it goes, or it waits, and that is told.
+#[test]
+fn h2_a_dependency_that_landed_elsewhere_is_waited_for() {
+    let yard = Yard::new();
+    let _ = yard.jit(["issue", "create", "A", "--id", "WI-1"]).ok();
+    let _ = yard
+        .jit(["issue", "create", "B", "--id", "WI-2", "--depends-on", "WI-1"])
+        .ok();
+    for (unit, issue) in [("u1", "WI-1"), ("u2", "WI-2")] {
+        let path = yard.unit_for(unit, Some(issue));
+        yard.write(&path, unit, unit);
+        yard.commit(&path, unit);
+    }
+    branch(&yard, "release", "theirs", "theirs\n");
+    let _ = yard.merge(&["u1", "--into", "release"]).ok();
+    let report = yard.merge(&["--all"]).exits(6).json();
+    let told = &report["units"][0];
+    assert_eq!(
+        (&told["unit"], &told["verdict"]),
+        (&json!("u2"), &json!("waiting")),
+        "{report}"
+    );
+    assert!(
+        told["message"].to_string().contains("landed on release"),
+        "{report}"
+    );
+    assert_eq!(yard.on_main("u2"), None);
+    let _ = obey(&yard, &told["help"][0]).ok();
+    let _ = yard.merge(&["--all"]).ok();
+    assert_eq!(yard.on_main("u2").as_deref(), Some("u2"));
+}
+
+/// H3: of two who land a unit at once, the later one hears what the other does.
+#[test]
+fn h3_who_is_overtaken_hears_by_what() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (dies_at, says) in [
+        ("begun", "is landing u1 on release"),
+        ("-", "has landed u1 on release"),
+    ] {
+        let yard = Yard::new();
+        yard.done("u1", "mine", "mine\n");
+        branch(&yard, "release", "theirs", "theirs\n");
+        let bin = yard.world.root().join("bin");
+        fs::create_dir_all(&bin).expect("a folder");
+        // When this one has looked at the unit, another begins with it.
+        let script = format!(
+            "#!/bin/sh\nPATH=${{PATH#*:}}\ncase \"$*\" in *merge-tree*)\nif ! [ -e '{once}' ]; then\n: > '{once}'\n\
+             (unset GIT_DIR; cd '{repo}'; JIT_TEST_DIE_AT={dies_at} '{jit}' --agent-id {WHO} worktree merge u1 \
+             --into release) > /dev/null 2>&1\nfi;;\nesac\nexec git \"$@\"\n",
+            once = yard.world.root().join("once").display(),
+            repo = yard.repo().display(),
+            jit = env!("CARGO_BIN_EXE_jit"),
+        );
+        fs::write(bin.join("git"), script).expect("a file");
+        fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).expect("a mode");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("PATH"));
+        let mut command = yard.world.jit_command(&yard.repo());
+        command
+            .env("PATH", path)
+            .args(["--agent-id", WHO, "worktree", "merge", "u1", "--json"]);
+        let refused = yard.world.run(command).exits(4).json();
+        assert_eq!(refused["error"]["code"], "busy", "{refused}");
+        assert!(
+            refused["error"]["message"].to_string().contains(says),
+            "{refused}"
+        );
+        if dies_at == "begun" {
+            let _ = obey(&yard, &refused["error"]["help"][0]).ok();
+        }
+        assert_eq!(on(&yard, "release", "mine"), "mine\n");
+    }
+}
+
+/// H2: a folder in the place of a file that has a say about landings is told as that.
+#[test]
+fn h2_a_folder_in_the_place_of_the_settings_is_told() {
+    let yard = Yard::new();
+    let path = yard.unit("u1");
+    let _ = fs::remove_file(path.join(".jit/config.toml"));
+    yard.write(&path, ".jit/config.toml/x", "x\n");
+    yard.world.git(&path, ["add", "-f", ".jit/config.toml/x"]);
+    yard.commit(&path, "a folder");
+    let refused = yard.merge(&["u1"]).exits(2).json();
+    assert_eq!(refused["error"]["code"], "config", "{refused}");
+    let message = refused["error"]["message"].to_string();
+    assert!(message.contains(".jit/config.toml is not a file"), "{refused}");
 }

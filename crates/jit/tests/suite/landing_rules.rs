@@ -381,7 +381,8 @@ fn h3_status_names_where_it_is_pushed_and_what_comes_first() {
     let unpushed = status();
     assert_eq!(unpushed[0]["behind"], 1, "{unpushed}");
     assert_eq!(
-        unpushed[0]["command"], "git switch main && git pull --no-rebase up main && git push up main",
+        unpushed[0]["command"],
+        "git switch main && git pull --no-rebase up main # see that it passes, then: git push up main",
         "{unpushed}"
     );
     // It goes to another remote than it comes from.

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::rescuing::kinds::{KINDS, TO_READY, commit, land};
 use crate::rescuing::{JIT, TO_MERGED, filled, recoverable, register, unit, world, write};
 use jit_testkit::world::World;
-use jit_testkit::world::tools::{Folder, field, without};
+use jit_testkit::world::tools::{Folder, field, inside_own_mounts, without};
 use serde_json::Value;
 
 /// A worktree in memory, without the file that says where its git folder is: that may change.
@@ -722,4 +722,90 @@ fn h7_a_unit_to_be_removed_goes_by_any_of_its_names() {
     let dir = unit(&world, "u9", TO_MERGED);
     let inside = world.jit_in(&dir, ["worktree", "cleanup", "--force"]).exits(4);
     assert!(inside.stderr.contains("cd somewhere else"), "{}", inside.stderr);
+}
+
+/// H7: what is mounted in a worktree lies elsewhere too, and would be deleted there.
+#[test]
+#[cfg(target_os = "linux")]
+fn h7_what_is_mounted_in_a_worktree_is_not_deleted() {
+    if !inside_own_mounts(module_path!(), "h7_what_is_mounted_in_a_worktree_is_not_deleted") {
+        return;
+    }
+    let mount = |program: &str, paths: &[&Path]| {
+        let mut command = std::process::Command::new(program);
+        if program == "mount" {
+            command.arg("--bind");
+        }
+        assert!(command.args(paths).status().expect(program).success());
+    };
+    let world = world();
+    let outside = world.root().join("outside");
+    write(&outside.join("precious.txt"), "precious");
+    for (name, inputs) in [("u1", TO_MERGED), ("u2", TO_READY)] {
+        let dir = unit(&world, name, inputs);
+        let place = dir.join("out/a b");
+        fs::create_dir_all(&place).expect("a folder");
+        mount("mount", &[&outside, &place]);
+        let words: &[&str] = match name {
+            "u1" => &["worktree", "cleanup", "u1", "--force"],
+            _ => &["worktree", "abandon", "u2", "--reason", "x"],
+        };
+        let ran = world.jit(words);
+        assert!(outside.join("precious.txt").exists(), "{name}: {ran:?}");
+        let text = ran.exits(5).stderr;
+        assert!(text.contains("mounted on") && text.contains("umount '"), "{text}");
+        assert!(dir.join("a.txt").exists(), "{name}: nothing was moved");
+        mount("umount", &[&place]);
+        let _ = world.jit(words).ok();
+        assert!(!dir.exists() && outside.join("precious.txt").exists());
+    }
+    // Somebody mounts it in the trash.
+    let dir = unit(&world, "u3", TO_READY);
+    write(&dir.join("notes.txt"), "notes");
+    fs::create_dir_all(dir.join("out/m")).expect("a folder");
+    let _ = world.jit(["worktree", "abandon", "u3", "--reason", "x"]).ok();
+    let list = world.jit(["rescue", "list", "--json"]).ok().json();
+    let rescues = list["rescues"].as_array().expect("a list");
+    let last = rescues.last().expect("a rescue");
+    let place = Path::new(last["trash_path"].as_str().expect("a path")).join("out/m");
+    mount("mount", &[&outside, &place]);
+    let id = last["id"].as_str().expect("an id");
+    let text = world.jit(["rescue", "drop", id, "--yes"]).exits(1).stderr;
+    assert!(text.contains("mounted on"), "{text}");
+    assert!(outside.join("precious.txt").exists());
+    mount("umount", &[&place]);
+    let _ = world.jit(["rescue", "drop", id, "--yes"]).ok();
+    assert!(!place.exists() && outside.join("precious.txt").exists());
+}
+
+/// H7: a repository inside is kept, also one without a checkout.
+#[test]
+fn h7_a_bare_repository_in_an_ignored_folder_is_kept() {
+    let world = world();
+    let dir = unit(&world, "u1", TO_MERGED);
+    world.git(&dir, ["clone", "-q", "--bare", ".", "out/bare.git"]);
+    let bare = dir.join("out/bare.git");
+    let _ = world.jit(["worktree", "cleanup", "u1"]).exits(5);
+    world.git(
+        &bare,
+        [
+            "config",
+            "remote.origin.fetch",
+            "+refs/heads/*:refs/remotes/origin/*",
+        ],
+    );
+    world.git(&bare, ["fetch", "-q"]);
+    let tree = world.git(&bare, ["rev-parse", "HEAD^{tree}"]);
+    let made = world.git(&bare, ["commit-tree", tree.trim(), "-m", "only here"]);
+    world.git(&bare, ["update-ref", "refs/heads/only", made.trim()]);
+    let text = world.jit(["worktree", "cleanup", "u1"]).exits(5).stderr;
+    assert!(text.contains("repository: out/bare.git"), "{text}");
+    let _ = world.jit(["worktree", "cleanup", "u1", "--force"]).ok();
+    let to = world.root().join("back");
+    let id = only_rescue(&world);
+    let _ = world
+        .jit(["rescue", "restore", &id, "--to", to.to_str().expect("UTF-8")])
+        .ok();
+    let back = world.git(&to.join("out/bare.git"), ["log", "-1", "--format=%s", "only"]);
+    assert_eq!(back.trim(), "only here");
 }

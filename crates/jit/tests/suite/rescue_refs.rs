@@ -252,3 +252,31 @@ fn h7_a_restore_that_was_killed_goes_on() {
         assert!(left.is_empty(), "{at}: {left:?}");
     }
 }
+
+/// H7: where refs are in tables, what only a worktree's own refs name is kept too, and what others kept is not its history.
+#[test]
+fn h7_what_a_worktree_names_in_tables_is_kept_and_nothing_else() {
+    let Some(world) = with_tables() else { return };
+    let dir = unit(&world, "u1", TO_READY);
+    commit(&world, &dir, "x.txt", "given up\n");
+    let first = abandoned(&world, "u1");
+    let others = world.jit(["rescue", "show", &first, "--json"]).ok().json();
+    let lost = others["head"].as_str().expect("a commit");
+    let dir = unit(&world, "u2", TO_MERGED);
+    let tree = world.git(&dir, ["rev-parse", "HEAD^{tree}"]);
+    let mut own = Vec::new();
+    for name in ["MY_HEAD", "ORIG_HEAD", "REBASE_HEAD"] {
+        let made = world.git(&dir, ["commit-tree", tree.trim(), "-m", name]);
+        own.push(made.trim().to_owned());
+        world.git(&dir, ["update-ref", name, made.trim()]);
+    }
+    let done = world.jit(["worktree", "cleanup", "u2", "--json"]).ok().json();
+    let id = done["rescue"].as_str().expect("a rescue");
+    let kept = world.jit(["rescue", "show", id, "--json"]).ok().json();
+    assert!(!kept["aside"].to_string().contains(lost), "{kept}");
+    emptied(&world);
+    world.git(&world.repo(), ["gc", "-q", "--prune=now"]);
+    for one in own {
+        world.git(&world.repo(), ["cat-file", "-e", &one]);
+    }
+}

@@ -33,6 +33,11 @@ impl Run<'_> {
             if self.repo.git().verify(&object).map_err(failed)?.is_none() {
                 continue;
             }
+            let kind = self.repo.git().args(["cat-file", "-t", &object]).line();
+            if kind.map_err(failed)? != "blob" {
+                let message = format!(".jit/{name} is not a file on {} (as committed)", self.target);
+                return Err(refuse(Code::Config, message));
+            }
             let bytes = self
                 .repo
                 .git()
@@ -120,6 +125,12 @@ impl Run<'_> {
             return Ok(Sorted::Told(Box::new(self.landed_before(&unit)?)));
         }
         if unit.state == Phase::Merged && !self.has_more(&unit)? {
+            let goes_to = unit.goes_to();
+            let moved_on = goes_to != self.target && self.repo.tip(goes_to)?.is_none();
+            let tip = self.repo.tip(&unit.branch)?;
+            if let (true, Some(tip)) = (moved_on && self.mode != MergeMode::DryRun, tip) {
+                return self.comes_to_be_here(&view, unit, tip);
+            }
             let issue_done = match self.mode {
                 MergeMode::DryRun => None,
                 _ => self.close(&view, &unit),
@@ -278,6 +289,27 @@ impl Run<'_> {
         }
         self.require_reachable_submodules(&work, &target)?;
         Ok(Sorted::Work(Box::new(work)))
+    }
+
+    /// The branch that a unit landed on is gone, and this one has all of it: from now on it is known to be here.
+    fn comes_to_be_here(&mut self, view: &View, unit: Unit, tip: String) -> Outcome<Sorted> {
+        let target = self.repo.require_tip(&self.target)?;
+        let mut commit = target.clone();
+        for known in unit.merge_commit.iter().chain([&tip]) {
+            let is_there = self.repo.git().verify(&format!("{known}^{{commit}}"));
+            if is_there.map_err(failed)?.is_some() && self.repo.is_ancestor(known, &target)? {
+                commit.clone_from(known);
+                break;
+            }
+        }
+        let work = self.work(view, unit, tip)?;
+        self.begin(&work)?;
+        let issue_done = self.record(&work, &commit, None)?;
+        Ok(Sorted::Told(Box::new(UnitReport {
+            merge_commit: Some(commit),
+            issue_done,
+            ..work.report(Verdict::AlreadyLanded)
+        })))
     }
 
     /// Whether a unit that has landed has something that its target has not: commits since then, or all of it, where the
@@ -449,10 +481,58 @@ impl Run<'_> {
         let view = self.app.view()?;
         let mut open = self.waits_for(&view, issue)?;
         open.retain(|id| !but.contains(id));
-        Ok(open.first().map(|first| {
+        if let Some(first) = open.first() {
             let message = format!("{} depends on {first}, which is not done", issue.id);
-            Box::new(Refusal::new(Code::CheckFailed, message).help(format!("jit issue show {first}")))
-        }))
+            let refusal = Refusal::new(Code::CheckFailed, message);
+            return Ok(Some(Box::new(refusal.help(format!("jit issue show {first}")))));
+        }
+        self.landed_elsewhere(&view, issue)
+    }
+
+    /// A refusal if the unit of something that an issue depends on landed on another branch, and the target has it not.
+    fn landed_elsewhere(&self, view: &View, issue: &Issue) -> Outcome<Option<Box<Refusal>>> {
+        if issue.depends_on.is_empty() {
+            return Ok(None);
+        }
+        let target = self.repo.require_tip(&self.target)?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        for unit in units.iter().filter(|unit| unit.goes_to() != self.target) {
+            let own = unit.issue_id.as_ref().filter(|id| issue.depends_on.contains(*id));
+            let (Some(id), Some(commit), None) = (own, &unit.merge_commit, &unit.abandoned) else {
+                continue;
+            };
+            // Another unit of it may have landed here.
+            let is_here = |other: &Unit| {
+                other.issue_id.as_ref() == Some(id)
+                    && other.merge_commit.is_some()
+                    && other.goes_to() == self.target
+            };
+            let known = self.repo.git().verify(&format!("{commit}^{{commit}}"));
+            if units.iter().any(is_here)
+                || known.map_err(failed)?.is_none()
+                || self.repo.has(&target, commit, None)?
+            {
+                continue;
+            }
+            let message = format!(
+                "{} depends on {id}, which landed on {}, and {} has it not",
+                issue.id,
+                unit.goes_to(),
+                self.target
+            );
+            let help = match unit.is_over() {
+                true => format!("to bring it there, on {}: git merge {commit}", self.target),
+                false => format!(
+                    "jit worktree merge {} --into {}",
+                    unit.id,
+                    shell_word(&self.target)
+                ),
+            };
+            return Ok(Some(Box::new(
+                Refusal::new(Code::CheckFailed, message).help(help),
+            )));
+        }
+        Ok(None)
     }
 
     /// The gates that an issue has to pass to land: those of the log, and those that it has on the target. A unit may have

@@ -358,7 +358,32 @@ impl Run<'_> {
                 tip: Some(work.tip.clone()),
                 ..Facts::default()
             };
-            unit = self.app.advance(&unit.id, input, facts)?;
+            let advanced = self.app.advance(&unit.id, input, facts);
+            unit = advanced.map_err(|refusal| self.overtaken(&unit, refusal))?;
+        }
+    }
+
+    /// Another command was faster with the unit: what that does.
+    fn overtaken(&self, unit: &Unit, refusal: Box<Refusal>) -> Box<Refusal> {
+        let id = &unit.id;
+        let now = self.app.load_unit(id).ok();
+        match now.filter(|now| refusal.code == Code::BadTransition && now.state != unit.state) {
+            Some(now) if now.state == Phase::Merging => {
+                let there = now.goes_to();
+                let message = format!("somebody else is landing {id} on {there}");
+                let help = format!("jit worktree merge {id} --into {}", shell_word(there));
+                Box::new(Refusal::new(Code::Busy, message).help(help))
+            }
+            Some(now) if now.state == Phase::Merged => {
+                let message = format!("somebody else has landed {id} on {} meanwhile", now.goes_to());
+                Box::new(Refusal::new(Code::Busy, message).help("the same command again"))
+            }
+            Some(now) if now.state == Phase::Cleanup || now.is_over() => {
+                let message = format!("somebody else is removing {id}, or has removed it");
+                let help = format!("jit worktree status {id}");
+                Box::new(Refusal::new(Code::Busy, message).help(help))
+            }
+            _ => refusal,
         }
     }
 

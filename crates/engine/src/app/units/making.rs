@@ -1,6 +1,7 @@
 //! Making the worktree of a unit: it is there, on its branch, whole and ready, or there is nothing of it (G2, G3, T1, T2).
 
 use super::*;
+use crate::worktree::ensure_excluded;
 
 /// How long a git that lost its caller may take to finish a worktree.
 const MAKING: Duration = Duration::from_secs(10);
@@ -314,7 +315,19 @@ impl App {
         };
         let path = Path::new(&unit.worktree_path);
         let main = self.main_root().map_err(|refusal| failed(refusal.message))?;
-        files::bring(&main, path, &self.config.shared_files()).map_err(failed)?;
+        let brought = files::bring(&main, path, &self.config.shared_files()).map_err(failed)?;
+        let links: Vec<&str> = brought
+            .iter()
+            .map(String::as_str)
+            .filter(|name| path.join(name).is_symlink())
+            .collect();
+        let links = files::ignored(&main, &links).map_err(|e| failed(e.to_string()))?;
+        if !links.is_empty() {
+            // `name/` in .gitignore is for folders alone, and a link is none.
+            let common = self.common().map_err(|refusal| failed(refusal.message))?;
+            let patterns: Vec<&str> = links.iter().map(String::as_str).collect();
+            ensure_excluded(common, &patterns).map_err(|e| failed(e.to_string()))?;
+        }
         if self.config.submodules() && path.join(".gitmodules").is_file() {
             let only_known = main.join(".git/modules").is_dir();
             let common = self.common().map_err(|refusal| failed(refusal.message))?;

@@ -241,11 +241,21 @@ impl Look<'_> {
                 }
             }
             if self.admin.at(Path::new("reftable")).is_some() {
-                for args in [
-                    &["reflog", "show", "--format=%H", "HEAD"][..],
-                    &["for-each-ref", "--format=%(objectname)"],
-                ] {
-                    names_in(&site.git().args(args).run().unwrap_or_default(), &mut named);
+                let log = site.git().args(["reflog", "show", "--format=%H", "HEAD"]);
+                names_in(&log.run().unwrap_or_default(), &mut named);
+                let refs = site
+                    .git()
+                    .args(["for-each-ref", "--include-root-refs"])
+                    .arg("--format=%(objectname) %(refname)");
+                // The others are those of all worktrees.
+                let own = |name: &str| {
+                    let folders = ["refs/worktree/", "refs/bisect/", "refs/rewritten/"];
+                    !name.starts_with("refs/") || folders.iter().any(|one| name.starts_with(one))
+                };
+                for line in lines(&refs.run().unwrap_or_default()) {
+                    if let Some((commit, _)) = line.split_once(' ').filter(|(_, name)| own(name)) {
+                        named.insert(commit.to_owned());
+                    }
                 }
             }
         }
