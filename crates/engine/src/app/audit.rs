@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use jit_core::graph::{Graph, Node, cycles};
 use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, State};
-use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE};
+use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE, issue_json};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::table::Table;
 use jit_core::time::Wall;
 
+use super::join::hauling::lost_files;
 use super::{App, refuse};
 use crate::gates::Results;
 use crate::gates::registry::Registry;
@@ -101,6 +102,7 @@ impl App {
         let issues = state::issues(&*view.table).map_err(unreadable)?;
         let gone = state::tombstones(&*view.table).map_err(unreadable)?;
         self.audit_graph(&issues, &gone, &mut audit);
+        self.audit_missing_files(&*view.table, &issues, &mut audit)?;
         audit_gates(&*view.table, &issues, &gates, &mut audit)?;
         audit_parts(&issues, &mut audit);
         let behind = self.behind(&*view.table, issues.iter().chain(&gone), &mut Vec::new());
@@ -174,6 +176,44 @@ impl App {
             match tree::problems(&issues, &id) {
                 Some(all) => all.into_iter().for_each(|unsound| audit.unsound(unsound)),
                 None => audit.unfinished.push(id),
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that are missing in this tree beside the `issue.json` of an issue: what the log has of them is written again.
+    fn audit_missing_files(&self, table: &dyn Table, known: &[Issue], audit: &mut Audit) -> Outcome<()> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let Some(issues) = self.place.local_jit.as_deref().and_then(tree::issues_dir) else {
+            return Ok(());
+        };
+        for mine in known {
+            let id = &mine.id;
+            let Ok(Some(folder)) = tree::load(&issues, id) else {
+                continue;
+            };
+            let Ok(found) = tree::read(&issues, id, &folder) else {
+                continue;
+            };
+            let sheet = state::sheet(table, id).map_err(unreadable)?;
+            let speaks_of_text = folder.description.is_none() && found.issue.text.is_some();
+            let is_current = folder.issue == issue_json(mine, &sheet);
+            let lacks = (folder.labels.is_empty() && !sheet.labels.is_empty())
+                || (folder.deps.is_empty() && !sheet.deps.is_empty())
+                || (speaks_of_text && mine.text.is_some());
+            let is_lost = is_current && lacks
+                || lost_files(table, (mine, &sheet), &found, &folder).map_err(unreadable)?;
+            if is_lost && !found.sheet.deleted {
+                audit.unfinished.push(id.clone());
+            } else if speaks_of_text && mine.text.is_none() && !found.sheet.deleted {
+                let path = issues.join(id.as_str()).join(DESCRIPTION);
+                audit.findings.push(Finding {
+                    check: "issue files",
+                    message: format!("{} is missing, and {ISSUE} speaks of it", path.display()),
+                    help: format!("git log -p --full-history -- {}", path.display()),
+                    file: Some(path),
+                    line: 0,
+                });
             }
         }
         Ok(())

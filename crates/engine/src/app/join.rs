@@ -14,7 +14,7 @@
 
 mod dating;
 mod guarding;
-mod hauling;
+pub(super) mod hauling;
 mod publishing;
 mod texts;
 
@@ -154,6 +154,16 @@ struct Haul {
     asked: usize,
     /// What commits changed; asked of git where an old copy was found.
     history: reverts::History,
+}
+
+impl Haul {
+    fn put_back(&mut self, found: Found) {
+        let id = &found.issue.id;
+        self.said.push(format!(
+            "files of {id} that went with its deletion are put back here, as it is there again: git add .jit/issues/{id}"
+        ));
+        self.brought_back.push(found);
+    }
 }
 
 /// What came of bringing a tree in.
