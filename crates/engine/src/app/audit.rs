@@ -4,8 +4,10 @@
 //! the log, and issues in this tree that somebody did not come to the end of writing, or, when that is asked for, that no
 //! tree has (see [`super::homeless`]); and that is said.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use jit_core::graph::{Graph, Node, cycles};
@@ -21,6 +23,7 @@ use super::join::hauling::lost_files;
 use super::{App, refuse};
 use crate::gates::Results;
 use crate::gates::registry::Registry;
+use crate::git::Git;
 use crate::issues::tree::{self, Unsound};
 use crate::os::file;
 use crate::store::Outcome;
@@ -84,6 +87,7 @@ impl App {
                 }
                 Err(refusal) => audit.findings.push(unfit(&refusal, Registry::path(local))),
             }
+            self.audit_unmerged(local, &mut audit);
             let results = std::fs::read_dir(local.join("gates/results"));
             for entry in results.into_iter().flatten().flatten() {
                 let name = entry.file_name();
@@ -179,6 +183,41 @@ impl App {
             }
         }
         Ok(())
+    }
+
+    /// Files that git holds as unmerged, whether they have markers or not: where the merge driver could not run, a file is
+    /// as our side has it. Git that does not answer has said nothing.
+    fn audit_unmerged(&self, local: &Path, audit: &mut Audit) {
+        let Some(root) = self.place.worktree_root.as_deref() else {
+            return;
+        };
+        let listed = Git::at(root)
+            .args(["ls-files", "-u", "-z", "--full-name", "--"])
+            .arg(local)
+            .run();
+        let listed = listed.unwrap_or_default();
+        let paths: BTreeSet<PathBuf> = listed
+            .split(|b| *b == 0)
+            .filter_map(|entry| entry.splitn(2, |b| *b == b'\t').nth(1))
+            .map(|path| root.join(OsStr::from_bytes(path)))
+            .collect();
+        for path in paths {
+            if audit
+                .findings
+                .iter()
+                .any(|known| known.file.as_ref() == Some(&path))
+            {
+                continue;
+            }
+            let shown = path.strip_prefix(root).unwrap_or(&path).display();
+            audit.findings.push(Finding {
+                check: "unmerged",
+                message: format!("{shown} is not merged: git holds both sides of it, and what is in the file may be one of them alone"),
+                help: format!("git checkout -m -- {shown}, settle what is marked there, then: git add {shown}"),
+                file: Some(path.clone()),
+                line: 0,
+            });
+        }
     }
 
     /// Files that are missing in this tree beside the `issue.json` of an issue: what the log has of them is written again.
