@@ -109,6 +109,7 @@ impl App {
         self.audit_missing_files(&*view.table, &issues, &mut audit)?;
         audit_gates(&*view.table, &issues, &gates, &mut audit)?;
         audit_parts(&issues, &mut audit);
+        self.audit_types(&issues, &mut audit);
         let behind = self.behind(&*view.table, issues.iter().chain(&gone), &mut Vec::new());
         let mut unfinished = std::mem::take(&mut audit.unfinished);
         let missing = self.homeless(&*view.table, &issues)?;
@@ -183,6 +184,29 @@ impl App {
             }
         }
         Ok(())
+    }
+
+    /// Parts whose type cannot be part of the type that they are part of: edits by hand, merges and settings can make such.
+    fn audit_types(&self, issues: &[Issue], audit: &mut Audit) {
+        let kinds: HashMap<String, &str> = issues
+            .iter()
+            .map(|issue| (issue.id.key(), issue.kind.as_str()))
+            .collect();
+        let odd: Vec<String> = issues
+            .iter()
+            .filter_map(|issue| {
+                let parent = issue.parent.as_ref()?;
+                let kind = kinds.get(&parent.key())?;
+                let fits = self.policy.may_be_part_of(&issue.kind, kind);
+                (!fits).then(|| format!("{} ({}, in {parent}, {kind})", issue.id, issue.kind))
+            })
+            .collect();
+        if !odd.is_empty() {
+            audit.notes.push(format!(
+                "of a type that cannot be part of what they are part of: {}; jit config get types.hierarchy",
+                listed(&odd)
+            ));
+        }
     }
 
     /// Files that git holds as unmerged, whether they have markers or not: where the merge driver could not run, a file is

@@ -582,3 +582,30 @@ fn e5_an_edit_that_was_not_taken_does_not_come_back_with_another() {
         (&json!("ready"), &json!(["more"]))
     );
 }
+
+#[test]
+fn e5_no_change_of_type_gets_round_the_hierarchy() {
+    let world = planned();
+    for (id, kind) in [
+        ("WI-001-A1", "task"),
+        ("WI-001-A1-T1", "activity"),
+        ("WI-001", "task"),
+    ] {
+        let ran = world.jit(["issue", "update", id, "--type", kind]).exits(2);
+        assert!(ran.stderr.contains("cannot be part of"), "{}", ran.stderr);
+    }
+    // With another parent it fits.
+    let moved = [
+        "issue",
+        "update",
+        "WI-001-A1-T1",
+        "--type",
+        "activity",
+        "--parent",
+        "WI-001",
+    ];
+    let _ = world.jit(moved).ok();
+    let _ = world
+        .jit(["issue", "update", "WI-001-A1-T2", "--type", "chore"])
+        .ok();
+}
