@@ -1296,6 +1296,33 @@ fn c7_results_that_two_branches_have_merge_without_a_conflict() {
 }
 
 #[test]
+fn a4_a_gate_runs_once_for_one_request_id() {
+    let world = world();
+    require(&world, "one", "echo ran >> ../count");
+    require(&world, "two", "echo ran >> ../count; false");
+    let run = |words: &[&str]| {
+        let mut all = vec!["gate", "run", "WI-001", "--json"];
+        all.extend(words);
+        human(&world, &all)
+    };
+    let ran = || {
+        fs::read_to_string(world.root().join("count"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    let first = run(&["--request-id", "once"]);
+    assert_eq!(ran(), 2);
+    let again = run(&["--request-id", "once"]);
+    assert_eq!(ran(), 2, "run again");
+    assert_eq!((first.code, first.json()), (again.code, again.json()));
+    let _ = run(&["--request-id", "another"]);
+    assert_eq!(ran(), 4);
+    let _ = run(&[]);
+    assert_eq!(ran(), 6);
+}
+
+#[test]
 fn e6_no_agent_defines_a_gate_anew_or_takes_its_definition_away() {
     let world = world();
     let _ = human(&world, &["gate", "define", "review", "--manual"]).ok();
