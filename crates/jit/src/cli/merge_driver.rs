@@ -4,7 +4,7 @@ use jit_core::exact;
 use jit_core::issue_file::{MAX_FILE, agreed};
 use jit_core::merge::{merge, render};
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::gates::Results;
+use jit_engine::gates::{Registry, Results};
 use jit_engine::git::Git;
 use jit_engine::os::file;
 use jit_engine::store::Outcome;
@@ -35,8 +35,13 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     // git itself hands such files on (rerere, what several merges began with), and knows what they come to.
     let is_json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).is_ok();
     let has_markers = !is_json(&ours) || !is_json(&theirs);
-    if Results::is_path(path) {
-        return match Results::merge(path, &ours, &theirs) {
+    let is_results = Results::is_path(path);
+    if is_results || Registry::is_path(path) {
+        let merged = match is_results {
+            true => Results::merge(path, &ours, &theirs),
+            false => Registry::merge(path, &base, &ours, &theirs),
+        };
+        return match merged {
             Ok(merged) => {
                 file::replace(&flags.ours, &merged).map_err(invalid)?;
                 Ok(cx.show(&json!({ "conflicts": [] }), |_| String::new()))
