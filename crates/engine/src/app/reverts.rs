@@ -84,6 +84,17 @@ pub(super) fn told(
         return None;
     }
     history.told += 1;
+    if behind.contains(&"deleted") {
+        let command = match sheet.deleted {
+            true => "restore",
+            false => "delete",
+        };
+        return Some(format!(
+            "a commit took {} of {id} back to what it was; that changes nothing, the later change counts. \
+             To change it: jit issue {command} {id}",
+            behind.join(", ")
+        ));
+    }
     let mut command = format!("jit issue update {id}");
     for name in &behind {
         if let ("title" | "priority" | "type" | "state" | "parent", value) =

@@ -1299,3 +1299,16 @@ fn c7_what_the_driver_cannot_merge_has_markers_and_validate_names_what_is_unmerg
         assert!(named, "{problems}");
     }
 }
+
+#[test]
+fn e7_a_revert_of_a_deletion_is_told_with_what_restores_it() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    a.jit(["issue", "delete", "WI-001"]);
+    a.commit();
+    assert_eq!(a.git(["revert", "--no-edit", "HEAD"]).0, 0);
+    let ran = a.run(["issue", "list"]).ok();
+    assert!(ran.stderr.contains("jit issue restore WI-001"), "{}", ran.stderr);
+    a.jit(["issue", "restore", "WI-001"]);
+    assert_eq!(a.show("WI-001")["labels"], json!(["old"]));
+}
