@@ -121,6 +121,21 @@ pub(crate) fn honour(
     })
 }
 
+/// Whether the log has it that this lock file has expired.
+fn is_known_as_over(
+    draft: &Draft<'_>,
+    resource: &Resource,
+    holder: &Actor,
+    expires: Wall,
+) -> Result<bool, Stop> {
+    let ended = state::ended(draft.state(), &resource.key())?;
+    Ok(ended.is_some_and(|ended| {
+        is_from_file(&ended.lease)
+            && ended.lease.agent_id == holder.agent_id
+            && ended.lease.expires_at == expires
+    }))
+}
+
 /// Makes the lease on an issue what a lock file says, unless somebody else has it.
 fn follow(
     draft: &mut Draft<'_>,
@@ -141,7 +156,10 @@ fn follow(
             return Ok(Some(lease.clone()));
         }
     }
-    if ttl_secs == 0 || issue.state.is_closed() {
+    let is_over = ttl_secs == 0;
+    if issue.state.is_closed()
+        || (is_over && (outer.is_some() || is_known_as_over(draft, &resource, holder, expires)?))
+    {
         return Ok(None);
     }
     let lease = Lease {
@@ -150,7 +168,7 @@ fn follow(
         agent_id: holder.agent_id.clone(),
         worktree_id: None,
         branch: None,
-        ttl_secs,
+        ttl_secs: ttl_secs.max(1),
         acquired_at: acquired,
         expires_at: expires,
         deadline: deadline(cx, ttl_secs),
@@ -159,6 +177,15 @@ fn follow(
         on_behalf_of: None,
         note: Some(LOCK_FILE_NOTE.to_owned()),
     };
+    if is_over {
+        // Nobody took notice while it lasted: whoever takes the activity now takes it over.
+        draft.emit(Event::Acquired {
+            lease: lease.clone(),
+            regranted: false,
+        })?;
+        draft.emit(Event::AutoEvicted { lease })?;
+        return Ok(None);
+    }
     let event = match before {
         Some(before) => Event::Renewed {
             lease: Lease {

@@ -639,6 +639,12 @@ fn renew(
         deadline: deadline(cx, ttl_secs),
         ..lease.clone()
     };
+    if activity::is_from_file(&lease) {
+        // Its time is no longer what the file says: from here on it is like any other, and the file follows.
+        renewed.note = None;
+        renewed.worktree_id.clone_from(&cx.actor.worktree_id);
+        renewed.branch.clone_from(&cx.branch);
+    }
     let outer = match lease.resource.issue().map(|id| state::issue(draft.state(), id)) {
         Some(found) => match found? {
             Some(issue) => activity::outer_lease(draft, &issue, cx)?,

@@ -179,6 +179,39 @@ pub fn render(fields: &Map<String, Value>, other: &dyn Fn(&str) -> Option<Value>
     out
 }
 
+/// What a file with conflict markers says outside of them, without the fields that are inside; `None` when that is not an
+/// issue either. git hands the result of one merge to another, as what both sides began with.
+pub fn agreed(bytes: &[u8]) -> Option<Map<String, Value>> {
+    let (mut rest, mut inside, mut open) = (String::new(), Vec::new(), 0_usize);
+    for line in std::str::from_utf8(bytes).ok()?.lines() {
+        if line.starts_with("<<<<<<<") {
+            open += 1;
+        } else if line.starts_with(">>>>>>>") {
+            open = open.checked_sub(1)?;
+        } else if open == 0 {
+            rest.push_str(line);
+            rest.push('\n');
+        } else {
+            let name = line
+                .trim_start()
+                .strip_prefix('"')
+                .and_then(|rest| rest.split_once('"'));
+            inside.extend(name.map(|(name, _)| name));
+        }
+    }
+    let mut fields = serde_json::from_str::<Map<String, Value>>(&rest).or_else(|_| {
+        // The last one may have been inside.
+        let rest = rest.trim_end().trim_end_matches('}').trim_end();
+        serde_json::from_str(&format!("{}}}", rest.strip_suffix(',').unwrap_or(rest)))
+    });
+    if let Ok(fields) = &mut fields
+        && let Some(stamps) = fields.get_mut("stamps").and_then(Value::as_object_mut)
+    {
+        stamps.retain(|name, _| !inside.contains(&name.as_str()));
+    }
+    fields.ok()
+}
+
 fn lines<T: serde::Serialize>(all: &[T]) -> Vec<u8> {
     let mut out = Vec::new();
     for one in all {

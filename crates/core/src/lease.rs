@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::activity::is_from_file;
 use crate::file_lock::FileTarget;
 use crate::ids::{AgentId, IssueId, LeaseId, WorkflowId, WorktreeId};
 use crate::time::{Now, Wall};
@@ -106,9 +107,11 @@ impl Lease {
         self.deadline.saturating_sub(now.ticks)
     }
 
-    /// Whether `actor` holds it: same agent in the same worktree.
+    /// Whether `actor` holds it: same agent in the same worktree. What came from a lock file was taken in none, and is its
+    /// holder's anywhere.
     pub fn held_by(&self, actor: &Actor) -> bool {
-        self.agent_id == actor.agent_id && self.worktree_id == actor.worktree_id
+        let is_anywhere = self.worktree_id.is_none() && is_from_file(self);
+        self.agent_id == actor.agent_id && (is_anywhere || self.worktree_id == actor.worktree_id)
     }
 
     /// Whether `actor` may renew, release or hand it on: its holder, or the one it works for.

@@ -115,6 +115,15 @@ impl Policy {
         }
     }
 
+    /// Whether an issue of type `kind` may be part of one of type `whole`. What no hierarchy names may be anywhere.
+    pub fn may_be_part_of(&self, kind: &str, whole: &str) -> bool {
+        let is_named = self.hierarchy.iter().flatten().any(|named| named == whole);
+        !is_named
+            || self
+                .parents_of(kind)
+                .is_none_or(|allowed| allowed.contains(&whole))
+    }
+
     /// The types that an issue of type `kind` may be part of; `None` when any may.
     pub fn parents_of(&self, kind: &str) -> Option<Vec<&str>> {
         let within: Vec<&[String]> = self

@@ -339,6 +339,9 @@ pub(crate) fn change(
         Some(None) => issue.parent = None,
         None => {}
     }
+    if issue.kind != old.kind {
+        require_type_fits(draft.state(), &issue, cx)?;
+    }
     change_sets(draft.state(), (&mut issue, &mut sheet), change, at, cx)?;
     if let Some(digest) = &change.text {
         issue.text.clone_from(digest);

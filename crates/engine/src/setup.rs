@@ -43,20 +43,30 @@ pub(crate) const CONFIG: &str = "\
 ";
 
 pub(crate) const ATTRIBUTES: &str = "\
+# Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field, gates and results gate by gate.
+*.jsonl merge=union text eol=lf
+*.md text eol=lf
+issue.json merge=jit-issue text eol=lf
+gates/registry.json merge=jit-issue text eol=lf
+gates/results/*.json merge=jit-issue text eol=lf
+";
+
+/// The same as it was before gates were merged, and before their results were.
+pub(crate) const FORMER_ATTRIBUTES: &[&str] = &[
+    "\
 # Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field, results gate by gate.
 *.jsonl merge=union text eol=lf
 *.md text eol=lf
 issue.json merge=jit-issue text eol=lf
 gates/results/*.json merge=jit-issue text eol=lf
-";
-
-/// The same as it was before results were merged.
-pub(crate) const FORMER_ATTRIBUTES: &str = "\
+",
+    "\
 # Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field.
 *.jsonl merge=union text eol=lf
 *.md text eol=lf
 issue.json merge=jit-issue text eol=lf
-";
+",
+];
 
 /// What a process that was killed may leave in a tree, until the issue is written again.
 const UNFINISHED_PATTERN: &str = "/.jit/issues/*/*.tmp";
@@ -136,7 +146,7 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
             ensure_file(&path, ATTRIBUTES, &mut done)?;
             // Nobody has changed it since.
             let found = file::read_real(&path, 1 << 16).unwrap_or_default();
-            if found.as_deref() == Some(FORMER_ATTRIBUTES.as_bytes()) {
+            if found.is_some_and(|found| FORMER_ATTRIBUTES.iter().any(|former| found == former.as_bytes())) {
                 file::replace_here(&path, ATTRIBUTES.as_bytes())
                     .map_err(|e| io_refusal("write", &path, &e))?;
                 done.steps.push(format!("wrote {}", path.display()));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::record::{Record, read};
 use super::{Imported, Parsed, priority};
-use crate::issue::{Performer, Priority, State};
+use crate::issue::{MAX_TITLE, Performer, Priority, State};
 use crate::time::Wall;
 
 pub fn jsonl(bytes: &[u8]) -> Parsed {
@@ -19,7 +19,12 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
     let key = record
         .number_or_word("id")
         .unwrap_or_else(|| format!("line-{}", record.digest()));
-    let mut issue = Imported::new(&key, &title);
+    let mut issue = Imported::new(&key, "");
+    // What we exported ourselves comes back the same.
+    match title.trim() {
+        own if record.has("pivot") && own.len() <= MAX_TITLE => issue.title = own.to_owned(),
+        _ => issue.set_title(&title),
+    }
     if issue.title.is_empty() {
         return Err("the title is empty".to_owned());
     }

@@ -162,6 +162,11 @@ impl<'a> Record<'a> {
             .filter(|text: &String| !text.is_empty())
     }
 
+    /// Whether it says anything of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.fields.contains_key(name)
+    }
+
     /// Whether it is the JSON word `true`.
     pub fn is_true(&self, name: &str) -> bool {
         self.fields.get(name).is_some_and(|raw| raw.get() == "true")

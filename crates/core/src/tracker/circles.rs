@@ -11,28 +11,44 @@ pub(super) fn require_parent(
     cx: &Context,
 ) -> Result<IssueId, Stop> {
     let parent = state::resolve(table, text)?;
-    if let Some(allowed) = cx.policy.parents_of(kind)
-        && cx
-            .policy
-            .hierarchy
-            .iter()
-            .any(|chain| chain.iter().any(|kind| parent.kind == *kind))
-        && !allowed.contains(&parent.kind.as_str())
-    {
-        let allowed = if allowed.is_empty() {
-            "nothing".to_owned()
-        } else {
-            allowed.join(", ")
-        };
-        return Err(invalid(format!(
-            "a {kind} cannot be part of {}, which is a {}: it can be part of {allowed}",
-            parent.id, parent.kind
-        ))
-        .help("jit config get types.hierarchy")
-        .into());
-    }
+    require_fit(("a", kind), (&parent.id, &parent.kind), cx)?;
     require_not_within(table, id, &parent.id)?;
     Ok(parent.id)
+}
+
+/// Refuses that an issue of one type is part of one of another, where the hierarchy of types has that otherwise.
+fn require_fit(
+    (subject, kind): (&str, &str),
+    (parent, parent_kind): (&IssueId, &str),
+    cx: &Context,
+) -> Result<(), Refusal> {
+    if cx.policy.may_be_part_of(kind, parent_kind) {
+        return Ok(());
+    }
+    let allowed = match cx.policy.parents_of(kind).unwrap_or_default() {
+        allowed if allowed.is_empty() => "nothing".to_owned(),
+        allowed => allowed.join(", "),
+    };
+    Err(invalid(format!(
+        "{subject} {kind} cannot be part of {parent}, which is a {parent_kind}: it can be part of {allowed}"
+    ))
+    .help("jit config get types.hierarchy"))
+}
+
+/// The same for an issue whose type has changed: what it is part of, and what is part of it.
+pub(super) fn require_type_fits(table: &dyn Table, issue: &Issue, cx: &Context) -> Result<(), Stop> {
+    if let Some(parent) = &issue.parent
+        && let Some(parent) = state::issue(table, parent)?
+    {
+        require_fit(("a", &issue.kind), (&parent.id, &parent.kind), cx)?;
+    }
+    for part in queue::parts(table, &issue.id.key())? {
+        if let Some(part) = state::issue_at(table, &part)? {
+            let subject = format!("{} is part of it, and a", part.id);
+            require_fit((&subject, &part.kind), (&issue.id, &issue.kind), cx)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a parent that would make an issue a part of itself, and shows how.

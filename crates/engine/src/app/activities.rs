@@ -1,7 +1,8 @@
 //! Lock files of activities and the log, kept in step.
 //!
 //! - A lock file that somebody else wrote is in the log before the next decision about claims.
-//! - A file that is expired or not by the protocol is reported, and removed by whoever takes the activity.
+//! - A file that is expired is reported, and in the log as what it was: whoever takes the activity takes it over. One that
+//!   is not by the protocol is reported, and removed by whoever takes the activity.
 //! - A file of ours that was deleted, or written over, while its lease lives is made again, and that is said.
 //! - Who only reads compares for itself, and sees what the next writer will write down.
 //! - Only leases that came from such a file end with its deletion.
@@ -168,6 +169,7 @@ impl App {
                         "the lock file of {id} by {} has expired: {id} is free",
                         file.holder
                     ));
+                    news.there.push(file);
                 }
                 Some(Found::Theirs(file)) => {
                     if state::issue(table, id).map_err(unreadable)?.is_none() {
@@ -271,6 +273,9 @@ impl App {
                 continue;
             };
             if issue.kind == ACTIVITY {
+                if let Event::Released { lease, .. } = &line.event {
+                    self.remove_file_of(lease)?;
+                }
                 said.extend(self.mirror(&issue.id, table)?);
             } else if let Some(parent) = &issue.parent
                 && state::issue(table, parent)
@@ -281,6 +286,19 @@ impl App {
             }
         }
         Ok(said)
+    }
+
+    /// Removes the lock file that a lease came from, which its holder has let go of.
+    fn remove_file_of(&self, lease: &Lease) -> io::Result<()> {
+        let control = &self.place.control_dir;
+        if is_from_file(lease)
+            && let Some(id) = lease.resource.issue()
+            && let Some(Found::Theirs(file)) = activities::read(control, id)?
+            && file.holder == lease.agent_id
+        {
+            activities::remove(control, id)?;
+        }
+        Ok(())
     }
 
     fn mirror(&self, activity: &IssueId, table: &dyn Table) -> io::Result<Option<String>> {
@@ -307,6 +325,8 @@ impl App {
         let holder = &lease.agent_id;
         let said = match activities::read(control, activity)? {
             Some(Found::Ours(_)) => None,
+            // The holder's own, from before it was renewed here.
+            Some(Found::Theirs(file)) if file.holder == *holder => None,
             None if activities::make(control, activity, lease, task)? => {
                 let said =
                     format!("the lock file of {activity} was gone while {holder} holds it: made again");

@@ -4,22 +4,26 @@
 //! the log, and issues in this tree that somebody did not come to the end of writing, or, when that is asked for, that no
 //! tree has (see [`super::homeless`]); and that is said.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use jit_core::graph::{Graph, Node, cycles};
 use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, State};
-use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE};
+use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE, issue_json};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::table::Table;
 use jit_core::time::Wall;
 
+use super::join::hauling::lost_files;
 use super::{App, refuse};
 use crate::gates::Results;
 use crate::gates::registry::Registry;
+use crate::git::Git;
 use crate::issues::tree::{self, Unsound};
 use crate::os::file;
 use crate::store::Outcome;
@@ -83,6 +87,7 @@ impl App {
                 }
                 Err(refusal) => audit.findings.push(unfit(&refusal, Registry::path(local))),
             }
+            self.audit_unmerged(local, &mut audit);
             let results = std::fs::read_dir(local.join("gates/results"));
             for entry in results.into_iter().flatten().flatten() {
                 let name = entry.file_name();
@@ -101,8 +106,10 @@ impl App {
         let issues = state::issues(&*view.table).map_err(unreadable)?;
         let gone = state::tombstones(&*view.table).map_err(unreadable)?;
         self.audit_graph(&issues, &gone, &mut audit);
+        self.audit_missing_files(&*view.table, &issues, &mut audit)?;
         audit_gates(&*view.table, &issues, &gates, &mut audit)?;
         audit_parts(&issues, &mut audit);
+        self.audit_types(&issues, &mut audit);
         let behind = self.behind(&*view.table, issues.iter().chain(&gone), &mut Vec::new());
         let mut unfinished = std::mem::take(&mut audit.unfinished);
         let missing = self.homeless(&*view.table, &issues)?;
@@ -174,6 +181,102 @@ impl App {
             match tree::problems(&issues, &id) {
                 Some(all) => all.into_iter().for_each(|unsound| audit.unsound(unsound)),
                 None => audit.unfinished.push(id),
+            }
+        }
+        Ok(())
+    }
+
+    /// Parts whose type cannot be part of the type that they are part of: edits by hand, merges and settings can make such.
+    fn audit_types(&self, issues: &[Issue], audit: &mut Audit) {
+        let kinds: HashMap<String, &str> = issues
+            .iter()
+            .map(|issue| (issue.id.key(), issue.kind.as_str()))
+            .collect();
+        let odd: Vec<String> = issues
+            .iter()
+            .filter_map(|issue| {
+                let parent = issue.parent.as_ref()?;
+                let kind = kinds.get(&parent.key())?;
+                let fits = self.policy.may_be_part_of(&issue.kind, kind);
+                (!fits).then(|| format!("{} ({}, in {parent}, {kind})", issue.id, issue.kind))
+            })
+            .collect();
+        if !odd.is_empty() {
+            audit.notes.push(format!(
+                "of a type that cannot be part of what they are part of: {}; jit config get types.hierarchy",
+                listed(&odd)
+            ));
+        }
+    }
+
+    /// Files that git holds as unmerged, whether they have markers or not: where the merge driver could not run, a file is
+    /// as our side has it. Git that does not answer has said nothing.
+    fn audit_unmerged(&self, local: &Path, audit: &mut Audit) {
+        let Some(root) = self.place.worktree_root.as_deref() else {
+            return;
+        };
+        let listed = Git::at(root)
+            .args(["ls-files", "-u", "-z", "--full-name", "--"])
+            .arg(local)
+            .run();
+        let listed = listed.unwrap_or_default();
+        let paths: BTreeSet<PathBuf> = listed
+            .split(|b| *b == 0)
+            .filter_map(|entry| entry.splitn(2, |b| *b == b'\t').nth(1))
+            .map(|path| root.join(OsStr::from_bytes(path)))
+            .collect();
+        for path in paths {
+            if audit
+                .findings
+                .iter()
+                .any(|known| known.file.as_ref() == Some(&path))
+            {
+                continue;
+            }
+            let shown = path.strip_prefix(root).unwrap_or(&path).display();
+            audit.findings.push(Finding {
+                check: "unmerged",
+                message: format!("{shown} is not merged: git holds both sides of it, and what is in the file may be one of them alone"),
+                help: format!("git checkout -m -- {shown}, settle what is marked there, then: git add {shown}"),
+                file: Some(path.clone()),
+                line: 0,
+            });
+        }
+    }
+
+    /// Files that are missing in this tree beside the `issue.json` of an issue: what the log has of them is written again.
+    fn audit_missing_files(&self, table: &dyn Table, known: &[Issue], audit: &mut Audit) -> Outcome<()> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let Some(issues) = self.place.local_jit.as_deref().and_then(tree::issues_dir) else {
+            return Ok(());
+        };
+        for mine in known {
+            let id = &mine.id;
+            let Ok(Some(folder)) = tree::load(&issues, id) else {
+                continue;
+            };
+            let Ok(found) = tree::read(&issues, id, &folder) else {
+                continue;
+            };
+            let sheet = state::sheet(table, id).map_err(unreadable)?;
+            let speaks_of_text = folder.description.is_none() && found.issue.text.is_some();
+            let is_current = folder.issue == issue_json(mine, &sheet);
+            let lacks = (folder.labels.is_empty() && !sheet.labels.is_empty())
+                || (folder.deps.is_empty() && !sheet.deps.is_empty())
+                || (speaks_of_text && mine.text.is_some());
+            let is_lost = is_current && lacks
+                || lost_files(table, (mine, &sheet), &found, &folder).map_err(unreadable)?;
+            if is_lost && !found.sheet.deleted {
+                audit.unfinished.push(id.clone());
+            } else if speaks_of_text && mine.text.is_none() && !found.sheet.deleted {
+                let path = issues.join(id.as_str()).join(DESCRIPTION);
+                audit.findings.push(Finding {
+                    check: "issue files",
+                    message: format!("{} is missing, and {ISSUE} speaks of it", path.display()),
+                    help: format!("git log -p --full-history -- {}", path.display()),
+                    file: Some(path),
+                    line: 0,
+                });
             }
         }
         Ok(())

@@ -11,8 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jit_core::command::{Change, Command};
-use jit_core::ids::{AgentId, IssueId, IssuePrefix};
-use jit_core::issue::{GateResult as Judged, Issue, MAX_COMMENT, State};
+use jit_core::ids::{AgentId, IssueId, IssuePrefix, RequestId};
+use jit_core::issue::{GateResult as Judged, Issue, MAX_COMMENT, State, text_digest};
 use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
@@ -346,12 +346,74 @@ impl App {
         Ok(())
     }
 
+    /// The caller's name for running this gate: one command may run many.
+    fn request_for(&self, issue: &IssueId, gate: &GateName) -> Outcome<Option<RequestId>> {
+        let Some(request) = &self.request else {
+            return Ok(None);
+        };
+        let name = text_digest(format!("{request}\0{}\0{gate}", issue.key()).as_bytes());
+        let request = format!("gate-{name}").parse();
+        request.map(Some).map_err(|e| refuse(Code::Invalid, e))
+    }
+
+    /// What came of a gate when it was asked for under this name before; `None` when it was not.
+    fn result_of(
+        &self,
+        request: Option<&RequestId>,
+        issue: &IssueId,
+        (gate, command): (&GateName, &str),
+        notes: &mut Notes,
+    ) -> Outcome<Option<GateResult>> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let Some(request) = request else {
+            return Ok(None);
+        };
+        let view = self.view()?;
+        if state::answered(&*view.table, request)
+            .map_err(unreadable)?
+            .is_none()
+        {
+            return Ok(None);
+        }
+        let judged = state::gate_results(&*view.table, issue).map_err(unreadable)?;
+        let judged = judged.into_iter().find(|(name, _)| name == gate.as_str());
+        let Some((_, judged)) = judged else {
+            return Ok(None);
+        };
+        // The file may be as another branch has it.
+        let results = self.results_if_any(issue, notes);
+        let kept = results.find(gate.as_str()).filter(|kept| kept.at == judged.at);
+        Ok(Some(match kept {
+            Some(kept) => kept.clone(),
+            None => GateResult {
+                kind: Kind::Automatic,
+                command: Some(command.to_owned()),
+                reason: (!judged.passed)
+                    .then(|| "it failed when it was run under this request id".to_owned()),
+                ..GateResult::manual(
+                    match judged.passed {
+                        true => Status::Passed,
+                        false => Status::Failed,
+                    },
+                    None,
+                    judged.by,
+                    judged.at,
+                    judged.tree,
+                )
+            },
+        }))
+    }
+
     fn run_one(
         &self,
         issue: &IssueId,
         (name, command, timeout): (&GateName, &str, std::time::Duration),
         notes: &mut Notes,
     ) -> Outcome<GateResult> {
+        let request = self.request_for(issue, name)?;
+        if let Some(result) = self.result_of(request.as_ref(), issue, (name, command), notes)? {
+            return Ok(result);
+        }
         let dir = self.place.worktree_root.as_deref().unwrap_or(&self.place.start);
         let tree = self.tree_now(notes);
         let mut vars = gate_vars(issue.as_str(), name.as_str());
@@ -394,7 +456,7 @@ impl App {
             ));
         }
         let what = (ran.passed(), Some(command), tree);
-        let judged = self.judge(None, issue, name.as_str(), what, notes)?;
+        let judged = self.judge(request.as_ref(), issue, name.as_str(), what, notes)?;
         let mut result = GateResult::automatic(command, &ran, judged.by, judged.at, judged.tree);
         result.output_file = log.is_ok().then(|| below.to_string_lossy().into_owned());
         self.keep_result(issue, name, &result, notes);

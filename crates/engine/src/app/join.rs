@@ -15,7 +15,7 @@
 
 mod dating;
 mod guarding;
-mod hauling;
+pub(super) mod hauling;
 mod history;
 mod publishing;
 mod reverts;
@@ -160,6 +160,16 @@ struct Haul {
     history: History,
     /// How many issues a commit took back.
     taken_back: usize,
+}
+
+impl Haul {
+    fn put_back(&mut self, found: Found) {
+        let id = &found.issue.id;
+        self.said.push(format!(
+            "files of {id} that went with its deletion are put back here, as it is there again: git add .jit/issues/{id}"
+        ));
+        self.brought_back.push(found);
+    }
 }
 
 /// What came of bringing a tree in.

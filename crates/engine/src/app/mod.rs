@@ -26,6 +26,7 @@ mod moved;
 mod notify;
 mod prune;
 mod rescue;
+mod restore;
 mod scope;
 mod sessions;
 mod situation;
@@ -474,7 +475,7 @@ impl App {
                 description,
                 strict,
             } => self.change_issue(issue, *change, description, strict),
-            Request::RestoreIssue { issue } => self.carry_out(&Command::RestoreIssue { issue }),
+            Request::RestoreIssue { issue } => self.restore_issue(issue),
             Request::DeleteIssue { issue, strict } => self.carry_out(&Command::DeleteIssue { issue, strict }),
             Request::Comment { issue, text } => self.carry_out(&Command::Comment { issue, text }),
             Request::ShowIssue { issue } => self.show_issue(&issue),

@@ -421,7 +421,8 @@ impl App {
         match parts.as_slice() {
             [_, "config.toml"] => Ok(content == CONFIG.as_bytes()),
             [_, ".gitattributes"] => {
-                Ok([ATTRIBUTES, FORMER_ATTRIBUTES].contains(&&*String::from_utf8_lossy(&content)))
+                let content = String::from_utf8_lossy(&content);
+                Ok(content == ATTRIBUTES || FORMER_ATTRIBUTES.contains(&&*content))
             }
             [_, "issues", id, name] if NAMES.contains(name) => match id.parse() {
                 Ok(id) => self.is_exported(table, &id, name, &content, &mut done.last),

@@ -270,6 +270,50 @@ impl Registry {
         Ok(json::load(&Self::path(jit), MAX_FILE)?.unwrap_or_default())
     }
 
+    /// Whether a path in a repository is that of such a file.
+    pub fn is_path(path: &Path) -> bool {
+        path.ends_with("gates/registry.json")
+    }
+
+    /// The text of the file that has the gates of two others, given the one that both came from. A gate that both made
+    /// something else of is refused.
+    pub fn merge(path: &Path, base: &[u8], ours: &[u8], theirs: &[u8]) -> Outcome<Vec<u8>> {
+        let read = |bytes: &[u8]| match bytes {
+            [] => Ok(Self::default()),
+            bytes => Self::parse(path, bytes),
+        };
+        // One that cannot be read, as where git merged two such files before, says nothing about any gate.
+        let base = read(base).unwrap_or_default();
+        let (ours, theirs) = (read(ours)?, read(theirs)?);
+        let names: BTreeSet<&GateName> = ours.gates.keys().chain(theirs.gates.keys()).collect();
+        let (mut merged, mut differing) = (Self::default(), Vec::new());
+        for name in names {
+            let [b, o, t] = [&base, &ours, &theirs].map(|side| side.gates.get(name));
+            let taken = match () {
+                () if o == t || t == b => o,
+                () if o == b => t,
+                () => {
+                    differing.push(name.as_str());
+                    o
+                }
+            };
+            merged
+                .gates
+                .extend(taken.map(|gate| (name.clone(), gate.clone())));
+        }
+        if !differing.is_empty() {
+            let message = format!(
+                "{}: both sides define {} differently",
+                path.display(),
+                differing.join(", ")
+            );
+            return Err(Box::new(Refusal::new(Code::Config, message).help(
+                "choose between the lines that are marked in the file, then git add it",
+            )));
+        }
+        json::encode(path, MAX_FILE, &merged)
+    }
+
     /// Reads what a commit has as its registry, called `name` in refusals.
     pub fn parse(name: &Path, bytes: &[u8]) -> Outcome<Self> {
         json::decode(name, bytes)

@@ -582,3 +582,78 @@ fn e5_an_edit_that_was_not_taken_does_not_come_back_with_another() {
         (&json!("ready"), &json!(["more"]))
     );
 }
+
+#[test]
+fn e5_no_change_of_type_gets_round_the_hierarchy() {
+    let world = planned();
+    for (id, kind) in [
+        ("WI-001-A1", "task"),
+        ("WI-001-A1-T1", "activity"),
+        ("WI-001", "task"),
+    ] {
+        let ran = world.jit(["issue", "update", id, "--type", kind]).exits(2);
+        assert!(ran.stderr.contains("cannot be part of"), "{}", ran.stderr);
+    }
+    // With another parent it fits.
+    let moved = [
+        "issue",
+        "update",
+        "WI-001-A1-T1",
+        "--type",
+        "activity",
+        "--parent",
+        "WI-001",
+    ];
+    let _ = world.jit(moved).ok();
+    let _ = world
+        .jit(["issue", "update", "WI-001-A1-T2", "--type", "chore"])
+        .ok();
+}
+
+#[test]
+fn b14_who_wrote_a_lock_file_uses_the_lease_with_jit_too() {
+    let world = planned();
+    write_lock(&world, "b", FAR);
+    for words in [
+        &["claim", "acquire", "WI-001-A1"][..],
+        &["issue", "update", "WI-001-A1", "--title", "mine"],
+        &["claim", "acquire", "WI-001-A1-T1"],
+        &["claim", "renew", "WI-001-A1", "--ttl", "2h"],
+    ] {
+        let _ = by(&world, "agent:b", words).ok();
+        assert_eq!(by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).code, 4);
+    }
+    // Renewed by jit it is jit's, and the file says the same.
+    let claims = world.jit(["claim", "list", "--json"]).ok().json();
+    let of_activity = claims["active"].as_array().expect("claims").iter();
+    let mut of_activity = of_activity.filter(|claim| claim["issue_id"] == "WI-001-A1");
+    let lease = of_activity.next().expect("a lease");
+    assert_eq!(locked(&world)["expires"], lease["expires_at"], "{lease}");
+    let _ = by(&world, "agent:b", &["claim", "release", "WI-001-A1"]).ok();
+    assert!(!lock_file(&world).exists());
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+    let _ = by(&world, "agent:a", &["claim", "release", "WI-001-A1"]).ok();
+    // Let go of at once.
+    write_lock(&world, "b", FAR);
+    let _ = by(&world, "agent:b", &["claim", "release", "WI-001-A1"]).ok();
+    assert!(!lock_file(&world).exists());
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+}
+
+#[test]
+fn d4_taking_over_an_expired_lock_file_is_a_recovery() {
+    let world = planned();
+    write_lock(&world, "b", "2026-01-24T11:00:00Z");
+    let _ = by(&world, "agent:a", &["claim", "acquire", "WI-001-A1"]).ok();
+    let entries = world.jit(["changelog", "--json"]).ok().json()["entries"].clone();
+    let entries = entries.as_array().expect("entries").clone();
+    let recovered = entries
+        .iter()
+        .find(|entry| entry["action"] == "recovered_activity");
+    let details = &recovered.unwrap_or_else(|| panic!("{entries:?}"))["details"];
+    assert!(
+        details.as_str().is_some_and(|text| text.contains("agent:b")),
+        "{details}"
+    );
+    assert!(!entries.iter().any(|entry| entry["action"] == "claimed_activity"));
+}

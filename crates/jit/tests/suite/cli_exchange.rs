@@ -367,3 +367,14 @@ fn e2_many_issues_come_in_by_few_appends() {
     );
     let _ = world.jit(["validate"]).ok();
 }
+
+#[test]
+fn e2_odd_titles_come_back_as_they_were() {
+    let (world, other) = (World::with_jit(JIT), World::with_jit(JIT));
+    let title = "two\nlines\tand \u{1b}[31m\u{200b}more";
+    let _ = world.jit(["issue", "create", title, "--id", "T-1"]).ok();
+    let lines = world.jit(["issue", "export"]).ok().stdout;
+    let done = import(&other, "jsonl", &lines).ok();
+    assert_eq!(show(&other, "T-1")["title"], title, "{}", done.stderr);
+    assert!(!done.stderr.contains("plain text"), "{}", done.stderr);
+}

@@ -1283,8 +1283,9 @@ fn c7_results_that_two_branches_have_merge_without_a_conflict() {
     // A repository that was set up before has the line after the next init.
     let attributes = repo.join(".jit/.gitattributes");
     let now = fs::read_to_string(&attributes).expect("attributes");
-    let before = now.replace(", results gate by gate", "");
+    let before = now.replace(", gates and results gate by gate", "");
     let before = before.replace("gates/results/*.json merge=jit-issue text eol=lf\n", "");
+    let before = before.replace("gates/registry.json merge=jit-issue text eol=lf\n", "");
     fs::write(&attributes, &before).expect("write");
     let _ = human(&world, &["init"]).ok();
     assert_eq!(fs::read_to_string(&attributes).expect("attributes"), now);
@@ -1294,6 +1295,72 @@ fn c7_results_that_two_branches_have_merge_without_a_conflict() {
         fs::read_to_string(&attributes).expect("attributes"),
         before + "*.txt text\n"
     );
+}
+
+#[test]
+fn a4_a_gate_runs_once_for_one_request_id() {
+    let world = world();
+    require(&world, "one", "echo ran >> ../count");
+    require(&world, "two", "echo ran >> ../count; false");
+    let run = |words: &[&str]| {
+        let mut all = vec!["gate", "run", "WI-001", "--json"];
+        all.extend(words);
+        human(&world, &all)
+    };
+    let ran = || {
+        fs::read_to_string(world.root().join("count"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    let first = run(&["--request-id", "once"]);
+    assert_eq!(ran(), 2);
+    let again = run(&["--request-id", "once"]);
+    assert_eq!(ran(), 2, "run again");
+    assert_eq!((first.code, first.json()), (again.code, again.json()));
+    let _ = run(&["--request-id", "another"]);
+    assert_eq!(ran(), 4);
+    let _ = run(&[]);
+    assert_eq!(ran(), 6);
+}
+
+#[test]
+fn c7_gates_that_two_branches_define_merge_one_by_one() {
+    let world = world();
+    commit(&world, "issues");
+    let aside = world.worktree("aside");
+    let define = |dir: &Path, gate: &str, command: &str| {
+        let _ = world
+            .jit_as_in(HUMAN, dir, ["gate", "define", gate, "--command", command])
+            .ok();
+        world.git(dir, ["add", "-A"]);
+        world.git(dir, ["commit", "-q", "-m", gate]);
+    };
+    let merge = || {
+        let mut command = with_jit_on_path(&world, world.command("git", &world.repo()));
+        command.args(["merge", "-q", "--no-edit", "aside"]);
+        world.run(command)
+    };
+    define(&world.repo(), "one", "true");
+    define(&aside, "two", "true");
+    let _ = merge().ok();
+    let gates = human(&world, &["gate", "list", "--json"]).ok().json()["gates"].clone();
+    assert_eq!(
+        (&gates[0]["name"], &gates[1]["name"]),
+        (&json!("one"), &json!("two"))
+    );
+    // The same one in two ways is for a person to decide.
+    define(&world.repo(), "three", "true");
+    define(&aside, "three", "false");
+    let ran = merge();
+    assert_ne!(ran.code, 0);
+    assert!(
+        ran.stderr.contains("both sides define three differently"),
+        "{}",
+        ran.stderr
+    );
+    let text = fs::read_to_string(world.repo().join(".jit/gates/registry.json")).expect("gates");
+    assert!(text.contains("<<<<<<<") && text.contains(">>>>>>>"), "{text}");
 }
 
 #[test]

@@ -1101,3 +1101,195 @@ fn c7_where_two_changed_one_place_of_a_description_the_rest_of_it_stays() {
         assert_eq!(tree.show("WI-001")["description"], whole, "{}", tree.name);
     }
 }
+
+/// An issue with everything, deleted on one branch and restored on another.
+fn restored_beside_a_deletion(world: &World) -> Tree<'_> {
+    let a = Tree::clone_of(world, "a");
+    a.jit(["dep", "add", "WI-001", "WI-002"]);
+    a.jit(["issue", "comment", "WI-001", "said"]);
+    a.commit();
+    for words in [&["checkout", "-q", "-b", "gone"][..], &["checkout", "-q", "main"]] {
+        assert_eq!(a.git(words).0, 0);
+        if words.len() == 4 {
+            a.jit(["issue", "delete", "WI-001"]);
+            a.commit();
+        }
+    }
+    a.jit(["issue", "restore", "WI-001"]);
+    a.commit();
+    let (code, said) = a.git(["merge", "--no-edit", "gone"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(a.read("description.md"), "", "as git merges it");
+    a
+}
+
+fn has_all(tree: &Tree<'_>) {
+    let shown = tree.show("WI-001");
+    assert!(
+        shown["description"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("first"))
+    );
+    assert_eq!(
+        (
+            &shown["labels"],
+            &shown["depends_on"],
+            &shown["comments"][0]["text"]
+        ),
+        (&json!(["old"]), &json!(["WI-002"]), &json!("said")),
+        "{}",
+        tree.name
+    );
+}
+
+#[test]
+fn c7_files_that_a_merge_deletes_of_a_restored_issue_are_put_back_and_told() {
+    let world = world();
+    let a = restored_beside_a_deletion(&world);
+    let ran = a.run(["issue", "list"]).ok();
+    assert!(ran.stderr.contains("files of WI-001"), "{}", ran.stderr);
+    for name in ["description.md", "labels.or-set.jsonl", "comments.jsonl"] {
+        assert_ne!(a.read(name), "", "{name}");
+    }
+    a.commit();
+    has_all(&a);
+    has_all(&Tree::clone_of_tree(&world, &a, "b"));
+    assert_eq!(a.run(["issue", "list"]).ok().stderr, "", "told once");
+    assert_eq!(a.status(), "");
+    // A first comment that is made elsewhere is not missing here.
+    a.jit(["issue", "comment", "WI-001", "more"]);
+    let _ = a.run(["issue", "list"]).ok();
+}
+
+#[test]
+fn d7_validate_puts_files_back_that_are_missing_and_names_a_description_that_is_lost() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    for name in ["description.md", "labels.or-set.jsonl"] {
+        fs::remove_file(a.file(name)).expect("removed");
+    }
+    a.commit();
+    let _ = a.run(["issue", "list"]).ok();
+    let fresh = Tree::clone_of_tree(&world, &a, "b");
+    let problems = fresh.run(["validate", "--json"]).exits(6).json()["problems"].clone();
+    assert!(
+        problems[0]["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("description.md is missing")),
+        "{problems}"
+    );
+    let _ = a.run(["validate"]).ok();
+    assert_ne!(a.read("description.md"), "");
+    assert_ne!(a.read("labels.or-set.jsonl"), "");
+}
+
+#[test]
+fn e7_a_restore_brings_back_what_git_has_of_an_issue_that_was_deleted_elsewhere() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    a.jit(["dep", "add", "WI-001", "WI-002"]);
+    a.jit(["issue", "comment", "WI-001", "said"]);
+    a.commit();
+    a.jit(["issue", "delete", "WI-001"]);
+    a.commit();
+    let b = Tree::clone_of_tree(&world, &a, "b");
+    b.jit(["issue", "restore", "WI-001"]);
+    has_all(&b);
+    b.commit();
+    assert_eq!(a.take("merge", &b).0, 0);
+    has_all(&a);
+}
+
+/// Two branches with a conflict about the title that was settled on both, and one more change each.
+fn criss_cross(world: &World) -> (Tree<'_>, Tree<'_>) {
+    let (a, b) = (Tree::clone_of(world, "a"), Tree::clone_of(world, "b"));
+    a.jit(["issue", "update", "WI-001", "--title", "A title"]);
+    a.commit();
+    b.jit(["issue", "update", "WI-001", "--title", "B title"]);
+    b.commit();
+    let first = |tree: &Tree<'_>| {
+        tree.world
+            .git(&tree.path, ["rev-parse", "HEAD"])
+            .trim()
+            .to_owned()
+    };
+    let (of_a, of_b) = (first(&a), first(&b));
+    for (tree, from, other) in [(&a, &b, &of_b), (&b, &a, &of_a)] {
+        let path = from.path.to_string_lossy().into_owned();
+        assert_eq!(tree.git(["fetch", "-q", &path, other]).0, 0);
+        let (code, said) = tree.git(["merge", "--no-edit", "FETCH_HEAD"]);
+        assert_ne!(code, 0, "{said}");
+        tree.resolve("settled");
+        tree.go_on("merge");
+    }
+    a.jit(["issue", "update", "WI-001", "--priority", "high"]);
+    a.commit();
+    b.jit(["issue", "update", "WI-001", "--state", "in_progress"]);
+    b.commit();
+    (a, b)
+}
+
+#[test]
+fn c7_a_criss_cross_merge_after_a_conflict_loses_nothing() {
+    let world = world();
+    let (a, b) = criss_cross(&world);
+    let (code, said) = a.take("merge", &b);
+    assert!(!said.contains("is not an issue"), "{said}");
+    assert_eq!(code, 0, "{said}");
+    let shown = a.show("WI-001");
+    assert_eq!(
+        (&shown["title"], &shown["priority"], &shown["state"]),
+        (&json!("settled"), &json!("high"), &json!("in_progress"))
+    );
+}
+
+#[test]
+fn c7_a_resolution_that_git_remembers_is_used_again() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    world.git(&b.path, ["config", "rerere.enabled", "true"]);
+    a.jit(["issue", "update", "WI-001", "--title", "A title"]);
+    a.commit();
+    b.jit(["issue", "update", "WI-001", "--title", "B title"]);
+    b.commit();
+    let (code, said) = b.take("merge", &a);
+    assert_ne!(code, 0, "{said}");
+    b.resolve("settled");
+    b.go_on("merge");
+    world.git(&b.path, ["reset", "-q", "--hard", "HEAD^"]);
+    let (_, said) = b.take("merge", &a);
+    assert!(said.contains("using previous resolution"), "{said}");
+    assert!(!said.contains("is not an issue"), "{said}");
+    assert!(b.read("issue.json").contains("settled"), "{said}");
+}
+
+#[test]
+fn c7_what_the_driver_cannot_merge_has_markers_and_validate_names_what_is_unmerged() {
+    for large in [true, false] {
+        let world = world();
+        let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+        for (tree, title) in [(&a, "A title"), (&b, "B title")] {
+            tree.jit(["issue", "update", "WI-001", "--title", title]);
+            if large {
+                tree.edit("issue.json", |text| {
+                    text.replacen("{", "{\n  \"big\": 18446744073709551616,", 1)
+                });
+            }
+            tree.commit();
+        }
+        if !large {
+            // As where git does not find the program.
+            world.git(&b.path, ["config", "merge.jit-issue.driver", "false"]);
+        }
+        let (code, said) = b.take("merge", &a);
+        assert_ne!(code, 0, "{said}");
+        assert_eq!(b.read("issue.json").contains("<<<<<<<"), large, "{said}");
+        let problems = b.run(["validate", "--json"]).exits(6).json()["problems"].clone();
+        let named = problems.as_array().expect("problems").iter().any(|problem| {
+            problem["file"]
+                .as_str()
+                .is_some_and(|file| file.ends_with("WI-001/issue.json"))
+        });
+        assert!(named, "{problems}");
+    }
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, text_digest};
-use jit_core::issue_file::{DEPS, Found, ISSUE, LABELS, check_kept};
+use jit_core::issue_file::{DEPS, Folder, Found, ISSUE, LABELS, check_kept};
 use jit_core::merge;
 use jit_core::refusal::Code;
 use jit_core::sheet::{SetLine, Sheet};
@@ -95,6 +95,11 @@ impl App {
                 && !is_taken_back
                 && has_all_but_text(table, &sheet, &found).map_err(unreadable)?
             {
+                if is_back && lost_files(table, (mine, &sheet), &found, &folder).map_err(unreadable)? {
+                    // There is nothing to learn from it, but it is to be written again.
+                    found.again = true;
+                    haul.put_back(found);
+                }
                 return Ok(());
             }
             match self.committed_at(issues, &found, haul) {
@@ -148,7 +153,7 @@ impl App {
         }
         // With a deletion all files but one go, and git has merged that too.
         if is_back {
-            haul.brought_back.push(found);
+            haul.put_back(found);
         } else if is_overruled {
             // The file is written anew: what it said is kept, also where it was more than is told.
             self.replica
@@ -232,6 +237,27 @@ impl App {
         }
         true
     }
+}
+
+/// Whether files are missing beside the `issue.json` of an issue that was deleted and is back: git merged the deletion of
+/// those. What became known after that may be in other trees only.
+pub(in crate::app) fn lost_files(
+    table: &dyn Table,
+    (mine, sheet): (&Issue, &Sheet),
+    found: &Found,
+    folder: &Folder,
+) -> Read<bool> {
+    let Some(back) = found.sheet.stamps.get("deleted").filter(|_| !found.sheet.deleted) else {
+        return Ok(false);
+    };
+    let had = |lines: &[SetLine]| lines.iter().any(|line| line.at <= *back);
+    Ok((folder.labels.is_empty() && had(&sheet.labels))
+        || (folder.deps.is_empty() && had(&sheet.deps))
+        || (folder.description.is_none() && mine.text.is_some() && sheet.stamp(mine, "text") <= *back)
+        || (folder.comments.is_empty()
+            && state::comments(table, &mine.id)?
+                .iter()
+                .any(|comment| comment.at <= *back)))
 }
 
 /// Whether a file of fields says something that jit did not write.

@@ -1,0 +1,103 @@
+//! Taking a deletion back, also one that came with git.
+//!
+//! With a deletion all files of an issue go but one. A clone that learned of the issue and of its deletion at once has never
+//! seen the others: they are read from the commit before the one that removed them.
+
+use std::time::Duration;
+
+use jit_core::command::Command;
+use jit_core::ids::IssueId;
+use jit_core::issue::text_digest;
+use jit_core::issue_file::{COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_FILE};
+use jit_core::refusal::Code;
+use jit_core::state;
+
+use super::{App, Kept, refuse};
+use crate::git::Git;
+use crate::issues::tree;
+use crate::request::Answer;
+use crate::store::Outcome;
+
+impl App {
+    pub(super) fn restore_issue(&self, issue: IssueId) -> Outcome<Answer> {
+        let said = self.know_what_was_removed(&issue)?;
+        let mut answer = self.carry_out(&Command::RestoreIssue { issue })?;
+        answer.warnings.extend(said);
+        Ok(answer)
+    }
+
+    /// Brings in what git still has of an issue that was deleted. Says what it may not have.
+    fn know_what_was_removed(&self, id: &IssueId) -> Outcome<Option<String>> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let view = self.view()?;
+        let Some(issues) = self.place.local_jit.as_deref().and_then(tree::issues_dir) else {
+            return Ok(None);
+        };
+        let Some(old) = state::deleted(&*view.table, id).map_err(unreadable)? else {
+            return Ok(None);
+        };
+        let sheet = state::sheet(&*view.table, id).map_err(unreadable)?;
+        let git = || Git::at(&issues);
+        let files = [DESCRIPTION, LABELS, DEPS, COMMENTS];
+        let commit = git()
+            .args([
+                "log",
+                "-1",
+                "--format=%H",
+                "--full-history",
+                "--no-renames",
+                "--diff-filter=D",
+            ])
+            .args(["HEAD", "--"])
+            .args(files.map(|name| format!("{}/{name}", old.id)))
+            .line()
+            .unwrap_or_default();
+        if commit.is_empty() {
+            let knows_nothing = sheet.labels.is_empty() && sheet.deps.is_empty() && old.text.is_none();
+            let is_shallow = git().args(["rev-parse", "--is-shallow-repository"]).line();
+            return Ok((knows_nothing && is_shallow.is_ok_and(|yes| yes == "true")).then(|| {
+                format!(
+                    "this clone has not all of the history: {id} may have had a description, labels, dependencies or \
+                     comments, which are not back; git fetch --unshallow, then jit issue delete {id} and jit issue restore {id}"
+                )
+            }));
+        }
+        let content = |name: &str| -> Option<Vec<u8>> {
+            let name = format!("{commit}^:./{}/{name}", old.id);
+            let bytes = git().args(["cat-file", "blob", &name]).run().ok()?;
+            u64::try_from(bytes.len())
+                .is_ok_and(|len| len <= MAX_FILE)
+                .then_some(bytes)
+        };
+        let folder = Folder {
+            issue: content(ISSUE).unwrap_or_default(),
+            description: content(DESCRIPTION).filter(|text| std::str::from_utf8(text).is_ok()),
+            labels: content(LABELS).unwrap_or_default(),
+            deps: content(DEPS).unwrap_or_default(),
+            comments: content(COMMENTS).unwrap_or_default(),
+        };
+        let found: Result<Found, _> = tree::read(&issues, &old.id, &folder);
+        let mut found = match found {
+            Ok(found) if !found.sheet.deleted => found,
+            _ => {
+                return Ok(Some(format!(
+                    "what was removed with {id} could not be read from git, and is not back: git show {commit}"
+                )));
+            }
+        };
+        found.settle(sheet.stamp(&old, "deleted"));
+        let texts: Vec<Vec<u8>> = folder
+            .description
+            .filter(|text| found.issue.text.as_deref() == Some(&text_digest(text)))
+            .into_iter()
+            .collect();
+        let kept = Kept {
+            texts: &texts,
+            project: false,
+            aside: Some(Duration::MAX),
+            ..Kept::default()
+        };
+        self.transact_as(None, &Command::JoinIssues(vec![found]), kept)?;
+        Ok(None)
+    }
+}
