@@ -394,14 +394,8 @@ impl App {
             joined.unsound.extend(unsound.map(|(id, _)| id.clone()));
             let policy = self.hold_back(view, &mut haul)?;
             joined.said.append(&mut haul.said);
-            let is_waiting = |found: &Found| haul.unsound.iter().any(|(id, _)| *id == found.issue.id);
-            let (edited, found): (Vec<_>, Vec<_>) = haul.found.into_iter().partition(|found| {
-                (found.written.is_some() || found.text_written.is_some()) && !is_waiting(found)
-            });
             for (found, project) in [
-                (found, false),
-                // With new stamps: else an edit back to what it was would be an old copy.
-                (edited, true),
+                (haul.found, false),
                 (haul.brought_back, true),
                 // The tree must not go on saying what does not hold.
                 (haul.held_back, true),

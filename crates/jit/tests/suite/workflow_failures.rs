@@ -125,7 +125,9 @@ fn g9_fm05_agents_of_every_workflow_count_towards_the_day() {
     });
     let starts = yard.starts();
     assert!(starts.contains_key("x/1") && starts.len() == 1, "{starts:?}");
-    assert_eq!(yard.unit("x")["state"], "RUNNING", "what runs goes on");
+    wait_until("what runs goes on", PATIENCE, || {
+        yard.unit("x")["state"] == "RUNNING"
+    });
     let _ = yard.world.jit(["worktree", "stop", "x"]);
     end(first);
     end(second);
