@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use jit_core::merge::{Fields, Merged, written_stamp};
+use jit_core::time::Wall;
 use serde_json::Value;
 
 use crate::git::Git;
@@ -23,7 +24,7 @@ pub const HEADS: &str = "JIT_MERGE_HEADS";
 const MOST: &str = "500";
 
 /// Settles what is no conflict; `path` is the file's, in the repository.
-pub fn settle(merged: &mut Merged, ours: &Fields, theirs: &Fields, path: &str) {
+pub fn settle(merged: &mut Merged, base: Option<&Fields>, ours: &Fields, theirs: &Fields, path: &str) {
     if merged.conflicts.is_empty() {
         return;
     }
@@ -31,11 +32,20 @@ pub fn settle(merged: &mut Merged, ours: &Fields, theirs: &Fields, path: &str) {
     let (Some(our_head), here) = (our_head, Path::new(".")) else {
         return;
     };
-    let known_to = |heads: &[String]| -> HashSet<(String, String)> {
-        let all = heads.iter().flat_map(|head| stamps(here, head, path));
+    // What both have had is nothing that one of them only carries.
+    let known_to = |heads: &[String], but: &[String]| -> HashSet<(String, String)> {
+        let all = heads.iter().flat_map(|head| stamps(here, head, but, path));
         all.collect()
     };
-    let (ours_knows, theirs_knows) = (known_to(&[our_head]), known_to(&their_heads));
+    let our_heads = [our_head];
+    let ours_knows = known_to(&our_heads, &their_heads);
+    let theirs_knows = known_to(&their_heads, &our_heads);
+    let time = |stamp: &str| stamp.split(' ').next().and_then(|at| at.parse::<Wall>().ok());
+    // Who went back to what was before the base has changed it as well.
+    let is_later = |name: &str, stamp: &str| {
+        let before = base.and_then(|base| time(written_stamp(base, name)?));
+        before.is_none_or(|before| time(stamp).is_some_and(|at| at > before))
+    };
     // What somebody edited by hand is nobody else's.
     let stamp = |side: &Fields, name: &str| written_stamp(side, name).map(str::to_owned);
     for name in merged
@@ -47,8 +57,8 @@ pub fn settle(merged: &mut Merged, ours: &Fields, theirs: &Fields, path: &str) {
         let (Some(o), Some(t)) = (stamp(ours, &name), stamp(theirs, &name)) else {
             continue;
         };
-        let is_ours = ours_knows.contains(&(name.clone(), t));
-        let is_theirs = theirs_knows.contains(&(name.clone(), o));
+        let is_ours = is_later(&name, &t) && ours_knows.contains(&(name.clone(), t));
+        let is_theirs = is_later(&name, &o) && theirs_knows.contains(&(name.clone(), o));
         if is_ours != is_theirs {
             merged.choose(&name, ours, theirs, is_ours);
         }
@@ -77,19 +87,13 @@ fn heads() -> (Option<String>, Vec<String>) {
     }
 }
 
-/// The stamps that fields of a file have had in a history. Where git does not say, none.
-fn stamps(here: &Path, head: &str, path: &str) -> Vec<(String, String)> {
+/// The stamps that fields of a file have had in a history, and not in those others. Where git does not say, none.
+fn stamps(here: &Path, head: &str, but: &[String], path: &str) -> Vec<(String, String)> {
     let listed = Git::at(here)
-        .args([
-            "log",
-            "--format=",
-            "--raw",
-            "--no-abbrev",
-            "--no-renames",
-            "-m",
-            "--full-history",
-        ])
-        .args(["-n", MOST, head, "--", &format!(":(top,literal){path}")])
+        .args(["log", "--format=", "--raw", "--no-abbrev", "--no-renames"])
+        .args(["--diff-merges=separate", "--full-history", "-n", MOST, head])
+        .args(but.iter().map(|other| format!("^{other}")))
+        .args(["--", &format!(":(top,literal){path}")])
         .run();
     let listed = String::from_utf8_lossy(&listed.unwrap_or_default()).into_owned();
     // `:100644 100644 <before> <after> M`, then a tab and the path.

@@ -60,7 +60,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         };
         let (ours, theirs) = (ours.unwrap_or_default(), theirs.unwrap_or_default());
         let mut merged = merge(base.as_ref(), &ours, &theirs);
-        lineage::settle(&mut merged, &ours, &theirs, shown);
+        lineage::settle(&mut merged, base.as_ref(), &ours, &theirs, shown);
         Ok(merged)
     });
     let merged = match merged {

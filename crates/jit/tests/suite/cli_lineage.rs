@@ -282,3 +282,99 @@ fn c7_what_both_branches_changed_stays_a_conflict() {
         );
     }
 }
+
+#[test]
+fn e7_an_old_commit_that_was_never_looked_at_takes_no_description_back() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    write(&a, "more", "more\n\nSECRET");
+    a.commit();
+    write(&a, "more\n\nSECRET", "more\n\nnothing");
+    a.commit();
+    pull(&b, &a);
+    let wanted = description(&a);
+    assert_eq!(description(&b), wanted);
+    for commit in ["HEAD~1", "-"] {
+        let (code, said) = b.git(["checkout", "-q", commit]);
+        assert_eq!(code, 0, "{said}");
+        assert_eq!(description(&b), wanted, "{commit}");
+    }
+    // Back to what it was before, by commands: the text is one that was there before.
+    write(&a, "more\n\nnothing", "more");
+    a.commit();
+    let fresh = Tree::clone_of_tree(&world, &a, "fresh");
+    let wanted = description(&fresh);
+    for commit in ["HEAD~1", "HEAD~1", "-"] {
+        let (code, said) = fresh.git(["checkout", "-q", commit]);
+        assert_eq!(code, 0, "{said}");
+        assert_eq!(description(&fresh), wanted, "{commit}");
+    }
+}
+
+#[test]
+fn e7_a_revert_of_a_revert_counts_too() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    a.jit([
+        "issue",
+        "update",
+        "WI-001",
+        "--title",
+        "two",
+        "--description",
+        "two",
+    ]);
+    a.commit();
+    for (title, text) in [
+        ("Parse dates", "middle"),
+        ("two", "two"),
+        ("Parse dates", "middle"),
+    ] {
+        let (code, said) = a.git(["revert", "--no-edit", "HEAD"]);
+        assert_eq!(code, 0, "{said}");
+        let issue = a.show("WI-001");
+        assert_eq!(issue["title"], title);
+        assert!(issue["description"].to_string().contains(text), "{issue}");
+        assert_eq!(a.status(), "");
+    }
+}
+
+#[test]
+fn e7_worktrees_that_look_in_turn_agree_about_an_edit_that_was_taken_back() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    for title in ["one", "two"] {
+        let before = a.show("WI-001")["title"].as_str().expect("text").to_owned();
+        a.edit("issue.json", |text| text.replace(&before, title));
+        a.commit();
+        assert_eq!(a.show("WI-001")["title"], title);
+    }
+    let w = beside(&world, &a, "w");
+    let (code, said) = w.git(["revert", "--no-edit", "HEAD"]);
+    assert_eq!(code, 0, "{said}");
+    for _ in 0..3 {
+        for tree in [&w, &a] {
+            assert_eq!(tree.show("WI-001")["title"], "one", "{}", tree.name);
+        }
+    }
+}
+
+#[test]
+fn c7_what_one_side_took_back_and_the_other_changed_is_a_conflict() {
+    for how in ["merge", "rebase"] {
+        let world = world();
+        let a = Tree::clone_of(&world, "a");
+        a.jit(["issue", "update", "WI-001", "--title", "two"]);
+        a.commit();
+        let b = Tree::clone_of_tree(&world, &a, "b");
+        let (code, said) = a.git(["revert", "--no-edit", "HEAD"]);
+        assert_eq!(code, 0, "{said}");
+        b.jit(["issue", "update", "WI-001", "--title", "three"]);
+        b.commit();
+        let (code, said) = match how {
+            "merge" => b.take("merge", &a),
+            _ => a.take("rebase", &b),
+        };
+        assert_ne!(code, 0, "{how}: {said}");
+    }
+}

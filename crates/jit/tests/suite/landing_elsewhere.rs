@@ -497,6 +497,37 @@ fn h2_a_dependency_that_landed_elsewhere_is_waited_for() {
     assert_eq!(yard.on_main("u2").as_deref(), Some("u2"));
 }
 
+/// H2: what landed here before it was brought elsewhere too, or was merged here by hand, is here.
+#[test]
+fn h2_a_dependency_that_is_on_both_branches_is_not_waited_for() {
+    for by_hand in [false, true] {
+        let yard = Yard::new();
+        let _ = yard.jit(["issue", "create", "A", "--id", "WI-1"]).ok();
+        let _ = yard
+            .jit(["issue", "create", "B", "--id", "WI-2", "--depends-on", "WI-1"])
+            .ok();
+        for (unit, issue) in [("u1", "WI-1"), ("u2", "WI-2")] {
+            let path = yard.unit_for(unit, Some(issue));
+            yard.write(&path, unit, unit);
+            yard.commit(&path, unit);
+        }
+        branch(&yard, "release", "theirs", "theirs\n");
+        if !by_hand {
+            let _ = yard.merge(&["u1"]).ok();
+        }
+        let branch = yard.jit(["worktree", "status", "u1", "--json"]).ok().json();
+        let branch = branch["branch"].as_str().expect("a branch").to_owned();
+        let _ = yard.merge(&["u1", "--into", "release"]).ok();
+        if by_hand {
+            yard.world.git(&yard.repo(), ["switch", "-q", "main"]);
+            yard.world
+                .git(&yard.repo(), ["merge", "-q", "--no-ff", "--no-edit", &branch]);
+        }
+        let _ = yard.merge(&["u2"]).ok();
+        assert_eq!(yard.on_main("u2").as_deref(), Some("u2"));
+    }
+}
+
 /// H3: of two who land a unit at once, the later one hears what the other does.
 #[test]
 fn h3_who_is_overtaken_hears_by_what() {

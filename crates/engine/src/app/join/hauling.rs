@@ -14,7 +14,6 @@ use jit_core::table::{Read, Table};
 use jit_core::time::Wall;
 
 use super::dating::written;
-use super::reverts::just_after;
 use super::texts::Weighed;
 use super::{App, Haul, refuse};
 use crate::issues::tree::{self, Unsound};
@@ -108,9 +107,8 @@ impl App {
             }
             match weighed {
                 Weighed::Merged if !found.edited.contains(&"text") => found.edited.push("text"),
-                Weighed::MadeOfOurs if !found.edited.contains(&"text") => {
-                    let ours = just_after(sheet.stamp(mine, "text"));
-                    let at = ours.max(found.sheet.stamp(&found.issue, "text"));
+                Weighed::MadeOfOurs(at) if !found.edited.contains(&"text") => {
+                    let at = at.max(found.sheet.stamp(&found.issue, "text"));
                     found.sheet.stamps.insert("text".to_owned(), at);
                     found.issue.updated_at = found.issue.updated_at.max(at);
                 }

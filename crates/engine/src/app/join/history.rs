@@ -17,23 +17,26 @@ use crate::os::clock;
 const MOST: &str = "2000";
 /// So many versions of one file are looked at.
 const MOST_VERSIONS: usize = 64;
+/// So many branches are looked at that have gone on.
+const MOST_AHEAD: usize = 16;
 
 #[derive(Default)]
 pub(super) struct History {
     since: Option<Wall>,
     /// By the path of the file among the issues, the newest first.
     versions: HashMap<String, Vec<Version>>,
+    /// The ends of branches that have gone on from here; asked of git at most once.
+    ahead: Option<Vec<String>>,
 }
 
-/// A content that a file had before a commit or after it.
+/// A content that a commit gave to a file.
 struct Version {
     at: Wall,
     blob: String,
 }
 
 impl History {
-    /// The contents that a file of an issue had before and after the commits since then, with the time of the commit; the newest
-    /// first.
+    /// The contents that commits since then gave to a file of an issue, with the time of the commit; the newest first.
     pub(super) fn contents(
         &mut self,
         issues: &Path,
@@ -58,26 +61,61 @@ impl History {
         if wanted.is_empty() {
             return Vec::new();
         }
-        let names: String = wanted
-            .iter()
-            .map(|version| format!("{}\n", version.blob))
-            .collect();
-        let read = Git::at(issues).args(["cat-file", "--batch"]).stdin(names).run();
-        let read = read.unwrap_or_default();
-        let mut rest = read.as_slice();
-        let contents = wanted.iter().map_while(|version| {
-            let content = next_content(&mut rest)?;
-            Some((version.at, content.to_vec()))
-        });
-        contents.collect()
+        let contents = read(issues, wanted.iter().map(|version| version.blob.clone()));
+        wanted.iter().map(|version| version.at).zip(contents).collect()
     }
+
+    /// What a file of an issue is at the ends of those branches that have what is checked out behind them: where there are such,
+    /// an old commit is checked out, or one on which others have gone on.
+    pub(super) fn further_on(&mut self, issues: &Path, (id, file): (&IssueId, &str)) -> Vec<Vec<u8>> {
+        let ahead = self.ahead.get_or_insert_with(|| ahead(issues));
+        // Where it is not there git has nothing to give, so each is asked for by itself.
+        let there = |commit: &String| read(issues, [format!("{commit}:./{id}/{file}")]).pop();
+        ahead.iter().filter_map(there).collect()
+    }
+}
+
+/// The contents of objects, as far as they are there.
+fn read(issues: &Path, names: impl IntoIterator<Item = String>) -> Vec<Vec<u8>> {
+    let names: String = names.into_iter().map(|name| format!("{name}\n")).collect();
+    let read = Git::at(issues).args(["cat-file", "--batch"]).stdin(names).run();
+    let read = read.unwrap_or_default();
+    let mut rest = read.as_slice();
+    std::iter::from_fn(|| next_content(&mut rest).map(<[u8]>::to_vec)).collect()
+}
+
+fn ahead(issues: &Path) -> Vec<String> {
+    let format = "--format=%(objectname)";
+    let listed = Git::at(issues)
+        .args([
+            "for-each-ref",
+            "--contains=HEAD",
+            format,
+            "refs/heads",
+            "refs/remotes",
+        ])
+        .run();
+    let listed = String::from_utf8_lossy(&listed.unwrap_or_default()).into_owned();
+    let here = Git::at(issues).verify("HEAD").ok().flatten();
+    let mut commits: Vec<String> = listed.lines().map(str::to_owned).collect();
+    commits.sort_unstable();
+    commits.dedup();
+    commits.retain(|commit| Some(commit) != here.as_ref());
+    commits.truncate(MOST_AHEAD);
+    commits
 }
 
 fn versions(issues: &Path, since: Wall) -> HashMap<String, Vec<Version>> {
     let listed = Git::at(issues)
         .args(["log", "--format=%x01%ct", "--raw", "--no-abbrev", "--no-renames"])
         // A merge is a step from each of its parents, and what only one of them had counts as well.
-        .args(["--relative", "-m", "--full-history", "-n", MOST])
+        .args([
+            "--relative",
+            "--diff-merges=separate",
+            "--full-history",
+            "-n",
+            MOST,
+        ])
         .arg(format!("--since=@{}", since.ms().div_euclid(1000)))
         .args(["HEAD", "--", "."])
         .run();
@@ -95,16 +133,12 @@ fn versions(issues: &Path, since: Wall) -> HashMap<String, Vec<Version>> {
             let Some((words, path)) = line.split_once('\t') else {
                 continue;
             };
-            let [_, _, before, after, _] = words.split_whitespace().collect::<Vec<_>>()[..] else {
+            let [_, _, _, blob, _] = words.split_whitespace().collect::<Vec<_>>()[..] else {
                 continue;
             };
-            let known = all.entry(path.to_owned()).or_default();
-            for blob in [after, before] {
-                let is_new = !known.iter().any(|version| version.blob == blob);
-                if is_new && blob.bytes().any(|b| b != b'0') {
-                    let blob = blob.to_owned();
-                    known.push(Version { at, blob });
-                }
+            if blob.bytes().any(|b| b != b'0') {
+                let blob = blob.to_owned();
+                all.entry(path.to_owned()).or_default().push(Version { at, blob });
             }
         }
     }

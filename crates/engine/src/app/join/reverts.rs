@@ -44,7 +44,7 @@ impl App {
         let others = sheet.other_names().chain(found.sheet.other_names());
         let mut behind: Vec<String> = fields
             .chain(others.map(String::as_str))
-            .filter(|name| !found.unstamped && is_behind(name))
+            .filter(|name| !found.unstamped && !found.is_edited(name) && is_behind(name))
             .map(str::to_owned)
             .collect();
         behind.sort_unstable();
@@ -60,10 +60,29 @@ impl App {
                     && match before.unstamped || before.is_edited(name) {
                         // An edit has no stamp of its own before it is brought in.
                         true => *at >= ours_at,
-                        false => before.sheet.stamp(&before.issue, name) == ours_at,
+                        // What was taken back has the time of the commit that did so.
+                        false => {
+                            is_time_of(*at, ours_at) || before.sheet.stamp(&before.issue, name) == ours_at
+                        }
                     }
             })
         });
+        if !behind.is_empty() {
+            let further: Vec<Found> = haul
+                .history
+                .further_on(issues, (id, ISSUE))
+                .into_iter()
+                .filter_map(|issue| read(id, issue))
+                .collect();
+            // Where others have come to what we have, this is an old copy.
+            behind.retain(|name| {
+                let ours = sheet.value(mine, name);
+                !further
+                    .iter()
+                    .any(|one| one.sheet.value(&one.issue, name) == ours)
+            });
+        }
+        let last = versions.iter().map(|(at, _)| *at).max();
         if behind.is_empty() || self.is_uncommitted(issues, id, ISSUE, haul) {
             return false;
         }
@@ -79,7 +98,7 @@ impl App {
             }
         }
         for name in &behind {
-            let at = just_after(sheet.stamp(mine, name));
+            let at = taken_at(sheet.stamp(mine, name), last);
             found.sheet.stamps.insert(name.clone(), at);
             found.issue.updated_at = found.issue.updated_at.max(at);
             // Nobody asked whether it may be so.
@@ -101,15 +120,27 @@ impl App {
 /// later than it was, by as much as it takes to be after the one before it.
 pub(super) fn versions(haul: &mut Haul, issues: &Path, id: &IssueId, since: Wall) -> Vec<(Wall, Found)> {
     let since = Wall::from_ms(since.ms().saturating_sub(2_000));
-    let read = |(at, issue): (Wall, Vec<u8>)| {
-        let folder = Folder {
-            issue,
-            ..Folder::default()
-        };
-        Some((at, parse(id, &folder).ok()?))
-    };
     let contents = haul.history.contents(issues, (id, ISSUE), since);
+    let read = |(at, issue)| Some((at, read(id, issue)?));
     contents.into_iter().filter_map(read).collect()
+}
+
+fn read(id: &IssueId, issue: Vec<u8>) -> Option<Found> {
+    let folder = Folder {
+        issue,
+        ..Folder::default()
+    };
+    parse(id, &folder).ok()
+}
+
+/// The time of something that a commit took back: that of the commit, by which it is known again, and after ours.
+pub(super) fn taken_at(ours: Wall, commit: Option<Wall>) -> Wall {
+    just_after(ours).max(commit.unwrap_or(ours))
+}
+
+/// Whether something has the time of a commit that took it back: some ms more, where others were in the same second.
+pub(super) fn is_time_of(commit: Wall, at: Wall) -> bool {
+    (0..10).contains(&at.ms().saturating_sub(commit.ms()))
 }
 
 pub(super) fn just_after(at: Wall) -> Wall {

@@ -10,7 +10,7 @@ use jit_core::issue_file::{DESCRIPTION, Folder, Found};
 use jit_core::sheet::Sheet;
 use jit_core::time::Wall;
 
-use super::reverts::versions;
+use super::reverts::{is_time_of, just_after, taken_at, versions};
 use super::{App, Haul};
 use crate::issues::text;
 use crate::store::Outcome;
@@ -26,8 +26,8 @@ pub(super) enum Weighed {
     ByStamp,
     /// It is what both come to, and later than both.
     Merged,
-    /// It was made out of ours, and is later, whatever it says itself.
-    MadeOfOurs,
+    /// It was made out of ours, and is as late as this at least, whatever it says itself.
+    MadeOfOurs(Wall),
 }
 
 /// What a description was made of.
@@ -76,21 +76,36 @@ impl App {
         if is_seen && theirs_at < ours_at {
             // Seen before; or whoever was writing an issue here did not come to the end of it. Or a commit took it back.
             found.edited.retain(|name| *name != "text");
-            let had_ours = had_ours(haul, issues, (mine, &digest, &ours), ours_at);
-            if had_ours && !self.is_uncommitted(issues, &mine.id, DESCRIPTION, haul) {
-                return Ok(Weighed::MadeOfOurs);
+            let taken = taken_back(haul, issues, (mine, &digest, &ours), ours_at);
+            if let Some(at) = taken
+                && !self.is_uncommitted(issues, &mine.id, DESCRIPTION, haul)
+                && !haul
+                    .history
+                    .further_on(issues, (&mine.id, DESCRIPTION))
+                    .contains(&ours)
+            {
+                return Ok(Weighed::MadeOfOurs(at));
             }
         }
         if is_seen {
             return Ok(Weighed::ByStamp);
         }
         let is_new = is_edited && self.is_uncommitted(issues, &mine.id, DESCRIPTION, haul);
+        if !is_new {
+            // Where others have gone on from here to what we know, it is an old text that was never looked at.
+            for text in haul.history.further_on(issues, (&mine.id, DESCRIPTION)) {
+                if text != *theirs && has(&text_digest(&text))?.is_some() {
+                    take_ours((mine, sheet), found);
+                    return Ok(Weighed::ByStamp);
+                }
+            }
+        }
         let origin = match is_new {
             true => Origin::Unknown,
             false => self.origin(issues, mine, (&ours, ours_at), theirs, haul)?,
         };
         let base = match origin {
-            Origin::Ours => return Ok(Weighed::MadeOfOurs),
+            Origin::Ours => return Ok(Weighed::MadeOfOurs(just_after(ours_at))),
             Origin::Text(base) => Some(base),
             // What jit wrote there before somebody edited it.
             Origin::Unknown => match found.text_before.as_deref().filter(|_| is_edited) {
@@ -122,7 +137,7 @@ impl App {
         }
         match merged {
             None => Ok(Weighed::ByStamp),
-            Some((merged, _)) if merged == *theirs => Ok(Weighed::MadeOfOurs),
+            Some((merged, _)) if merged == *theirs => Ok(Weighed::MadeOfOurs(just_after(ours_at))),
             Some((merged, _)) if merged == ours => {
                 take_ours((mine, sheet), found);
                 Ok(Weighed::ByStamp)
@@ -182,26 +197,28 @@ fn long_ago(mine: &Issue) -> Wall {
     Wall::from_ms(mine.created_at.ms().saturating_sub(DAY))
 }
 
-/// Whether what is checked out has had our text, and has another by now that is older.
-fn had_ours(
+/// When what is checked out had our text, and came to have an older one, if it did.
+fn taken_back(
     haul: &mut Haul,
     issues: &Path,
     (mine, digest, text): (&Issue, &String, &[u8]),
     ours_at: Wall,
-) -> bool {
+) -> Option<Wall> {
     // On an old branch there is nothing since then.
-    let since = haul.history.contents(issues, (&mine.id, DESCRIPTION), ours_at);
-    if !since.iter().any(|(_, before)| before == text) {
-        return false;
-    }
+    let about = Wall::from_ms(ours_at.ms().saturating_sub(1_000));
+    let since = haul.history.contents(issues, (&mine.id, DESCRIPTION), about);
+    let last = since.iter().map(|(at, _)| *at).max()?;
     let stamps = versions(haul, issues, &mine.id, long_ago(mine));
     let mut stamped = stamps
         .iter()
         .filter(|(_, before)| before.text_before.as_ref() == Some(digest))
         .peekable();
-    // An edit by hand has no stamp; and what jit wrote may have been the text twice.
-    stamped.peek().is_none()
-        || stamped.any(|(_, before)| before.sheet.stamp(&before.issue, "text") == ours_at)
+    // An edit by hand has no stamp. What jit wrote may have been the text twice; what was taken back has the commit's time.
+    let is_edit = stamped.peek().is_none();
+    let is_known = stamped.any(|(_, before)| before.sheet.stamp(&before.issue, "text") == ours_at);
+    let mut had = since.iter().filter(|(_, before)| before == text);
+    let had_ours = had.any(|(at, _)| is_known || is_time_of(*at, ours_at) || (is_edit && *at >= ours_at));
+    had_ours.then(|| taken_at(ours_at, Some(last)))
 }
 
 /// Nothing is said about the text.

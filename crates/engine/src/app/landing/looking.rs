@@ -507,11 +507,30 @@ impl Run<'_> {
                     && other.merge_commit.is_some()
                     && other.goes_to() == self.target
             };
-            let known = self.repo.git().verify(&format!("{commit}^{{commit}}"));
-            if units.iter().any(is_here)
-                || known.map_err(failed)?.is_none()
-                || self.repo.has(&target, commit, None)?
-            {
+            // The unit's own commits, not all of the branch on which they landed.
+            let names = [
+                unit.landing_tip.clone().unwrap_or_default(),
+                format!("refs/heads/{}", unit.branch),
+                format!("{commit}^2"),
+                commit.clone(),
+            ];
+            let mut work = Vec::new();
+            for name in names.iter().filter(|name| !name.is_empty()) {
+                work.extend(
+                    self.repo
+                        .git()
+                        .verify(&format!("{name}^{{commit}}"))
+                        .map_err(failed)?,
+                );
+            }
+            let Some(tip) = work.first().cloned().filter(|_| !units.iter().any(is_here)) else {
+                continue;
+            };
+            let mut is_there = false;
+            for commit in &work {
+                is_there = is_there || self.repo.has(&target, commit, None)?;
+            }
+            if is_there {
                 continue;
             }
             let message = format!(
@@ -521,7 +540,7 @@ impl Run<'_> {
                 self.target
             );
             let help = match unit.is_over() {
-                true => format!("to bring it there, on {}: git merge {commit}", self.target),
+                true => format!("to bring it there, on {}: git merge {tip}", self.target),
                 false => format!(
                     "jit worktree merge {} --into {}",
                     unit.id,
