@@ -34,6 +34,7 @@ use super::{Repo, failed, io_failed, obstacles};
 use crate::doctor::locks::{git_works_in, open_files};
 use crate::git::Git;
 use crate::git::snapshot::Folder;
+use crate::git::worktrees;
 use crate::os::file;
 use crate::store::Outcome;
 
@@ -197,7 +198,13 @@ fn is_as_before(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
 /// gits lives.
 fn take_lock_away(repo: &Repo, root: &Path, lock: &Path, since: SystemTime) {
     let is_closed = |path: &Path| open_files(&[path.to_owned()]).is_some_and(|open| open.is_empty());
-    let folders = [root.to_owned(), lock.with_file_name("")];
+    let mut folders = vec![root.to_owned(), lock.with_file_name("")];
+    if lock.starts_with(repo.common.join("refs")) {
+        // A git in any worktree may have it, and does not keep it open.
+        let all = worktrees::list(&repo.common).unwrap_or_default();
+        folders.extend(all.into_iter().filter_map(|entry| entry.root));
+        folders.push(repo.common.clone());
+    }
     let end = Instant::now() + 2 * LEFT_AFTER;
     loop {
         let Ok(meta) = lock.symlink_metadata() else { return };

@@ -550,14 +550,23 @@ fn h3_a_lock_that_our_own_killed_git_left_is_not_in_the_way_of_the_next_landing(
 #[cfg(target_os = "linux")]
 #[test]
 fn h3_a_lock_on_head_or_the_branch_is_taken_away_by_a_later_landing() {
-    for name in ["HEAD.lock", "refs/heads/main.lock"] {
+    for (name, is_beside) in [
+        ("HEAD.lock", false),
+        ("refs/heads/main.lock", false),
+        // Who moves a branch may stand in any worktree.
+        ("refs/heads/main.lock", true),
+    ] {
         let yard = ready();
         let repo = yard.repo();
         let lock = repo.join(".git").join(name);
+        let place = match is_beside {
+            true => yard.world.worktree("beside"),
+            false => repo.clone(),
+        };
         let killed = format!("printf 'landed\\n' > file; : > .git/{name}; kill -9 $PPID; exit 1");
         let _ = while_moving(&yard, &killed);
         assert!(lock.exists());
-        let mut command = yard.world.command("git", &repo);
+        let mut command = yard.world.command("git", &place);
         command
             .args(["hash-object", "--stdin"])
             .stdin(std::process::Stdio::piped())
