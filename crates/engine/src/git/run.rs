@@ -482,6 +482,15 @@ pub fn default_branch(place: &Place, configured: Option<&str>) -> Result<Option<
         .map(|name| found(name, Because::Current)))
 }
 
+/// The contents of objects, up to the first that is not there. Where git does not say, none.
+pub(crate) fn contents(at: &Path, names: impl IntoIterator<Item = String>) -> Vec<Vec<u8>> {
+    let names: String = names.into_iter().map(|name| format!("{name}\n")).collect();
+    let read = Git::at(at).args(["cat-file", "--batch"]).stdin(names).run();
+    let read = read.unwrap_or_default();
+    let mut rest = read.as_slice();
+    std::iter::from_fn(|| next_content(&mut rest).map(<[u8]>::to_vec)).collect()
+}
+
 /// The next content in the output of `git cat-file --batch`.
 pub(crate) fn next_content<'a>(out: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = out.iter().position(|b| *b == b'\n')?;

@@ -15,7 +15,7 @@ use jit_core::time::Wall;
 use serde_json::Value;
 
 use crate::git::Git;
-use crate::git::run::next_content;
+use crate::git::run::contents;
 
 /// The commits that are merged, ours first. Empty where there are several pairs of them.
 pub const HEADS: &str = "JIT_MERGE_HEADS";
@@ -102,13 +102,9 @@ fn stamps(here: &Path, head: &str, but: &[String], path: &str) -> Vec<(String, S
         .filter_map(|line| line.split_whitespace().nth(3))
         .filter(|blob| blob.bytes().any(|b| b != b'0'))
         .collect();
-    let names: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
-    let read = Git::at(here).args(["cat-file", "--batch"]).stdin(names).run();
-    let read = read.unwrap_or_default();
-    let mut rest = read.as_slice();
     let mut all = Vec::new();
-    while let Some(content) = next_content(&mut rest) {
-        let file: Option<Fields> = serde_json::from_slice(content).ok();
+    for content in contents(here, blobs.into_iter().map(str::to_owned)) {
+        let file: Option<Fields> = serde_json::from_slice(&content).ok();
         let stamps = file.and_then(|mut file| file.remove("stamps"));
         let stamps = stamps.and_then(|stamps| match stamps {
             Value::Object(stamps) => Some(stamps),

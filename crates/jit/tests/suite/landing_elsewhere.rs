@@ -465,9 +465,8 @@ fn i6_status_names_a_unit_in_conflict() {
     }
 }
 
-/// H2: what an issue depends on is where it goes, or it waits, and that is told.
-#[test]
-fn h2_a_dependency_that_landed_elsewhere_is_waited_for() {
+/// Two units with work, the issue of one of which depends on that of the other, and another branch.
+fn dependent() -> Yard {
     let yard = Yard::new();
     let _ = yard.jit(["issue", "create", "A", "--id", "WI-1"]).ok();
     let _ = yard
@@ -479,6 +478,13 @@ fn h2_a_dependency_that_landed_elsewhere_is_waited_for() {
         yard.commit(&path, unit);
     }
     branch(&yard, "release", "theirs", "theirs\n");
+    yard
+}
+
+/// H2: what an issue depends on is where it goes, or it waits, and that is told.
+#[test]
+fn h2_a_dependency_that_landed_elsewhere_is_waited_for() {
+    let yard = dependent();
     let _ = yard.merge(&["u1", "--into", "release"]).ok();
     let report = yard.merge(&["--all"]).exits(6).json();
     let told = &report["units"][0];
@@ -501,17 +507,7 @@ fn h2_a_dependency_that_landed_elsewhere_is_waited_for() {
 #[test]
 fn h2_a_dependency_that_is_on_both_branches_is_not_waited_for() {
     for by_hand in [false, true] {
-        let yard = Yard::new();
-        let _ = yard.jit(["issue", "create", "A", "--id", "WI-1"]).ok();
-        let _ = yard
-            .jit(["issue", "create", "B", "--id", "WI-2", "--depends-on", "WI-1"])
-            .ok();
-        for (unit, issue) in [("u1", "WI-1"), ("u2", "WI-2")] {
-            let path = yard.unit_for(unit, Some(issue));
-            yard.write(&path, unit, unit);
-            yard.commit(&path, unit);
-        }
-        branch(&yard, "release", "theirs", "theirs\n");
+        let yard = dependent();
         if !by_hand {
             let _ = yard.merge(&["u1"]).ok();
         }

@@ -1,7 +1,7 @@
 //! What the files of issues were in the commits that led to what is checked out.
 //!
-//! What must hold: git is asked once for all issues, and again only where somebody wants to know of earlier ones. Where it does
-//! not say, there was nothing.
+//! What must hold: git is asked once which commits there are about all issues, and again only where somebody wants to know of
+//! earlier ones; contents are read for issues alone that such commits are about. Where git does not say, there was nothing.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use jit_core::ids::IssueId;
 use jit_core::time::Wall;
 
 use crate::git::Git;
-use crate::git::run::next_content;
+use crate::git::run::contents;
 use crate::os::clock;
 
 /// So many commits about issues are looked at.
@@ -61,8 +61,8 @@ impl History {
         if wanted.is_empty() {
             return Vec::new();
         }
-        let contents = read(issues, wanted.iter().map(|version| version.blob.clone()));
-        wanted.iter().map(|version| version.at).zip(contents).collect()
+        let read = contents(issues, wanted.iter().map(|version| version.blob.clone()));
+        wanted.iter().map(|version| version.at).zip(read).collect()
     }
 
     /// What a file of an issue is at the ends of those branches that have what is checked out behind them: where there are such,
@@ -70,18 +70,9 @@ impl History {
     pub(super) fn further_on(&mut self, issues: &Path, (id, file): (&IssueId, &str)) -> Vec<Vec<u8>> {
         let ahead = self.ahead.get_or_insert_with(|| ahead(issues));
         // Where it is not there git has nothing to give, so each is asked for by itself.
-        let there = |commit: &String| read(issues, [format!("{commit}:./{id}/{file}")]).pop();
+        let there = |commit: &String| contents(issues, [format!("{commit}:./{id}/{file}")]).pop();
         ahead.iter().filter_map(there).collect()
     }
-}
-
-/// The contents of objects, as far as they are there.
-fn read(issues: &Path, names: impl IntoIterator<Item = String>) -> Vec<Vec<u8>> {
-    let names: String = names.into_iter().map(|name| format!("{name}\n")).collect();
-    let read = Git::at(issues).args(["cat-file", "--batch"]).stdin(names).run();
-    let read = read.unwrap_or_default();
-    let mut rest = read.as_slice();
-    std::iter::from_fn(|| next_content(&mut rest).map(<[u8]>::to_vec)).collect()
 }
 
 fn ahead(issues: &Path) -> Vec<String> {
