@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use smol_str::{SmolStr, ToSmolStr as _, format_smolstr};
 
 /// Why a text is not an id. The sentence is meant for the person who typed it.
@@ -40,12 +40,17 @@ impl BadId {
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "SmolStr", into = "SmolStr")]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "SmolStr")]
         pub struct $name(SmolStr);
 
         impl $name {
             pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
                 &self.0
             }
         }
@@ -54,9 +59,9 @@ macro_rules! text_id {
                 f.write_str(&self.0)
             }
         }
-        impl From<$name> for SmolStr {
-            fn from(id: $name) -> SmolStr {
-                id.0
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&self.0)
             }
         }
         impl TryFrom<SmolStr> for $name {
@@ -248,10 +253,12 @@ impl IssueId {
         self.0.to_ascii_lowercase()
     }
 
-    /// The order of [`Self::key`]s, without making them.
-    pub fn cmp_key(&self, other: &Self) -> std::cmp::Ordering {
-        let lower = |byte: u8| byte.to_ascii_lowercase();
-        self.0.bytes().map(lower).cmp(other.0.bytes().map(lower))
+    /// How its [`Self::key`] compares with another, without making it.
+    pub fn cmp_key(&self, key: &str) -> std::cmp::Ordering {
+        self.0
+            .bytes()
+            .map(|byte| byte.to_ascii_lowercase())
+            .cmp(key.bytes())
     }
 
     /// A new id from 64 random bits: ten characters that cannot be taken for a number, a word or each other.
@@ -584,7 +591,11 @@ mod tests {
         let ids: Vec<IssueId> = names.iter().map(|name| name.parse().expect("an id")).collect();
         for one in &ids {
             for other in &ids {
-                assert_eq!(one.cmp_key(other), one.key().cmp(&other.key()), "{one} {other}");
+                assert_eq!(
+                    one.cmp_key(&other.key()),
+                    one.key().cmp(&other.key()),
+                    "{one} {other}"
+                );
             }
         }
     }

@@ -4,6 +4,8 @@
 //! optional ones are preceded by 0 or 1; lists by their length (u32); words of a fixed set are their place in it (u8);
 //! times and numbers are 64 bits. Disposable: the log has the truth in JSON.
 
+use serde::{Serialize, Serializer};
+
 use crate::ids::{AgentId, IssueId, WorktreeId};
 use crate::issue::{Issue, Performer, Priority, State};
 use crate::time::Wall;
@@ -65,6 +67,93 @@ pub fn encode(issue: &Issue) -> Vec<u8> {
     out.0
 }
 
+/// A text where it lies. Whether it is one is seen when it is looked at: the tables have checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Text<'a>(&'a [u8]);
+
+impl<'a> Text<'a> {
+    /// What is no text reads as none.
+    pub fn as_str(self) -> &'a str {
+        self.checked().unwrap_or_default()
+    }
+
+    /// For what was an id when it was packed.
+    pub fn issue_id(self) -> IssueId {
+        IssueId::unpacked(self.as_str())
+    }
+
+    fn checked(self) -> Option<&'a str> {
+        std::str::from_utf8(self.0).ok()
+    }
+}
+
+impl AsRef<str> for Text<'_> {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+/// Texts where they lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Texts<'a> {
+    many: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Texts<'a> {
+    pub fn is_empty(self) -> bool {
+        self.many == 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Text<'a>> {
+        let mut from = Reader(self.bytes);
+        (0..self.many).map_while(move |_| from.text())
+    }
+
+    fn all<T>(self, one: impl Fn(&str) -> T) -> Option<Vec<T>> {
+        self.iter().map(|text| text.checked().map(&one)).collect()
+    }
+}
+
+impl Serialize for Texts<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.iter())
+    }
+}
+
+/// An issue where it lies: what is not looked at costs nothing. As JSON it is what [`Issue`] is, but for the name of its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Packed<'a> {
+    pub id: Text<'a>,
+    pub title: Text<'a>,
+    #[serde(rename = "type")]
+    pub kind: Text<'a>,
+    pub state: State,
+    pub priority: Priority,
+    pub parent: Option<Text<'a>>,
+    pub labels: Texts<'a>,
+    pub depends_on: Texts<'a>,
+    pub gates: Texts<'a>,
+    pub actor: Performer,
+    pub blocked: Option<Text<'a>>,
+    pub pivot: Option<Text<'a>>,
+    pub created_at: Wall,
+    pub created_by: Option<Text<'a>>,
+    pub updated_at: Wall,
+    pub revision: u64,
+    pub lives_in: Option<Text<'a>>,
+    #[serde(skip)]
+    text: Option<Text<'a>>,
+    #[serde(skip)]
+    bytes: &'a [u8],
+}
+
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -87,13 +176,13 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    fn text(&mut self) -> Option<&'a str> {
+    fn text(&mut self) -> Option<Text<'a>> {
         let n = self.count()?;
-        std::str::from_utf8(self.take(n)?).ok()
+        self.take(n).map(Text)
     }
 
     /// The outer `None` is for what cannot be read.
-    fn maybe(&mut self) -> Option<Option<&'a str>> {
+    fn maybe(&mut self) -> Option<Option<Text<'a>>> {
         match self.byte()? {
             0 => Some(None),
             1 => self.text().map(Some),
@@ -101,10 +190,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn all<T>(&mut self, one: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
-        let n = self.count()?;
-        (n <= self.0.len()).then_some(())?;
-        (0..n).map(|_| one(self.text()?)).collect()
+    fn texts(&mut self) -> Option<Texts<'a>> {
+        let many = self.count()?;
+        let from = self.0;
+        (many <= from.len()).then_some(())?;
+        for _ in 0..many {
+            self.text()?;
+        }
+        let bytes = &from[..from.len() - self.0.len()];
+        Some(Texts { many, bytes })
     }
 
     fn word<T: Copy>(&mut self, all: &[T]) -> Option<T> {
@@ -116,31 +210,74 @@ impl<'a> Reader<'a> {
     }
 }
 
+impl<'a> Packed<'a> {
+    /// `None` where it is not an issue from beginning to end.
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut from = Reader(bytes);
+        (from.byte()? == VERSION).then_some(())?;
+        let (id, title, kind) = (from.text()?, from.text()?, from.text()?);
+        let (state, priority) = (from.word(State::ALL)?, from.word(Priority::ALL)?);
+        let packed = Self {
+            id,
+            title,
+            kind,
+            state,
+            priority,
+            actor: from.word(Performer::ALL)?,
+            parent: from.maybe()?,
+            labels: from.texts()?,
+            depends_on: from.texts()?,
+            gates: from.texts()?,
+            blocked: from.maybe()?,
+            pivot: from.maybe()?,
+            created_at: from.wall()?,
+            created_by: from.maybe()?,
+            updated_at: from.wall()?,
+            revision: from.number()?,
+            lives_in: from.maybe()?,
+            text: from.maybe()?,
+            bytes,
+        };
+        from.0.is_empty().then_some(packed)
+    }
+
+    /// As it was packed.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub fn unpack(&self) -> Option<Issue> {
+        fn maybe<T>(text: Option<Text<'_>>, one: impl Fn(&str) -> T) -> Option<Option<T>> {
+            match text {
+                None => Some(None),
+                Some(text) => text.checked().map(|text| Some(one(text))),
+            }
+        }
+        Some(Issue {
+            id: IssueId::unpacked(self.id.checked()?),
+            title: self.title.checked()?.to_owned(),
+            kind: self.kind.checked()?.into(),
+            state: self.state,
+            priority: self.priority,
+            actor: self.actor,
+            parent: maybe(self.parent, IssueId::unpacked)?,
+            labels: self.labels.all(|text| text.into())?,
+            depends_on: self.depends_on.all(IssueId::unpacked)?,
+            gates: self.gates.all(str::to_owned)?,
+            blocked: maybe(self.blocked, str::to_owned)?,
+            pivot: maybe(self.pivot, str::to_owned)?,
+            created_at: self.created_at,
+            created_by: maybe(self.created_by, AgentId::unpacked)?,
+            updated_at: self.updated_at,
+            revision: self.revision,
+            lives_in: maybe(self.lives_in, WorktreeId::unpacked)?,
+            text: maybe(self.text, str::to_owned)?,
+        })
+    }
+}
+
 pub fn decode(bytes: &[u8]) -> Option<Issue> {
-    let mut from = Reader(bytes);
-    (from.byte()? == VERSION).then_some(())?;
-    let owned = |text: Option<&str>| text.map(str::to_owned);
-    let issue = Issue {
-        id: IssueId::unpacked(from.text()?),
-        title: from.text()?.to_owned(),
-        kind: from.text()?.into(),
-        state: from.word(State::ALL)?,
-        priority: from.word(Priority::ALL)?,
-        actor: from.word(Performer::ALL)?,
-        parent: from.maybe()?.map(IssueId::unpacked),
-        labels: from.all(|text| Some(text.into()))?,
-        depends_on: from.all(|text| Some(IssueId::unpacked(text)))?,
-        gates: from.all(|text| Some(text.to_owned()))?,
-        blocked: owned(from.maybe()?),
-        pivot: owned(from.maybe()?),
-        created_at: from.wall()?,
-        created_by: from.maybe()?.map(AgentId::unpacked),
-        updated_at: from.wall()?,
-        revision: from.number()?,
-        lives_in: from.maybe()?.map(WorktreeId::unpacked),
-        text: owned(from.maybe()?),
-    };
-    from.0.is_empty().then_some(issue)
+    Packed::read(bytes)?.unpack()
 }
 
 #[cfg(test)]
@@ -195,6 +332,16 @@ mod tests {
             }
         }
 
+        /// A list shows an issue without unpacking it: it says the same.
+        #[test]
+        fn e8_what_is_packed_is_written_the_same(issue in issue()) {
+            let bytes = encode(&issue);
+            let packed = Packed::read(&bytes).expect("packed");
+            prop_assert_eq!(packed.bytes(), bytes.as_slice());
+            let unpacked = Issue { text: None, ..issue };
+            prop_assert_eq!(serde_json::to_string(&packed).expect("JSON"), serde_json::to_string(&unpacked).expect("JSON"));
+        }
+
         /// Reading many in one sweep and one by one is the same.
         #[test]
         fn e8_issues_by_their_keys(issues in prop::collection::vec(issue(), 0..12), missing in "[a-z][a-z0-9]{3,6}") {
@@ -211,7 +358,7 @@ mod tests {
             let each: Vec<Option<Issue>> =
                 keys.iter().map(|key| crate::state::issue_at(&table, key).expect("readable")).collect();
             let mut found: Vec<Option<Issue>> = vec![None; keys.len()];
-            crate::state::visit_issues_at(&table, &keys, &mut |n, issue| found[n] = Some(issue)).expect("readable");
+            crate::state::visit_issues_at(&table, &keys, &mut |n, issue| found[n] = issue.unpack()).expect("readable");
             prop_assert_eq!(found, each);
         }
 

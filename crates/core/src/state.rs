@@ -42,7 +42,7 @@ use crate::ids::{
 use crate::issue::{Comment, GateResult, Issue, text_digest};
 use crate::issue_file;
 use crate::lease::{End, Lease, Resource};
-use crate::pack;
+use crate::pack::{self, Packed};
 use crate::queue;
 use crate::refusal::{Code, Details, Refusal, Stop};
 use crate::session::Session;
@@ -388,7 +388,11 @@ pub fn issue_at(table: &dyn Table, key: &str) -> Read<Option<Issue>> {
 }
 
 fn parse_issue(key: &str, bytes: &[u8]) -> Read<Issue> {
-    pack::decode(bytes).ok_or_else(|| Unreadable(format!("state record {key} is not an issue")))
+    pack::decode(bytes).ok_or_else(|| not_an_issue(key))
+}
+
+fn not_an_issue(key: &str) -> Unreadable {
+    Unreadable(format!("state record {key} is not an issue"))
 }
 
 fn load_issue(table: &dyn Table, key: &str) -> Read<Option<Issue>> {
@@ -504,20 +508,31 @@ struct Judged {
 /// Every issue, in the order of their keys.
 pub fn issues(table: &dyn Table) -> Read<Vec<Issue>> {
     let mut all = Vec::new();
-    visit_issues(table, &mut |issue| all.push(issue))?;
+    table.visit("i/", &mut |key, value| {
+        all.push(parse_issue(key, value)?);
+        Ok(())
+    })?;
     Ok(all)
 }
 
-/// Calls `each` with every issue, in the order of their keys.
-pub fn visit_issues(table: &dyn Table, each: &mut dyn FnMut(Issue)) -> Read<()> {
+fn packed_issue<'a>(key: &str, bytes: &'a [u8]) -> Read<Packed<'a>> {
+    Packed::read(bytes).ok_or_else(|| not_an_issue(key))
+}
+
+/// Calls `each` with every issue and its key, in the order of their keys.
+pub fn visit_issues(table: &dyn Table, each: &mut dyn FnMut(&str, Packed<'_>)) -> Read<()> {
     table.visit("i/", &mut |key, value| {
-        each(parse_issue(key, value)?);
+        each(&key["i/".len()..], packed_issue(key, value)?);
         Ok(())
     })
 }
 
 /// Calls `each` with the issues that have these keys, which are in order, and with which key each has.
-pub fn visit_issues_at(table: &dyn Table, keys: &[&str], each: &mut dyn FnMut(usize, Issue)) -> Read<()> {
+pub fn visit_issues_at(
+    table: &dyn Table,
+    keys: &[&str],
+    each: &mut dyn FnMut(usize, Packed<'_>),
+) -> Read<()> {
     let mut next = 0;
     table.visit("i/", &mut |key, value| {
         let id = key.get(2..).unwrap_or_default();
@@ -525,7 +540,7 @@ pub fn visit_issues_at(table: &dyn Table, keys: &[&str], each: &mut dyn FnMut(us
             next += 1;
         }
         while next < keys.len() && keys[next] == id {
-            each(next, parse_issue(key, value)?);
+            each(next, packed_issue(key, value)?);
             next += 1;
         }
         Ok(())

@@ -6,12 +6,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A wall-clock time in whole milliseconds, written as RFC 3339 in UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Wall(i64);
+
+impl Serialize for Wall {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(std::str::from_utf8(&self.digits()).unwrap_or_default())
+    }
+}
 
 /// The text was not an RFC 3339 time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -140,12 +146,6 @@ impl TryFrom<String> for Wall {
     type Error = BadTime;
     fn try_from(text: String) -> Result<Self, BadTime> {
         text.parse()
-    }
-}
-
-impl From<Wall> for String {
-    fn from(wall: Wall) -> String {
-        wall.to_string()
     }
 }
 

@@ -2,6 +2,7 @@
 //! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
 
 mod gates;
+mod listing;
 mod rescue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::landing::unpushed::Unpushed;
 use crate::notify::deliver::Sent;
 use crate::trust::Need;
 
+pub use listing::{Listed, Listing};
 pub use rescue::{Cleaned, Force, RescueReply, RescueRequest, RescueView};
 
 pub use gates::{GateReport, GateStanding, GateStatus, GateView, Judgement};
@@ -422,7 +424,7 @@ pub enum Reply {
     Picked(Box<Picked>),
     Issue(Box<IssueView>),
     Issues {
-        issues: Vec<IssueView>,
+        issues: Listing,
     },
     Deleted {
         deleted: IssueId,
@@ -762,6 +764,14 @@ pub struct ActiveLease {
     pub heartbeat_alive: Option<bool>,
 }
 
+/// As people see it: in progress while somebody holds it.
+fn shown_state(state: State, is_held: bool) -> State {
+    match state {
+        State::Ready | State::Backlog if is_held => State::InProgress,
+        state => state,
+    }
+}
+
 #[derive(Debug, Clone, Serialize)]
 pub struct IssueView {
     #[serde(flatten)]
@@ -780,12 +790,9 @@ pub struct IssueView {
 }
 
 impl IssueView {
-    /// As people see it: in progress while somebody holds it.
     pub fn new(mut issue: Issue, lease: Option<&Lease>, now: &Now) -> Self {
         let lease = lease.filter(|lease| !lease.expired(now));
-        if lease.is_some() && matches!(issue.state, State::Ready | State::Backlog) {
-            issue.state = State::InProgress;
-        }
+        issue.state = shown_state(issue.state, lease.is_some());
         // The name of the text is of no use outside.
         issue.text = None;
         Self {

@@ -8,7 +8,9 @@ use jit_core::account::Parked;
 use jit_core::ids::is_unprintable;
 use jit_core::issue::Performer;
 use jit_core::wire::LeaseView;
-use jit_engine::request::{ActiveLease, IssueView, Progress, ProgressOf, Status, StatusIssue};
+use jit_engine::request::{
+    ActiveLease, IssueView, Listed, Listing, Progress, ProgressOf, Status, StatusIssue,
+};
 use serde_json::Value;
 
 /// Nearly every text: nothing in it that is not simply shown.
@@ -444,19 +446,19 @@ fn names(ids: &[jit_core::ids::IssueId]) -> String {
 }
 
 /// What a person should know about an issue in a list, in a few words.
-fn remark(view: &IssueView) -> String {
+fn remark(view: &Listed<'_>) -> String {
     let issue = &view.issue;
     let mut remarks = Vec::new();
-    if let Some(reason) = &issue.blocked {
-        remarks.push(format!("blocked: {}", clean_line(reason)));
+    if let Some(reason) = issue.blocked {
+        remarks.push(format!("blocked: {}", clean_line(reason.as_str())));
     }
     if !view.blocked_by.is_empty() {
-        remarks.push(format!("waits for {}", names(&view.blocked_by)));
+        remarks.push(format!("waits for {}", names(view.blocked_by)));
     }
     if issue.actor == Performer::Human && view.lease.is_none() && !issue.state.is_closed() {
         remarks.push("waiting for a human".to_owned());
     }
-    if let Some(branch) = &view.resume_from {
+    if let Some(branch) = view.resume_from {
         remarks.push(format!("resume from {}", clean_line(branch)));
     }
     if remarks.is_empty() {
@@ -466,15 +468,15 @@ fn remark(view: &IssueView) -> String {
     }
 }
 
-pub fn issues(views: &[IssueView], style: Style) -> String {
+pub fn issues(views: &Listing, style: Style) -> String {
     if views.is_empty() {
         return "No issues.\n".into();
     }
     // As a table, but without a text for each of fifty thousand cells. Only the names of agents may be wider than long.
-    fn cells(view: &IssueView) -> [(Cow<'_, str>, usize); 4] {
+    fn cells<'a>(view: &Listed<'a>) -> [(Cow<'a, str>, usize); 4] {
         let plain = |text: &'static str| (text.into(), text.len());
         let id = view.issue.id.as_str();
-        let holder = match &view.assignee {
+        let holder = match view.assignee {
             Some(agent) => one_line(agent.as_str()),
             None => "-".into(),
         };
@@ -488,19 +490,19 @@ pub fn issues(views: &[IssueView], style: Style) -> String {
     }
     let mut widths = [0; 4];
     let mut titles = 0;
-    for view in views {
-        for (widest, (_, width)) in widths.iter_mut().zip(cells(view)) {
+    for view in views.iter() {
+        for (widest, (_, width)) in widths.iter_mut().zip(cells(&view)) {
             *widest = width.max(*widest);
         }
-        titles += view.issue.title.len();
+        titles += view.issue.title.as_str().len();
     }
     let mut out = String::with_capacity(titles + views.len() * (widths.iter().sum::<usize>() + 16));
-    for view in views {
-        for ((cell, width), widest) in cells(view).iter().zip(widths) {
+    for view in views.iter() {
+        for ((cell, width), widest) in cells(&view).iter().zip(widths) {
             push_cell(&mut out, cell, widest - width);
         }
-        out.push_str(&one_line(&view.issue.title));
-        let remark = remark(view);
+        out.push_str(&one_line(view.issue.title.as_str()));
+        let remark = remark(&view);
         if !remark.is_empty() {
             out.push_str(&style.dim(&remark));
         }

@@ -61,7 +61,7 @@ use crate::git::{GitEnv, Place};
 use crate::issues::replica::Replica;
 use crate::os::clock::SystemClock;
 use crate::os::random;
-use crate::request::{Answer, Reply, Request};
+use crate::request::{Answer, Listing, Reply, Request};
 use crate::sessions as bound;
 use crate::store::disk::RealDisk;
 use crate::store::file::{FileStore, io_refusal};
@@ -596,7 +596,9 @@ impl App {
                     evicted: views(&leases),
                 }
             }
-            Decided::Joined(_) => Reply::Issues { issues: Vec::new() },
+            Decided::Joined(_) => Reply::Issues {
+                issues: Listing::default(),
+            },
             Decided::Issue(issue) => Reply::Issue(Box::new(self.described(*issue, &done.own, &done.now))),
             Decided::Deleted(issue) => Reply::Deleted { deleted: issue.id },
             Decided::Commented(comment) => Reply::Comment(comment),

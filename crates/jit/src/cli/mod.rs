@@ -608,7 +608,7 @@ fn ids(reply: &Reply) -> String {
             leases.iter().map(|lease| lease.lease_id.as_str()).collect()
         }
         Reply::Issue(issue) => vec![issue.issue.id.as_str()],
-        Reply::Issues { issues } => issues.iter().map(|issue| issue.issue.id.as_str()).collect(),
+        Reply::Issues { issues } => issues.iter().map(|shown| shown.issue.id.as_str()).collect(),
         Reply::Deleted { deleted } => vec![deleted.as_str()],
         Reply::Comment(comment) => vec![&comment.id],
         Reply::Imported(done) => done.imported.iter().map(|id| id.as_str()).collect(),

@@ -65,7 +65,7 @@ fn plan(flags: &mut Flags, app: &App) -> Outcome<Plan> {
                     Refusal::new(Code::NotFound, "nothing is ready to be worked on").help("jit blocked"),
                 ));
             }
-            let ids: Vec<IssueId> = issues.into_iter().map(|view| view.issue.id).collect();
+            let ids: Vec<IssueId> = issues.iter().map(|shown| shown.issue.id.issue_id()).collect();
             plans::from_ready(&ids, app.config.dispatching().max_concurrent, Settings::default())
         }
     };

@@ -6,7 +6,7 @@ use jit_core::issue::{Performer, Priority, State, check_word};
 use jit_engine::request::{CreateIssue, IssueView, Reply, Request};
 use jit_engine::store::Outcome;
 use rmcp::model::JsonObject;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Call, Named, Tool, all_named, invalid, read, unexpected, without_blanks};
@@ -46,17 +46,14 @@ pub static COMMENT: Tool = Tool {
 /// Newest comments that are shown.
 const COMMENTS: usize = 20;
 
-/// An issue as lists show it.
-pub fn brief(view: &IssueView) -> Value {
-    let issue = &view.issue;
-    without_blanks(json!({
-        "id": issue.id,
-        "title": issue.title,
-        "type": issue.kind,
-        "priority": issue.priority,
-        "labels": issue.labels,
-        "resume_from": view.resume_from,
-    }))
+/// Of an issue, whole or in a list: what lists show.
+pub fn brief(shown: &impl Serialize) -> Value {
+    const SHOWN: [&str; 6] = ["id", "title", "type", "priority", "labels", "resume_from"];
+    let mut told = serde_json::to_value(shown).unwrap_or_default();
+    if let Value::Object(fields) = &mut told {
+        fields.retain(|name, _| SHOWN.contains(&name.as_str()));
+    }
+    without_blanks(told)
 }
 
 /// All that somebody who works on it wants to know.

@@ -51,7 +51,7 @@ fn ready(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     };
     match call.ask(request)? {
         Reply::Issues { issues } => {
-            let issues: Vec<Value> = issues.iter().map(issues::brief).collect();
+            let issues: Vec<Value> = issues.iter().map(|shown| issues::brief(&shown)).collect();
             Ok(json!({ "issues": issues }))
         }
         other => Err(unexpected(&other)),

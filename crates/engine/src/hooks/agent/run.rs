@@ -485,12 +485,9 @@ impl Hook {
             limit: Some(NAMED),
         };
         if let Reply::Issues { issues } = app.handle(ready)?.reply {
-            for issue in issues {
-                lines.push(format!(
-                    "Ready: {} {:?}",
-                    issue.issue.id,
-                    short(&issue.issue.title)
-                ));
+            for shown in issues.iter() {
+                let (id, title) = (shown.issue.id.as_str(), shown.issue.title.as_str());
+                lines.push(format!("Ready: {id} {:?}", short(title)));
             }
         }
         lines.push(

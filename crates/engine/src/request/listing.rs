@@ -1,0 +1,273 @@
+//! Many issues as a list shows them: packed as the state has them, and looked at where they lie.
+//!
+//! What must hold: a listed issue says what [`IssueView`] says of the same one, in JSON too.
+//!
+//! Ten thousand views are a hundred thousand small pieces of memory, and finding them takes longer than reading the issues.
+
+use jit_core::ids::{AgentId, IssueId};
+use jit_core::issue::{Issue, State};
+use jit_core::lease::Lease;
+use jit_core::pack::{self, Packed};
+use jit_core::time::Now;
+use jit_core::wire::LeaseView;
+use serde::{Serialize, Serializer};
+
+use super::shown_state;
+
+#[derive(Debug, Default)]
+pub struct Listing {
+    packed: Vec<u8>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+struct Row {
+    at: usize,
+    len: usize,
+    state: State,
+    /// Mostly there is nothing.
+    beside: Option<Box<Beside>>,
+}
+
+/// What is not the issue's own.
+#[derive(Debug, Default)]
+pub struct Beside {
+    pub lease: Option<LeaseView>,
+    pub blocked_by: Vec<IssueId>,
+    pub resume_from: Option<String>,
+}
+
+static NOTHING: Beside = Beside {
+    lease: None,
+    blocked_by: Vec::new(),
+    resume_from: None,
+};
+
+/// One of a list.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Listed<'a> {
+    #[serde(flatten)]
+    pub issue: Packed<'a>,
+    /// Never there: as in every list.
+    description: (),
+    pub lease: Option<&'a LeaseView>,
+    pub assignee: Option<&'a AgentId>,
+    pub blocked_by: &'a [IssueId],
+    pub resume_from: Option<&'a str>,
+    comments: (),
+}
+
+impl<'a> Listed<'a> {
+    /// As people see it: in progress while somebody holds it.
+    fn new(mut issue: Packed<'a>, state: State, beside: &'a Beside) -> Self {
+        issue.state = state;
+        Self {
+            issue,
+            description: (),
+            lease: beside.lease.as_ref(),
+            assignee: beside.lease.as_ref().map(|lease| &lease.agent_id),
+            blocked_by: &beside.blocked_by,
+            resume_from: beside.resume_from.as_deref(),
+            comments: (),
+        }
+    }
+}
+
+impl Listing {
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Adds one, if it is wanted as it is shown.
+    pub fn push(
+        &mut self,
+        issue: Packed<'_>,
+        lease: Option<&Lease>,
+        now: &Now,
+        is_wanted: impl FnOnce(&Listed<'_>) -> bool,
+    ) {
+        let lease = lease.filter(|lease| !lease.expired(now)).map(LeaseView::of);
+        let state = shown_state(issue.state, lease.is_some());
+        let beside = lease.map(|lease| {
+            Box::new(Beside {
+                lease: Some(lease),
+                ..Beside::default()
+            })
+        });
+        if !is_wanted(&Listed::new(issue, state, beside.as_deref().unwrap_or(&NOTHING))) {
+            return;
+        }
+        let bytes = issue.bytes();
+        self.rows.push(Row {
+            at: self.packed.len(),
+            len: bytes.len(),
+            state,
+            beside,
+        });
+        self.packed.extend_from_slice(bytes);
+    }
+
+    /// Adds one that was unpacked.
+    pub fn push_issue(
+        &mut self,
+        issue: &Issue,
+        lease: Option<&Lease>,
+        now: &Now,
+        is_wanted: impl FnOnce(&Listed<'_>) -> bool,
+    ) {
+        if let Some(packed) = Packed::read(&pack::encode(issue)) {
+            self.push(packed, lease, now, is_wanted);
+        }
+    }
+
+    fn listed<'a>(&'a self, row: &'a Row) -> Option<Listed<'a>> {
+        let packed = Packed::read(self.packed.get(row.at..row.at + row.len)?)?;
+        Some(Listed::new(
+            packed,
+            row.state,
+            row.beside.as_deref().unwrap_or(&NOTHING),
+        ))
+    }
+
+    pub fn get(&self, n: usize) -> Option<Listed<'_>> {
+        self.rows.get(n).and_then(|row| self.listed(row))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
+        // All of them were read before they were taken in.
+        self.rows.iter().filter_map(|row| self.listed(row))
+    }
+
+    /// What is known about one beside its own fields, to be added to.
+    pub fn beside(&mut self, n: usize) -> &mut Beside {
+        self.rows[n].beside.get_or_insert_default()
+    }
+
+    /// Orders them by what `key` says of each; equal ones stay as they are.
+    pub fn sort_by_key<K: Ord>(&mut self, key: impl Fn(&Listed<'_>) -> K) {
+        let keys: Vec<Option<K>> = self
+            .rows
+            .iter()
+            .map(|row| self.listed(row).as_ref().map(&key))
+            .collect();
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_by(|&a, &b| keys[a].cmp(&keys[b]));
+        self.pick(&mut order);
+    }
+
+    pub fn truncate(&mut self, most: usize) {
+        self.rows.truncate(most);
+    }
+
+    /// Leaves only what is at these places, in their order.
+    pub fn pick(&mut self, places: &mut [usize]) {
+        pick(&mut self.rows, places);
+    }
+}
+
+/// Leaves only what is at these places, in their order, without a copy of it all.
+fn pick<T>(all: &mut Vec<T>, places: &mut [usize]) {
+    for to in 0..places.len() {
+        let mut from = places[to];
+        // What was at a place that has been filled is where that one came from.
+        while from < to {
+            from = places[from];
+        }
+        // Whoever asks for this place later need not go the same way.
+        places[to] = from;
+        all.swap(to, from);
+    }
+    all.truncate(places.len());
+}
+
+impl Serialize for Listing {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jit_core::issue::{Performer, Priority};
+    use jit_core::time::Wall;
+    use proptest::prelude::*;
+
+    use super::super::IssueView;
+    use super::*;
+
+    fn issue(n: i64) -> Issue {
+        Issue {
+            id: format!("ISSUE-{n}").parse().expect("an id"),
+            title: format!("Überschrift\n{n}"),
+            kind: "task".into(),
+            state: [State::Ready, State::Done, State::Backlog][n as usize % 3],
+            priority: Priority::ALL[n as usize % 4],
+            parent: (n % 2 == 0).then(|| "WI-1".parse().expect("an id")),
+            labels: vec!["a".into(), "\"b\"".into()],
+            depends_on: vec!["OTHER-1".parse().expect("an id")],
+            gates: vec!["tests".into()],
+            actor: Performer::Human,
+            blocked: (n % 3 == 0).then(|| "rain".into()),
+            pivot: None,
+            created_at: Wall::from_ms(1_700_000_000_000 - n),
+            created_by: Some("human:x".parse().expect("an agent")),
+            updated_at: Wall::from_ms(1_700_000_000_123 + n),
+            revision: 7,
+            lives_in: Some("wt:0123abcd".parse().expect("a worktree")),
+            text: Some("0123456789abcdef".into()),
+        }
+    }
+
+    fn json(value: &impl Serialize) -> String {
+        serde_json::to_string(value).expect("JSON")
+    }
+
+    /// E7: a list and `issue show` say the same of an issue.
+    #[test]
+    fn e8_a_listed_issue_says_what_a_view_says() {
+        let now = Now {
+            wall: Wall::from_ms(1_700_000_000_999),
+            boot: jit_core::time::BootId("b".into()),
+            ticks: 5,
+        };
+        let mut listing = Listing::default();
+        let mut views = Vec::new();
+        for n in 0..7 {
+            listing.push_issue(&issue(n), None, &now, |_| true);
+            let mut view = IssueView::new(issue(n), None, &now);
+            if n == 4 {
+                view.blocked_by = vec!["OTHER-1".parse().expect("an id")];
+                view.resume_from = Some("a-branch".into());
+                listing.beside(4).blocked_by = view.blocked_by.clone();
+                listing.beside(4).resume_from = view.resume_from.clone();
+            }
+            views.push(view);
+        }
+        assert_eq!(json(&listing), json(&views));
+        listing.push_issue(&issue(9), None, &now, |_| false);
+        assert_eq!(listing.len(), 7);
+        listing.sort_by_key(|shown| (shown.issue.priority, shown.issue.created_at));
+        views.sort_by_key(|view| (view.issue.priority, view.issue.created_at));
+        assert_eq!(json(&listing), json(&views));
+        listing.pick(&mut [6, 0, 3]);
+        let picked: Vec<&IssueView> = [6, 0, 3].iter().map(|&n: &usize| &views[n]).collect();
+        assert_eq!(json(&listing), json(&picked));
+    }
+
+    proptest! {
+        #[test]
+        fn e4_what_is_picked_is_what_was_there(all in prop::collection::vec(any::<u8>(), 0..40), seed in any::<u64>()) {
+            let mut places: Vec<usize> = (0..all.len()).collect();
+            places.sort_by_key(|&n| (seed ^ (n as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            places.truncate(seed as usize % (all.len() + 1));
+            let wanted: Vec<u8> = places.iter().map(|&n| all[n]).collect();
+            let mut picked = all;
+            pick(&mut picked, &mut places);
+            prop_assert_eq!(picked, wanted);
+        }
+    }
+}
