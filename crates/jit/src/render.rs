@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use jit_core::account::Parked;
 use jit_core::ids::is_unprintable;
 use jit_core::issue::Performer;
+use jit_core::pack::Packed;
 use jit_core::wire::LeaseView;
 use jit_engine::request::{
     ActiveLease, IssueView, Listed, Listing, Progress, ProgressOf, Status, StatusIssue,
@@ -473,35 +474,35 @@ pub fn issues(views: &Listing, style: Style) -> String {
         return "No issues.\n".into();
     }
     // As a table, but without a text for each of fifty thousand cells. Only the names of agents may be wider than long.
-    fn cells<'a>(view: &Listed<'a>) -> [(Cow<'a, str>, usize); 4] {
-        let plain = |text: &'static str| (text.into(), text.len());
-        let id = view.issue.id.as_str();
-        let holder = match view.assignee {
+    let mut widths = [0; 4];
+    for (id, state, priority, agent) in views.outlines() {
+        let held = agent.map_or(1, |agent| width(&one_line(agent.as_str())));
+        let these = [id, state.as_str().len(), priority.as_str().len(), held];
+        for (widest, one) in widths.iter_mut().zip(these) {
+            *widest = one.max(*widest);
+        }
+    }
+    let mut out = String::with_capacity(views.size() + views.len() * (widths.iter().sum::<usize>() + 16));
+    for view in views.iter() {
+        let Packed {
+            id,
+            state,
+            priority,
+            title,
+            ..
+        } = &view.issue;
+        for (text, widest) in [id.as_str(), state.as_str(), priority.as_str()]
+            .into_iter()
+            .zip(widths)
+        {
+            push_cell(&mut out, text, widest - text.len());
+        }
+        let holder: Cow<'_, str> = match view.assignee {
             Some(agent) => one_line(agent.as_str()),
             None => "-".into(),
         };
-        let width = width(&holder);
-        [
-            (id.into(), id.len()),
-            plain(view.issue.state.as_str()),
-            plain(view.issue.priority.as_str()),
-            (holder, width),
-        ]
-    }
-    let mut widths = [0; 4];
-    let mut titles = 0;
-    for view in views.iter() {
-        for (widest, (_, width)) in widths.iter_mut().zip(cells(&view)) {
-            *widest = width.max(*widest);
-        }
-        titles += view.issue.title.as_str().len();
-    }
-    let mut out = String::with_capacity(titles + views.len() * (widths.iter().sum::<usize>() + 16));
-    for view in views.iter() {
-        for ((cell, width), widest) in cells(&view).iter().zip(widths) {
-            push_cell(&mut out, cell, widest - width);
-        }
-        out.push_str(&one_line(view.issue.title.as_str()));
+        push_cell(&mut out, &holder, widths[3] - width(&holder));
+        out.push_str(&one_line(title.as_str()));
         let remark = remark(&view);
         if !remark.is_empty() {
             out.push_str(&style.dim(&remark));

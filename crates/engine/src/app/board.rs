@@ -2,7 +2,7 @@
 //!
 //! A list reads the folded state once; no issue's files are opened.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jit_core::ids::{IssueId, IssuePrefix};
@@ -187,31 +187,36 @@ impl App {
         let leases = leases(&view)?;
         let mut closed = Closed::default();
         let mut issues = Listing::default();
+        // By what they are ordered, and whether they may have to wait.
+        let mut order = Vec::new();
         let each = &mut |key: &str, issue: Packed<'_>| {
             closed.note(key, issue.state);
-            issues.push(issue, leases.get(key), &view.now, |shown| {
-                matches(filter, parent.as_ref(), shown)
-            });
+            let is_wanted = |shown: &Listed<'_>| matches(filter, parent.as_ref(), shown);
+            if issues.push(issue, leases.get(key), &view.now, is_wanted) {
+                let by = match sort {
+                    Sort::Created => (0, issue.created_at.ms()),
+                    Sort::Updated => (0, -issue.updated_at.ms()),
+                    Sort::Priority => (issue.priority as u8, issue.created_at.ms()),
+                    Sort::Id => (0, 0),
+                };
+                let may_wait = !issue.state.is_closed() && !issue.depends_on.is_empty();
+                order.push((by, order.len(), may_wait));
+            }
         };
         state::visit_issues(&*view.table, each).map_err(|e| refuse(Code::Io, e))?;
         // They come in the order of their ids, whatever the case of their letters, and equal ones stay so.
-        match sort {
-            Sort::Created => issues.sort_by_key(|shown| shown.issue.created_at),
-            Sort::Updated => issues.sort_by_key(|shown| Reverse(shown.issue.updated_at)),
-            Sort::Priority => issues.sort_by_key(|shown| (shown.issue.priority, shown.issue.created_at)),
-            Sort::Id => {}
-        }
-        issues.truncate(limit.unwrap_or(usize::MAX));
-        for n in 0..issues.len() {
-            let Some(Listed { issue, .. }) = issues.get(n) else {
+        order.sort_unstable();
+        order.truncate(limit.unwrap_or(usize::MAX));
+        let mut places: Vec<usize> = order.iter().map(|(_, place, _)| *place).collect();
+        issues.pick(&mut places);
+        for (n, _) in order.iter().enumerate().filter(|(_, (_, _, may_wait))| *may_wait) {
+            let Some(shown) = issues.get(n) else {
                 continue;
             };
-            if !issue.state.is_closed() && !issue.depends_on.is_empty() {
-                let waits = waits_for(&view, issue.depends_on.iter(), |key| closed.is_closed(key))?;
-                if !waits.is_empty() {
-                    let ids = waits.into_iter().map(Text::issue_id).collect();
-                    issues.beside(n).blocked_by = ids;
-                }
+            let waits = waits_for(&view, shown.issue.depends_on.iter(), |key| closed.is_closed(key))?;
+            if !waits.is_empty() {
+                let ids = waits.into_iter().map(Text::issue_id).collect();
+                issues.beside(n).blocked_by = ids;
             }
         }
         self.read_answer(&view, Reply::Issues { issues })
@@ -258,11 +263,10 @@ impl App {
             let keys: Vec<&str> = by_key.iter().map(|&n| queued[n].1.as_str()).collect();
             let mut found = Vec::with_capacity(keys.len());
             state::visit_issues_at(table, &keys, &mut |n, issue| {
-                issues.push(issue, None, &view.now, |shown| {
-                    let is_wanted = matches(filter, parent.as_ref(), shown);
-                    found.extend(is_wanted.then_some(by_key[n]));
-                    is_wanted
-                });
+                let is_wanted = |shown: &Listed<'_>| matches(filter, parent.as_ref(), shown);
+                if issues.push(issue, None, &view.now, is_wanted) {
+                    found.push(by_key[n]);
+                }
             })
             .map_err(unreadable)?;
             let wholes = queue::wholes(table).map_err(unreadable)?;
@@ -307,14 +311,11 @@ impl App {
                 {
                     continue;
                 }
-                let before = issues.len();
-                issues.push_issue(&issue, None, &view.now, |shown| {
-                    matches(filter, parent.as_ref(), shown)
-                });
-                if issues.len() > before {
+                let is_wanted = |shown: &Listed<'_>| matches(filter, parent.as_ref(), shown);
+                if issues.push_issue(&issue, None, &view.now, is_wanted) {
                     let resource = Resource::Issue(issue.id).key();
-                    issues.beside(before).resume_from =
-                        state::last_branch(table, &resource).map_err(unreadable)?;
+                    let branch = state::last_branch(table, &resource).map_err(unreadable)?;
+                    issues.beside(issues.len() - 1).resume_from = branch;
                 }
             }
         }

@@ -34,10 +34,9 @@ use jit_core::refusal::Code;
 use jit_core::state;
 
 use super::{App, Kept, refuse};
-use crate::issues::seen::{self, Depth, Seen, Sweep};
+use crate::issues::seen::{self, Depth, Since, Sweep};
 use crate::issues::tree::{self, Unsound};
 use crate::os::clock;
-use crate::os::memory;
 use crate::request::Request;
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
@@ -219,7 +218,6 @@ impl App {
                 };
                 self.join_seen_and(&git_dir, &issues, depth, || {
                     if !request.writes() {
-                        memory::take_room_for_many();
                         early = Some(answer());
                     }
                 })
@@ -279,7 +277,7 @@ impl App {
             return Ok((0, Vec::new()));
         };
         let depth = Depth::Texts;
-        let joined = self.join_since(Seen::default(), (&git_dir, &issues), depth, Duration::MAX, || ())?;
+        let joined = self.join_since(Since::Ever, (&git_dir, &issues), depth, Duration::MAX, || ())?;
         Ok((joined.issues, joined.told()))
     }
 
@@ -302,23 +300,23 @@ impl App {
         depth: Depth,
         meanwhile: impl FnOnce(),
     ) -> Outcome<Joined> {
-        self.join_since(Seen::load(git_dir), (git_dir, issues), depth, ASIDE, meanwhile)
+        self.join_since(Since::LastLook, (git_dir, issues), depth, ASIDE, meanwhile)
     }
 
     fn join_since(
         &self,
-        before: Seen,
+        since: Since,
         (git_dir, issues): (&Path, &Path),
         depth: Depth,
         wait: Duration,
         meanwhile: impl FnOnce(),
     ) -> Outcome<Joined> {
         let read = |e: io::Error| io_refusal("read", issues, &e);
-        let sweep = Sweep::begin(before, git_dir, issues, depth, clock::wall_ns()).map_err(read)?;
+        let sweep = Sweep::begin(since, git_dir, issues, depth, clock::wall_ns());
         if sweep.is_long() {
             meanwhile();
         }
-        let mut looked = sweep.finish();
+        let mut looked = sweep.finish().map_err(read)?;
         let mut joined = self.join_ids(issues, &looked.changed, wait)?;
         joined.looked_at = looked.changed.len();
         for id in &joined.unsound {

@@ -17,8 +17,8 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use jit_core::ids::IssueId;
@@ -201,8 +201,28 @@ impl Seen {
 /// A look at a tree that is going on.
 #[derive(Debug)]
 pub struct Sweep {
-    ground: Arc<Ground>,
+    shared: Arc<Shared>,
     others: Vec<JoinHandle<Vec<Part>>>,
+}
+
+/// What all who look have in common. Others are woken first and find the ground themselves: waking them takes as long.
+#[derive(Debug)]
+struct Shared {
+    since: Since,
+    git_dir: PathBuf,
+    issues: PathBuf,
+    depth: Depth,
+    /// The wall clock in ns.
+    now: i128,
+    ground: OnceLock<Result<Ground, (io::ErrorKind, String)>>,
+}
+
+/// What is compared with what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    LastLook,
+    /// Everything is looked at as if for the first time.
+    Ever,
 }
 
 #[derive(Debug)]
@@ -211,12 +231,8 @@ struct Ground {
     /// As it was, with the signatures of git's index and of the folder as they are.
     seen: Seen,
     git_moved: bool,
-    /// How much of each issue is looked at.
-    depth: Depth,
     /// Whether the folder has changed, or which issues there are.
     folder_moved: bool,
-    /// The wall clock in ns.
-    now: i128,
     /// The first issue nobody has taken yet.
     next: AtomicUsize,
 }
@@ -250,50 +266,33 @@ struct Part {
 }
 
 impl Sweep {
-    /// Begins to look for what differs from `before`. `now` is the wall clock in ns.
-    pub fn begin(before: Seen, git_dir: &Path, issues: &Path, depth: Depth, now: i128) -> io::Result<Self> {
-        let index = index_signature(git_dir);
-        let (mut folder, folder_at) = signature(CWD, issues);
-        if folder_at + BLUR_NS > now {
-            folder = UNSURE;
-        }
-        let git_moved = index != before.index;
-        let mut folder_moved = folder != before.folder;
-        let known = if !folder_moved && folder != UNSURE {
-            before
-        } else {
-            let names = super::tree::names(issues)?.0;
-            let now = before.of_those(&names)?;
-            folder_moved |= now.ids != before.ids;
-            now
-        };
-        let dir = open(CWD, issues)?;
-        let ground = Arc::new(Ground {
-            dir,
-            git_moved,
+    /// Begins to look for what has changed. `now` is the wall clock in ns.
+    pub fn begin(since: Since, git_dir: &Path, issues: &Path, depth: Depth, now: i128) -> Self {
+        let shared = Arc::new(Shared {
+            since,
+            git_dir: git_dir.to_owned(),
+            issues: issues.to_owned(),
             depth,
-            folder_moved,
-            seen: Seen {
-                index,
-                folder,
-                ..known
-            },
             now,
-            next: AtomicUsize::new(0),
+            ground: OnceLock::new(),
         });
-        let many = ground.seen.issues.len() > MANY;
+        let known = fs::metadata(path(git_dir)).map_or(0, |meta| meta.len());
+        let many = since == Since::LastLook && known > (MANY * RECORD) as u64;
         let threads = if many { cores().clamp(1, 8) - 1 } else { 0 };
         let start = |_| {
-            let ground = Arc::clone(&ground);
-            let work = move || match open(&ground.dir, ".") {
-                Ok(own) => ground.work(&own),
-                Err(_) => ground.work(&ground.dir),
+            let shared = Arc::clone(&shared);
+            let work = move || match shared.ground() {
+                Ok(ground) => match open(&ground.dir, ".") {
+                    Ok(own) => shared.work(ground, &own),
+                    Err(_) => shared.work(ground, &ground.dir),
+                },
+                Err(_) => Vec::new(),
             };
             // Whoever cannot be started does not help.
             std::thread::Builder::new().spawn(work).ok()
         };
         let others = (0..threads).filter_map(start).collect();
-        Ok(Self { ground, others })
+        Self { shared, others }
     }
 
     /// Whether there is time to do something else meanwhile.
@@ -301,14 +300,19 @@ impl Sweep {
         !self.others.is_empty()
     }
 
-    pub fn finish(self) -> Looked {
-        let mut parts = self.ground.work(&self.ground.dir);
+    pub fn finish(self) -> io::Result<Looked> {
+        let ground = self.shared.ground()?;
+        let mut parts = self.shared.work(ground, &ground.dir);
+        let mut is_news = ground.git_moved || ground.folder_moved;
         for other in self.others {
             parts.extend(other.join().unwrap_or_default());
         }
-        let mut is_news = self.ground.git_moved || self.ground.folder_moved;
         // Nobody else has it any more.
-        let mut seen = Arc::try_unwrap(self.ground).map_or_else(|shared| shared.seen.clone(), |own| own.seen);
+        let mut seen = match Arc::try_unwrap(self.shared).map(|own| own.ground.into_inner()) {
+            Ok(Some(Ok(own))) => own.seen,
+            Err(shared) => shared.ground()?.seen.clone(),
+            Ok(_) => Seen::default(),
+        };
         let mut changed = Vec::new();
         for part in &parts {
             changed.extend(part.changed.iter().filter_map(|&n| seen.id(n).parse().ok()));
@@ -328,28 +332,74 @@ impl Sweep {
                 (one.issue, one.folder) = look;
             }
         }
-        Looked {
+        Ok(Looked {
             changed,
             seen,
             is_news,
+        })
+    }
+}
+
+impl Shared {
+    /// Found by whoever asks first.
+    fn ground(&self) -> io::Result<&Ground> {
+        let found = self
+            .ground
+            .get_or_init(|| self.survey().map_err(|e| (e.kind(), e.to_string())));
+        found
+            .as_ref()
+            .map_err(|(kind, why)| io::Error::new(*kind, why.clone()))
+    }
+
+    fn survey(&self) -> io::Result<Ground> {
+        let before = match self.since {
+            Since::LastLook => Seen::load(&self.git_dir),
+            Since::Ever => Seen::default(),
+        };
+        let index = index_signature(&self.git_dir);
+        let (mut folder, folder_at) = signature(CWD, &self.issues);
+        if folder_at + BLUR_NS > self.now {
+            folder = UNSURE;
+        }
+        let git_moved = index != before.index;
+        let mut folder_moved = folder != before.folder;
+        let known = if !folder_moved && folder != UNSURE {
+            before
+        } else {
+            let names = super::tree::names(&self.issues)?.0;
+            let now = before.of_those(&names)?;
+            folder_moved |= now.ids != before.ids;
+            now
+        };
+        Ok(Ground {
+            dir: open(CWD, &self.issues)?,
+            git_moved,
+            folder_moved,
+            seen: Seen {
+                index,
+                folder,
+                ..known
+            },
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// Looks at whatever nobody else looks at, until nothing is left.
+    fn work(&self, ground: &Ground, dir: &OwnedFd) -> Vec<Part> {
+        let all = ground.seen.issues.len();
+        let mut parts = Vec::new();
+        loop {
+            let begin = ground.next.fetch_add(PART, Ordering::Relaxed);
+            if begin >= all {
+                return parts;
+            }
+            let every_file = ground.git_moved || self.depth == Depth::Texts;
+            parts.push(ground.look(dir, begin..(begin + PART).min(all), every_file, self.now));
         }
     }
 }
 
 impl Ground {
-    /// Looks at whatever nobody else looks at, until nothing is left.
-    fn work(&self, dir: &OwnedFd) -> Vec<Part> {
-        let all = self.seen.issues.len();
-        let mut parts = Vec::new();
-        loop {
-            let begin = self.next.fetch_add(PART, Ordering::Relaxed);
-            if begin >= all {
-                return parts;
-            }
-            parts.push(self.look(dir, begin..(begin + PART).min(all)));
-        }
-    }
-
     /// The signature of an issue's folder with the files in it but `issue.json`, and when the last of them was changed.
     fn beside(dir: &OwnedFd, path: &mut String) -> (u64, i128) {
         let length = path.len();
@@ -366,7 +416,7 @@ impl Ground {
         (xxh3_64(&all).max(2), last)
     }
 
-    fn look(&self, dir: &OwnedFd, range: Range<usize>) -> Part {
+    fn look(&self, dir: &OwnedFd, range: Range<usize>, every_file: bool, now: i128) -> Part {
         let mut path = String::new();
         let mut looks = Vec::with_capacity(range.len());
         let mut changed = Vec::new();
@@ -374,7 +424,6 @@ impl Ground {
             let one = &self.seen.issues[n];
             path.clear();
             path.push_str(self.seen.id(n));
-            let every_file = self.git_moved || self.depth == Depth::Texts;
             let (folder, folder_at) = if every_file || one.folder == UNSURE {
                 Self::beside(dir, &mut path)
             } else {
@@ -387,7 +436,7 @@ impl Ground {
                 changed.push(n);
             }
             // Too young to be told from what comes next: to be read again.
-            let young = issue_at.max(folder_at) + BLUR_NS > self.now;
+            let young = issue_at.max(folder_at) + BLUR_NS > now;
             looks.push(if young { (UNSURE, UNSURE) } else { (issue, folder) });
         }
         Part {

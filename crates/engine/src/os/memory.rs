@@ -125,35 +125,10 @@ mod linux {
     pub fn use_large_pages() {
         IN_LARGE_PAGES.store(true, Ordering::Relaxed);
     }
-
-    /// The same for the small blocks that thousands of issues are made of: room for them is taken at once.
-    #[cfg(target_env = "gnu")]
-    pub fn take_room_for_many() {
-        const ROOM: i32 = 2 * LARGE_PAGE as i32;
-        // Less than what gets a mapping of its own; two of them are more than what is left where nothing was taken ahead.
-        const STEP: usize = 120 << 10;
-        if !IN_LARGE_PAGES.load(Ordering::Relaxed) {
-            return;
-        }
-        // SAFETY: settings of the system's allocator, where its heap ends, and advice about what lies between.
-        unsafe {
-            let before = libc::sbrk(0).addr() / PAGE * PAGE;
-            libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
-            libc::mallopt(libc::M_TOP_PAD, ROOM);
-            let steps = [(); 2].map(|()| std::hint::black_box(Vec::<u8>::with_capacity(STEP)));
-            let after = libc::sbrk(0);
-            drop(steps);
-            let many = after.addr().saturating_sub(before);
-            libc::madvise(after.wrapping_byte_sub(many), many, libc::MADV_HUGEPAGE);
-        }
-    }
-
-    #[cfg(not(target_env = "gnu"))]
-    pub fn take_room_for_many() {}
 }
 
 #[cfg(target_os = "linux")]
-pub use linux::{take_room_for_many, use_large_pages};
+pub use linux::use_large_pages;
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
@@ -175,12 +150,10 @@ mod elsewhere {
     }
 
     pub fn use_large_pages() {}
-
-    pub fn take_room_for_many() {}
 }
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{take_room_for_many, use_large_pages};
+pub use elsewhere::use_large_pages;
 
 /// Lets go of the program's code: what runs next is mapped again, from the cache that all processes of this program share.
 /// Starting, and whatever is done once in a while, touches most of it, and would count for as long as the process lives.

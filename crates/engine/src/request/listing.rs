@@ -5,7 +5,7 @@
 //! Ten thousand views are a hundred thousand small pieces of memory, and finding them takes longer than reading the issues.
 
 use jit_core::ids::{AgentId, IssueId};
-use jit_core::issue::{Issue, State};
+use jit_core::issue::{Issue, Priority, State};
 use jit_core::lease::Lease;
 use jit_core::pack::{self, Packed};
 use jit_core::time::Now;
@@ -24,7 +24,9 @@ pub struct Listing {
 struct Row {
     at: usize,
     len: usize,
+    id_len: usize,
     state: State,
+    priority: Priority,
     /// Mostly there is nothing.
     beside: Option<Box<Beside>>,
 }
@@ -82,14 +84,14 @@ impl Listing {
         self.rows.len()
     }
 
-    /// Adds one, if it is wanted as it is shown.
+    /// Adds one, if it is wanted as it is shown; says whether it was.
     pub fn push(
         &mut self,
         issue: Packed<'_>,
         lease: Option<&Lease>,
         now: &Now,
         is_wanted: impl FnOnce(&Listed<'_>) -> bool,
-    ) {
+    ) -> bool {
         let lease = lease.filter(|lease| !lease.expired(now)).map(LeaseView::of);
         let state = shown_state(issue.state, lease.is_some());
         let beside = lease.map(|lease| {
@@ -99,16 +101,19 @@ impl Listing {
             })
         });
         if !is_wanted(&Listed::new(issue, state, beside.as_deref().unwrap_or(&NOTHING))) {
-            return;
+            return false;
         }
         let bytes = issue.bytes();
         self.rows.push(Row {
             at: self.packed.len(),
             len: bytes.len(),
+            id_len: issue.id.as_str().len(),
             state,
+            priority: issue.priority,
             beside,
         });
         self.packed.extend_from_slice(bytes);
+        true
     }
 
     /// Adds one that was unpacked.
@@ -118,10 +123,8 @@ impl Listing {
         lease: Option<&Lease>,
         now: &Now,
         is_wanted: impl FnOnce(&Listed<'_>) -> bool,
-    ) {
-        if let Some(packed) = Packed::read(&pack::encode(issue)) {
-            self.push(packed, lease, now, is_wanted);
-        }
+    ) -> bool {
+        Packed::read(&pack::encode(issue)).is_some_and(|packed| self.push(packed, lease, now, is_wanted))
     }
 
     fn listed<'a>(&'a self, row: &'a Row) -> Option<Listed<'a>> {
@@ -147,20 +150,23 @@ impl Listing {
         self.rows[n].beside.get_or_insert_default()
     }
 
-    /// Orders them by what `key` says of each; equal ones stay as they are.
-    pub fn sort_by_key<K: Ord>(&mut self, key: impl Fn(&Listed<'_>) -> K) {
-        let keys: Vec<Option<K>> = self
-            .rows
-            .iter()
-            .map(|row| self.listed(row).as_ref().map(&key))
-            .collect();
-        let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_by(|&a, &b| keys[a].cmp(&keys[b]));
-        self.pick(&mut order);
+    /// What tells how wide the columns of a table are, without a look at the issues: how long each id is, its state and
+    /// priority, and who has it.
+    pub fn outlines(&self) -> impl Iterator<Item = (usize, State, Priority, Option<&AgentId>)> {
+        self.rows.iter().map(|row| {
+            let lease = row.beside.as_ref().and_then(|beside| beside.lease.as_ref());
+            (
+                row.id_len,
+                row.state,
+                row.priority,
+                lease.map(|lease| &lease.agent_id),
+            )
+        })
     }
 
-    pub fn truncate(&mut self, most: usize) {
-        self.rows.truncate(most);
+    /// How many bytes all of them are, packed.
+    pub fn size(&self) -> usize {
+        self.packed.len()
     }
 
     /// Leaves only what is at these places, in their order.
@@ -192,7 +198,7 @@ impl Serialize for Listing {
 
 #[cfg(test)]
 mod tests {
-    use jit_core::issue::{Performer, Priority};
+    use jit_core::issue::Performer;
     use jit_core::time::Wall;
     use proptest::prelude::*;
 
@@ -248,11 +254,10 @@ mod tests {
             views.push(view);
         }
         assert_eq!(json(&listing), json(&views));
-        listing.push_issue(&issue(9), None, &now, |_| false);
+        assert!(!listing.push_issue(&issue(9), None, &now, |_| false));
+        let outlines: Vec<_> = listing.outlines().collect();
+        assert_eq!(outlines[1], (7, State::Done, Priority::ALL[1], None));
         assert_eq!(listing.len(), 7);
-        listing.sort_by_key(|shown| (shown.issue.priority, shown.issue.created_at));
-        views.sort_by_key(|view| (view.issue.priority, view.issue.created_at));
-        assert_eq!(json(&listing), json(&views));
         listing.pick(&mut [6, 0, 3]);
         let picked: Vec<&IssueView> = [6, 0, 3].iter().map(|&n: &usize| &views[n]).collect();
         assert_eq!(json(&listing), json(&picked));
