@@ -3,19 +3,29 @@
 //! A command writes an issue as it is, in the tree where it runs, so a branch may have a title that was given on another one. If
 //! that one's history has just this title with just this stamp, its own, later, was made out of it.
 //!
+//! What was never committed, or was amended away, is in nobody's history. There the log tells, where it is the log of both: both
+//! were made in one worktree, which stayed on its branch from the one to the other.
+//!
 //! What must hold: a field that both branches changed stays a conflict; nothing is settled where it is not known which commits
 //! are merged. Git tells a merge driver their contents alone: [`HEADS`] does, where `jit` merges, and else what git leaves
 //! in the environment of `git merge`, or a rebase that is going on.
 
-use std::collections::HashSet;
-use std::path::Path;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
+use jit_core::event::{Did, Event, Stamped};
+use jit_core::ids::WorktreeId;
 use jit_core::merge::{Fields, Merged, written_stamp};
 use jit_core::time::Wall;
 use serde_json::Value;
 
+use crate::app::App;
 use crate::git::Git;
 use crate::git::run::contents;
+use crate::store::Store as _;
+use crate::worktree::identity;
 
 /// The commits that are merged, ours first. Empty where there are several pairs of them.
 pub const HEADS: &str = "JIT_MERGE_HEADS";
@@ -40,7 +50,6 @@ pub fn settle(merged: &mut Merged, base: Option<&Fields>, ours: &Fields, theirs:
     let our_heads = [our_head];
     let ours_knows = known_to(&our_heads, &their_heads);
     let theirs_knows = known_to(&their_heads, &our_heads);
-    let time = |stamp: &str| stamp.split(' ').next().and_then(|at| at.parse::<Wall>().ok());
     // Who went back to what was before the base has changed it as well.
     let is_later = |name: &str, stamp: &str| {
         let before = base.and_then(|base| time(written_stamp(base, name)?));
@@ -63,6 +72,94 @@ pub fn settle(merged: &mut Merged, base: Option<&Fields>, ours: &Fields, theirs:
             merged.choose(&name, ours, theirs, is_ours);
         }
     }
+}
+
+fn time(stamp: &str) -> Option<Wall> {
+    stamp.split(' ').next().and_then(|at| at.parse().ok())
+}
+
+/// Settles what the log knows to be no conflict.
+pub fn settle_by_log(merged: &mut Merged, ours: &Fields, theirs: &Fields, app: &App) {
+    let Some(id) = ours
+        .get("id")
+        .and_then(Value::as_str)
+        .map(str::to_ascii_lowercase)
+    else {
+        return;
+    };
+    let mut wanted = Vec::new();
+    for name in merged.conflicts.iter().map(|one| one.field.clone()) {
+        let at = |side| written_stamp(side, &name).and_then(time);
+        if let (Some(o), Some(t)) = (at(ours), at(theirs)) {
+            wanted.push((name, o, t));
+        }
+    }
+    if wanted.is_empty() {
+        return;
+    }
+    // Which worktree gave a field the value that has this stamp.
+    let mut makers: HashMap<(String, Wall), Option<WorktreeId>> = HashMap::new();
+    let read = app.store.events(0, &mut |line: Stamped| {
+        let Event::Issue { did, issue, sheet } = &line.event else {
+            return ControlFlow::Continue(());
+        };
+        if issue.id.key() == id && matches!(did, Did::Created | Did::Changed) {
+            for (name, at) in &sheet.stamps {
+                if *at == issue.updated_at {
+                    makers.insert((name.clone(), *at), line.actor.worktree_id.clone());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    let Some(common) = app.place.common_dir.as_deref().filter(|_| read.is_ok()) else {
+        return;
+    };
+    for (name, o, t) in wanted {
+        let maker = |at: Wall| makers.get(&(name.clone(), at)).cloned().flatten();
+        if o != t
+            && let (Some(one), Some(other)) = (maker(o), maker(t))
+            && one == other
+            && stayed_on_its_branch(common, &one, o.min(t), o.max(t))
+        {
+            merged.choose(&name, ours, theirs, o > t);
+        }
+    }
+}
+
+/// Whether a worktree had one branch checked out all the time between these two. Where git has not noted it, no.
+fn stayed_on_its_branch(common: &Path, id: &WorktreeId, from: Wall, to: Wall) -> bool {
+    let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten();
+    let mut git_dirs = linked
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .chain([common.to_owned()]);
+    let own = |git_dir: &PathBuf| identity::peek(git_dir).is_some_and(|own| own.worktree_id == *id);
+    let Some(log) = git_dirs
+        .find(own)
+        .and_then(|git_dir| fs::read(git_dir.join("logs/HEAD")).ok())
+    else {
+        return false;
+    };
+    // `<before> <after> <name> <<address>> <seconds> <zone>`, a tab, and what was done.
+    let mut began_before = false;
+    for line in String::from_utf8_lossy(&log).lines() {
+        let Some((who, what)) = line.split_once('\t') else {
+            continue;
+        };
+        let Some(seconds) = who
+            .split_whitespace()
+            .nth_back(1)
+            .and_then(|at| at.parse::<i64>().ok())
+        else {
+            return false;
+        };
+        began_before |= seconds <= from.ms() / 1000;
+        let moves = what.starts_with("checkout:") || what.starts_with("rebase");
+        if moves && (from.ms() / 1000..=to.ms() / 1000).contains(&seconds) {
+            return false;
+        }
+    }
+    began_before
 }
 
 /// The commit of our side and those of the other, where that is known.

@@ -9,6 +9,7 @@ use jit_engine::git::Git;
 use jit_engine::issues::lineage;
 use jit_engine::os::file;
 use jit_engine::store::Outcome;
+use jit_engine::worktree::identity::Need;
 use serde_json::{Map, Value, json};
 
 use super::{Cx, Output, invalid};
@@ -61,6 +62,11 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         let (ours, theirs) = (ours.unwrap_or_default(), theirs.unwrap_or_default());
         let mut merged = merge(base.as_ref(), &ours, &theirs);
         lineage::settle(&mut merged, base.as_ref(), &ours, &theirs, shown);
+        if !merged.conflicts.is_empty()
+            && let Ok(app) = cx.app(Need::Read)
+        {
+            lineage::settle_by_log(&mut merged, &ours, &theirs, &app);
+        }
         Ok(merged)
     });
     let merged = match merged {

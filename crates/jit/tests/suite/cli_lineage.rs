@@ -378,3 +378,53 @@ fn c7_what_one_side_took_back_and_the_other_changed_is_a_conflict() {
         assert_ne!(code, 0, "{how}: {said}");
     }
 }
+
+#[test]
+fn c7_what_is_carried_and_was_never_committed_is_no_conflict() {
+    // What is changed by whoever changes it twice, and what the other does meanwhile.
+    let fields = [
+        ["--state", "in_progress", "done"],
+        ["--priority", "critical", "high"],
+    ];
+    for [flag, first, second] in fields {
+        for amends in [false, true] {
+            let world = world();
+            let a = Tree::clone_of(&world, "a");
+            let (b, c) = (beside(&world, &a, "b"), beside(&world, &a, "c"));
+            c.jit(["issue", "update", "WI-001", flag, first]);
+            if amends {
+                c.commit();
+            }
+            b.jit(["issue", "update", "WI-001", "--add-label", "x"]);
+            b.commit();
+            c.jit(["issue", "update", "WI-001", flag, second]);
+            match amends {
+                true => assert_eq!(c.git(["commit", "-q", "--amend", "-am", "again"]).0, 0),
+                false => c.commit(),
+            }
+            for (name, from) in [("b", &b), ("c", &c)] {
+                let (code, said) = a.git(["merge", "-q", "--no-edit", name]);
+                assert_eq!(code, 0, "{flag} {}: {said}", from.name);
+            }
+            let issue = a.show("WI-001");
+            assert_eq!(issue[&flag[2..]], second);
+            assert_eq!(issue["labels"], json!(["x"]));
+            assert_eq!(a.status(), "");
+        }
+    }
+}
+
+#[test]
+fn c7_what_one_worktree_made_on_two_branches_is_a_conflict() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    assert_eq!(a.git(["checkout", "-q", "-b", "x"]).0, 0);
+    a.jit(["issue", "update", "WI-001", "--title", "of x"]);
+    a.commit();
+    assert_eq!(a.git(["checkout", "-q", "-"]).0, 0);
+    a.jit(["issue", "update", "WI-001", "--title", "of the other"]);
+    a.commit();
+    let (code, said) = a.git(["merge", "--no-edit", "x"]);
+    assert_ne!(code, 0, "{said}");
+    assert!(said.contains("title"), "{said}");
+}
