@@ -275,6 +275,8 @@ pub struct Found {
     pub text_written: Option<Wall>,
     /// It was saved once more as it was brought in before, and does not count: it is to be written anew.
     pub again: bool,
+    /// It is to be made, and nothing that is here is to be changed.
+    pub only_new: bool,
     /// The text that the description was when `issue.json` was written.
     pub text_before: Option<String>,
     /// XXH3 of `issue.json`.
@@ -627,6 +629,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         written: None,
         text_written: None,
         again: false,
+        only_new: false,
         text_before,
         problems,
     })

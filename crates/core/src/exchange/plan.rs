@@ -39,6 +39,8 @@ pub struct Brought {
 
 #[derive(Debug, Default)]
 pub struct Plan {
+    /// Every issue of the file, in its order, by its key there and its id here.
+    pub names: Vec<(String, IssueId)>,
     pub brought: Vec<Brought>,
     pub skipped: Vec<Skipped>,
     pub problems: Vec<Problem>,
@@ -71,13 +73,17 @@ pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan
     let mut taken = HashSet::new();
     for from in &parsed.issues {
         let id = name(errand.source, &from.key, &mut taken);
+        plan.names.push((from.key.clone(), id.clone()));
         if let Some(here) = state::issue(table, &id)? {
-            plan.skip(&from.key, format!("{} is here already", here.id));
+            plan.skipped.push(Skipped::known(&from.key, &here.id));
             named.insert(from.key.to_lowercase(), here.id);
             continue;
         }
         if state::deleted(table, &id)?.is_some() {
-            plan.skip(&from.key, format!("{id} was deleted here"));
+            plan.skipped.push(Skipped {
+                key: from.key.clone(),
+                why: format!("{id} was deleted here"),
+            });
             continue;
         }
         named.insert(from.key.to_lowercase(), id.clone());
@@ -120,12 +126,12 @@ pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan
     Ok(plan)
 }
 
-impl Plan {
-    fn skip(&mut self, key: &str, why: String) {
-        self.skipped.push(Skipped {
+impl Skipped {
+    pub fn known(key: &str, id: &IssueId) -> Self {
+        Self {
             key: key.to_owned(),
-            why,
-        });
+            why: format!("{id} is here already"),
+        }
     }
 }
 
@@ -376,6 +382,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             written: None,
             text_written: None,
             again: false,
+            only_new: true,
             text_before: None,
             problems: Vec::new(),
         },

@@ -378,3 +378,40 @@ fn e2_odd_titles_come_back_as_they_were() {
     assert_eq!(show(&other, "T-1")["title"], title, "{}", done.stderr);
     assert!(!done.stderr.contains("plain text"), "{}", done.stderr);
 }
+
+#[test]
+fn e2_an_import_under_a_request_id_gives_its_first_answer_again() {
+    let world = World::with_jit(JIT);
+    let file = world.root().join("many.jsonl");
+    let line = |n: usize| format!("{{\"id\":\"R-{n}\",\"title\":\"t\"}}\n");
+    let file = |many: usize| {
+        std::fs::write(&file, (0..many).map(line).collect::<String>()).expect("write");
+        file.to_str().expect("UTF-8").to_owned()
+    };
+    let ask = |file: &str, id: &str| {
+        let words = [
+            "issue",
+            "import",
+            "--from",
+            "jsonl",
+            "--json",
+            file,
+            "--request-id",
+            id,
+        ];
+        world.jit(words).ok().json()
+    };
+    let _ = world.jit(["issue", "create", "before", "--id", "R-3"]).ok();
+    let first = ask(&file(450), "one");
+    assert_eq!(first["imported"].as_array().map(Vec::len), Some(449));
+    assert_eq!(first["skipped"].as_array().map(Vec::len), Some(1));
+    let events = world.events();
+    assert_eq!(ask(&file(450), "one"), first, "three appends");
+    assert_eq!(world.events(), events, "nothing is written");
+    let other = ask(&file(450), "two");
+    assert_eq!(other["imported"], json!([]));
+    // As if it had been cut off: what was missing is made, and the answer is that of the whole.
+    let more = ask(&file(451), "one");
+    assert_eq!(more["imported"].as_array().map(Vec::len), Some(450));
+    assert_eq!(ask(&file(451), "one"), more);
+}
