@@ -30,7 +30,7 @@ use crate::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
     WORK_ITEM, check_word,
 };
-use crate::issue_file::{Found, MOST_LINES, said_first, set_aside};
+use crate::issue_file::{Found, MOST_LINES, said_first, says_the_same, set_aside};
 use crate::lease::{Lease, Resource};
 use crate::merge;
 use crate::policy::{Enforce, Policy};

@@ -139,6 +139,7 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
             };
             match state::comment(draft.state(), id, &comment.id)? {
                 None => draft.emit(said(comment))?,
+                Some(known) if says_the_same(&known, comment) => draft.emit(said(comment))?,
                 Some(known) => {
                     // Both are kept, and every copy gives the id to the same one.
                     let (first, other) = said_first(&known, comment);

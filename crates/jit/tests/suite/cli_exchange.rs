@@ -1,5 +1,6 @@
 //! `jit issue import` and `jit issue export` (E2).
 
+use crate::merging::Tree;
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
@@ -414,4 +415,33 @@ fn e2_an_import_under_a_request_id_gives_its_first_answer_again() {
     let more = ask(&file(451), "one");
     assert_eq!(more["imported"].as_array().map(Vec::len), Some(450));
     assert_eq!(ask(&file(451), "one"), more);
+}
+
+#[test]
+fn e2_two_clones_that_import_the_same_file_merge_without_a_conflict() {
+    let world = crate::merging::world();
+    let [a, b] = ["a", "b"].map(|name| Tree::clone_of(&world, name));
+    let file = world.root().join("both.jsonl");
+    let lines = r#"{"id":"B-1","title":"t","labels":["a"],"depends_on":["B-2"],"comments":[{"author":"x","text":"hi"}],"description":"d"}
+{"id":"B-2","title":"u"}
+"#;
+    std::fs::write(&file, lines).expect("write");
+    let file = file.to_str().expect("UTF-8");
+    for (tree, who) in [(&b, "human:zoe"), (&a, "human:ann")] {
+        tree.jit(["issue", "import", "--from", "jsonl", file, "--agent-id", who]);
+        tree.commit();
+    }
+    let (code, said) = a.take("merge", &b);
+    assert_eq!(code, 0, "{said}");
+    a.commit();
+    let (code, said) = b.take("merge", &a);
+    assert_eq!(code, 0, "{said}");
+    let issues = [a.show("B-1"), b.show("B-1")];
+    for issue in &issues {
+        assert_eq!(issue["created_by"], "human:zoe", "who was first: {issue}");
+        assert_eq!(issue["comments"].as_array().map(Vec::len), Some(1), "{issue}");
+        assert_eq!(issue["labels"], json!(["a"]));
+    }
+    assert_eq!(issues[0]["comments"], issues[1]["comments"]);
+    assert_eq!((a.status(), b.status()), (String::new(), String::new()));
 }
