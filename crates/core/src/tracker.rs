@@ -17,6 +17,7 @@ mod passing;
 pub(crate) use joining::join;
 pub use next::is_container;
 pub(crate) use next::{acquire_next, notice_obstacles, require_performer};
+pub(crate) use passing::is_bound;
 pub use passing::is_held_back;
 
 use std::collections::{BTreeMap, BTreeSet};

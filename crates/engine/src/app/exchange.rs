@@ -8,6 +8,7 @@ use jit_core::command::{Command, Reply as Decided};
 use jit_core::exchange::{self, Brought, Errand, Plan, Skipped};
 use jit_core::ids::{IssueId, RequestId};
 use jit_core::issue::text_digest;
+use jit_core::policy::Policy;
 use jit_core::refusal::Code;
 use jit_core::state;
 
@@ -25,9 +26,17 @@ const MAX_WARNINGS: usize = 100;
 impl App {
     pub(super) fn import(&self, import: &Import) -> Outcome<Answer> {
         let view = self.view()?;
+        let policy = match self.asking_agent() {
+            Some(_) => Policy {
+                agent_asks: true,
+                ..self.policy_with_gates(true)?
+            },
+            None => self.policy.clone(),
+        };
         let errand = Errand {
             source: import.source,
             by: &self.actor.agent_id,
+            policy: &policy,
             now: view.now.wall,
         };
         let plan = exchange::plan(&import.parsed, errand, &*view.table).map_err(|e| refuse(Code::Io, e))?;

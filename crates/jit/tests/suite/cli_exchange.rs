@@ -445,3 +445,57 @@ fn e2_two_clones_that_import_the_same_file_merge_without_a_conflict() {
     assert_eq!(issues[0]["comments"], issues[1]["comments"]);
     assert_eq!((a.status(), b.status()), (String::new(), String::new()));
 }
+
+#[test]
+fn e2_an_import_brings_no_deadlock_and_keeps_the_hierarchy() {
+    let world = World::with_jit(JIT);
+    let lines = r#"{"id":"P-1","title":"whole","type":"activity"}
+{"id":"C-1","title":"part","type":"task","parent":"P-1","depends_on":["P-1","D-1"]}
+{"id":"D-1","title":"other","type":"task"}
+{"id":"A-1","title":"too big","type":"activity","parent":"D-1"}
+{"id":"P-2","title":"over","type":"activity","state":"done"}
+{"id":"C-2","title":"open","type":"task","parent":"P-2"}
+{"id":"C-3","title":"closed","type":"task","state":"done","parent":"P-1","depends_on":["P-2"]}
+"#;
+    let ran = import(&world, "jsonl", lines).ok();
+    for told in [
+        "C-1: that it waits for P-1 would close a cycle (C-1 → P-1 → C-1): left out",
+        "A-1: a activity cannot be part of D-1, which is a task: it is part of nothing",
+        "C-2: it is open, and part of P-2, which is done",
+    ] {
+        assert!(ran.stderr.contains(told), "{told}: {}", ran.stderr);
+    }
+    assert_eq!(show(&world, "C-1")["depends_on"], json!(["D-1"]));
+    assert_eq!(show(&world, "C-1")["parent"], "P-1");
+    assert_eq!(show(&world, "A-1")["parent"], Value::Null);
+    let _ = world.jit(["validate"]).ok();
+    // And with what is here: X-1 is an open part of P-1, and may not wait for it by way of another.
+    let more = r#"{"id":"X-1","title":"x","type":"task","parent":"P-1","depends_on":["Y-1"]}
+{"id":"Y-1","title":"y","type":"task","depends_on":["P-1"]}
+"#;
+    let ran = import(&world, "jsonl", more).ok();
+    assert!(ran.stderr.contains("would close a cycle"), "{}", ran.stderr);
+    let _ = world.jit(["validate"]).ok();
+}
+
+#[test]
+fn e6_an_agent_imports_nothing_as_done_that_has_gates_to_pass() {
+    let world = World::with_jit(JIT);
+    let file = world.root().join("done.jsonl");
+    let import = |who: &str, id: &str| {
+        let line = format!("{{\"id\":\"{id}\",\"title\":\"t\",\"state\":\"done\",\"gates\":[\"g\"]}}\n");
+        std::fs::write(&file, line).expect("write");
+        let file = file.to_str().expect("UTF-8");
+        let ran = world
+            .jit_as(who, ["issue", "import", "--from", "jsonl", file])
+            .ok();
+        (ran.stderr, show(&world, id)["state"].clone())
+    };
+    let (said, state) = import("agent:a", "G-1");
+    assert_eq!(state, "gated");
+    assert!(
+        said.contains("G-1: it was done, and has not passed g here"),
+        "{said}"
+    );
+    assert_eq!(import("human:h", "G-2").1, "done");
+}
