@@ -224,7 +224,8 @@ impl Imported {
 }
 
 impl Parsed {
-    fn problem(&mut self, file: Option<String>, line: usize, what: impl Into<String>) {
+    /// Adds one, unless there are too many.
+    pub fn problem(&mut self, file: Option<String>, line: usize, what: impl Into<String>) {
         let what = match self.problems.len() {
             MAX_PROBLEMS.. => return,
             n if n + 1 == MAX_PROBLEMS => "there are more problems than are listed".to_owned(),

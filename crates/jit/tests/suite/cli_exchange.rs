@@ -499,3 +499,42 @@ fn e6_an_agent_imports_nothing_as_done_that_has_gates_to_pass() {
     );
     assert_eq!(import("human:h", "G-2").1, "done");
 }
+
+#[test]
+fn e2_of_a_backlog_only_tasks_are_taken_and_archived_ones_are_not_ready() {
+    let world = World::with_jit(JIT);
+    let root = world.root().join("backlog");
+    for (folder, id) in [
+        ("tasks", "task-1"),
+        ("completed", "task-2"),
+        ("archive/tasks", "task-3"),
+        ("archive/milestones", "m-1"),
+        ("docs", "doc-1"),
+        ("decisions", "decision-1"),
+    ] {
+        let folder = root.join(folder);
+        std::fs::create_dir_all(&folder).expect("folder");
+        let text = format!("---\nid: {id}\ntitle: About {id}\n---\n");
+        std::fs::write(folder.join(format!("{id} - About.md")), text).expect("write");
+    }
+    let import = |path: &std::path::Path, dry: &[&str]| {
+        let path = path.to_str().expect("UTF-8");
+        let words = ["issue", "import", "--json", "--from", "backlog", path];
+        world.jit(words.iter().chain(dry)).ok()
+    };
+    for path in ["archive/tasks", "archive/tasks/task-3 - About.md", "archive"] {
+        let ran = import(&root.join(path), &["--dry-run"]);
+        let told = "task-3: it is archived, and taken as rejected";
+        assert!(ran.stderr.contains(told), "{path}: {}", ran.stderr);
+    }
+    let done = import(&root, &[]).json();
+    assert_eq!(done["imported"], json!(["task-3", "task-2", "task-1"]));
+    let left_out: Vec<&Value> = done["problems"]
+        .as_array()
+        .expect("problems")
+        .iter()
+        .map(|problem| &problem["file"])
+        .collect();
+    assert_eq!(left_out, ["archive/milestones", "decisions", "docs"]);
+    assert_eq!(show(&world, "task-3")["state"], "rejected");
+}

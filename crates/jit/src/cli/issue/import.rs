@@ -41,11 +41,16 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(need)?;
     let (source, parsed) = match flags.from {
         From::Backlog => {
-            let files = read::folder(&flags.file)?;
+            let read::Files { files, left_out } = read::folder(&flags.file)?;
             let files = files
                 .iter()
                 .map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
-            ("backlog", exchange::backlog(files))
+            let mut parsed = exchange::backlog(files);
+            for file in left_out {
+                let what = "it is no task, and not in a folder of tasks";
+                parsed.problem(Some(file), 0, what);
+            }
+            ("backlog", parsed)
         }
         From::Beads => ("beads", exchange::beads(&read::file(&flags.file)?)),
         From::Github => ("github", exchange::github(&read::file(&flags.file)?)),
