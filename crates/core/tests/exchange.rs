@@ -489,3 +489,19 @@ fn e2_titles_with_joiners_and_tabs_come_back_the_same() {
     let again = jsonl(export(&first.issues).expect("JSON").as_bytes());
     assert_eq!(again.issues[0].title, title);
 }
+
+#[test]
+fn e2_of_a_tombstone_and_a_live_record_the_newer_counts() {
+    let lines = r#"{"id":"a-1","title":"back","status":"open","updated_at":"2026-02-02T00:00:00Z"}
+{"id":"a-1","title":"back","status":"tombstone","deleted_at":"2026-01-01T00:00:00Z"}
+{"id":"a-2","status":"tombstone","deleted_at":"2026-03-03T00:00:00Z"}
+{"id":"A-2","title":"gone","status":"open","updated_at":"2026-02-02T00:00:00Z"}
+{"id":"a-3","title":"waits","status":"open","dependencies":[{"depends_on_id":"a-1"},{"depends_on_id":"A-2"}]}
+"#;
+    let parsed = beads(lines.as_bytes());
+    let keys: Vec<&str> = parsed.issues.iter().map(|issue| issue.key.as_str()).collect();
+    assert_eq!(keys, ["a-1", "a-3"]);
+    assert_eq!(find(&parsed, "a-3").depends_on, ["a-1"]);
+    let told: Vec<usize> = parsed.problems.iter().map(|problem| problem.line).collect();
+    assert_eq!(told, [2, 3], "{:?}", parsed.problems);
+}
