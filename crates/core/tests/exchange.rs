@@ -422,6 +422,7 @@ fn any_issue() -> impl Strategy<Value = Imported> {
                     created_at: rest.0,
                     created_by: Some("agent:one".to_owned()),
                     updated_at: rest.1,
+                    deferred: None,
                     others: [("severity".to_owned(), serde_json::json!({"n": [1, null]}))].into(),
                     warnings: Vec::new(),
                 }
@@ -504,4 +505,48 @@ fn e2_of_a_tombstone_and_a_live_record_the_newer_counts() {
     assert_eq!(find(&parsed, "a-3").depends_on, ["a-1"]);
     let told: Vec<usize> = parsed.problems.iter().map(|problem| problem.line).collect();
     assert_eq!(told, [2, 3], "{:?}", parsed.problems);
+}
+
+#[test]
+fn e2_fields_that_are_not_known_are_named_and_other_names_understood() {
+    let line = r#"{"id":"x-1","title":"t","body":"b","dependencies":["y-1",{"id":"y-2"}],"assignees":[{"login":"ann"},"bob"],"comments":[{"author":"x","body":"one"},{"agent_id":"agent:z","text":"two","at":"never"}],"weight":3,"empty":null,"none":[],"title":"t2"}"#;
+    let parsed = jsonl(line.as_bytes());
+    let issue = find(&parsed, "x-1");
+    assert_eq!((issue.title.as_str(), issue.description.as_str()), ("t2", "b"));
+    assert_eq!(issue.depends_on, ["y-1", "y-2"]);
+    assert_eq!(issue.assignee.as_deref(), Some("ann, bob"));
+    let said: Vec<(&str, &str)> = issue
+        .comments
+        .iter()
+        .map(|comment| (comment.author.as_str(), comment.text.as_str()))
+        .collect();
+    assert_eq!(said, [("x", "one"), ("agent:z", "two")]);
+    assert_eq!(
+        issue.warnings,
+        [
+            "title is there more than once: the last counts",
+            "a comment: at is not a time: left out",
+            "left out, as nothing here is called so: weight",
+        ]
+    );
+    let parsed = github(
+        br#"[{"number":2,"title":"t","author":{"login":"ann"},"parent":{"number":1},"issueType":{"name":"Bug"},"isPinned":true,"closed":false,"id":"I_1"}]"#,
+    );
+    let issue = find(&parsed, "gh-2");
+    assert_eq!(issue.created_by.as_deref(), Some("ann"));
+    assert_eq!(issue.parent.as_deref(), Some("gh-1"));
+    assert_eq!(issue.kind, "bug");
+    assert_eq!(
+        issue.warnings,
+        ["left out, as nothing here is called so: isPinned"]
+    );
+    let parsed = beads(
+        br#"{"id":"bd-1","title":"t","owner":"o","due_at":"2026-01-02T03:04:05Z","metadata":{"a":1},"content_hash":"x","comment_count":2}"#,
+    );
+    let issue = find(&parsed, "bd-1");
+    assert_eq!(issue.description, "Owner: o\nDue: 2026-01-02T03:04:05Z");
+    assert_eq!(
+        issue.warnings,
+        ["left out, as nothing here is called so: metadata"]
+    );
 }

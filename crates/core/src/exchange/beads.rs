@@ -39,6 +39,16 @@ pub fn beads(bytes: &[u8]) -> Parsed {
 type Deleted = HashMap<String, (Option<Wall>, usize)>;
 
 fn issue(record: &mut Record<'_>, deleted: &mut Deleted, line: usize) -> Result<Option<Imported>, String> {
+    // Counts, and what beads keeps for itself.
+    record.pass_over(&[
+        "comment_count",
+        "compaction_level",
+        "content_hash",
+        "dependency_count",
+        "dependent_count",
+        "original_size",
+        "source_repo",
+    ]);
     // Newer exports also carry records that are no issues.
     if let Some(other) = record.word("_type").filter(|name| name != "issue") {
         return Err(format!("the record is no issue but of type {other}"));
@@ -84,9 +94,16 @@ fn issue(record: &mut Record<'_>, deleted: &mut Deleted, line: usize) -> Result<
         issue.describe(heading, &text);
     }
     dependencies(record, &mut issue);
+    if issue.parent.is_none() {
+        issue.parent = record.word("parent");
+    }
+    issue.deferred = record.time("defer_until");
     let estimate = record.number_or_word("estimated_minutes");
     issue.also([
         ("Assigned to", issue.assignee.clone()),
+        ("Owner", record.word("owner")),
+        ("Due", record.word("due_at")),
+        ("Deferred until", issue.deferred.map(|at| at.to_string())),
         ("External reference", record.word("external_ref")),
         ("Estimate", estimate.map(|minutes| format!("{minutes} minutes"))),
         ("Closed", record.word("closed_at")),
@@ -95,6 +112,7 @@ fn issue(record: &mut Record<'_>, deleted: &mut Deleted, line: usize) -> Result<
         let text = comment.text("text").unwrap_or_default();
         let author = comment.word("author").unwrap_or_default();
         issue.comment(&author, comment.time("created_at"), &text);
+        record.noticed("a comment", comment);
     }
     Ok(Some(issue))
 }

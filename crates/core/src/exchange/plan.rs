@@ -125,6 +125,15 @@ pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan
                 ));
             }
         }
+        if let Some(until) = entry.from.deferred.filter(|until| *until > errand.now)
+            && entry.state == issue::State::Ready
+        {
+            entry.state = issue::State::Backlog;
+            plan.warnings.push(format!(
+                "{}: it is deferred until {until}, and taken as backlog",
+                entry.id
+            ));
+        }
         hold_back(entry, errand, &mut plan.warnings);
         refer(entry, &named, table, &mut plan.warnings)?;
     }
@@ -578,6 +587,7 @@ pub fn exported(
         created_at: Some(issue.created_at),
         created_by: issue.created_by.as_ref().map(ToString::to_string),
         updated_at: Some(issue.updated_at),
+        deferred: None,
         others: sheet.others.clone(),
         warnings: Vec::new(),
     }

@@ -538,3 +538,47 @@ fn e2_of_a_backlog_only_tasks_are_taken_and_archived_ones_are_not_ready() {
     assert_eq!(left_out, ["archive/milestones", "decisions", "docs"]);
     assert_eq!(show(&world, "task-3")["state"], "rejected");
 }
+
+#[test]
+fn e2_what_show_prints_can_be_imported_and_odd_labels_and_many_comments_come_back() {
+    let (world, other) = (World::with_jit(JIT), World::with_jit(JIT));
+    let label = "zero\u{200b}width \u{202e}turned";
+    let _ = world
+        .jit(["issue", "create", "t", "--id", "S-1", "--label", label])
+        .ok();
+    let comments = world.repo().join(".jit/issues/S-1/comments.jsonl");
+    let line = |n: usize| {
+        let at = format!("2026-01-01T00:00:{:02}.{:03}Z", n / 100, n % 100);
+        json!({ "id": format!("c{n}"), "at": at, "agent_id": "human:x", "text": format!("no {n}") })
+            .to_string()
+            + "\n"
+    };
+    std::fs::write(comments, (0..1200).map(line).collect::<String>()).expect("write");
+    let lines = world.jit(["issue", "export"]).ok().stdout;
+    let done = import(&other, "jsonl", &lines).ok();
+    assert_eq!(done.stderr, "");
+    assert_eq!(other.jit(["issue", "export"]).ok().stdout, lines);
+    let issue = show(&other, "S-1");
+    assert_eq!(issue["comments"].as_array().map(Vec::len), Some(1200));
+    assert_eq!(issue["labels"], json!([label]));
+    let third = World::with_jit(JIT);
+    let ran = import(&third, "jsonl", &issue.to_string()).ok();
+    assert_eq!(ran.stderr, "", "what show prints");
+    assert_eq!(show(&third, "S-1")["comments"], issue["comments"]);
+}
+
+#[test]
+fn e2_a_deferred_issue_is_not_ready() {
+    let world = World::with_jit(JIT);
+    let lines = r#"{"id":"bd-1","title":"later","status":"open","defer_until":"2999-01-01T00:00:00Z"}
+{"id":"bd-2","title":"now","status":"open","defer_until":"2020-01-01T00:00:00Z"}
+"#;
+    let ran = import(&world, "beads", lines).ok();
+    assert!(
+        ran.stderr.contains("bd-1: it is deferred until 2999"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(show(&world, "bd-1")["state"], "backlog");
+    assert_eq!(show(&world, "bd-2")["state"], "ready");
+}

@@ -22,7 +22,7 @@ enum From {
 #[command(
     after_help = "Ids are kept where they can be. What is here already is left alone, so an import can be repeated.\n\n\
     Examples:\n  jit issue import --from beads .beads/issues.jsonl\n  jit issue import --from backlog backlog/\n  \
-    gh issue list --state all --limit 1000 --json number,title,body,state,stateReason,labels,assignees,milestone,url,\
+    gh issue list --state all --limit 1000 --json number,title,body,state,stateReason,author,labels,assignees,milestone,url,\
     comments,createdAt,updatedAt,closedAt | jit issue import --from github -"
 )]
 pub struct Flags {
