@@ -550,3 +550,22 @@ fn e2_fields_that_are_not_known_are_named_and_other_names_understood() {
         ["left out, as nothing here is called so: metadata"]
     );
 }
+
+#[test]
+fn e2_lists_of_front_matter_are_read_to_their_end() {
+    let read = |front: &str| {
+        let text = format!("---\nid: task-1\ntitle: t\n{front}\n---\n");
+        backlog([("task-1 - t.md", text.as_bytes())]).issues.remove(0)
+    };
+    let issue = read("labels: [\n  a,\n  b\n]\npriority: high");
+    assert_eq!(issue.labels, ["a", "b"]);
+    assert_eq!(issue.priority, Priority::High);
+    assert_eq!(issue.warnings, [""; 0]);
+    assert_eq!(read("labels: [a, b").labels, ["a", "b"]);
+    let issue = read("labels: [a]\nlabels: [b]");
+    assert_eq!(issue.labels, ["b"]);
+    assert_eq!(
+        issue.warnings,
+        ["labels is there more than once: the last counts"]
+    );
+}
