@@ -20,7 +20,7 @@ use crate::store::{Done, Outcome, View};
 /// So many issues, and about so many bytes, are brought in by one append at most.
 const AT_ONCE: usize = 200;
 const BYTES_AT_ONCE: usize = 32 << 20;
-/// More warnings than these are counted.
+/// More warnings than these are counted beside the answer, which has them all.
 const MAX_WARNINGS: usize = 100;
 
 impl App {
@@ -49,7 +49,7 @@ impl App {
         } = plan;
         let planned: HashSet<String> = brought.iter().map(|one| one.found.issue.id.key()).collect();
         let mut made = planned.clone();
-        let mut said = few(warnings);
+        let mut said = warnings;
         if !import.dry_run {
             made = HashSet::new();
             let mut batch = 0;
@@ -79,10 +79,11 @@ impl App {
             imported,
             skipped,
             problems,
+            warnings: said.clone(),
             dry_run: import.dry_run,
         });
         let mut answer = self.read_answer(&view, reply)?;
-        answer.warnings.extend(said);
+        answer.warnings.extend(few(said));
         Ok(answer)
     }
 

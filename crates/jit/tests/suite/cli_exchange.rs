@@ -582,3 +582,17 @@ fn e2_a_deferred_issue_is_not_ready() {
     assert_eq!(show(&world, "bd-1")["state"], "backlog");
     assert_eq!(show(&world, "bd-2")["state"], "ready");
 }
+
+#[test]
+fn e2_all_warnings_are_in_the_answer() {
+    let world = World::with_jit(JIT);
+    let line = |n: usize| format!("{{\"id\":\"W-{n}\",\"title\":\"t\",\"weight\":{n}}}\n");
+    let ran = import(&world, "jsonl", &(0..150).map(line).collect::<String>()).ok();
+    let warnings = ran.json()["warnings"].clone();
+    assert_eq!(warnings.as_array().map(Vec::len), Some(150));
+    assert_eq!(
+        warnings[149],
+        "W-149: left out, as nothing here is called so: weight"
+    );
+    assert!(ran.stderr.contains("and 50 more like these"), "{}", ran.stderr);
+}
