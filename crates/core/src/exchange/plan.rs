@@ -5,7 +5,7 @@
 //! - an issue that is here, or was and has been deleted, is never changed by an import;
 //! - no cycle comes about, whatever the file says, also not by way of what is part of what: of dependencies the one that
 //!   closes it is left out, and named;
-//! - types are part of each other as here, and no agent makes something done that has to pass gates.
+//! - nothing is part of another type than it can be here, and no agent makes something done that has to pass gates.
 
 use std::collections::{HashMap, HashSet};
 
@@ -189,7 +189,8 @@ fn hold_back(entry: &mut Entry<'_>, errand: Errand<'_>, warnings: &mut Vec<Strin
     }
 }
 
-/// Types that cannot be part of each other here are not, but for those of one type, and something open under something closed is told.
+/// Types that cannot be part of each other here are not, but for those of one type; something open under something closed
+/// is told.
 fn check_parents(
     entries: &mut [Entry<'_>],
     policy: &Policy,
