@@ -261,6 +261,8 @@ impl Command {
                 "session {:?}",
                 (&session.agent_type, &session.task_id, &session.pr_group)
             ),
+            // An import goes on from what is there when it is asked for again.
+            Self::JoinIssues(_) => "join".to_owned(),
             other => format!("{other:?}"),
         };
         xxh3_64(format!("{asked} {actor:?}").as_bytes())
@@ -351,8 +353,11 @@ impl Command {
             Self::JoinIssues(_) => Some(Reply::Joined(
                 events
                     .iter()
-                    .filter(|event| matches!(event, Event::Issue { .. }))
-                    .count(),
+                    .filter_map(|event| match event {
+                        Event::Issue { issue, .. } => Some(issue.id.clone()),
+                        _ => None,
+                    })
+                    .collect(),
             )),
         }
     }
@@ -372,8 +377,8 @@ pub enum Reply {
     Deleted(Box<Issue>),
     Commented(Comment),
     Judged(GateResult),
-    /// So many issues are new or have changed.
-    Joined(usize),
+    /// These issues are new or have changed.
+    Joined(Vec<IssueId>),
     Locks(Vec<Lease>),
     /// A place in the queue was taken.
     Queued(TicketId),

@@ -275,6 +275,8 @@ pub struct Found {
     pub text_written: Option<Wall>,
     /// It was saved once more as it was brought in before, and does not count: it is to be written anew.
     pub again: bool,
+    /// It is to be made, and nothing that is here is to be changed.
+    pub only_new: bool,
     /// The text that the description was when `issue.json` was written.
     pub text_before: Option<String>,
     /// XXH3 of `issue.json`.
@@ -627,6 +629,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         written: None,
         text_written: None,
         again: false,
+        only_new: false,
         text_before,
         problems,
     })
@@ -858,9 +861,11 @@ fn comments(bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<Comment> {
             Ok(one) if comment_id_fits(&one.id) && one.text.len() <= MAX_COMMENT => {
                 if let Some(there) = all.get(&one.id).filter(|there| **there != one) {
                     let (first, other) = said_first(there, &one);
-                    let (first, other) = (first.clone(), set_aside(other));
-                    all.insert(other.id.clone(), other);
-                    all.insert(first.id.clone(), first);
+                    let set_aside = (!says_the_same(first, other)).then(|| set_aside(other));
+                    let both = [first.clone()].into_iter().chain(set_aside);
+                    for one in both.collect::<Vec<_>>() {
+                        all.insert(one.id.clone(), one);
+                    }
                 } else {
                     all.insert(one.id.clone(), one);
                 }
@@ -881,6 +886,11 @@ pub fn said_first<'a>(a: &'a Comment, b: &'a Comment) -> (&'a Comment, &'a Comme
         true => (a, b),
         false => (b, a),
     }
+}
+
+/// One comment that was brought in twice, where nobody knows when it was made.
+pub fn says_the_same(a: &Comment, b: &Comment) -> bool {
+    (&a.id, &a.agent_id, &a.text) == (&b.id, &b.agent_id, &b.text)
 }
 
 /// The other one, which is not lost: its id follows from what it says, so that it is the same in every copy.

@@ -100,6 +100,12 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
             o.cloned()
         } else if base.is_none() && untouched(ours, name) && !untouched(theirs, name) {
             t.cloned()
+        } else if name == "created_by" {
+            // Made twice under one id: the first one counts.
+            let made = |side: &'_ Fields| {
+                ["created_at", "created_by"].map(|name| side.get(name)?.as_str().map(str::to_owned))
+            };
+            if made(theirs) < made(ours) { t } else { o }.cloned()
         } else {
             both_changed(name, b, o, t).unwrap_or_else(|| {
                 merged.conflicts.push(Conflict {

@@ -17,6 +17,7 @@ mod passing;
 pub(crate) use joining::join;
 pub use next::is_container;
 pub(crate) use next::{acquire_next, notice_obstacles, require_performer};
+pub(crate) use passing::is_bound;
 pub use passing::is_held_back;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,7 @@ use crate::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
     WORK_ITEM, check_word,
 };
-use crate::issue_file::{Found, MOST_LINES, said_first, set_aside};
+use crate::issue_file::{Found, MOST_LINES, said_first, says_the_same, set_aside};
 use crate::lease::{Lease, Resource};
 use crate::merge;
 use crate::policy::{Enforce, Policy};

@@ -422,6 +422,7 @@ fn any_issue() -> impl Strategy<Value = Imported> {
                     created_at: rest.0,
                     created_by: Some("agent:one".to_owned()),
                     updated_at: rest.1,
+                    deferred: None,
                     others: [("severity".to_owned(), serde_json::json!({"n": [1, null]}))].into(),
                     warnings: Vec::new(),
                 }
@@ -488,4 +489,83 @@ fn e2_titles_with_joiners_and_tabs_come_back_the_same() {
     assert_eq!(first.issues[0].warnings, [""; 0]);
     let again = jsonl(export(&first.issues).expect("JSON").as_bytes());
     assert_eq!(again.issues[0].title, title);
+}
+
+#[test]
+fn e2_of_a_tombstone_and_a_live_record_the_newer_counts() {
+    let lines = r#"{"id":"a-1","title":"back","status":"open","updated_at":"2026-02-02T00:00:00Z"}
+{"id":"a-1","title":"back","status":"tombstone","deleted_at":"2026-01-01T00:00:00Z"}
+{"id":"a-2","status":"tombstone","deleted_at":"2026-03-03T00:00:00Z"}
+{"id":"A-2","title":"gone","status":"open","updated_at":"2026-02-02T00:00:00Z"}
+{"id":"a-3","title":"waits","status":"open","dependencies":[{"depends_on_id":"a-1"},{"depends_on_id":"A-2"}]}
+"#;
+    let parsed = beads(lines.as_bytes());
+    let keys: Vec<&str> = parsed.issues.iter().map(|issue| issue.key.as_str()).collect();
+    assert_eq!(keys, ["a-1", "a-3"]);
+    assert_eq!(find(&parsed, "a-3").depends_on, ["a-1"]);
+    let told: Vec<usize> = parsed.problems.iter().map(|problem| problem.line).collect();
+    assert_eq!(told, [2, 3], "{:?}", parsed.problems);
+}
+
+#[test]
+fn e2_fields_that_are_not_known_are_named_and_other_names_understood() {
+    let line = r#"{"id":"x-1","title":"t","body":"b","dependencies":["y-1",{"id":"y-2"}],"assignees":[{"login":"ann"},"bob"],"comments":[{"author":"x","body":"one"},{"agent_id":"agent:z","text":"two","at":"never"}],"weight":3,"empty":null,"none":[],"title":"t2"}"#;
+    let parsed = jsonl(line.as_bytes());
+    let issue = find(&parsed, "x-1");
+    assert_eq!((issue.title.as_str(), issue.description.as_str()), ("t2", "b"));
+    assert_eq!(issue.depends_on, ["y-1", "y-2"]);
+    assert_eq!(issue.assignee.as_deref(), Some("ann, bob"));
+    let said: Vec<(&str, &str)> = issue
+        .comments
+        .iter()
+        .map(|comment| (comment.author.as_str(), comment.text.as_str()))
+        .collect();
+    assert_eq!(said, [("x", "one"), ("agent:z", "two")]);
+    assert_eq!(
+        issue.warnings,
+        [
+            "title is there more than once: the last counts",
+            "a comment: at is not a time: left out",
+            "left out, as nothing here is called so: weight",
+        ]
+    );
+    let parsed = github(
+        br#"[{"number":2,"title":"t","author":{"login":"ann"},"parent":{"number":1},"issueType":{"name":"Bug"},"isPinned":true,"closed":false,"id":"I_1"}]"#,
+    );
+    let issue = find(&parsed, "gh-2");
+    assert_eq!(issue.created_by.as_deref(), Some("ann"));
+    assert_eq!(issue.parent.as_deref(), Some("gh-1"));
+    assert_eq!(issue.kind, "bug");
+    assert_eq!(
+        issue.warnings,
+        ["left out, as nothing here is called so: isPinned"]
+    );
+    let parsed = beads(
+        br#"{"id":"bd-1","title":"t","owner":"o","due_at":"2026-01-02T03:04:05Z","metadata":{"a":1},"content_hash":"x","comment_count":2}"#,
+    );
+    let issue = find(&parsed, "bd-1");
+    assert_eq!(issue.description, "Owner: o\nDue: 2026-01-02T03:04:05Z");
+    assert_eq!(
+        issue.warnings,
+        ["left out, as nothing here is called so: metadata"]
+    );
+}
+
+#[test]
+fn e2_lists_of_front_matter_are_read_to_their_end() {
+    let read = |front: &str| {
+        let text = format!("---\nid: task-1\ntitle: t\n{front}\n---\n");
+        backlog([("task-1 - t.md", text.as_bytes())]).issues.remove(0)
+    };
+    let issue = read("labels: [\n  a,\n  b\n]\npriority: high");
+    assert_eq!(issue.labels, ["a", "b"]);
+    assert_eq!(issue.priority, Priority::High);
+    assert_eq!(issue.warnings, [""; 0]);
+    assert_eq!(read("labels: [a, b").labels, ["a", "b"]);
+    let issue = read("labels: [a]\nlabels: [b]");
+    assert_eq!(issue.labels, ["b"]);
+    assert_eq!(
+        issue.warnings,
+        ["labels is there more than once: the last counts"]
+    );
 }

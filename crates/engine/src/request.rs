@@ -697,6 +697,8 @@ pub struct Imported {
     pub imported: Vec<IssueId>,
     pub skipped: Vec<Skipped>,
     pub problems: Vec<Problem>,
+    /// All of them: only some are told beside the answer.
+    pub warnings: Vec<String>,
     pub dry_run: bool,
 }
 

@@ -221,12 +221,18 @@ fn front_matter<'a>(front: &'a str, warnings: &mut Vec<String>) -> BTreeMap<&'a 
         let rest = rest.trim();
         // Items, or a text that goes on, stand further in; items also right below.
         let mut below = Vec::new();
-        while let Some(next) =
-            lines.next_if(|next| next.starts_with([' ', '\t']) || next.starts_with("- ") || *next == "-")
-        {
+        let is_below = |next: &&str| {
+            next.starts_with([' ', '\t'])
+                || next.starts_with("- ")
+                || *next == "-"
+                || (rest.starts_with('[') && next.starts_with(']'))
+        };
+        while let Some(next) = lines.next_if(is_below) {
             below.push(next.trim());
         }
-        fields.insert(name, value(rest, &below));
+        if fields.insert(name, value(rest, &below)).is_some() {
+            warnings.push(format!("{name} is there more than once: the last counts"));
+        }
     }
     fields
 }
@@ -286,12 +292,15 @@ fn items(inside: &str) -> Vec<String> {
                 found.push(scalar(inside[start..at].trim()));
                 start = at + 1;
                 if c == ']' {
-                    break;
+                    found.retain(|item| !item.is_empty());
+                    return found;
                 }
             }
             _ => {}
         }
     }
+    // Nothing ends it.
+    found.push(scalar(inside[start..].trim()));
     found.retain(|item| !item.is_empty());
     found
 }

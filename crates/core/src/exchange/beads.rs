@@ -1,21 +1,54 @@
 //! Beads: `.beads/issues.jsonl`, or what `bd list --json` prints.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use super::record::{Record, read};
 use super::{Imported, Parsed, priority};
+use crate::time::Wall;
 
 pub fn beads(bytes: &[u8]) -> Parsed {
-    let mut deleted = HashSet::new();
-    let mut parsed = read(bytes, |record, _| issue(record, &mut deleted));
+    let mut deleted = Deleted::new();
+    let mut parsed = read(bytes, |record, line| issue(record, &mut deleted, line));
+    // Of a record and a tombstone the newer counts, too; a tombstone where nothing tells.
+    let mut both = Vec::new();
+    parsed.issues.retain(|issue| {
+        let key = issue.key.to_lowercase();
+        let Some(&(at, line)) = deleted.get(&key) else {
+            return true;
+        };
+        both.push((line, issue.key.clone()));
+        let lives = issue.updated_at.or(issue.created_at) > at;
+        if lives {
+            deleted.remove(&key);
+        }
+        lives
+    });
+    for (line, key) in both {
+        let what = format!("{key} occurs more than once, also as deleted: the newest is kept");
+        parsed.problem(None, line, what);
+    }
+    let is_gone = |key: &String| deleted.contains_key(&key.to_lowercase());
     for issue in &mut parsed.issues {
-        issue.depends_on.retain(|key| !deleted.contains(key));
-        issue.parent.take_if(|key| deleted.contains(key));
+        issue.depends_on.retain(|key| !is_gone(key));
+        issue.parent.take_if(|key| is_gone(key));
     }
     parsed
 }
 
-fn issue(record: &mut Record<'_>, deleted: &mut HashSet<String>) -> Result<Option<Imported>, String> {
+/// When each was deleted, and on which line that stands.
+type Deleted = HashMap<String, (Option<Wall>, usize)>;
+
+fn issue(record: &mut Record<'_>, deleted: &mut Deleted, line: usize) -> Result<Option<Imported>, String> {
+    // Counts, and what beads keeps for itself.
+    record.pass_over(&[
+        "comment_count",
+        "compaction_level",
+        "content_hash",
+        "dependency_count",
+        "dependent_count",
+        "original_size",
+        "source_repo",
+    ]);
     // Newer exports also carry records that are no issues.
     if let Some(other) = record.word("_type").filter(|name| name != "issue") {
         return Err(format!("the record is no issue but of type {other}"));
@@ -23,7 +56,9 @@ fn issue(record: &mut Record<'_>, deleted: &mut HashSet<String>) -> Result<Optio
     let key = record.word("id").ok_or("the record has no id")?;
     let status = record.word("status").unwrap_or_else(|| "open".to_owned());
     if status == "tombstone" || record.text("deleted_at").is_some_and(|at| !at.is_empty()) {
-        deleted.insert(key);
+        let at = record.time("deleted_at").or_else(|| record.time("updated_at"));
+        let known = deleted.entry(key.to_lowercase()).or_insert((at, line));
+        *known = (at, line).max(*known);
         return Ok(None);
     }
     let title = record
@@ -59,9 +94,16 @@ fn issue(record: &mut Record<'_>, deleted: &mut HashSet<String>) -> Result<Optio
         issue.describe(heading, &text);
     }
     dependencies(record, &mut issue);
+    if issue.parent.is_none() {
+        issue.parent = record.word("parent");
+    }
+    issue.deferred = record.time("defer_until");
     let estimate = record.number_or_word("estimated_minutes");
     issue.also([
         ("Assigned to", issue.assignee.clone()),
+        ("Owner", record.word("owner")),
+        ("Due", record.word("due_at")),
+        ("Deferred until", issue.deferred.map(|at| at.to_string())),
         ("External reference", record.word("external_ref")),
         ("Estimate", estimate.map(|minutes| format!("{minutes} minutes"))),
         ("Closed", record.word("closed_at")),
@@ -70,6 +112,7 @@ fn issue(record: &mut Record<'_>, deleted: &mut HashSet<String>) -> Result<Optio
         let text = comment.text("text").unwrap_or_default();
         let author = comment.word("author").unwrap_or_default();
         issue.comment(&author, comment.time("created_at"), &text);
+        record.noticed("a comment", comment);
     }
     Ok(Some(issue))
 }

@@ -1,5 +1,5 @@
 //! GitHub: `gh issue list --state all --limit 1000 --json
-//! number,title,body,state,stateReason,labels,assignees,milestone,url,comments,createdAt,updatedAt,closedAt`.
+//! number,title,body,state,stateReason,author,labels,assignees,milestone,url,comments,createdAt,updatedAt,closedAt`.
 
 use super::record::{Record, read};
 use super::{Imported, Parsed, priority};
@@ -10,6 +10,7 @@ pub fn github(bytes: &[u8]) -> Parsed {
 }
 
 fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
+    record.pass_over(&["id", "closed"]);
     let number = record
         .number_or_word("number")
         .filter(|number| number.bytes().all(|b| b.is_ascii_digit()))
@@ -45,6 +46,18 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
             _ => issue.priority = labelled_priority(&plain).unwrap_or(issue.priority),
         }
     }
+    // Newer than labels, and meant.
+    if let Some(mut kind) = record.record("issueType") {
+        issue.kind = kind.word("name").map_or(issue.kind, |name| name.to_lowercase());
+    }
+    if let Some(mut parent) = record.record("parent") {
+        issue.parent = parent
+            .number_or_word("number")
+            .map(|number| format!("gh-{number}"));
+    }
+    if let Some(mut author) = record.record("author") {
+        issue.created_by = author.word("login");
+    }
     let assignees = record.words("assignees", "login");
     issue.assignee = assignees.first().cloned();
     issue.created_at = record.time("createdAt");
@@ -72,6 +85,7 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
             comment.time("createdAt"),
             &text,
         );
+        record.noticed("a comment", comment);
     }
     Ok(issue)
 }

@@ -15,14 +15,17 @@ pub fn jsonl(bytes: &[u8]) -> Parsed {
 }
 
 fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
+    // What we exported ourselves comes back the same.
+    record.is_own = record.has("pivot");
+    // What `jit issue show --json` says beside.
+    record.pass_over(&["revision", "lives_in", "resume_from", "schema_version"]);
     let title = record.text("title").ok_or("the record has no title")?;
     let key = record
         .number_or_word("id")
         .unwrap_or_else(|| format!("line-{}", record.digest()));
     let mut issue = Imported::new(&key, "");
-    // What we exported ourselves comes back the same.
     match title.trim() {
-        own if record.has("pivot") && own.len() <= MAX_TITLE => issue.title = own.to_owned(),
+        own if record.is_own && own.len() <= MAX_TITLE => issue.title = own.to_owned(),
         _ => issue.set_title(&title),
     }
     if issue.title.is_empty() {
@@ -46,9 +49,15 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
     }
     issue.parent = record.number_or_word("parent");
     issue.labels = record.words("labels", "name");
-    issue.depends_on = record.words("depends_on", "id");
+    issue.depends_on = match record.has("depends_on") {
+        true => record.words("depends_on", "id"),
+        false => record.words("dependencies", "id"),
+    };
     issue.gates = record.words("gates", "name");
-    issue.assignee = record.word("assignee");
+    issue.assignee = record.word("assignee").or_else(|| {
+        let all = record.words("assignees", "login");
+        Some(all.join(", ")).filter(|all| !all.is_empty())
+    });
     if let Some(name) = record.word("actor") {
         match name.parse() {
             Ok(actor) => issue.actor = actor,
@@ -76,20 +85,22 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
     issue.others = record.others("others");
     take_description(record, &mut issue);
     for mut comment in record.records("comments") {
-        let text = comment.text("text").unwrap_or_default();
-        let author = comment.word("author").unwrap_or_default();
-        let count = issue.comments.len();
-        issue.comment(&author, comment.time("at"), &text);
-        if let Some(new) = issue.comments.get_mut(count) {
+        let text = comment.text("text").or_else(|| comment.text("body"));
+        let author = comment.word("author").or_else(|| comment.word("agent_id"));
+        let at = comment.time("at").or_else(|| comment.time("created_at"));
+        issue.comment(&author.unwrap_or_default(), at, &text.unwrap_or_default());
+        if let Some(new) = issue.comments.last_mut() {
             new.id = comment.number_or_word("id");
         }
+        record.noticed("a comment", comment);
     }
     Ok(issue)
 }
 
 /// As it is, to the last space, so that what was exported comes back the same.
 fn take_description(record: &mut Record<'_>, issue: &mut Imported) {
-    let text = record.text("description").unwrap_or_default();
+    let text = record.text("description").or_else(|| record.text("body"));
+    let text = text.unwrap_or_default();
     if issue.description.is_empty() && text.len() <= super::MAX_DESCRIPTION {
         issue.description = text;
     } else {

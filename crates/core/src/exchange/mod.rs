@@ -30,7 +30,7 @@ pub use plan::{Brought, Errand, Plan, Skipped, exported, plan};
 
 /// Longest description, in bytes: with a newline at its end it is still one of ours.
 pub const MAX_DESCRIPTION: usize = (4 << 20) - 2;
-/// Longest comment, in bytes, and most of them for one issue.
+/// Longest comment, in bytes, and most of them for one issue that is not ours.
 pub const MAX_COMMENT: usize = issue::MAX_COMMENT;
 pub const MAX_COMMENTS: usize = 1000;
 /// Most labels, gates or dependencies of one issue.
@@ -67,6 +67,8 @@ pub struct Imported {
     pub created_at: Option<Wall>,
     pub created_by: Option<String>,
     pub updated_at: Option<Wall>,
+    /// Nobody is to begin with it before.
+    pub deferred: Option<Wall>,
     /// Fields of `issue.json` that this program does not know; of ours alone.
     pub others: BTreeMap<String, serde_json::Value>,
     /// What could not be taken over as it was.
@@ -124,6 +126,7 @@ impl Imported {
             created_at: None,
             created_by: None,
             updated_at: None,
+            deferred: None,
             others: BTreeMap::new(),
             warnings: Vec::new(),
         };
@@ -200,10 +203,6 @@ impl Imported {
     }
 
     fn comment(&mut self, author: &str, at: Option<Wall>, text: &str) {
-        if self.comments.len() == MAX_COMMENTS {
-            self.warn(format!("only the first {MAX_COMMENTS} comments are kept"));
-            return;
-        }
         let mut text = text.to_owned();
         if cut(&mut text, MAX_COMMENT) {
             self.warn(format!("a comment is cut at {MAX_COMMENT} bytes"));
@@ -224,7 +223,8 @@ impl Imported {
 }
 
 impl Parsed {
-    fn problem(&mut self, file: Option<String>, line: usize, what: impl Into<String>) {
+    /// Adds one, unless there are too many.
+    pub fn problem(&mut self, file: Option<String>, line: usize, what: impl Into<String>) {
         let what = match self.problems.len() {
             MAX_PROBLEMS.. => return,
             n if n + 1 == MAX_PROBLEMS => "there are more problems than are listed".to_owned(),

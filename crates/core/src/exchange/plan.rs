@@ -3,7 +3,9 @@
 //! What must hold:
 //! - planning the same file again finds every issue of it here and brings in nothing;
 //! - an issue that is here, or was and has been deleted, is never changed by an import;
-//! - no cycle comes about, whatever the file says: of dependencies the one that closes it is left out, and named.
+//! - no cycle comes about, whatever the file says, also not by way of what is part of what: of dependencies the one that
+//!   closes it is left out, and named;
+//! - nothing is part of another type than it can be here, and no agent makes something done that has to pass gates.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,10 +17,12 @@ use crate::graph::{Graph, Node, cycle_through, cycles};
 use crate::ids::{AgentId, IssueId};
 use crate::issue::{self, Issue, check_word, text_digest};
 use crate::issue_file::{Found, comment_id_fits, issue_json};
+use crate::policy::Policy;
 use crate::sheet::{self, SetLine, Sheet};
 use crate::state;
 use crate::table::{Read, Table};
 use crate::time::Wall;
+use crate::tracker;
 
 /// Steps that the search for cycles may take. Real files need next to none: only what is in a cycle is searched.
 const MAX_STEPS: usize = 5_000_000;
@@ -39,17 +43,20 @@ pub struct Brought {
 
 #[derive(Debug, Default)]
 pub struct Plan {
+    /// Every issue of the file, in its order, by its key there and its id here.
+    pub names: Vec<(String, IssueId)>,
     pub brought: Vec<Brought>,
     pub skipped: Vec<Skipped>,
     pub problems: Vec<Problem>,
     pub warnings: Vec<String>,
 }
 
-/// Where issues come from, who brings them, and when.
+/// Where issues come from, who brings them, by which rules, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Errand<'a> {
     pub source: &'a str,
     pub by: &'a AgentId,
+    pub policy: &'a Policy,
     pub now: Wall,
 }
 
@@ -57,6 +64,7 @@ pub struct Errand<'a> {
 struct Entry<'a> {
     id: IssueId,
     from: &'a Imported,
+    state: issue::State,
     parent: Option<IssueId>,
     depends_on: Vec<IssueId>,
 }
@@ -71,19 +79,24 @@ pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan
     let mut taken = HashSet::new();
     for from in &parsed.issues {
         let id = name(errand.source, &from.key, &mut taken);
+        plan.names.push((from.key.clone(), id.clone()));
         if let Some(here) = state::issue(table, &id)? {
-            plan.skip(&from.key, format!("{} is here already", here.id));
+            plan.skipped.push(Skipped::known(&from.key, &here.id));
             named.insert(from.key.to_lowercase(), here.id);
             continue;
         }
         if state::deleted(table, &id)?.is_some() {
-            plan.skip(&from.key, format!("{id} was deleted here"));
+            plan.skipped.push(Skipped {
+                key: from.key.clone(),
+                why: format!("{id} was deleted here"),
+            });
             continue;
         }
         named.insert(from.key.to_lowercase(), id.clone());
         entries.push(Entry {
             id,
             from,
+            state: from.state,
             parent: None,
             depends_on: Vec::new(),
         });
@@ -112,20 +125,31 @@ pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan
                 ));
             }
         }
+        if let Some(until) = entry.from.deferred.filter(|until| *until > errand.now)
+            && entry.state == issue::State::Ready
+        {
+            entry.state = issue::State::Backlog;
+            plan.warnings.push(format!(
+                "{}: it is deferred until {until}, and taken as backlog",
+                entry.id
+            ));
+        }
+        hold_back(entry, errand, &mut plan.warnings);
         refer(entry, &named, table, &mut plan.warnings)?;
     }
     break_parent_cycles(&mut entries, table, &mut plan.warnings)?;
+    check_parents(&mut entries, errand.policy, table, &mut plan.warnings)?;
     break_cycles(&mut entries, table, &mut plan.warnings)?;
     plan.brought = entries.iter().map(|entry| brought(entry, errand)).collect();
     Ok(plan)
 }
 
-impl Plan {
-    fn skip(&mut self, key: &str, why: String) {
-        self.skipped.push(Skipped {
+impl Skipped {
+    pub fn known(key: &str, id: &IssueId) -> Self {
+        Self {
             key: key.to_owned(),
-            why,
-        });
+            why: format!("{id} is here already"),
+        }
     }
 }
 
@@ -145,6 +169,70 @@ fn name(source: &str, key: &str, taken: &mut HashSet<String>) -> IssueId {
         }
         attempt += 1;
     }
+}
+
+/// What is new here has passed no gate: for whom agents' rules hold, it is not done before it has.
+fn hold_back(entry: &mut Entry<'_>, errand: Errand<'_>, warnings: &mut Vec<String>) {
+    if entry.state != issue::State::Done || !tracker::is_bound(errand.policy, errand.by) {
+        return;
+    }
+    let missing = errand
+        .policy
+        .required_gates(&kind(entry.from), &gates(entry.from));
+    if !missing.is_empty() {
+        entry.state = issue::State::Gated;
+        warnings.push(format!(
+            "{}: it was done, and has not passed {} here: it is taken as gated",
+            entry.id,
+            missing.join(", ")
+        ));
+    }
+}
+
+/// Types that cannot be part of each other here are not, but for those of one type; something open under something closed
+/// is told.
+fn check_parents(
+    entries: &mut [Entry<'_>],
+    policy: &Policy,
+    table: &dyn Table,
+    warnings: &mut Vec<String>,
+) -> Read<()> {
+    let coming: HashMap<String, (String, issue::State)> = entries
+        .iter()
+        .map(|entry| (entry.id.key(), (kind(entry.from), entry.state)))
+        .collect();
+    for entry in entries {
+        let Some(whole) = entry.parent.clone() else {
+            continue;
+        };
+        let known = match coming.get(&whole.key()) {
+            Some(known) => Some(known.clone()),
+            None => state::issue(table, &whole)?.map(|issue| (issue.kind.to_string(), issue.state)),
+        };
+        let Some((above, its_state)) = known else {
+            continue;
+        };
+        let own = kind(entry.from);
+        if !policy.may_be_part_of(&own, &above) {
+            // Elsewhere a task may have tasks, and which belong together is not to be lost.
+            let what = match own == above {
+                true => "kept all the same",
+                false => "it is part of nothing",
+            };
+            entry.parent = entry.parent.take().filter(|_| own == above);
+            warnings.push(format!(
+                "{}: a {own} cannot be part of {whole}, which is a {above}: {what}",
+                entry.id
+            ));
+        }
+        if entry.parent.is_some() && its_state.is_closed() && !entry.state.is_closed() {
+            warnings.push(format!(
+                "{}: it is open, and part of {whole}, which is {its_state}",
+                entry.id
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// References as ids: to what the file names, or to what is here.
@@ -245,10 +333,31 @@ fn break_cycles(entries: &mut [Entry<'_>], table: &dyn Table, warnings: &mut Vec
         parent: None,
         depends_on: depends_on.iter().map(IssueId::key).collect(),
     };
-    let nodes = old
+    // Something is done after its parts, as after what it waits for.
+    let mut accepted: HashMap<String, Vec<IssueId>> = HashMap::new();
+    let all = old
         .iter()
-        .map(|issue| node(&issue.id, &issue.depends_on))
-        .chain(entries.iter().map(|entry| node(&entry.id, &entry.depends_on)));
+        .map(|issue| (&issue.id, issue.parent.as_ref(), issue.state))
+        .chain(
+            entries
+                .iter()
+                .map(|entry| (&entry.id, entry.parent.as_ref(), entry.state)),
+        );
+    for (id, whole, state) in all {
+        if let Some(whole) = whole.filter(|_| !state.is_closed()) {
+            accepted.entry(whole.key()).or_default().push(id.clone());
+        }
+    }
+    for issue in &old {
+        let before = accepted.entry(issue.id.key()).or_default();
+        before.extend(issue.depends_on.iter().cloned());
+    }
+    let before = |id: &IssueId| accepted.get(&id.key()).map_or(&[][..], Vec::as_slice);
+    let nodes = old.iter().map(|issue| node(&issue.id, before(&issue.id))).chain(
+        entries
+            .iter()
+            .map(|entry| node(&entry.id, &[before(&entry.id), &entry.depends_on].concat())),
+    );
     let mut group: HashMap<String, usize> = HashMap::new();
     for (number, members) in cycles(&Graph::new(nodes.collect())).into_iter().enumerate() {
         group.extend(members.into_iter().map(|key| (key, number)));
@@ -256,10 +365,6 @@ fn break_cycles(entries: &mut [Entry<'_>], table: &dyn Table, warnings: &mut Vec
     if group.is_empty() {
         return Ok(());
     }
-    let mut accepted: HashMap<String, Vec<IssueId>> = old
-        .into_iter()
-        .map(|issue| (issue.id.key(), issue.depends_on))
-        .collect();
     let mut steps = 0;
     for entry in entries {
         let from = entry.id.clone();
@@ -322,10 +427,6 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
         }
         sheet::union(&lines, &[])
     };
-    let words = |words: &[String]| -> Vec<String> {
-        let fit = words.iter().map(|word| fitted(word));
-        fit.filter(|word| check_word(word).is_ok()).collect()
-    };
     let sheet = Sheet {
         labels: set(words(&from.labels)),
         deps: set(entry.depends_on.iter().map(ToString::to_string).collect()),
@@ -333,14 +434,11 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
         ..Sheet::default()
     };
     let text = long_text(&from.description);
-    let kind = Some(fitted(&from.kind)).filter(|kind| check_word(kind).is_ok());
-    let mut gates = words(&from.gates);
-    gates.dedup();
     let issue = Issue {
         id: entry.id.clone(),
         title: from.title.clone(),
-        kind: kind.map_or("issue".into(), Into::into),
-        state: from.state,
+        kind: kind(from).into(),
+        state: entry.state,
         priority: from.priority,
         parent: entry.parent.clone(),
         labels: sheet::members(&sheet.labels),
@@ -348,7 +446,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             .iter()
             .filter_map(|id| id.parse().ok())
             .collect(),
-        gates,
+        gates: gates(from),
         actor: from.actor,
         blocked: from.blocked.clone(),
         pivot: from.pivot.clone(),
@@ -376,11 +474,28 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             written: None,
             text_written: None,
             again: false,
+            only_new: true,
             text_before: None,
             problems: Vec::new(),
         },
         text,
     }
+}
+
+fn kind(from: &Imported) -> String {
+    let kind = Some(fitted(&from.kind)).filter(|kind| check_word(kind).is_ok());
+    kind.unwrap_or_else(|| "issue".to_owned())
+}
+
+fn gates(from: &Imported) -> Vec<String> {
+    let mut gates = words(&from.gates);
+    gates.dedup();
+    gates
+}
+
+fn words(words: &[String]) -> Vec<String> {
+    let fit = words.iter().map(|word| fitted(word));
+    fit.filter(|word| check_word(word).is_ok()).collect()
 }
 
 /// As long as a label, gate or type may be.
@@ -473,6 +588,7 @@ pub fn exported(
         created_at: Some(issue.created_at),
         created_by: issue.created_by.as_ref().map(ToString::to_string),
         updated_at: Some(issue.updated_at),
+        deferred: None,
         others: sheet.others.clone(),
         warnings: Vec::new(),
     }

@@ -1,10 +1,11 @@
 //! Records of JSON, one a line or all in one array, read field by field.
 //!
 //! A field that is not what it should be is a warning, not the end of its record. Nothing is copied before it is
-//! wanted, nesting costs no stack, and of a field that is there twice the last counts.
+//! wanted, nesting costs no stack, and of a field that is there twice the last counts. What nobody asked for is named in a
+//! warning, as is what is there twice.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
@@ -12,7 +13,8 @@ use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Imported, MAX_LIST, Parsed, time, word, word_of};
+use super::{Imported, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
+use crate::issue::check_word;
 use crate::issue_file;
 use crate::time::Wall;
 
@@ -20,6 +22,8 @@ use crate::time::Wall;
 const MAX_RECORD: usize = 32 << 20;
 /// Fields of one record that are looked at.
 const MAX_FIELDS: usize = 200;
+/// Names of fields that are told in one warning.
+const MAX_TOLD: usize = 20;
 
 /// Reads every record of a file. `issue` makes one issue of a record, or says why it cannot.
 pub(super) fn read(
@@ -41,6 +45,7 @@ pub(super) fn read(
         let made = Record::parse(text).and_then(|mut record| {
             let made = issue(&mut record, line)?;
             Ok(made.map(|mut made| {
+                record.tell_unread();
                 record.warnings.into_iter().for_each(|warning| made.warn(warning));
                 made
             }))
@@ -117,6 +122,10 @@ impl<'a> Visitor<'a> for Gather<'_, 'a> {
 #[derive(Default)]
 pub(super) struct Record<'a> {
     fields: BTreeMap<Cow<'a, str>, &'a RawValue>,
+    /// Those that somebody asked for.
+    asked: BTreeSet<String>,
+    /// We wrote it ourselves: words stay as they are, and there may be any number of comments.
+    pub is_own: bool,
     pub warnings: Vec<String>,
 }
 
@@ -128,8 +137,52 @@ impl<'a> Record<'a> {
         })
     }
 
-    fn read<T: Deserialize<'a>>(&mut self, name: &str, wanted: &str) -> Option<T> {
+    fn raw(&mut self, name: &str) -> Option<&'a RawValue> {
         let raw = self.fields.get(name).copied()?;
+        self.asked.insert(name.to_owned());
+        Some(raw)
+    }
+
+    /// These mean nothing here, and nobody misses them.
+    pub fn pass_over(&mut self, names: &[&str]) {
+        self.asked.extend(names.iter().map(|name| (*name).to_owned()));
+    }
+
+    /// Fields that say something and that nobody asked for.
+    fn tell_unread(&mut self) {
+        let says = |raw: &RawValue| !matches!(raw.get(), "null" | "false" | "\"\"" | "[]" | "{}");
+        let unread = self.fields.iter().filter(|(_, raw)| says(raw));
+        let names: Vec<String> = unread
+            .filter(|(name, _)| !self.asked.contains(name.as_ref()))
+            .map(|(name, _)| word(name))
+            .collect();
+        if !names.is_empty() {
+            let more = match names.len() {
+                0..=MAX_TOLD => String::new(),
+                many => format!(" and {} more", many - MAX_TOLD),
+            };
+            let told = names[..names.len().min(MAX_TOLD)].join(", ");
+            self.warnings
+                .push(format!("left out, as nothing here is called so: {told}{more}"));
+        }
+    }
+
+    /// Takes over what was noticed about a record within this one.
+    pub fn noticed(&mut self, what: &str, within: Record<'_>) {
+        let said = within.warnings.into_iter();
+        self.warnings
+            .extend(said.map(|warning| format!("{what}: {warning}")));
+    }
+
+    fn fit(&mut self, text: String, what: &str) -> String {
+        match self.is_own && check_word(&text).is_ok() {
+            true => text,
+            false => word_of(&text, what, &mut self.warnings),
+        }
+    }
+
+    fn read<T: Deserialize<'a>>(&mut self, name: &str, wanted: &str) -> Option<T> {
+        let raw = self.raw(name)?;
         if raw.get() == "null" {
             return None;
         }
@@ -156,8 +209,7 @@ impl<'a> Record<'a> {
 
     /// A text where there is one; anything else is passed over without a word.
     pub fn plain_text(&mut self, name: &str) -> Option<String> {
-        let raw = self.fields.get(name).copied()?;
-        serde_json::from_str(raw.get())
+        serde_json::from_str(self.raw(name)?.get())
             .ok()
             .filter(|text: &String| !text.is_empty())
     }
@@ -168,19 +220,19 @@ impl<'a> Record<'a> {
     }
 
     /// Whether it is the JSON word `true`.
-    pub fn is_true(&self, name: &str) -> bool {
-        self.fields.get(name).is_some_and(|raw| raw.get() == "true")
+    pub fn is_true(&mut self, name: &str) -> bool {
+        self.raw(name).is_some_and(|raw| raw.get() == "true")
     }
 
     /// A text that is not empty, on one line, not longer than a word may be.
     pub fn word(&mut self, name: &str) -> Option<String> {
         let text = self.text(name)?;
-        Some(word_of(&text, name, &mut self.warnings)).filter(|word| !word.is_empty())
+        Some(self.fit(text, name)).filter(|word| !word.is_empty())
     }
 
     /// A number, or a text: some trackers cannot decide.
     pub fn number_or_word(&mut self, name: &str) -> Option<String> {
-        let raw = self.fields.get(name).map_or("", |raw| raw.get());
+        let raw = self.raw(name).map_or("", RawValue::get);
         if raw.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
             return Some(word(raw));
         }
@@ -200,12 +252,12 @@ impl<'a> Record<'a> {
         found
     }
 
-    fn items(&mut self, name: &str) -> Vec<&'a RawValue> {
+    fn items(&mut self, name: &str, most: usize) -> Vec<&'a RawValue> {
         let mut items: Vec<&RawValue> = self.read(name, "a list").unwrap_or_default();
-        if items.len() > MAX_LIST {
+        if items.len() > most {
             self.warnings
-                .push(format!("only the first {MAX_LIST} of {name} are kept"));
-            items.truncate(MAX_LIST);
+                .push(format!("only the first {most} of {name} are kept"));
+            items.truncate(most);
         }
         items
     }
@@ -213,14 +265,14 @@ impl<'a> Record<'a> {
     /// A list of texts, of numbers, or of objects that carry the text in a field called `inner`.
     pub fn words(&mut self, name: &str, inner: &str) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
-        for item in self.items(name) {
+        for item in self.items(name, MAX_LIST) {
             let text = match item.get() {
                 number if number.starts_with(|c: char| c.is_ascii_digit()) => Some(word(number)),
                 text if text.starts_with('"') => serde_json::from_str(text).ok(),
                 other => Record::parse(other).ok().and_then(|mut item| item.text(inner)),
             };
             let what = format!("an item of {name}");
-            match text.map(|text: String| word_of(&text, &what, &mut self.warnings)) {
+            match text.map(|text: String| self.fit(text, &what)) {
                 Some(word) if word.is_empty() || words.contains(&word) => {}
                 Some(word) => words.push(word),
                 None => self
@@ -249,7 +301,8 @@ impl<'a> Record<'a> {
 
     pub fn records(&mut self, name: &str) -> Vec<Record<'a>> {
         let mut records = Vec::new();
-        for item in self.items(name) {
+        let most = if self.is_own { usize::MAX } else { MAX_COMMENTS };
+        for item in self.items(name, most) {
             match Record::parse(item.get()) {
                 Ok(record) => records.push(record),
                 Err(_) => self
@@ -272,13 +325,26 @@ impl<'de> Deserialize<'de> for Record<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record<'de>, A::Error> {
-                let mut record = Record::default();
+                let (mut record, mut is_cut) = (Record::default(), false);
                 while let Some(Name(name)) = map.next_key()? {
-                    if record.fields.len() < MAX_FIELDS || record.fields.contains_key(&name) {
+                    let is_twice = record.fields.contains_key(&name);
+                    if is_twice {
+                        let name = word(&name);
+                        record
+                            .warnings
+                            .push(format!("{name} is there more than once: the last counts"));
+                    }
+                    if record.fields.len() < MAX_FIELDS || is_twice {
                         record.fields.insert(name, map.next_value()?);
                     } else {
                         map.next_value::<IgnoredAny>()?;
+                        is_cut = true;
                     }
+                }
+                if is_cut {
+                    record
+                        .warnings
+                        .push(format!("only the first {MAX_FIELDS} fields are looked at"));
                 }
                 Ok(record)
             }

@@ -90,6 +90,8 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
                 }
                 said.into_iter().for_each(|said| draft.notice(said));
             }
+            // Somebody else made it meanwhile.
+            Some(_) if found.only_new => continue,
             Some(mine) => {
                 let my_sheet = state::sheet(draft.state(), id)?;
                 let seen = state::is_known_file(draft.state(), id, &found.digest)?;
@@ -137,6 +139,7 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
             };
             match state::comment(draft.state(), id, &comment.id)? {
                 None => draft.emit(said(comment))?,
+                Some(known) if says_the_same(&known, comment) => draft.emit(said(comment))?,
                 Some(known) => {
                     // Both are kept, and every copy gives the id to the same one.
                     let (first, other) = said_first(&known, comment);
@@ -153,7 +156,7 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
         }
     }
     Ok(if draft.events().is_empty() {
-        Answer::Already(Reply::Joined(0))
+        Answer::Already(Reply::Joined(Vec::new()))
     } else {
         Answer::Done
     })

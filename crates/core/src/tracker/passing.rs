@@ -9,7 +9,7 @@ pub(super) fn is_bound_by_gates(cx: &Context) -> bool {
     is_bound(&cx.policy, &cx.actor.agent_id)
 }
 
-pub(super) fn is_bound(policy: &Policy, agent: &AgentId) -> bool {
+pub(crate) fn is_bound(policy: &Policy, agent: &AgentId) -> bool {
     let is_agent = policy.agent_asks || agent.kind() == "agent";
     is_agent && !policy.agents_may_pass_gates
 }

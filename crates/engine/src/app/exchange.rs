@@ -2,58 +2,117 @@
 //!
 //! An import only makes issues that are not here: it changes none, so it can be repeated, also after half of it.
 
-use jit_core::command::Command;
-use jit_core::exchange::{self, Brought, Errand, Plan};
+use std::collections::HashSet;
+
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::exchange::{self, Brought, Errand, Plan, Skipped};
+use jit_core::ids::{IssueId, RequestId};
+use jit_core::issue::text_digest;
+use jit_core::policy::Policy;
 use jit_core::refusal::Code;
 use jit_core::state;
 
 use super::{App, Kept, refuse};
 use crate::request::{Answer, Import, Imported, Reply};
 use crate::store::file::io_refusal;
-use crate::store::{Outcome, View};
+use crate::store::{Done, Outcome, View};
 
 /// So many issues, and about so many bytes, are brought in by one append at most.
 const AT_ONCE: usize = 200;
 const BYTES_AT_ONCE: usize = 32 << 20;
-/// More warnings than these are counted.
+/// More warnings than these are counted beside the answer, which has them all.
 const MAX_WARNINGS: usize = 100;
 
 impl App {
     pub(super) fn import(&self, import: &Import) -> Outcome<Answer> {
         let view = self.view()?;
+        let policy = match self.asking_agent() {
+            Some(_) => Policy {
+                agent_asks: true,
+                ..self.policy_with_gates(true)?
+            },
+            None => self.policy.clone(),
+        };
         let errand = Errand {
             source: import.source,
             by: &self.actor.agent_id,
+            policy: &policy,
             now: view.now.wall,
         };
         let plan = exchange::plan(&import.parsed, errand, &*view.table).map_err(|e| refuse(Code::Io, e))?;
         let Plan {
+            names,
             brought,
-            skipped,
+            mut skipped,
             problems,
             warnings,
         } = plan;
-        let imported = brought.iter().map(|one| one.found.issue.id.clone()).collect();
-        let mut said = few(warnings);
+        let planned: HashSet<String> = brought.iter().map(|one| one.found.issue.id.key()).collect();
+        let mut made = planned.clone();
+        let mut said = warnings;
         if !import.dry_run {
+            made = HashSet::new();
+            let mut batch = 0;
+            // What came of it when it was asked for before, whole or not.
+            while let Some(ids) = self.brought_before(batch)? {
+                made.extend(ids);
+                batch += 1;
+            }
             let mut left = brought.into_iter().peekable();
             while left.peek().is_some() {
-                said.extend(self.bring(&mut left)?);
+                let (ids, notices) = self.bring(batch, &mut left)?;
+                // Only what made something is remembered.
+                batch += usize::from(!ids.is_empty());
+                made.extend(ids);
+                said.extend(notices);
             }
         }
+        let (imported, others): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|(_, id)| made.contains(&id.key()));
+        let keys: HashSet<&str> = imported.iter().map(|(key, _)| key.as_str()).collect();
+        skipped.retain(|one| !keys.contains(one.key.as_str()));
+        // They are here since the plan was made.
+        let late = others.iter().filter(|(_, id)| planned.contains(&id.key()));
+        skipped.extend(late.map(|(key, id)| Skipped::known(key, id)));
+        let imported = imported.into_iter().map(|(_, id)| id).collect();
         let reply = Reply::Imported(Imported {
             imported,
             skipped,
             problems,
+            warnings: said.clone(),
             dry_run: import.dry_run,
         });
         let mut answer = self.read_answer(&view, reply)?;
-        answer.warnings.extend(said);
+        answer.warnings.extend(few(said));
         Ok(answer)
     }
 
-    /// One append. Says what was noticed.
-    fn bring(&self, left: &mut std::iter::Peekable<std::vec::IntoIter<Brought>>) -> Outcome<Vec<String>> {
+    /// The caller's name for one append of an import.
+    fn request_of(&self, batch: usize) -> Outcome<Option<RequestId>> {
+        let Some(request) = &self.request else {
+            return Ok(None);
+        };
+        let name = text_digest(format!("{request}\0{batch}").as_bytes());
+        let request = format!("import-{name}").parse();
+        request.map(Some).map_err(|e| refuse(Code::Invalid, e))
+    }
+
+    /// Which issues an append made that was asked for under this name before.
+    fn brought_before(&self, batch: usize) -> Outcome<Option<Vec<String>>> {
+        let Some(request) = self.request_of(batch)? else {
+            return Ok(None);
+        };
+        let nothing = Command::JoinIssues(Vec::new());
+        let done = self.transact_as(Some(&request), &nothing, Kept::default())?;
+        Ok(done.repeated.then(|| made(&done)))
+    }
+
+    /// One append. Says which issues it made, and what was noticed.
+    fn bring(
+        &self,
+        batch: usize,
+        left: &mut std::iter::Peekable<std::vec::IntoIter<Brought>>,
+    ) -> Outcome<(Vec<String>, Vec<String>)> {
         let (mut found, mut texts, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some(one) = left.next_if(|_| found.len() < AT_ONCE && bytes < BYTES_AT_ONCE) {
             let said = one.found.comments.iter().map(|comment| comment.text.len());
@@ -65,9 +124,9 @@ impl App {
             texts: &texts,
             ..Kept::default()
         };
-        // Repeating an import is safe by its ids: it needs no request's.
-        let done = self.transact_as(None, &Command::JoinIssues(found), kept)?;
-        Ok(done.notices)
+        let request = self.request_of(batch)?;
+        let done = self.transact_as(request.as_ref(), &Command::JoinIssues(found), kept)?;
+        Ok((made(&done), done.notices))
     }
 
     pub(super) fn export(&self) -> Outcome<Answer> {
@@ -125,6 +184,14 @@ impl App {
         }
         let lines = exchange::export(&all).map_err(|e| refuse(Code::Io, e))?;
         Ok((all.len(), lines, lost))
+    }
+}
+
+/// The keys of the issues that an append made.
+fn made(done: &Done) -> Vec<String> {
+    match &done.reply {
+        Decided::Joined(ids) => ids.iter().map(IssueId::key).collect(),
+        _ => Vec::new(),
     }
 }
 

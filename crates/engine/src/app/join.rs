@@ -411,7 +411,7 @@ impl App {
                 let done = self.transact_as(None, &Command::JoinIssues(found), kept)?;
                 joined.said.extend(done.notices);
                 if let Decided::Joined(many) = done.reply {
-                    joined.issues += many;
+                    joined.issues += many.len();
                 }
             }
         }

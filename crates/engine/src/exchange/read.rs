@@ -1,5 +1,6 @@
 //! Reading what is to be imported: bounded, and in folders without following links.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -49,26 +50,59 @@ pub fn file(path: &Path) -> Outcome<Vec<u8>> {
     read().map_err(|e| refuse(path, &e))
 }
 
-/// Every Markdown file under a folder, or a single one, with its name.
-pub fn folder(path: &Path) -> Outcome<Vec<(String, Vec<u8>)>> {
+/// What a folder holds.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Name and content of each.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Folders, or files, that are not for tasks.
+    pub left_out: BTreeSet<String>,
+}
+
+/// Where tasks are in a folder of Backlog.md, which also has documents, decisions and milestones.
+const TASKS: &[&str] = &["tasks", "drafts", "completed", "archive/tasks", "archive/drafts"];
+
+/// Every Markdown file under a folder that may be a task, or a single one.
+pub fn folder(path: &Path) -> Outcome<Files> {
+    let mut all = Files::default();
     if path.to_str() == Some("-") || path.is_file() {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        return Ok(vec![(name, file(path)?)]);
+        let name = path.file_name().unwrap_or_default();
+        let folder = path.parent().filter(|_| path.is_file());
+        let name = within(folder).join(name);
+        let bytes = file(path)?;
+        all.files.push((name.to_string_lossy().into_owned(), bytes));
+        return Ok(all);
     }
-    let mut files = Vec::new();
+    let (within, is_whole) = (within(Some(path)), path.join("tasks").is_dir());
     let mut left = MAX_BYTES;
     for found in markdown(path).map_err(|e| refuse(path, &e))? {
+        let name = found.strip_prefix(path).unwrap_or(&found);
+        if is_whole && !TASKS.iter().any(|folder| name.starts_with(folder)) {
+            let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let what = folder.unwrap_or(name).to_string_lossy().into_owned();
+            all.left_out.insert(what);
+            continue;
+        }
         let bytes = fs::File::open(&found).and_then(|file| bounded(file, left));
         let bytes = bytes.map_err(|e| refuse(&found, &e))?;
         left -= bytes.len() as u64;
-        let name = found.strip_prefix(path).unwrap_or(&found);
-        files.push((name.to_string_lossy().into_owned(), bytes));
+        let name = within.join(name).to_string_lossy().into_owned();
+        all.files.push((name, bytes));
     }
-    Ok(files)
+    Ok(all)
+}
+
+/// The end of the path of a folder, where that says that all in it is archived.
+fn within(folder: Option<&Path>) -> PathBuf {
+    let whole = folder.and_then(|folder| match folder.as_os_str().is_empty() {
+        true => Path::new(".").canonicalize().ok(),
+        false => folder.canonicalize().ok(),
+    });
+    let ends = ["archive", "archive/tasks", "archive/drafts"];
+    let end = ends
+        .into_iter()
+        .find(|end| whole.as_ref().is_some_and(|whole| whole.ends_with(end)));
+    end.unwrap_or_default().into()
 }
 
 fn markdown(root: &Path) -> io::Result<Vec<PathBuf>> {

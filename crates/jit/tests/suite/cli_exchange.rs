@@ -1,5 +1,6 @@
 //! `jit issue import` and `jit issue export` (E2).
 
+use crate::merging::Tree;
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
@@ -116,13 +117,16 @@ fn e2_a_dry_run_says_what_would_be_and_does_nothing() {
 #[test]
 fn e2_cycles_are_broken_and_named() {
     let world = World::with_jit(JIT);
-    let lines = r#"{"id":"A-1","title":"a","depends_on":["C-1"],"parent":"B-1"}
-{"id":"B-1","title":"b","depends_on":["A-1"],"parent":"A-1"}
+    let lines = r#"{"id":"A-1","title":"a","depends_on":["C-1"]}
+{"id":"B-1","title":"b","depends_on":["A-1"]}
 {"id":"C-1","title":"c","depends_on":["B-1","D-1","NOPE-1"]}
 {"id":"D-1","title":"d"}
+{"id":"E-1","title":"e","parent":"F-1"}
+{"id":"F-1","title":"f","parent":"E-1"}
 "#;
     let ran = import(&world, "jsonl", lines).ok();
-    assert_eq!(ran.json()["imported"], json!(["A-1", "B-1", "C-1", "D-1"]));
+    let ids = json!(["A-1", "B-1", "C-1", "D-1", "E-1", "F-1"]);
+    assert_eq!(ran.json()["imported"], ids);
     assert!(
         ran.stderr
             .contains("C-1: that it waits for B-1 would close a cycle (C-1 → B-1 → A-1 → C-1)"),
@@ -136,15 +140,15 @@ fn e2_cycles_are_broken_and_named() {
         ran.stderr
     );
     assert!(
-        ran.stderr.contains("A-1 would be part of itself"),
+        ran.stderr.contains("E-1 would be part of itself"),
         "{}",
         ran.stderr
     );
     assert_eq!(show(&world, "C-1")["depends_on"], json!(["D-1"]));
     assert_eq!(show(&world, "A-1")["depends_on"], json!(["C-1"]));
     assert_eq!(
-        (&show(&world, "A-1")["parent"], &show(&world, "B-1")["parent"]),
-        (&Value::Null, &json!("A-1"))
+        (&show(&world, "E-1")["parent"], &show(&world, "F-1")["parent"]),
+        (&Value::Null, &json!("E-1"))
     );
     assert_eq!(world.jit(["graph", "--json"]).ok().json()["cycles"], json!([]));
     // One that is closed by what was here before, too: X-1 waited for Y-1 before that came.
@@ -377,4 +381,221 @@ fn e2_odd_titles_come_back_as_they_were() {
     let done = import(&other, "jsonl", &lines).ok();
     assert_eq!(show(&other, "T-1")["title"], title, "{}", done.stderr);
     assert!(!done.stderr.contains("plain text"), "{}", done.stderr);
+}
+
+#[test]
+fn e2_an_import_under_a_request_id_gives_its_first_answer_again() {
+    let world = World::with_jit(JIT);
+    let file = world.root().join("many.jsonl");
+    let line = |n: usize| format!("{{\"id\":\"R-{n}\",\"title\":\"t\"}}\n");
+    let file = |many: usize| {
+        std::fs::write(&file, (0..many).map(line).collect::<String>()).expect("write");
+        file.to_str().expect("UTF-8").to_owned()
+    };
+    let ask = |file: &str, id: &str| {
+        let words = [
+            "issue",
+            "import",
+            "--from",
+            "jsonl",
+            "--json",
+            file,
+            "--request-id",
+            id,
+        ];
+        world.jit(words).ok().json()
+    };
+    let _ = world.jit(["issue", "create", "before", "--id", "R-3"]).ok();
+    let first = ask(&file(450), "one");
+    assert_eq!(first["imported"].as_array().map(Vec::len), Some(449));
+    assert_eq!(first["skipped"].as_array().map(Vec::len), Some(1));
+    let events = world.events();
+    assert_eq!(ask(&file(450), "one"), first, "three appends");
+    assert_eq!(world.events(), events, "nothing is written");
+    let other = ask(&file(450), "two");
+    assert_eq!(other["imported"], json!([]));
+    // As if it had been cut off: what was missing is made, and the answer is that of the whole.
+    let more = ask(&file(451), "one");
+    assert_eq!(more["imported"].as_array().map(Vec::len), Some(450));
+    assert_eq!(ask(&file(451), "one"), more);
+}
+
+#[test]
+fn e2_two_clones_that_import_the_same_file_merge_without_a_conflict() {
+    let world = crate::merging::world();
+    let [a, b] = ["a", "b"].map(|name| Tree::clone_of(&world, name));
+    let file = world.root().join("both.jsonl");
+    let lines = r#"{"id":"B-1","title":"t","labels":["a"],"depends_on":["B-2"],"comments":[{"author":"x","text":"hi"}],"description":"d"}
+{"id":"B-2","title":"u"}
+"#;
+    std::fs::write(&file, lines).expect("write");
+    let file = file.to_str().expect("UTF-8");
+    for (tree, who) in [(&b, "human:zoe"), (&a, "human:ann")] {
+        tree.jit(["issue", "import", "--from", "jsonl", file, "--agent-id", who]);
+        tree.commit();
+    }
+    let (code, said) = a.take("merge", &b);
+    assert_eq!(code, 0, "{said}");
+    a.commit();
+    let (code, said) = b.take("merge", &a);
+    assert_eq!(code, 0, "{said}");
+    let issues = [a.show("B-1"), b.show("B-1")];
+    for issue in &issues {
+        assert_eq!(issue["created_by"], "human:zoe", "who was first: {issue}");
+        assert_eq!(issue["comments"].as_array().map(Vec::len), Some(1), "{issue}");
+        assert_eq!(issue["labels"], json!(["a"]));
+    }
+    assert_eq!(issues[0]["comments"], issues[1]["comments"]);
+    assert_eq!((a.status(), b.status()), (String::new(), String::new()));
+}
+
+#[test]
+fn e2_an_import_brings_no_deadlock_and_keeps_the_hierarchy() {
+    let world = World::with_jit(JIT);
+    let lines = r#"{"id":"P-1","title":"whole","type":"activity"}
+{"id":"C-1","title":"part","type":"task","parent":"P-1","depends_on":["P-1","D-1"]}
+{"id":"D-1","title":"other","type":"task"}
+{"id":"A-1","title":"too big","type":"activity","parent":"D-1"}
+{"id":"P-2","title":"over","type":"activity","state":"done"}
+{"id":"C-2","title":"open","type":"task","parent":"P-2"}
+{"id":"C-3","title":"closed","type":"task","state":"done","parent":"P-1","depends_on":["P-2"]}
+"#;
+    let ran = import(&world, "jsonl", lines).ok();
+    for told in [
+        "C-1: that it waits for P-1 would close a cycle (C-1 → P-1 → C-1): left out",
+        "A-1: a activity cannot be part of D-1, which is a task: it is part of nothing",
+        "C-2: it is open, and part of P-2, which is done",
+    ] {
+        assert!(ran.stderr.contains(told), "{told}: {}", ran.stderr);
+    }
+    assert_eq!(show(&world, "C-1")["depends_on"], json!(["D-1"]));
+    assert_eq!(show(&world, "C-1")["parent"], "P-1");
+    assert_eq!(show(&world, "A-1")["parent"], Value::Null);
+    let _ = world.jit(["validate"]).ok();
+    // And with what is here: X-1 is an open part of P-1, and may not wait for it by way of another.
+    let more = r#"{"id":"X-1","title":"x","type":"task","parent":"P-1","depends_on":["Y-1"]}
+{"id":"Y-1","title":"y","type":"task","depends_on":["P-1"]}
+"#;
+    let ran = import(&world, "jsonl", more).ok();
+    assert!(ran.stderr.contains("would close a cycle"), "{}", ran.stderr);
+    let _ = world.jit(["validate"]).ok();
+}
+
+#[test]
+fn e6_an_agent_imports_nothing_as_done_that_has_gates_to_pass() {
+    let world = World::with_jit(JIT);
+    let file = world.root().join("done.jsonl");
+    let import = |who: &str, id: &str| {
+        let line = format!("{{\"id\":\"{id}\",\"title\":\"t\",\"state\":\"done\",\"gates\":[\"g\"]}}\n");
+        std::fs::write(&file, line).expect("write");
+        let file = file.to_str().expect("UTF-8");
+        let ran = world
+            .jit_as(who, ["issue", "import", "--from", "jsonl", file])
+            .ok();
+        (ran.stderr, show(&world, id)["state"].clone())
+    };
+    let (said, state) = import("agent:a", "G-1");
+    assert_eq!(state, "gated");
+    assert!(
+        said.contains("G-1: it was done, and has not passed g here"),
+        "{said}"
+    );
+    assert_eq!(import("human:h", "G-2").1, "done");
+}
+
+#[test]
+fn e2_of_a_backlog_only_tasks_are_taken_and_archived_ones_are_not_ready() {
+    let world = World::with_jit(JIT);
+    let root = world.root().join("backlog");
+    for (folder, id) in [
+        ("tasks", "task-1"),
+        ("completed", "task-2"),
+        ("archive/tasks", "task-3"),
+        ("archive/milestones", "m-1"),
+        ("docs", "doc-1"),
+        ("decisions", "decision-1"),
+    ] {
+        let folder = root.join(folder);
+        std::fs::create_dir_all(&folder).expect("folder");
+        let text = format!("---\nid: {id}\ntitle: About {id}\n---\n");
+        std::fs::write(folder.join(format!("{id} - About.md")), text).expect("write");
+    }
+    let import = |path: &std::path::Path, dry: &[&str]| {
+        let path = path.to_str().expect("UTF-8");
+        let words = ["issue", "import", "--json", "--from", "backlog", path];
+        world.jit(words.iter().chain(dry)).ok()
+    };
+    for path in ["archive/tasks", "archive/tasks/task-3 - About.md", "archive"] {
+        let ran = import(&root.join(path), &["--dry-run"]);
+        let told = "task-3: it is archived, and taken as rejected";
+        assert!(ran.stderr.contains(told), "{path}: {}", ran.stderr);
+    }
+    let done = import(&root, &[]).json();
+    assert_eq!(done["imported"], json!(["task-3", "task-2", "task-1"]));
+    let left_out: Vec<&Value> = done["problems"]
+        .as_array()
+        .expect("problems")
+        .iter()
+        .map(|problem| &problem["file"])
+        .collect();
+    assert_eq!(left_out, ["archive/milestones", "decisions", "docs"]);
+    assert_eq!(show(&world, "task-3")["state"], "rejected");
+}
+
+#[test]
+fn e2_what_show_prints_can_be_imported_and_odd_labels_and_many_comments_come_back() {
+    let (world, other) = (World::with_jit(JIT), World::with_jit(JIT));
+    let label = "zero\u{200b}width \u{202e}turned";
+    let _ = world
+        .jit(["issue", "create", "t", "--id", "S-1", "--label", label])
+        .ok();
+    let comments = world.repo().join(".jit/issues/S-1/comments.jsonl");
+    let line = |n: usize| {
+        let at = format!("2026-01-01T00:00:{:02}.{:03}Z", n / 100, n % 100);
+        json!({ "id": format!("c{n}"), "at": at, "agent_id": "human:x", "text": format!("no {n}") })
+            .to_string()
+            + "\n"
+    };
+    std::fs::write(comments, (0..1200).map(line).collect::<String>()).expect("write");
+    let lines = world.jit(["issue", "export"]).ok().stdout;
+    let done = import(&other, "jsonl", &lines).ok();
+    assert_eq!(done.stderr, "");
+    assert_eq!(other.jit(["issue", "export"]).ok().stdout, lines);
+    let issue = show(&other, "S-1");
+    assert_eq!(issue["comments"].as_array().map(Vec::len), Some(1200));
+    assert_eq!(issue["labels"], json!([label]));
+    let third = World::with_jit(JIT);
+    let ran = import(&third, "jsonl", &issue.to_string()).ok();
+    assert_eq!(ran.stderr, "", "what show prints");
+    assert_eq!(show(&third, "S-1")["comments"], issue["comments"]);
+}
+
+#[test]
+fn e2_a_deferred_issue_is_not_ready() {
+    let world = World::with_jit(JIT);
+    let lines = r#"{"id":"bd-1","title":"later","status":"open","defer_until":"2999-01-01T00:00:00Z"}
+{"id":"bd-2","title":"now","status":"open","defer_until":"2020-01-01T00:00:00Z"}
+"#;
+    let ran = import(&world, "beads", lines).ok();
+    assert!(
+        ran.stderr.contains("bd-1: it is deferred until 2999"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(show(&world, "bd-1")["state"], "backlog");
+    assert_eq!(show(&world, "bd-2")["state"], "ready");
+}
+
+#[test]
+fn e2_all_warnings_are_in_the_answer() {
+    let world = World::with_jit(JIT);
+    let line = |n: usize| format!("{{\"id\":\"W-{n}\",\"title\":\"t\",\"weight\":{n}}}\n");
+    let ran = import(&world, "jsonl", &(0..150).map(line).collect::<String>()).ok();
+    let warnings = ran.json()["warnings"].clone();
+    assert_eq!(warnings.as_array().map(Vec::len), Some(150));
+    assert_eq!(
+        warnings[149],
+        "W-149: left out, as nothing here is called so: weight"
+    );
+    assert!(ran.stderr.contains("and 50 more like these"), "{}", ran.stderr);
 }

@@ -277,6 +277,45 @@ fn b2_of_those_queued_at_the_lock_exactly_one_wins() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn e2_an_import_leaves_alone_what_was_made_while_it_ran() {
+    let (world, _, _) = world_with_issues(1);
+    let file = world.root().join("import.jsonl");
+    let lines = "{\"id\":\"I-1\",\"title\":\"theirs\",\"labels\":[\"imp\"],\"comments\":[{\"author\":\"x\",\"text\":\"hi\"}],\
+        \"created_at\":\"2020-01-01T00:00:00Z\"}\n{\"id\":\"I-2\",\"title\":\"two\",\"depends_on\":[\"I-1\"]}\n";
+    fs::write(&file, lines).expect("write");
+    let lock = control_lock(&world);
+    lock.lock().expect("the lock");
+    let waits = |many| wait_until("it waits", Duration::from_secs(60), || queued(&lock) == many);
+    let imported = thread::scope(|scope| {
+        let create = scope.spawn(|| {
+            world.jit_as(
+                "agent:z",
+                ["issue", "create", "mine", "--id", "I-1", "--label", "own"],
+            )
+        });
+        waits(1);
+        let file = file.to_str().expect("UTF-8");
+        let import = scope.spawn(|| {
+            let words = ["issue", "import", "--from", "jsonl", "--json", file];
+            world.jit_as("human:h", words)
+        });
+        // It has looked at what there is, and comes second.
+        waits(2);
+        lock.unlock().expect("unlocking");
+        let _ = create.join().expect("no panic").ok();
+        import.join().expect("no panic").ok().json()
+    });
+    assert_eq!(imported["imported"], serde_json::json!(["I-2"]));
+    assert_eq!(imported["skipped"][0]["why"], "I-1 is here already", "{imported}");
+    let issue = world.jit(["issue", "show", "I-1", "--json"]).ok().json();
+    assert_eq!(issue["labels"], serde_json::json!(["own"]));
+    assert_eq!(issue["created_by"], "agent:z");
+    assert_eq!(issue["comments"], serde_json::json!([]));
+    assert_eq!(issue["revision"], 1);
+}
+
+#[test]
 fn d2_readers_never_wait_for_writers() {
     let (world, _, ids) = world_with_issues(2);
     let _ = world.jit_as("agent:one", ["claim", "acquire", &ids[0]]).ok();

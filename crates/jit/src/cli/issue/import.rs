@@ -22,7 +22,7 @@ enum From {
 #[command(
     after_help = "Ids are kept where they can be. What is here already is left alone, so an import can be repeated.\n\n\
     Examples:\n  jit issue import --from beads .beads/issues.jsonl\n  jit issue import --from backlog backlog/\n  \
-    gh issue list --state all --limit 1000 --json number,title,body,state,stateReason,labels,assignees,milestone,url,\
+    gh issue list --state all --limit 1000 --json number,title,body,state,stateReason,author,labels,assignees,milestone,url,\
     comments,createdAt,updatedAt,closedAt | jit issue import --from github -"
 )]
 pub struct Flags {
@@ -41,11 +41,16 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(need)?;
     let (source, parsed) = match flags.from {
         From::Backlog => {
-            let files = read::folder(&flags.file)?;
+            let read::Files { files, left_out } = read::folder(&flags.file)?;
             let files = files
                 .iter()
                 .map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
-            ("backlog", exchange::backlog(files))
+            let mut parsed = exchange::backlog(files);
+            for file in left_out {
+                let what = "it is no task, and not in a folder of tasks";
+                parsed.problem(Some(file), 0, what);
+            }
+            ("backlog", parsed)
         }
         From::Beads => ("beads", exchange::beads(&read::file(&flags.file)?)),
         From::Github => ("github", exchange::github(&read::file(&flags.file)?)),
