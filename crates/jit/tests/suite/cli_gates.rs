@@ -657,6 +657,47 @@ fn e6_no_agent_gets_round_gates_by_files_that_are_not_committed() {
     let _ = world.jit_as(AGENT, done).ok();
 }
 
+/// E6: which branch has the gates that count is not for an agent to say.
+#[test]
+fn e6_no_agent_gets_round_the_gates_of_the_target_by_naming_another() {
+    let world = world();
+    let repo = world.repo();
+    let config = |text: &str| fs::write(repo.join(".jit/config.toml"), text).expect("write");
+    config("[merge]\ntarget = [\"develop\"]\n");
+    commit(&world, "where it goes");
+    world.git(&repo, ["branch", "other"]);
+    world.git(&repo, ["switch", "-qc", "develop"]);
+    let required = ["gate", "define", "review", "--manual", "--required-for", "task"];
+    let _ = human(&world, &required).ok();
+    commit(&world, "gates");
+    world.git(&repo, ["switch", "-q", "main"]);
+    let done = ["issue", "update", "WI-001", "--state", "done", "--json"];
+    for text in [
+        "[merge]\ntarget = [\"develop\"]\n",
+        "[merge]\ntarget = [\"other\"]\n",
+        "[merge]\ntarget = [\"other\", \"develop\"]\n",
+        "",
+    ] {
+        config(text);
+        let refused = world.jit_as(AGENT, done).exits(6);
+        assert_eq!(code(&refused), "gate_not_passed", "{text}");
+    }
+    // Nor where it has committed that: the log knows where its branch began, and what was said there.
+    config("[merge]\ntarget = [\"develop\"]\n");
+    let unit = human(&world, &["worktree", "create", "apart", "--json"])
+        .ok()
+        .json();
+    let tree = PathBuf::from(unit["worktree_path"].as_str().expect("a folder"));
+    world.git(&repo, ["rm", "-q", "--cached", ".jit/config.toml"]);
+    world.git(&repo, ["commit", "-qm", "not on main any more"]);
+    fs::write(tree.join(".jit/config.toml"), "[merge]\ntarget = [\"other\"]\n").expect("write");
+    world.git(&tree, ["add", "-A"]);
+    world.git(&tree, ["commit", "-qm", "mine"]);
+    let refused = world.jit_as_in(AGENT, &tree, done).exits(6);
+    assert_eq!(code(&refused), "gate_not_passed");
+    let _ = human(&world, &done).ok();
+}
+
 #[test]
 fn e6_a_process_of_an_agent_is_one_also_under_a_persons_name() {
     let world = world();
