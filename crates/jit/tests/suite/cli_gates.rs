@@ -1366,6 +1366,51 @@ fn a4_a_gate_runs_once_for_one_request_id() {
 }
 
 #[test]
+fn a4_a_request_about_a_gate_has_its_own_answer_whatever_came_since() {
+    let world = world();
+    require(&world, "there", "test -e ../there");
+    let run = |id: &str| human(&world, &["gate", "run", "WI-001", "--json", "--request-id", id]);
+    let first = run("r1").exits(6).json();
+    fs::write(world.root().join("there"), "").expect("written");
+    let _ = run("r2").ok();
+    let again = run("r1").exits(6).json();
+    assert_eq!(again["gates"][0]["status"], "failed", "{again}");
+    assert_eq!(again["gates"][0]["at"], first["gates"][0]["at"]);
+    // Nor does it take back what was judged since, or say something else than then.
+    let _ = human(&world, &["gate", "define", "look", "--manual"]).ok();
+    let judge = |how: &str, id: &str, note: &str| {
+        let words = [
+            "gate",
+            how,
+            "WI-001",
+            "look",
+            "--json",
+            "--request-id",
+            id,
+            "--note",
+            note,
+        ];
+        human(&world, &words).json()
+    };
+    let kept = || {
+        let file = world.repo().join(".jit/gates/results/WI-001.json");
+        let kept: Value = serde_json::from_slice(&fs::read(file).expect("results")).expect("JSON");
+        kept["results"]["look"].clone()
+    };
+    let _ = judge("fail", "q1", "first");
+    let again = judge("fail", "q1", "again");
+    assert_eq!(again["gates"][0]["note"], "first", "{again}");
+    assert_eq!(kept()["note"], "first");
+    let _ = judge("pass", "q2", "second");
+    let again = judge("fail", "q1", "again");
+    assert_eq!(again["gates"][0]["status"], "failed", "{again}");
+    assert_eq!(
+        (&kept()["status"], &kept()["note"]),
+        (&json!("passed"), &json!("second"))
+    );
+}
+
+#[test]
 fn c7_gates_that_two_branches_define_merge_one_by_one() {
     let world = world();
     commit(&world, "issues");
