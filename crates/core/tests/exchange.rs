@@ -489,3 +489,15 @@ fn e2_titles_with_joiners_and_tabs_come_back_the_same() {
     let again = jsonl(export(&first.issues).expect("JSON").as_bytes());
     assert_eq!(again.issues[0].title, title);
 }
+
+/// E2: what this program does not know is kept to the digit, or left out and told.
+#[test]
+fn e2_a_number_that_would_be_rounded_is_left_out_and_told() {
+    for (number, is_kept) in [("0.5", true), ("1e-400", false), ("9007199254740993.0", false)] {
+        let text = format!(r#"{{"id":"A","title":"x","others":{{"ratio":{number}}}}}"#);
+        let parsed = jsonl(text.as_bytes());
+        let issue = find(&parsed, "A");
+        assert_eq!(issue.others.contains_key("ratio"), is_kept, "{number}");
+        assert_eq!(issue.warnings.is_empty(), is_kept, "{:?}", issue.warnings);
+    }
+}
