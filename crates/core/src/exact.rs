@@ -7,21 +7,110 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
 
 /// Beyond this, numbers are not kept to the digit.
 const LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
-/// Whether all of this is kept. The error has the line.
-pub fn check(bytes: &[u8]) -> serde_json::Result<()> {
-    serde_json::from_slice::<Exact>(bytes).map(drop)
+/// What is not kept as it is written, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Inexact {
+    line: usize,
+    what: String,
 }
 
-/// Whether a number that is no integer of 64 bits is kept to the digit.
+impl Inexact {
+    /// From 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+}
+
+/// Whether all of this is kept.
+pub fn check(bytes: &[u8]) -> Result<(), Inexact> {
+    serde_json::from_slice::<Exact>(bytes).map_err(|e| Inexact {
+        line: e.line(),
+        what: e.to_string(),
+    })?;
+    for (line, text) in numbers(bytes) {
+        if !is_kept(text) {
+            let what = format!("{text:.60} at line {line} is not kept to the digit: write it as a text");
+            return Err(Inexact { line, what });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a number that is no integer of 64 bits is kept to the digit, as far as can be told once it has been read.
 pub(crate) fn check_number(number: f64) -> Result<(), &'static str> {
     match number.abs() < LIMIT {
         true => Ok(()),
         false => Err("a number so large is not kept to the digit: write it as a text"),
     }
+}
+
+/// The numbers in what is known to be JSON, as they are written, with their lines.
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = (usize, &str)> {
+    let (mut rest, mut line) = (bytes, 1);
+    std::iter::from_fn(move || {
+        loop {
+            let (first, after) = rest.split_first()?;
+            let is_number = |b: &u8| matches!(b, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+            match first {
+                b'"' => {
+                    let mut escaped = false;
+                    let end = after.iter().position(|b| {
+                        let is_end = *b == b'"' && !escaped;
+                        escaped = *b == b'\\' && !escaped;
+                        is_end
+                    });
+                    rest = after.get(end? + 1..)?;
+                }
+                b'0'..=b'9' | b'-' => {
+                    let len = rest.iter().position(|b| !is_number(b)).unwrap_or(rest.len());
+                    let (text, after) = rest.split_at(len);
+                    rest = after;
+                    return Some((line, std::str::from_utf8(text).ok()?));
+                }
+                b => {
+                    line += usize::from(*b == b'\n');
+                    rest = after;
+                }
+            }
+        }
+    })
+}
+
+/// Whether a number is the same when it was read and written again, in whatever form.
+fn is_kept(text: &str) -> bool {
+    let Ok(number) = serde_json::from_str::<Number>(text) else {
+        return false;
+    };
+    let is_small = number.as_f64().is_some_and(|read| check_number(read).is_ok());
+    !number.is_f64() || is_small && worth(text) == worth(&number.to_string())
+}
+
+/// What a number is worth: its sign, its digits without zeros around them, and the power of ten of the last one.
+fn worth(text: &str) -> (bool, String, i64) {
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(text) => (true, text),
+        None => (false, text),
+    };
+    let (digits, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = format!("{whole}{part}");
+    let cut = all.trim_end_matches('0');
+    let digits = cut.trim_start_matches('0');
+    if digits.is_empty() {
+        return (sign, String::new(), 0);
+    }
+    let len = |text: &str| i64::try_from(text.len()).unwrap_or(i64::MAX);
+    let power = power.parse::<i64>().unwrap_or(i64::MAX);
+    let power = power
+        .saturating_sub(len(part))
+        .saturating_add(len(&all) - len(cut));
+    (sign, digits.to_owned(), power)
 }
 
 struct Exact;
@@ -55,8 +144,8 @@ impl<'de> Visitor<'de> for Exact {
         Ok(self)
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Self, E> {
-        check_number(number).map(|()| self).map_err(E::custom)
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Self, E> {
@@ -91,6 +180,8 @@ mod tests {
             "{}",
             "[1, -1, 0.5, 18446744073709551615, -9223372036854775808, 9.2e18]",
             r#"{"a": {"b": 1}, "b": {"b": null}, "c": ["x", "x", true]}"#,
+            "[1.50, 100e-2, 1E+2, -0, 0.0e-999, 2.5e-3, 120.0, 1.7976e-300, 9007199254740992.0, 0.1]",
+            r#"["1e-400", "\"", "\\", "3.14159265358979323846264 \" 1e-400"]"#,
         ] {
             assert!(check(good.as_bytes()).is_ok(), "{good}");
         }
@@ -103,6 +194,14 @@ mod tests {
             ),
             ("[\n18446744073709551616]", 2, "write it as a text"),
             ("{\"a\": -1e300}", 1, "write it as a text"),
+            (
+                "[\"\\\"\",\n\n3.14159265358979323846264]",
+                3,
+                "3.14159265358979323846264 at line 3",
+            ),
+            ("{\"a\":\n9007199254740993.0}", 2, "write it as a text"),
+            ("[1e-400]", 1, "write it as a text"),
+            ("[-9223372036854775809]", 1, "write it as a text"),
             ("{", 1, "EOF"),
         ] {
             let error = check(bad.as_bytes()).expect_err(bad);

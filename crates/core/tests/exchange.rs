@@ -24,7 +24,6 @@ const BEADS: &str = r###"{"id":"app-9xk","title":"Login epic","description":"All
 {"id":"app-c1","title":"Someday","status":"deferred","priority":4,"issue_type":"chore"}
 {"id":"app-c2","title":"Waiting","status":"blocked","priority":3,"issue_type":"bug"}
 {"id":"app-c3","title":"House rules","status":"quality_check","priority":9,"issue_type":"task"}
-<<<<<<< HEAD
 {"_type":"memory","key":"x","value":"y"}
 "###;
 
@@ -568,4 +567,16 @@ fn e2_lists_of_front_matter_are_read_to_their_end() {
         issue.warnings,
         ["labels is there more than once: the last counts"]
     );
+}
+
+/// E2: what this program does not know is kept to the digit, or left out and told.
+#[test]
+fn e2_a_number_that_would_be_rounded_is_left_out_and_told() {
+    for (number, is_kept) in [("0.5", true), ("1e-400", false), ("9007199254740993.0", false)] {
+        let text = format!(r#"{{"id":"A","title":"x","others":{{"ratio":{number}}}}}"#);
+        let parsed = jsonl(text.as_bytes());
+        let issue = find(&parsed, "A");
+        assert_eq!(issue.others.contains_key("ratio"), is_kept, "{number}");
+        assert_eq!(issue.warnings.is_empty(), is_kept, "{:?}", issue.warnings);
+    }
 }

@@ -25,6 +25,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use jit_core::ids::{is_invisible, is_unprintable};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::time::Wall;
 
@@ -408,8 +409,18 @@ pub fn not_trusted(kind: Kind, name: &str, text: &str) -> Refusal {
         ]))
 }
 
-/// The text of a command within a message: one of several lines cannot pass for the message's own.
+/// The text of a command within a message: one of several lines cannot pass for the message's own, and what nobody can see
+/// is written out. That joiners hold emoji together elsewhere is no reason here: it is the exact text that is approved.
 pub fn set_apart(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if is_unprintable(c) || is_invisible(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    let text = shown;
     match text.contains('\n') {
         false => format!(" {text}"),
         true => text.split('\n').map(|line| format!("\n    | {line}")).collect(),

@@ -294,6 +294,20 @@ fn a8_a_refusal_shows_the_text_and_names_the_command() {
     };
     assert!(facts.contains(&("command", text.to_owned())));
 
+    // What nobody can see is written out: it is the exact text that is approved.
+    for hidden in
+        "\u{ad}\u{180e}\u{200c}\u{200d}\u{202e}\u{2060}\u{2064}\u{3164}\u{fff9}\u{fffb}\u{e0020}\u{1b}"
+            .chars()
+    {
+        let text = format!("cargo te{hidden}st");
+        let refusal = trust
+            .require(home.path(), Kind::Gate, "test", &text)
+            .expect_err("changed");
+        let shown = format!("cargo te{}st", hidden.escape_unicode());
+        assert!(refusal.message.ends_with(&shown), "{refusal:?}");
+        assert!(!refusal.message.contains(hidden), "{refusal:?}");
+    }
+
     let long = "x".repeat(MAX_TEXT + 1);
     let refused = home
         .open()

@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Imported, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
+use crate::exact;
 use crate::issue::check_word;
 use crate::issue_file;
 use crate::time::Wall;
@@ -285,8 +286,10 @@ impl<'a> Record<'a> {
 
     /// Fields that this program does not know, as an export has them.
     pub fn others(&mut self, name: &str) -> BTreeMap<String, Value> {
+        let written = self.fields.get(name).map_or("null", |raw| raw.get());
+        let exact = exact::check(written.as_bytes()).map_err(|e| e.to_string());
         let others: BTreeMap<String, Value> = self.read(name, "an object").unwrap_or_default();
-        match issue_file::check_others(&others) {
+        match exact.and_then(|()| issue_file::check_others(&others)) {
             Ok(()) => others,
             Err(why) => {
                 self.warnings.push(format!("{name}: {why}: left out"));

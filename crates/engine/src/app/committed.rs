@@ -2,17 +2,19 @@
 //!
 //! What must hold:
 //!
-//! - what an agent wrote into a file gives it no right and takes no gate away before it is committed where it stands and on
-//!   the target; a gate that is defined differently there has not passed before it is the same everywhere;
+//! - what an agent wrote into a file gives it no right, opens no lease of others and takes no gate away before it is committed
+//!   where it stands and on the target; a gate that is defined differently there has not passed before it is the same everywhere;
+//! - which branch is the target is not for the tree alone to say: what is committed names it too, and the log for a unit;
 //! - a file can bind more than what is committed: gates that are only in the tree count as well;
-//! - git is asked only where an agent wants something that this decides.
+//! - git is asked only where an agent wants something that this decides, and about leases only where the tree is lenient.
 //!
-//! Limitations: as everywhere, this is a guard rail. The user's own file of settings counts as the user's.
+//! Limitations: as everywhere, this is a guard rail. The user's own file of settings counts as the user's. A tree that is
+//! strict about leases is taken at its word, though strict-explicit be committed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use jit_core::policy::Policy;
+use jit_core::policy::{Enforce, Policy};
 use jit_core::refusal::Code;
 
 use super::{App, refuse, shell_word};
@@ -20,7 +22,7 @@ use crate::config::{Config, Sources};
 use crate::gates::Registry;
 use crate::git::run::default_branch;
 use crate::git::{Git, GitError};
-use crate::store::Outcome;
+use crate::store::{Outcome, Store as _};
 
 const CONFIG: &str = ".jit/config.toml";
 const REGISTRY: &str = ".jit/gates/registry.json";
@@ -47,25 +49,47 @@ impl App {
         if !policy.agents_may_pass_gates && !policy.agents_may_evict {
             return Ok(());
         }
-        let sources = self.sources();
-        let commits = self.commits_that_bind()?;
-        let mut all = Vec::new();
-        for commit in &commits {
-            let name = format!("{commit}:{CONFIG}");
-            all.push(match self.blob_at(&name)? {
-                Some(blob) => Config::load_committed(&sources, Path::new(&name), &self.content(&blob)?),
-                None => Config::load(&sources.clone().without_repository()),
-            });
-        }
-        if commits.is_empty() {
-            all.push(Config::load(&sources.without_repository()));
-        }
-        for config in all {
-            let given = config.map_err(|e| refuse(Code::Config, e))?.policy();
+        for config in self.committed_settings()? {
+            let given = config.policy();
             policy.agents_may_pass_gates &= given.agents_may_pass_gates;
             policy.agents_may_evict &= given.agents_may_evict;
         }
         Ok(())
+    }
+
+    /// Takes from an agent what leave to do without leases is not committed, and no setting of the user gives.
+    pub(super) fn bind_leases(&mut self) {
+        if !matches!(self.policy.enforce, Enforce::Warn | Enforce::Off) || self.asking_agent().is_none() {
+            return;
+        }
+        // Where it cannot be read what is committed, nothing is lenient.
+        let committed = self.committed_settings();
+        for config in committed.unwrap_or_else(|_| vec![Config::default()]) {
+            let said = self.config.tighten_leases(&config);
+            self.warnings.extend(said);
+        }
+        self.policy = self.config.policy();
+    }
+
+    /// The settings with what is committed in the place of the tree's file, for each commit that binds.
+    fn committed_settings(&self) -> Outcome<Vec<Config>> {
+        let sources = self.sources();
+        let commits = self.commits_that_bind()?;
+        let found = commits.iter().map(|commit| self.settings_at(&sources, commit));
+        let mut all: Vec<Config> = found.collect::<Outcome<_>>()?;
+        if commits.is_empty() {
+            all.push(Config::load(&sources.without_repository()).map_err(|e| refuse(Code::Config, e))?);
+        }
+        Ok(all)
+    }
+
+    fn settings_at(&self, sources: &Sources, commit: &str) -> Outcome<Config> {
+        let name = format!("{commit}:{CONFIG}");
+        let config = match self.blob_at(&name)? {
+            Some(blob) => Config::load_committed(sources, Path::new(&name), &self.content(&blob)?),
+            None => Config::load(&sources.clone().without_repository()),
+        };
+        config.map_err(|e| refuse(Code::Config, e))
     }
 
     /// What settings are read from: for an agent, without variables about what restrains it.
@@ -125,22 +149,40 @@ impl App {
         Ok(ways)
     }
 
-    /// Where this worktree stands, where work goes to by the tree's settings, and where it goes to whatever they say. None
-    /// of them need be there yet.
+    /// Where this worktree stands, and where work goes to: by the log for a unit, by the tree's settings, by those that are
+    /// committed, and whatever they say. None of them need be there yet. Of branches that settings name each one counts:
+    /// which of them exist is for an agent to change.
     fn commits_that_bind(&self) -> Outcome<BTreeSet<String>> {
         if self.place.git_dir.is_none() {
             return Ok(BTreeSet::new());
         }
+        let usual = default_branch(&self.place, None).map_err(failed)?;
         let mut commits = BTreeSet::from(["HEAD".to_owned()]);
-        for name in self.config.merging().target {
+        commits.extend(usual.and_then(|branch| branch.refname));
+        let mut targets = self.config.merging().target;
+        let view = self.store.view().ok();
+        let unit = view.and_then(|view| self.find_unit(&view, None).ok());
+        // Where its branch began says where it goes to, but not for ever what is required.
+        let began = unit.as_ref().map(|unit| unit.base.clone());
+        targets.extend(unit.map(|unit| unit.target));
+        let sources = Sources {
+            env: Vec::new(),
+            ..self.sources()
+        };
+        for commit in commits.iter().chain(&began) {
+            // What cannot be read names nothing.
+            if let Ok(config) = self.settings_at(&sources, commit) {
+                targets.extend(config.merging().target);
+            }
+        }
+        targets.sort();
+        targets.dedup();
+        for name in targets {
             let name = format!("refs/heads/{name}");
             if self.blob_at(&name)?.is_some() {
                 commits.insert(name);
-                break;
             }
         }
-        let usual = default_branch(&self.place, None).map_err(failed)?;
-        commits.extend(usual.and_then(|branch| branch.refname));
         Ok(commits)
     }
 

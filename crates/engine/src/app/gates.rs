@@ -8,9 +8,11 @@
 //! - all of a run's output is in `<control>/gates/<issue>/<gate>.log`, from the last time the gate began to run.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use jit_core::command::{Change, Command};
+use jit_core::event::Event;
 use jit_core::ids::{AgentId, IssueId, IssuePrefix, RequestId};
 use jit_core::issue::{GateResult as Judged, Issue, MAX_COMMENT, State, text_digest};
 use jit_core::policy::Policy;
@@ -25,7 +27,7 @@ use crate::gates::{Gate, GateName, GateResult, Kind, Registry, Results, Run, Sta
 use crate::git::snapshot::content_tree;
 use crate::os::clock;
 use crate::request::{Answer, GateReport, GateStanding, GateStatus, GateView, Judgement, Reply};
-use crate::store::{Outcome, View};
+use crate::store::{Outcome, Store as _, View};
 use crate::trust::{self, How, Trust};
 
 /// What was noticed, each thing once.
@@ -368,16 +370,22 @@ impl App {
         let Some(request) = request else {
             return Ok(None);
         };
-        let view = self.view()?;
-        if state::answered(&*view.table, request)
-            .map_err(unreadable)?
-            .is_none()
-        {
+        let Some(answered) = state::answered(&*self.view()?.table, request).map_err(unreadable)? else {
             return Ok(None);
-        }
-        let judged = state::gate_results(&*view.table, issue).map_err(unreadable)?;
-        let judged = judged.into_iter().find(|(name, _)| name == gate.as_str());
-        let Some((_, judged)) = judged else {
+        };
+        // Not what came of it since.
+        let mut judged = None;
+        self.store.events(answered.first.saturating_sub(1), &mut |line| {
+            let is_last = line.sequence >= answered.last;
+            if let Event::GateJudged { result, .. } = line.event {
+                judged = Some(result);
+            }
+            match is_last {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        let Some(judged) = judged else {
             return Ok(None);
         };
         // The file may be as another branch has it.
@@ -459,8 +467,7 @@ impl App {
         let judged = self.judge(request.as_ref(), issue, name.as_str(), what, notes)?;
         let mut result = GateResult::automatic(command, &ran, judged.by, judged.at, judged.tree);
         result.output_file = log.is_ok().then(|| below.to_string_lossy().into_owned());
-        self.keep_result(issue, name, &result, notes);
-        Ok(result)
+        Ok(self.keep_result(issue, name, result, notes))
     }
 
     /// Tells the log: whether it passed, by which command if it was not somebody's judgement, and on what. `request` is the
@@ -503,16 +510,29 @@ impl App {
         }
     }
 
-    /// The log has it: what goes wrong here is said and does not stand in the way.
-    fn keep_result(&self, issue: &IssueId, gate: &GateName, result: &GateResult, notes: &mut Notes) {
+    /// The log has it: what goes wrong here is said and does not stand in the way. Gives what is kept of that very result.
+    fn keep_result(
+        &self,
+        issue: &IssueId,
+        gate: &GateName,
+        result: GateResult,
+        notes: &mut Notes,
+    ) -> GateResult {
         let kept = self
             .require_jit()
             .and_then(|jit| Results::record(jit, issue, gate, result.clone()));
-        if let Err(refusal) = kept {
-            notes.add(format!(
-                "the result counts, but its details are lost: {}",
-                refusal.message
-            ));
+        match kept {
+            Ok(kept) => {
+                let same = kept.find(gate.as_str()).filter(|kept| kept.is_same(&result));
+                same.cloned().unwrap_or(result)
+            }
+            Err(refusal) => {
+                notes.add(format!(
+                    "the result counts, but its details are lost: {}",
+                    refusal.message
+                ));
+                result
+            }
         }
     }
 
@@ -548,7 +568,7 @@ impl App {
         };
         let result = GateResult::manual(status, note, judged.by, judged.at, judged.tree);
         let name: GateName = name.parse().map_err(|e| refuse(Code::Invalid, e))?;
-        self.keep_result(&issue.id, &name, &result, &mut notes);
+        let result = self.keep_result(&issue.id, &name, result, &mut notes);
         let judgement = Judgement {
             name: name.to_string(),
             result,

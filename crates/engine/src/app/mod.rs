@@ -301,7 +301,7 @@ impl App {
             worktree_id,
         };
         let request = options.request.clone();
-        Ok(Self {
+        let mut app = Self {
             place,
             config,
             whoami,
@@ -312,7 +312,9 @@ impl App {
             request,
             policy,
             warnings,
-        })
+        };
+        app.bind_leases();
+        Ok(app)
     }
 
     /// Retries `act` once after making the log, where `.jit/` is there but this machine has no log yet.

@@ -15,15 +15,48 @@ use jit_core::state;
 use super::{App, Kept, refuse};
 use crate::git::Git;
 use crate::issues::tree;
-use crate::request::Answer;
+use crate::os::file;
+use crate::request::{Answer, Reply};
 use crate::store::Outcome;
 
 impl App {
     pub(super) fn restore_issue(&self, issue: IssueId) -> Outcome<Answer> {
+        let had_text = self.had_text(&issue)?;
         let said = self.know_what_was_removed(&issue)?;
         let mut answer = self.carry_out(&Command::RestoreIssue { issue })?;
+        if let Reply::Issue(shown) = &answer.reply
+            && had_text
+            && shown.description.is_none()
+            && said.is_none()
+        {
+            let id = &shown.issue.id;
+            answer.warnings.push(format!(
+                "{id} had a description, which is neither here nor in git's history, and is not back: it may be where {id} was deleted"
+            ));
+        }
         answer.warnings.extend(said);
         Ok(answer)
+    }
+
+    /// Whether an issue that was deleted had a description, as far as the log or what is left in the tree tells.
+    fn had_text(&self, id: &IssueId) -> Outcome<bool> {
+        let view = self.view()?;
+        let Some(old) = state::deleted(&*view.table, id).map_err(|e| refuse(Code::Io, e))? else {
+            return Ok(false);
+        };
+        let Some(issues) = self.place.local_jit.as_deref().and_then(tree::issues_dir) else {
+            return Ok(old.text.is_some());
+        };
+        let path = issues.join(old.id.as_str()).join(ISSUE);
+        let folder = Folder {
+            issue: file::read_real(&path, MAX_FILE)
+                .ok()
+                .flatten()
+                .unwrap_or_default(),
+            ..Folder::default()
+        };
+        let left = tree::read(&issues, &old.id, &folder);
+        Ok(old.text.is_some() || left.is_ok_and(|left| left.text_before.is_some()))
     }
 
     /// Brings in what git still has of an issue that was deleted. Says what it may not have.

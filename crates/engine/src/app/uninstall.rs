@@ -186,11 +186,17 @@ impl App {
         );
         // Both or none: with one of them written, the same command could not be run again.
         for (path, _) in issues.iter().chain(&gates) {
+            self.require_lasting(path)?;
             require_free(path)?;
         }
         for (path, content) in issues.iter().chain(&gates) {
             write_new(path, content)?;
         }
+        let written: Vec<PathBuf> = issues
+            .iter()
+            .chain(&gates)
+            .map(|(path, _)| path.clone())
+            .collect();
         let name = |(path, _): (PathBuf, Vec<u8>)| path.display().to_string();
         (done.export, done.gates) = (issues.map(name), gates.map(name));
         match &self.place.common_dir {
@@ -205,8 +211,14 @@ impl App {
                     };
                     untell(&tree, &mut done);
                 }
-                self.leave_folder(&mut done);
+                self.leave_folder(&*view.table, &mut done)?;
             }
+        }
+        if let Some(gone) = written.iter().find(|path| !path.is_file()) {
+            let message = format!("{} is gone: the log is left as it is", gone.display());
+            return Err(Box::new(
+                Refusal::new(Code::Io, message).help("jit uninstall --export <another file>"),
+            ));
         }
         self.remove_control_plane(&mut done)?;
         if let Some(local) = &self.place.local_jit {
@@ -231,6 +243,39 @@ impl App {
             None => self.free_name("jsonl"),
         };
         Ok(Some((path, lines.into_bytes())))
+    }
+
+    /// A refusal, if a file would be removed there with all the rest.
+    fn require_lasting(&self, path: &Path) -> Outcome<()> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let failed = |e: io::Error| io_refusal("write", path, &e);
+        let folder = folder.canonicalize().map_err(failed)?;
+        let control = self.place.control_dir.canonicalize().map_err(failed)?;
+        let mut others: Vec<PathBuf> = self
+            .place
+            .local_jit
+            .iter()
+            .chain(&self.place.git_dir)
+            .cloned()
+            .collect();
+        if let Some(common) = &self.place.common_dir {
+            let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+            others.extend(all.into_iter().map(|one| one.git_dir));
+            others.extend(self.roots(common)?.iter().map(|root| root.join(".jit")));
+        }
+        let is_it = |other: &PathBuf| other.canonicalize().is_ok_and(|other| other == folder);
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let goes = name == VIEW || is_of_git_dir(name);
+        if folder.starts_with(control) || goes && others.iter().any(is_it) {
+            let message = format!("{} would be removed with jit", path.display());
+            return Err(Box::new(
+                Refusal::new(Code::Invalid, message).help("jit uninstall --export <another file>"),
+            ));
+        }
+        Ok(())
     }
 
     /// A file beside the control plane that is not there yet.
@@ -373,7 +418,7 @@ impl App {
         if !local.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
             return Ok(());
         }
-        done.remove_file(&local.join("worktree.json"));
+        done.remove_file(&local.join(VIEW));
         for path in jit_paths(root, &["ls-files", "-z", "--others"])? {
             match self.is_ours_alone(table, root, &path, done)? {
                 true => done.remove_file(&root.join(path)),
@@ -469,20 +514,79 @@ impl App {
         }
     }
 
-    /// Without git the control plane is the folder itself.
-    fn leave_folder(&self, done: &mut Uninstalled) {
+    /// Without git the control plane is the folder itself, unless it was told to be elsewhere.
+    fn is_one_folder(&self) -> bool {
+        self.place.local_jit.as_ref() == Some(&self.place.control_dir)
+    }
+
+    /// The same without git: files that say something that the export does not stay.
+    fn leave_folder(&self, table: &dyn Table, done: &mut Uninstalled) -> Outcome<()> {
         let Some(local) = &self.place.local_jit else {
-            return;
+            return Ok(());
         };
-        done.remove_file(&local.join("worktree.json"));
+        done.remove_file(&local.join(VIEW));
         done.remove_file(&local.join("jit-seen"));
         let config = local.join("config.toml");
         if fs::read(&config).is_ok_and(|content| content == CONFIG.as_bytes()) {
             done.remove_file(&config);
         }
-        let gates: Vec<PathBuf> = done.exported.iter().cloned().collect();
-        gates.iter().for_each(|path| done.remove_file(path));
-        prune(local, &["gates/results", "gates"]);
+        self.replica.sweep_texts();
+        let root = local.parent().unwrap_or(local);
+        for name in IN_TREES {
+            self.leave_below(table, root, &Path::new(".jit").join(name), done)?;
+        }
+        Ok(())
+    }
+
+    fn leave_below(
+        &self,
+        table: &dyn Table,
+        root: &Path,
+        folder: &Path,
+        done: &mut Uninstalled,
+    ) -> Outcome<()> {
+        let full = root.join(folder);
+        if !full.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+            return Ok(());
+        }
+        let entries = fs::read_dir(&full).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let mut entries = entries.map_err(|e| io_refusal("read", &full, &e))?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = folder.join(entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.leave_below(table, root, &path, done)?;
+            } else if self.is_of_control_plane(table, root, &path)?
+                || self.is_ours_alone(table, root, &path, done)?
+            {
+                done.remove_file(&entry.path());
+            } else {
+                done.keep(&entry.path(), "not in the export as it is");
+            }
+        }
+        // One that still holds something stays.
+        let _ = fs::remove_dir(full);
+        Ok(())
+    }
+
+    /// Whether a file is an earlier text of an issue or what a gate printed, where the control plane has them in a tree.
+    fn is_of_control_plane(&self, table: &dyn Table, root: &Path, path: &Path) -> Outcome<bool> {
+        let parts: Vec<&str> = path.to_str().unwrap_or_default().split('/').collect();
+        match parts.as_slice() {
+            _ if !self.is_one_folder() => Ok(false),
+            [_, "issues", _, "texts", name] => {
+                let text = file::read_real(&root.join(path), MAX_COMPARED).ok().flatten();
+                Ok(text.is_some_and(|text| *name == format!("{}.md", text_digest(&text))))
+            }
+            [_, "gates", id, name] => match (id.parse(), name.strip_suffix(".log")) {
+                (Ok(id), Some(gate)) => {
+                    let judged = state::gate_result(table, &id, gate).map_err(|e| refuse(Code::Io, e))?;
+                    Ok(judged.is_some())
+                }
+                _ => Ok(false),
+            },
+            _ => Ok(false),
+        }
     }
 
     fn remove_control_plane(&self, done: &mut Uninstalled) -> Outcome<()> {
@@ -491,6 +595,10 @@ impl App {
         let mut ours = Vec::new();
         for entry in fs::read_dir(dir).map_err(failed)? {
             let entry = entry.map_err(failed)?;
+            if self.is_one_folder() && IN_TREES.iter().any(|name| entry.file_name() == **name) {
+                // What is left of it has been named.
+                continue;
+            }
             match entry.file_name().to_str().is_some_and(setup::is_ours) {
                 true => ours.push((entry.file_name(), entry.path())),
                 false => done.keep(&entry.path(), "not made by jit"),
@@ -522,6 +630,12 @@ impl App {
 
 /// Why a file that git has otherwise is left.
 const CHANGED: &str = "changed, and not committed";
+
+/// Where the worktree's identity can be read, in its `.jit`.
+const VIEW: &str = "worktree.json";
+
+/// Folders that a worktree has as well as the control plane.
+const IN_TREES: &[&str] = &["gates", "issues"];
 
 /// Folders of a worktree's `.jit`, the innermost first.
 const FOLDERS: &[&str] = &["gates/results", "gates", "issues", ""];
@@ -628,18 +742,21 @@ fn remove_identity(git_dir: &Path, done: &mut Uninstalled) {
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let name = name.to_str().unwrap_or_default();
-        let identity = name
-            .strip_prefix("jit-worktree")
-            .and_then(|rest| rest.strip_suffix(".json"));
-        if name == "jit-seen"
-            || name == crate::hooks::MERGED
-            || name == crate::hooks::TEMPLATE
-            || identity.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-        {
+        if name.to_str().is_some_and(is_of_git_dir) {
             done.remove_file(&entry.path());
         }
     }
+}
+
+/// Names that jit itself makes in a worktree's git directory.
+fn is_of_git_dir(name: &str) -> bool {
+    let identity = name
+        .strip_prefix("jit-worktree")
+        .and_then(|rest| rest.strip_suffix(".json"));
+    name == "jit-seen"
+        || name == crate::hooks::MERGED
+        || name == crate::hooks::TEMPLATE
+        || identity.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// Takes back what jit wrote into git's configuration, and names what else is there under its names.

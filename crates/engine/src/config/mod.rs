@@ -54,6 +54,13 @@ const RESTRAINTS: &[(&str, &[&str])] = &[
     ("worktree.mode", &["off"]),
 ];
 
+/// How strict a setting is, by its values from the loosest on.
+fn strictness(values: &[&str], setting: &Setting) -> usize {
+    let value = setting.value.to_string();
+    let place = values.iter().position(|one| *one == value.trim_matches('"'));
+    place.unwrap_or(values.len())
+}
+
 /// The key that a variable is about.
 fn key_of(variable: &str) -> Option<String> {
     Some(
@@ -367,11 +374,7 @@ impl Config {
         let (files, _) = Self::load_despite(&sources.clone().without_restraints());
         let mut said = Vec::new();
         for (key, values) in RESTRAINTS {
-            let rank = |setting: &Setting| {
-                let value = setting.value.to_string();
-                let place = values.iter().position(|one| *one == value.trim_matches('"'));
-                place.unwrap_or(values.len())
-            };
+            let rank = |setting: &Setting| strictness(values, setting);
             let (given, file) = (self.setting(key), files.setting(key));
             let Origin::Env { variable } = &given.origin else {
                 continue;
@@ -386,6 +389,23 @@ impl Config {
                 ));
             }
             self.put((*key).to_owned(), file.value.clone(), file.origin.clone());
+        }
+        said
+    }
+
+    /// For an agent: where the other is stricter about leases, that counts. Says what does not, and what counts instead.
+    pub fn tighten_leases(&mut self, other: &Self) -> Vec<String> {
+        let mut said = Vec::new();
+        let about_leases = RESTRAINTS.iter().filter(|(key, _)| key.starts_with("worktree."));
+        for (key, values) in about_leases {
+            let (given, counts) = (self.setting(key), other.setting(key));
+            if strictness(values, given) < strictness(values, counts) {
+                said.push(format!(
+                    "{key} = {} ({}) does not count for agents, for it is not committed: it is {} ({})",
+                    given.value, given.origin, counts.value, counts.origin
+                ));
+                self.put((*key).to_owned(), counts.value.clone(), counts.origin.clone());
+            }
         }
         said
     }

@@ -105,6 +105,11 @@ impl GateResult {
         }
     }
 
+    /// Whether this is the other one, perhaps in other words.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.at, &self.by, self.status) == (other.at, &other.by, other.status)
+    }
+
     /// It could not run, so it has failed.
     pub fn impossible(reason: impl Into<String>, by: AgentId, at: Wall) -> Self {
         Self {
@@ -216,10 +221,15 @@ impl Results {
         Err(Box::new(Refusal::new(Code::Config, message)))
     }
 
-    /// Keeps a result in place of the gate's last one; others who do so wait meanwhile.
+    /// Keeps a result in place of the gate's last one, unless that is later or the same, told again; others who do so wait
+    /// meanwhile.
     pub fn record(jit: &Path, issue: &IssueId, gate: &GateName, result: GateResult) -> Outcome<Self> {
         let (_folder, _lock) = json::lock(jit, &["gates", "results"])?;
         let mut results = Self::load(jit, issue)?;
+        let kept = results.results.get(gate);
+        if kept.is_some_and(|kept| kept.at > result.at || kept.is_same(&result)) {
+            return Ok(results);
+        }
         results.results.insert(gate.clone(), result);
         json::save(&Self::path(jit, issue), MAX_FILE, &results)?;
         Ok(results)

@@ -657,6 +657,47 @@ fn e6_no_agent_gets_round_gates_by_files_that_are_not_committed() {
     let _ = world.jit_as(AGENT, done).ok();
 }
 
+/// E6: which branch has the gates that count is not for an agent to say.
+#[test]
+fn e6_no_agent_gets_round_the_gates_of_the_target_by_naming_another() {
+    let world = world();
+    let repo = world.repo();
+    let config = |text: &str| fs::write(repo.join(".jit/config.toml"), text).expect("write");
+    config("[merge]\ntarget = [\"develop\"]\n");
+    commit(&world, "where it goes");
+    world.git(&repo, ["branch", "other"]);
+    world.git(&repo, ["switch", "-qc", "develop"]);
+    let required = ["gate", "define", "review", "--manual", "--required-for", "task"];
+    let _ = human(&world, &required).ok();
+    commit(&world, "gates");
+    world.git(&repo, ["switch", "-q", "main"]);
+    let done = ["issue", "update", "WI-001", "--state", "done", "--json"];
+    for text in [
+        "[merge]\ntarget = [\"develop\"]\n",
+        "[merge]\ntarget = [\"other\"]\n",
+        "[merge]\ntarget = [\"other\", \"develop\"]\n",
+        "",
+    ] {
+        config(text);
+        let refused = world.jit_as(AGENT, done).exits(6);
+        assert_eq!(code(&refused), "gate_not_passed", "{text}");
+    }
+    // Nor where it has committed that: the log knows where its branch began, and what was said there.
+    config("[merge]\ntarget = [\"develop\"]\n");
+    let unit = human(&world, &["worktree", "create", "apart", "--json"])
+        .ok()
+        .json();
+    let tree = PathBuf::from(unit["worktree_path"].as_str().expect("a folder"));
+    world.git(&repo, ["rm", "-q", "--cached", ".jit/config.toml"]);
+    world.git(&repo, ["commit", "-qm", "not on main any more"]);
+    fs::write(tree.join(".jit/config.toml"), "[merge]\ntarget = [\"other\"]\n").expect("write");
+    world.git(&tree, ["add", "-A"]);
+    world.git(&tree, ["commit", "-qm", "mine"]);
+    let refused = world.jit_as_in(AGENT, &tree, done).exits(6);
+    assert_eq!(code(&refused), "gate_not_passed");
+    let _ = human(&world, &done).ok();
+}
+
 #[test]
 fn e6_a_process_of_an_agent_is_one_also_under_a_persons_name() {
     let world = world();
@@ -1322,6 +1363,51 @@ fn a4_a_gate_runs_once_for_one_request_id() {
     assert_eq!(ran(), 4);
     let _ = run(&[]);
     assert_eq!(ran(), 6);
+}
+
+#[test]
+fn a4_a_request_about_a_gate_has_its_own_answer_whatever_came_since() {
+    let world = world();
+    require(&world, "there", "test -e ../there");
+    let run = |id: &str| human(&world, &["gate", "run", "WI-001", "--json", "--request-id", id]);
+    let first = run("r1").exits(6).json();
+    fs::write(world.root().join("there"), "").expect("written");
+    let _ = run("r2").ok();
+    let again = run("r1").exits(6).json();
+    assert_eq!(again["gates"][0]["status"], "failed", "{again}");
+    assert_eq!(again["gates"][0]["at"], first["gates"][0]["at"]);
+    // Nor does it take back what was judged since, or say something else than then.
+    let _ = human(&world, &["gate", "define", "look", "--manual"]).ok();
+    let judge = |how: &str, id: &str, note: &str| {
+        let words = [
+            "gate",
+            how,
+            "WI-001",
+            "look",
+            "--json",
+            "--request-id",
+            id,
+            "--note",
+            note,
+        ];
+        human(&world, &words).json()
+    };
+    let kept = || {
+        let file = world.repo().join(".jit/gates/results/WI-001.json");
+        let kept: Value = serde_json::from_slice(&fs::read(file).expect("results")).expect("JSON");
+        kept["results"]["look"].clone()
+    };
+    let _ = judge("fail", "q1", "first");
+    let again = judge("fail", "q1", "again");
+    assert_eq!(again["gates"][0]["note"], "first", "{again}");
+    assert_eq!(kept()["note"], "first");
+    let _ = judge("pass", "q2", "second");
+    let again = judge("fail", "q1", "again");
+    assert_eq!(again["gates"][0]["status"], "failed", "{again}");
+    assert_eq!(
+        (&kept()["status"], &kept()["note"]),
+        (&json!("passed"), &json!("second"))
+    );
 }
 
 #[test]

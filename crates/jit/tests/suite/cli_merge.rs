@@ -1200,6 +1200,28 @@ fn e7_a_restore_brings_back_what_git_has_of_an_issue_that_was_deleted_elsewhere(
     has_all(&a);
 }
 
+#[test]
+fn e7_a_restore_says_that_a_description_is_not_back() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    for (id, text) in [("NEW-1", "never committed"), ("NEW-2", "")] {
+        a.jit(["issue", "create", "New", "--id", id, "--description", text]);
+        let file = format!(".jit/issues/{id}/issue.json");
+        world.git(&a.path, ["add", &file]);
+        world.git(&a.path, ["commit", "-qm", "without its description"]);
+        a.jit(["issue", "delete", id]);
+    }
+    a.commit();
+    let b = Tree::clone_of_tree(&world, &a, "b");
+    let ran = b.run(["issue", "restore", "NEW-1"]).ok();
+    assert!(ran.stderr.contains("NEW-1 had a description"), "{}", ran.stderr);
+    // Not where there was none, nor where it is back.
+    for (tree, id) in [(&b, "NEW-2"), (&a, "NEW-1")] {
+        let ran = tree.run(["issue", "restore", id]).ok();
+        assert!(!ran.stderr.contains("description"), "{}", ran.stderr);
+    }
+}
+
 /// Two branches with a conflict about the title that was settled on both, and one more change each.
 fn criss_cross(world: &World) -> (Tree<'_>, Tree<'_>) {
     let (a, b) = (Tree::clone_of(world, "a"), Tree::clone_of(world, "b"));

@@ -457,6 +457,10 @@ fn b15_settings_say_how_strict() {
             .jit_as("human:h", ["config", "set", "worktree.enforce_leases", value])
             .ok();
     };
+    let commit = || {
+        world.git(&world.repo(), ["add", ".jit/config.toml"]);
+        world.git(&world.repo(), ["commit", "-qm", "settings"]);
+    };
     let update = |id: &str, priority: &str| {
         world.jit_as(
             "agent:other",
@@ -466,10 +470,46 @@ fn b15_settings_say_how_strict() {
     set("strict-explicit");
     refused(&update("WI-2", "low"), 5, "lease_required");
     set("warn");
+    commit();
     let warned = update("WI-1", "high").ok();
     assert!(warned.stderr.contains("agent:holder"), "{}", warned.stderr);
     set("off");
+    commit();
     assert_eq!(update("WI-1", "low").ok().stderr, "");
+}
+
+/// B15: what an agent wrote into the file of settings opens no lease of somebody else.
+#[test]
+fn b15_an_agent_switches_no_enforcement_off_by_a_file() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    create(&world, "WI-1", &[]);
+    world.git(&repo, ["add", ".jit"]);
+    world.git(&repo, ["commit", "-qm", "jit"]);
+    let _ = world.jit_as("agent:b", ["claim", "acquire", "WI-1"]).ok();
+    let write = |text: &str| std::fs::write(repo.join(".jit/config.toml"), text).expect("written");
+    let hijack = ["issue", "update", "WI-1", "--title", "hijack", "--json"];
+    for loose in [
+        "enforce_leases = \"off\"",
+        "enforce_leases = \"warn\"",
+        "mode = \"off\"",
+    ] {
+        write(&format!("[worktree]\n{loose}\n"));
+        let ran = world.jit_as("agent:a", hijack);
+        refused(&ran, 5, "not_holder");
+        // A person may, and one's own settings count.
+        let _ = world
+            .jit_as("human:h", ["issue", "update", "WI-1", "--title", "fine"])
+            .ok();
+    }
+    let ran = world.jit_as("agent:a", ["issue", "list"]).ok();
+    assert!(ran.stderr.contains("does not count for agents"), "{}", ran.stderr);
+    // On a branch of its own it is committed, and on the target it is not.
+    world.git(&repo, ["switch", "-qc", "own"]);
+    world.git(&repo, ["commit", "-qam", "loose"]);
+    refused(&world.jit_as("agent:a", hijack), 5, "not_holder");
+    world.git(&repo, ["branch", "-f", "main", "own"]);
+    let _ = world.jit_as("agent:a", hijack).ok();
 }
 
 #[test]

@@ -597,3 +597,73 @@ fn a1_an_export_of_the_same_second_is_not_in_the_way() {
     let text = std::fs::read_to_string(export).expect("read");
     assert!(text.contains("AA-1"), "{text}");
 }
+
+/// A1: what would be removed with jit is no place for an export.
+#[test]
+fn a1_an_export_is_not_written_where_it_would_be_removed() {
+    let world = World::with_jit(JIT);
+    let repo = world.repo();
+    let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
+    let _ = world.jit(["gate", "define", "review", "--manual"]).ok();
+    std::os::unix::fs::symlink(repo.join(".git/jit/issues"), repo.join("elsewhere")).expect("a link");
+    for path in [
+        ".git/jit/issues/out.jsonl",
+        ".git/jit/backup-x.jsonl",
+        ".git/jit/out.jsonl",
+        ".git/jit-worktree-x.json",
+        // The file with the gates beside it would go.
+        ".git/jit-worktree-x",
+        "elsewhere/out.jsonl",
+    ] {
+        let refused = world.jit(["uninstall", "--yes", "--export", path]).exits(2);
+        assert!(refused.stderr.contains("would be removed"), "{}", refused.stderr);
+        assert!(!repo.join(path).exists(), "{path}");
+        let _ = world.jit(["issue", "show", "WI-1"]).ok();
+    }
+    let _ = world
+        .jit(["uninstall", "--yes", "--export", ".git/out.jsonl"])
+        .ok();
+    assert!(repo.join(".git/out.jsonl").exists());
+}
+
+/// A1: without git the control plane is the tree, and what is in no export stays there as well.
+#[test]
+fn a1_without_git_what_is_not_exported_stays_and_is_named() {
+    let world = World::new(JIT);
+    let plain = world.root().join("plain");
+    std::fs::create_dir_all(plain.join(".jit")).expect("folder");
+    let jit = |args: &[&str]| world.jit_in(&plain, args.iter().copied()).ok();
+    let _ = jit(&["init"]);
+    let _ = jit(&["issue", "create", "One", "--id", "WI-1", "--description", "first"]);
+    let _ = jit(&["issue", "update", "WI-1", "--description", "second"]);
+    let _ = jit(&["issue", "comment", "WI-1", "hm"]);
+    let _ = jit(&["gate", "define", "lint", "--command", "true"]);
+    let _ = jit(&["gate", "add", "WI-1", "lint"]);
+    let _ = jit(&["gate", "run", "WI-1"]);
+    let mine = [
+        ".jit/gates/README.md",
+        ".jit/gates/WI-1/mine.log",
+        ".jit/gates/results/mine.log",
+        ".jit/issues/NEW-1/description.md",
+        ".jit/issues/NEW-1/issue.json",
+        ".jit/issues/NOTES.md",
+        ".jit/issues/WI-1/attachment.txt",
+        ".jit/issues/WI-1/texts/mine.md",
+    ];
+    std::fs::create_dir(plain.join(".jit/issues/NEW-1")).expect("folder");
+    for path in mine {
+        std::fs::write(plain.join(path), "{ mine").expect("write");
+    }
+    let done = jit(&["uninstall", "--yes", "--json"]).json();
+    let names: Vec<String> = kept(&done).iter().map(|path| world.stable(path)).collect();
+    assert_eq!(names, mine.map(|path| format!("[WORLD]/plain/{path}")), "{done}");
+    let left: Vec<PathBuf> = files(&plain.join(".jit")).into_keys().collect();
+    let mut all = mine.map(|path| plain.join(path));
+    all.sort();
+    assert_eq!(left, all);
+    for path in mine {
+        assert_eq!(std::fs::read_to_string(plain.join(path)).expect("kept"), "{ mine");
+    }
+    let export = std::fs::read_to_string(done["export"].as_str().expect("a file")).expect("export");
+    assert!(export.contains("second"), "{export}");
+}

@@ -209,6 +209,10 @@ fn g7_the_table_tells_what_agents_have_used_and_have_left() {
         assert!(row.contains(part), "{part}\n{table}");
     }
     touch(&yard, "go");
+    // Once the folder is gone it would wait for that sign for ever.
+    let exit = yard.world.control().join("units/a/attempt-1/exit.json");
+    until("its end", || exit.exists());
+    until("the end of all it started", || yard.survivors().is_empty());
 }
 
 #[test]
