@@ -22,18 +22,35 @@ use crate::tracker::work;
 /// What a lease that came from a lock file says about itself.
 pub const LOCK_FILE_NOTE: &str = "from its lock file";
 
-/// The lease of the activity that an issue is part of, if the caller holds it. Somebody else's is in the way.
-pub(crate) fn outer_lease(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
+/// The lease on the activity that an issue is part of.
+fn lease_above(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
     let Some(parent) = &issue.parent else {
         return Ok(None);
     };
     if state::issue(draft.state(), parent)?.is_none_or(|parent| parent.kind != ACTIVITY) {
         return Ok(None);
     }
-    match live(draft, &Resource::Issue(parent.clone()).key(), cx)? {
-        Some(lease) if lease.held_by(&cx.actor) => Ok(Some(lease)),
-        Some(lease) => Err(Refusal::held(&lease, &cx.now).into()),
-        None => Ok(None),
+    live(draft, &Resource::Issue(parent.clone()).key(), cx)
+}
+
+/// Leases on the tasks of an activity.
+fn leases_inside(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Vec<Lease>, Stop> {
+    let mut inside = Vec::new();
+    if issue.kind == ACTIVITY {
+        for part in queue::parts(draft.state(), &issue.id.key())? {
+            if let Some(part) = state::issue_at(draft.state(), &part)? {
+                inside.extend(live(draft, &Resource::Issue(part.id).key(), cx)?);
+            }
+        }
+    }
+    Ok(inside)
+}
+
+/// The lease of the activity that an issue is part of, if the caller holds it. Somebody else's is in the way.
+pub(crate) fn outer_lease(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
+    match lease_above(draft, issue, cx)? {
+        Some(lease) if !lease.held_by(&cx.actor) => Err(Refusal::held(&lease, &cx.now).into()),
+        own => Ok(own),
     }
 }
 
@@ -43,18 +60,18 @@ pub(crate) fn require_no_rival_inside(
     issue: &Issue,
     cx: &Context,
 ) -> Result<(), Stop> {
-    if issue.kind != ACTIVITY {
-        return Ok(());
+    let inside = leases_inside(draft, issue, cx)?;
+    match inside.iter().find(|lease| !lease.held_by(&cx.actor)) {
+        Some(rival) => Err(Refusal::held(rival, &cx.now).into()),
+        None => Ok(()),
     }
-    for part in queue::parts(draft.state(), &issue.id.key())? {
-        if let Some(part) = state::issue_at(draft.state(), &part)?
-            && let Some(lease) = live(draft, &Resource::Issue(part.id).key(), cx)?
-            && !lease.held_by(&cx.actor)
-        {
-            return Err(Refusal::held(&lease, &cx.now).into());
-        }
-    }
-    Ok(())
+}
+
+/// Somebody else's lease around an issue or inside of it: nobody but that one changes it meanwhile.
+pub(crate) fn rival(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
+    let mut leases = leases_inside(draft, issue, cx)?;
+    leases.extend(lease_above(draft, issue, cx)?);
+    Ok(leases.into_iter().rfind(|lease| !lease.obeys(&cx.actor)))
 }
 
 /// The changelog's entry for taking an issue.

@@ -95,11 +95,7 @@ pub(crate) fn require_performer(issue: &Issue, cx: &Context) -> Result<(), Refus
     if issue.actor.allows(cx.actor.agent_id.kind()) {
         return Ok(());
     }
-    Err(
-        Refusal::new(Code::NotAllowed, format!("{} waits for a person", issue.id))
-            .help("jit claim next")
-            .help(format!("jit issue update {} --actor any", issue.id)),
-    )
+    Err(Refusal::new(Code::NotAllowed, format!("{} waits for a person", issue.id)).help("jit claim next"))
 }
 
 /// Taking what cannot be worked on is allowed, but worth a word.

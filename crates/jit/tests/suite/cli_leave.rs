@@ -1,0 +1,150 @@
+//! Whose leave a change needs beyond the issue's own holder (B13, B15), lock files in step with leases (B14), and that what
+//! is offered can be taken (E4).
+
+use std::fs;
+use std::path::PathBuf;
+
+use jit_testkit::world::{Ran, World};
+use serde_json::{Value, json};
+
+const JIT: &str = env!("CARGO_BIN_EXE_jit");
+
+const FAR: &str = "2999-01-01T00:00:00Z";
+
+fn create(world: &World, id: &str, more: &[&str]) {
+    let mut args = vec!["issue", "create", id, "--id", id];
+    args.extend(more);
+    let _ = world.jit_as("human:h", args).ok();
+}
+
+/// An activity of two tasks.
+fn planned() -> World {
+    let world = World::with_jit(JIT);
+    create(&world, "ACT-1", &["--type", "activity"]);
+    create(&world, "ACT-1-T1", &["--type", "task", "--parent", "ACT-1"]);
+    create(&world, "ACT-1-T2", &["--type", "task", "--parent", "ACT-1"]);
+    create(&world, "WI-9", &[]);
+    world
+}
+
+fn by(world: &World, agent: &str, args: &[&str]) -> Ran {
+    world.jit_as(agent, args.iter().chain(&["--json"]))
+}
+
+fn lock_file(world: &World) -> PathBuf {
+    world.control().join("activities/ACT-1.lock")
+}
+
+fn write_lock(world: &World, more: Value) {
+    let mut file = json!({"holder": "files", "holder_type": "agent", "acquired": "2026-01-24T10:00:00Z", "expires": FAR});
+    let all = file.as_object_mut().expect("an object");
+    all.extend(more.as_object().expect("an object").clone());
+    fs::create_dir_all(world.control().join("activities")).expect("folder");
+    fs::write(lock_file(world), file.to_string()).expect("write");
+}
+
+fn lease_on(world: &World, id: &str) -> Option<Value> {
+    let claims = by(world, "human:h", &["claim", "list"]).ok().json();
+    let active = claims["active"].as_array().expect("claims").clone();
+    active.into_iter().find(|claim| claim["issue_id"] == id)
+}
+
+fn refused(ran: &Ran, exit: i32, code: &str) -> Value {
+    assert_eq!(ran.code, exit, "{}{}", ran.stdout, ran.stderr);
+    let error = ran.json()["error"].clone();
+    assert_eq!(error["code"], code, "{error}");
+    error
+}
+
+const TASK_CHANGES: &[&[&str]] = &[
+    &["issue", "update", "ACT-1-T2", "--state", "done"],
+    &["issue", "update", "ACT-1-T2", "--add-label", "x"],
+    &["dep", "add", "ACT-1-T2", "WI-9"],
+    &["block", "ACT-1-T2", "--reason", "r"],
+    &["gate", "add", "ACT-1-T2", "review"],
+    &["issue", "delete", "ACT-1-T2"],
+];
+
+#[test]
+fn b15_tasks_of_an_activity_are_changed_by_its_holder_alone() {
+    let world = planned();
+    let _ = world
+        .jit_as("human:h", ["gate", "define", "review", "--manual"])
+        .ok();
+    let _ = by(&world, "agent:a1", &["claim", "acquire", "ACT-1"]).ok();
+    for change in TASK_CHANGES {
+        let error = refused(&by(&world, "agent:a2", change), 5, "not_holder");
+        assert_eq!(error["details"]["lease"]["agent_id"], "agent:a1", "{error}");
+        assert_eq!(error["details"]["lease"]["issue_id"], "ACT-1", "{error}");
+    }
+    // Texts, comments and new issues are everybody's; the holder may do all.
+    for words in [
+        ["issue", "comment", "ACT-1-T2", "a word"].as_slice(),
+        &["issue", "update", "ACT-1-T2", "--description", "d"],
+        &["issue", "create", "T3", "--type", "task", "--parent", "ACT-1"],
+    ] {
+        let _ = by(&world, "agent:a2", words).ok();
+    }
+    for change in TASK_CHANGES.iter().skip(1) {
+        let _ = by(&world, "agent:a1", change).ok();
+    }
+}
+
+#[test]
+fn b15_the_same_where_the_activity_is_held_by_a_lock_file() {
+    let world = planned();
+    let _ = world
+        .jit_as("human:h", ["gate", "define", "review", "--manual"])
+        .ok();
+    write_lock(&world, json!({}));
+    for change in TASK_CHANGES.iter().rev() {
+        let error = refused(&by(&world, "agent:a2", change), 5, "not_holder");
+        assert_eq!(error["details"]["lease"]["agent_id"], "agent:files", "{error}");
+    }
+}
+
+#[test]
+fn b15_an_activity_is_not_changed_while_somebody_else_works_inside() {
+    let world = planned();
+    let _ = by(&world, "agent:a1", &["claim", "acquire", "ACT-1-T1"]).ok();
+    let change = ["issue", "update", "ACT-1", "--priority", "low"];
+    refused(&by(&world, "agent:a2", &change), 5, "not_holder");
+    let _ = by(&world, "agent:a1", &change).ok();
+    let _ = by(
+        &world,
+        "human:h",
+        &["config", "set", "worktree.enforce_leases", "warn"],
+    )
+    .ok();
+    let warned = by(
+        &world,
+        "agent:a2",
+        &["issue", "update", "ACT-1", "--priority", "high"],
+    )
+    .ok();
+    assert!(warned.stderr.contains("agent:a1"), "{}", warned.stderr);
+}
+
+#[test]
+fn b15_whoever_may_not_change_it_is_told_that_first() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &["--gate", "g"]);
+    let _ = by(&world, "agent:a1", &["claim", "acquire", "WI-1"]).ok();
+    for words in [
+        ["issue", "update", "WI-1", "--state", "done"].as_slice(),
+        &["unblock", "WI-1"],
+        &["pivot", "complete", "WI-1", "--reason", "r"],
+    ] {
+        refused(&by(&world, "agent:a2", words), 5, "not_holder");
+    }
+    refused(
+        &by(
+            &world,
+            "agent:a1",
+            &["issue", "update", "WI-1", "--state", "done"],
+        ),
+        6,
+        "gate_not_passed",
+    );
+    refused(&by(&world, "agent:a1", &["unblock", "WI-1"]), 2, "invalid");
+}
