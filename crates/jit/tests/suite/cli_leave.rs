@@ -148,3 +148,116 @@ fn b15_whoever_may_not_change_it_is_told_that_first() {
     );
     refused(&by(&world, "agent:a1", &["unblock", "WI-1"]), 2, "invalid");
 }
+
+#[test]
+fn b4_b14_an_eviction_ends_what_a_lock_file_stands_for() {
+    let world = planned();
+    let task = json!({"task_id": "ACT-1-T1", "task_acquired": "2026-01-24T10:00:00Z", "task_expires": FAR});
+    write_lock(&world, task);
+    let evict = |id: &str| {
+        by(
+            &world,
+            "human:h",
+            &["claim", "force-evict", id, "--reason", "stuck"],
+        )
+    };
+    // The task alone: the file stays, and does not say so any more.
+    let _ = evict("ACT-1-T1").ok();
+    assert_eq!(lease_on(&world, "ACT-1-T1"), None);
+    let file: Value = serde_json::from_slice(&fs::read(lock_file(&world)).expect("a file")).expect("JSON");
+    assert_eq!(
+        (&file["holder"], &file["expires"]),
+        (&json!("files"), &json!(FAR))
+    );
+    assert!(lease_on(&world, "ACT-1").is_some());
+    let _ = evict("ACT-1").ok();
+    assert!(!lock_file(&world).exists());
+    assert_eq!(lease_on(&world, "ACT-1"), None);
+    let _ = by(&world, "agent:a1", &["claim", "acquire", "ACT-1"]).ok();
+}
+
+#[test]
+fn b4_b14_a_lock_file_lease_that_is_handed_on_is_like_any_other() {
+    let world = planned();
+    let later = "2999-02-01T00:00:00Z";
+    let task = json!({"task_id": "ACT-1-T1", "task_acquired": "2026-01-24T10:00:00Z", "task_expires": later});
+    write_lock(&world, task);
+    refused(&by(&world, "agent:a2", &["claim", "acquire", "ACT-1"]), 4, "held");
+    let before = world.events().len();
+    refused(&by(&world, "agent:a2", &["claim", "acquire", "ACT-1"]), 4, "held");
+    assert_eq!(world.events().len(), before, "it is written down once");
+    let handed = by(
+        &world,
+        "agent:files",
+        &["claim", "transfer", "ACT-1", "--to", "agent:a2"],
+    )
+    .ok();
+    assert!(!handed.stderr.contains("lock file"), "{}", handed.stderr);
+    let file: Value = serde_json::from_slice(&fs::read(lock_file(&world)).expect("a file")).expect("JSON");
+    assert_eq!(file["holder"], "agent:a2");
+    assert_eq!(file["lease_id"], handed.json()["lease_id"]);
+    fs::remove_file(lock_file(&world)).expect("delete");
+    let _ = by(&world, "agent:a2", &["claim", "acquire", "ACT-1-T1"]).ok();
+    let lease = lease_on(&world, "ACT-1").expect("it holds on");
+    assert_eq!(lease["agent_id"], "agent:a2");
+    assert!(lock_file(&world).exists(), "made again");
+    let _ = by(&world, "agent:a2", &["claim", "release", "ACT-1"]).ok();
+    assert!(!lock_file(&world).exists());
+}
+
+#[test]
+fn b14_there_is_a_lock_file_while_an_activity_is_held_and_no_longer() {
+    let world = planned();
+    let run = |words: &[&str]| by(&world, "agent:a1", words).ok();
+    // Deleted, with its task, which is not worked on any more either.
+    create(&world, "ACT-1-T3", &["--type", "task", "--parent", "ACT-1"]);
+    let _ = run(&["claim", "acquire", "ACT-1"]);
+    let _ = run(&["claim", "acquire", "ACT-1-T3"]);
+    let _ = run(&["issue", "delete", "ACT-1-T3"]);
+    let file: Value = serde_json::from_slice(&fs::read(lock_file(&world)).expect("a file")).expect("JSON");
+    assert_eq!(file["task_id"], Value::Null);
+    let _ = run(&["issue", "delete", "ACT-1"]);
+    assert!(!lock_file(&world).exists());
+    // Another type.
+    let world = World::with_jit(JIT);
+    create(&world, "ACT-1", &["--type", "activity"]);
+    let run = |words: &[&str]| by(&world, "agent:a1", words).ok();
+    let _ = run(&["claim", "acquire", "ACT-1"]);
+    let _ = run(&["issue", "update", "ACT-1", "--type", "task"]);
+    assert!(!lock_file(&world).exists());
+    let made = run(&["issue", "update", "ACT-1", "--type", "activity"]);
+    assert!(lock_file(&world).exists());
+    assert_eq!(made.stderr, "");
+    let _ = run(&["claim", "release", "ACT-1"]);
+    assert!(!lock_file(&world).exists());
+}
+
+#[test]
+fn b14_a_lock_file_stands_for_one_lease_also_before_it_is_written_down() {
+    let world = planned();
+    write_lock(&world, json!({}));
+    let claim = || lease_on(&world, "ACT-1").expect("a lease");
+    let (first, second) = (claim(), claim());
+    assert_eq!(first["lease_id"], second["lease_id"]);
+    // As long as a lease may last, in every field.
+    assert_ne!(first["expires_at"], FAR);
+    let month = 30 * 86_400;
+    assert_eq!(first["ttl_secs"], month);
+    assert!(first["remaining_secs"].as_u64().is_some_and(|secs| secs <= month));
+    // Writing it down keeps the id, and the next command does not write it down again.
+    let _ = by(&world, "agent:a1", &["claim", "next"]).ok();
+    assert_eq!(claim()["lease_id"], first["lease_id"]);
+    let before = world.events().len();
+    refused(&by(&world, "agent:a1", &["claim", "acquire", "ACT-1"]), 4, "held");
+    assert_eq!(world.events().len(), before);
+    let id = first["lease_id"].as_str().expect("an id");
+    let _ = by(
+        &world,
+        "human:h",
+        &["claim", "force-evict", id, "--reason", "stuck"],
+    )
+    .ok();
+    // The same file again is another lease.
+    write_lock(&world, json!({}));
+    assert_ne!(claim()["lease_id"], first["lease_id"]);
+}
