@@ -126,6 +126,33 @@ fn b15_an_activity_is_not_changed_while_somebody_else_works_inside() {
 }
 
 #[test]
+fn b15_what_waits_for_a_person_is_changed_by_people() {
+    let world = World::with_jit(JIT);
+    create(&world, "HUM-1", &["--actor", "human"]);
+    for words in [
+        ["claim", "acquire", "HUM-1"].as_slice(),
+        &["issue", "update", "HUM-1", "--state", "done"],
+        &["issue", "update", "HUM-1", "--actor", "any"],
+        &["issue", "update", "HUM-1", "--actor", "any", "--state", "done"],
+        &["issue", "delete", "HUM-1"],
+    ] {
+        let error = refused(&by(&world, "agent:a1", words), 5, "not_allowed");
+        assert!(!error.to_string().contains("--actor any"), "{error}");
+    }
+    let _ = by(&world, "agent:a1", &["issue", "comment", "HUM-1", "please"]).ok();
+    let status = by(&world, "agent:a1", &["status"]).ok().json();
+    assert_eq!(status["ready"], json!([]), "it is not there for `claim next`");
+    let status = by(&world, "human:h", &["status"]).ok().json();
+    assert_eq!(status["ready"][0]["id"], "HUM-1");
+    let _ = by(
+        &world,
+        "human:h",
+        &["issue", "update", "HUM-1", "--state", "done"],
+    )
+    .ok();
+}
+
+#[test]
 fn b15_whoever_may_not_change_it_is_told_that_first() {
     let world = World::with_jit(JIT);
     create(&world, "WI-1", &["--gate", "g"]);
@@ -230,6 +257,36 @@ fn b14_there_is_a_lock_file_while_an_activity_is_held_and_no_longer() {
     assert_eq!(made.stderr, "");
     let _ = run(&["claim", "release", "ACT-1"]);
     assert!(!lock_file(&world).exists());
+}
+
+#[test]
+fn e4_what_is_ready_can_be_taken() {
+    let world = World::with_jit(JIT);
+    create(&world, "AC-1", &["--type", "activity"]);
+    create(&world, "AC-1-T1", &["--type", "task", "--parent", "AC-1"]);
+    let _ = by(&world, "agent:a1", &["claim", "acquire", "AC-1-T1"]).ok();
+    refused(&by(&world, "agent:a2", &["claim", "next"]), 3, "nothing_ready");
+    assert_eq!(
+        by(&world, "agent:a2", &["ready"]).ok().json()["issues"],
+        json!([])
+    );
+    assert_eq!(
+        by(&world, "agent:a2", &["status"]).ok().json()["ready"],
+        json!([])
+    );
+    // For whoever works inside it is.
+    assert_eq!(
+        by(&world, "agent:a1", &["ready"]).ok().json()["issues"][0]["id"],
+        "AC-1"
+    );
+    assert_eq!(
+        by(&world, "agent:a1", &["claim", "next"]).ok().json()["issue"]["id"],
+        "AC-1"
+    );
+    assert_eq!(
+        by(&world, "agent:a2", &["status"]).ok().json()["ready"],
+        json!([])
+    );
 }
 
 #[test]
