@@ -290,6 +290,32 @@ fn e4_what_is_ready_can_be_taken() {
 }
 
 #[test]
+fn e4_every_answer_says_what_an_issue_waits_for() {
+    let world = World::with_jit(JIT);
+    create(&world, "BB-1", &[]);
+    create(&world, "BB-2", &[]);
+    let says = |words: &[&str]| by(&world, "human:h", words).ok().json()["blocked_by"].clone();
+    assert_eq!(
+        says(&["issue", "create", "a", "--id", "AA-1", "--depends-on", "BB-1"]),
+        json!(["BB-1"])
+    );
+    assert_eq!(says(&["dep", "add", "AA-1", "BB-2"]), json!(["BB-1", "BB-2"]));
+    assert_eq!(
+        says(&["issue", "update", "AA-1", "--priority", "low"]),
+        json!(["BB-1", "BB-2"])
+    );
+    assert_eq!(says(&["dep", "rm", "AA-1", "BB-2"]), json!(["BB-1"]));
+    let _ = by(&world, "human:h", &["issue", "delete", "AA-1"]).ok();
+    assert_eq!(says(&["issue", "restore", "AA-1"]), json!(["BB-1"]));
+    // What is closed waits for nothing, in lists and alone.
+    assert_eq!(
+        says(&["issue", "update", "AA-1", "--state", "rejected"]),
+        json!([])
+    );
+    assert_eq!(says(&["issue", "show", "AA-1"]), json!([]));
+}
+
+#[test]
 fn b14_a_lock_file_stands_for_one_lease_also_before_it_is_written_down() {
     let world = planned();
     write_lock(&world, json!({}));
