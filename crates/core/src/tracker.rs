@@ -66,6 +66,24 @@ fn worded(what: &str, word: &str) -> Result<(), Refusal> {
     check_word(word).map_err(|why| invalid(format!("{what} {word:?}: {why}")))
 }
 
+/// Any word is a type, but one that is written almost as one that rules hang on is likely meant as that.
+fn notice_near_type(draft: &mut Draft<'_>, kind: &str, cx: &Context) {
+    let plain = |word: &str| -> String {
+        let letters = word.chars().filter(|c| c.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).collect()
+    };
+    let named = cx.policy.hierarchy.iter().flatten().map(String::as_str);
+    let known: Vec<&str> = [WORK_ITEM, ACTIVITY, TASK].into_iter().chain(named).collect();
+    if known.contains(&kind) {
+        return;
+    }
+    if let Some(near) = known.iter().find(|near| plain(near) == plain(kind)) {
+        draft.notice(format!(
+            "the type {kind:?} is taken as one of its own: it is not {near}"
+        ));
+    }
+}
+
 /// Gives each addition to a set a tag of its own.
 struct Tags<'a> {
     cx: &'a Context,
@@ -82,6 +100,7 @@ impl Tags<'_> {
 pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Result<Answer, Stop> {
     let title = titled(&new.title)?;
     worded("the type", &new.kind)?;
+    notice_near_type(draft, &new.kind, cx);
     let mut free = None;
     for id in &new.ids {
         if let Some(issue) = state::issue(draft.state(), id)? {
@@ -368,6 +387,9 @@ pub(crate) fn change(
         }
         let_go(draft, &lease, &cx.actor.agent_id)?;
         return Ok(Answer::Done);
+    }
+    if issue.kind != old.kind {
+        notice_near_type(draft, &issue.kind, cx);
     }
     issue.updated_at = at;
     issue.count_change();
@@ -687,8 +709,8 @@ pub(crate) fn judge(
         return Err(Refusal::new(
             Code::NotAllowed,
             format!(
-                "{} is an agent, and agents may not say by hand that a gate has passed here",
-                cx.actor.agent_id
+                "{}, and agents may not say by hand that a gate has passed here",
+                the_agent(cx)
             ),
         )
         .help(format!("ask a person to run: jit gate pass {} {gate}", issue.id))

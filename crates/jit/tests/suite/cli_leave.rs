@@ -344,3 +344,71 @@ fn b14_a_lock_file_stands_for_one_lease_also_before_it_is_written_down() {
     write_lock(&world, json!({}));
     assert_ne!(claim()["lease_id"], first["lease_id"]);
 }
+
+#[test]
+fn b3_nothing_ready_counts_what_was_asked_for() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &["--label", "x"]);
+    create(&world, "WI-2", &["--state", "backlog"]);
+    let _ = by(&world, "agent:a1", &["claim", "acquire", "WI-1"]).ok();
+    let error = refused(
+        &by(&world, "agent:a2", &["claim", "next", "--label", "nope"]),
+        3,
+        "nothing_ready",
+    );
+    assert_eq!(
+        (&error["details"]["held"], &error["details"]["backlog"]),
+        (&json!(0), &json!(0))
+    );
+    let error = refused(
+        &by(&world, "agent:a2", &["claim", "next", "--label", "x"]),
+        3,
+        "nothing_ready",
+    );
+    assert_eq!(
+        (&error["details"]["held"], &error["details"]["backlog"]),
+        (&json!(1), &json!(0))
+    );
+    let error = refused(&by(&world, "agent:a2", &["claim", "next"]), 3, "nothing_ready");
+    assert_eq!(
+        (&error["details"]["held"], &error["details"]["backlog"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+#[test]
+fn e1_a_type_that_is_almost_a_known_one_is_taken_with_a_word() {
+    let world = World::with_jit(JIT);
+    let make = |kind: &str| by(&world, "human:h", &["issue", "create", "a", "--type", kind]).ok();
+    let made = make("work-item");
+    assert!(made.stderr.contains("work_item"), "{}", made.stderr);
+    assert_eq!(made.json()["type"], "work-item");
+    assert_eq!(make("spike").stderr, "");
+    let id = made.json()["id"].as_str().expect("an id").to_owned();
+    let changed = by(&world, "human:h", &["issue", "update", &id, "--type", "Task"]).ok();
+    assert!(changed.stderr.contains("not task"), "{}", changed.stderr);
+}
+
+#[test]
+fn i1_a_value_that_looks_like_an_option_is_told_how_to_be_given() {
+    let world = World::with_jit(JIT);
+    let ran = by(&world, "human:h", &["issue", "create", "a", "--label", "--x"]);
+    let error = refused(&ran, 2, "usage");
+    assert!(error["help"].to_string().contains("--label=--x"), "{error}");
+    assert!(!error.to_string().contains("-- --x"), "{error}");
+    let _ = by(&world, "human:h", &["issue", "create", "a", "--label=--x"]).ok();
+}
+
+#[test]
+fn a4_an_agent_under_another_name_is_told_what_it_is() {
+    let world = World::with_jit(JIT);
+    create(&world, "WI-1", &["--gate", "g"]);
+    let _ = world.jit_as("human:h", ["gate", "define", "g", "--manual"]).ok();
+    let mut command = world.jit_command(&world.repo());
+    command.env("JIT_AGENT_ID", "agent:a1");
+    command.args(["--agent-id", "human:root", "gate", "pass", "WI-1", "g", "--json"]);
+    let error = refused(&world.run(command), 5, "not_allowed");
+    let message = error["message"].as_str().expect("a message");
+    assert!(!message.contains("human:root is an agent"), "{message}");
+    assert!(message.contains("an agent asks"), "{message}");
+}
