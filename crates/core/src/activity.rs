@@ -7,12 +7,15 @@
 //! - a lock file that a program without `jit` wrote is a lease like any other, as long as it is there; where both came
 //!   at once, the one that is in the log counts.
 
+use xxhash_rust::xxh3::xxh3_128;
+
 use crate::command::{Context, LockFile, Reply};
 use crate::decide::{Answer, Draft, deadline, let_go, live};
 use crate::event::{Action, Event};
-use crate::ids::IssueId;
+use crate::ids::{IssueId, LeaseId};
 use crate::issue::{ACTIVITY, Issue};
 use crate::lease::{Actor, End, Lease, Resource};
+use crate::policy::Policy;
 use crate::queue;
 use crate::refusal::{Refusal, Stop};
 use crate::state;
@@ -22,18 +25,35 @@ use crate::tracker::work;
 /// What a lease that came from a lock file says about itself.
 pub const LOCK_FILE_NOTE: &str = "from its lock file";
 
-/// The lease of the activity that an issue is part of, if the caller holds it. Somebody else's is in the way.
-pub(crate) fn outer_lease(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
+/// The lease on the activity that an issue is part of.
+fn lease_above(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
     let Some(parent) = &issue.parent else {
         return Ok(None);
     };
     if state::issue(draft.state(), parent)?.is_none_or(|parent| parent.kind != ACTIVITY) {
         return Ok(None);
     }
-    match live(draft, &Resource::Issue(parent.clone()).key(), cx)? {
-        Some(lease) if lease.held_by(&cx.actor) => Ok(Some(lease)),
-        Some(lease) => Err(Refusal::held(&lease, &cx.now).into()),
-        None => Ok(None),
+    live(draft, &Resource::Issue(parent.clone()).key(), cx)
+}
+
+/// Leases on the tasks of an activity.
+fn leases_inside(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Vec<Lease>, Stop> {
+    let mut inside = Vec::new();
+    if issue.kind == ACTIVITY {
+        for part in queue::parts(draft.state(), &issue.id.key())? {
+            if let Some(part) = state::issue_at(draft.state(), &part)? {
+                inside.extend(live(draft, &Resource::Issue(part.id).key(), cx)?);
+            }
+        }
+    }
+    Ok(inside)
+}
+
+/// The lease of the activity that an issue is part of, if the caller holds it. Somebody else's is in the way.
+pub(crate) fn outer_lease(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
+    match lease_above(draft, issue, cx)? {
+        Some(lease) if !lease.held_by(&cx.actor) => Err(Refusal::held(&lease, &cx.now).into()),
+        own => Ok(own),
     }
 }
 
@@ -43,18 +63,18 @@ pub(crate) fn require_no_rival_inside(
     issue: &Issue,
     cx: &Context,
 ) -> Result<(), Stop> {
-    if issue.kind != ACTIVITY {
-        return Ok(());
+    let inside = leases_inside(draft, issue, cx)?;
+    match inside.iter().find(|lease| !lease.held_by(&cx.actor)) {
+        Some(rival) => Err(Refusal::held(rival, &cx.now).into()),
+        None => Ok(()),
     }
-    for part in queue::parts(draft.state(), &issue.id.key())? {
-        if let Some(part) = state::issue_at(draft.state(), &part)?
-            && let Some(lease) = live(draft, &Resource::Issue(part.id).key(), cx)?
-            && !lease.held_by(&cx.actor)
-        {
-            return Err(Refusal::held(&lease, &cx.now).into());
-        }
-    }
-    Ok(())
+}
+
+/// Somebody else's lease around an issue or inside of it: nobody but that one changes it meanwhile.
+pub(crate) fn rival(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
+    let mut leases = leases_inside(draft, issue, cx)?;
+    leases.extend(lease_above(draft, issue, cx)?);
+    Ok(leases.into_iter().rfind(|lease| !lease.obeys(&cx.actor)))
 }
 
 /// The changelog's entry for taking an issue.
@@ -79,10 +99,29 @@ pub fn is_from_file(lease: &Lease) -> bool {
     lease.note.as_deref() == Some(LOCK_FILE_NOTE)
 }
 
-/// Seconds from now until then, at most the longest lease there may be.
+/// Seconds from now until then.
 fn secs_until(then: Wall, cx: &Context) -> u64 {
     let ms = u64::try_from(then.ms().saturating_sub(cx.now.wall.ms())).unwrap_or(0);
-    ms.div_ceil(1000).min(cx.policy.ttl.max_secs)
+    ms.div_ceil(1000)
+}
+
+/// Whether a lease from a lock file lasts as long as that says, or as long as a lease may.
+pub fn lasts_until(lease: &Lease, expires: Wall, policy: &Policy) -> bool {
+    lease.expires_at == expires || (lease.ttl_secs >= policy.ttl.max_secs && lease.expires_at < expires)
+}
+
+/// The id of the lease that a lock file stands for: the same for everybody who reads the file before it is in the log,
+/// and another one after that has ended.
+fn lease_of_file(
+    draft: &Draft<'_>,
+    resource: &Resource,
+    holder: &Actor,
+    acquired: Wall,
+) -> Result<LeaseId, Stop> {
+    let key = resource.key();
+    let last = state::ended(draft.state(), &key)?.map_or(0, |ended| ended.lease.token);
+    let seed = format!("{key} {} {} {last}", holder.agent_id, acquired.ms());
+    Ok(LeaseId::generate(acquired.ms(), xxh3_128(seed.as_bytes())))
 }
 
 /// Brings lock files that others wrote into the log, and ends the leases of those that are gone.
@@ -146,13 +185,19 @@ fn follow(
     cx: &Context,
 ) -> Result<Option<Lease>, Stop> {
     let resource = Resource::Issue(issue.id.clone());
-    let ttl_secs = secs_until(expires, cx);
+    let expires = outer.map_or(expires, |outer| expires.min(outer.expires_at));
+    let until = secs_until(expires, cx);
+    // No longer than a lease may last.
+    let (ttl_secs, expires_at) = match cx.policy.ttl.max_secs {
+        most if until > most => (most, cx.now.wall.plus_secs(most)),
+        _ => (until, expires),
+    };
     let before = live(draft, &resource.key(), cx)?;
     if let Some(lease) = &before {
         if !(is_from_file(lease) && lease.agent_id == holder.agent_id) {
             return Ok(None);
         }
-        if lease.expires_at == expires || ttl_secs == 0 {
+        if lasts_until(lease, expires, &cx.policy) || ttl_secs == 0 {
             return Ok(Some(lease.clone()));
         }
     }
@@ -163,14 +208,14 @@ fn follow(
         return Ok(None);
     }
     let lease = Lease {
-        lease_id: draft.name_lease(cx),
+        lease_id: lease_of_file(draft, &resource, holder, acquired)?,
         resource,
         agent_id: holder.agent_id.clone(),
         worktree_id: None,
         branch: None,
         ttl_secs: ttl_secs.max(1),
         acquired_at: acquired,
-        expires_at: expires,
+        expires_at,
         deadline: deadline(cx, ttl_secs),
         token: draft.next_sequence(),
         parent: None,
@@ -190,7 +235,7 @@ fn follow(
         Some(before) => Event::Renewed {
             lease: Lease {
                 ttl_secs,
-                expires_at: expires,
+                expires_at,
                 deadline: lease.deadline,
                 ..before
             }

@@ -231,15 +231,19 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             };
             let lease = require_obeys(lease, target, cx)?;
             require_claim(&lease, "jit lock release <path>")?;
-            let worktree_id = worktree.clone().or_else(|| lease.worktree_id.clone());
-            if *to == lease.agent_id && worktree_id == lease.worktree_id {
+            let stays = worktree.is_none() || *worktree == lease.worktree_id;
+            if *to == lease.agent_id && stays {
                 return Err(Refusal::new(Code::Invalid, format!("{to} holds it already")).into());
             }
-            let branch = branch.clone().or_else(|| {
-                (worktree_id == lease.worktree_id)
-                    .then(|| lease.branch.clone())
-                    .flatten()
-            });
+            let (worktree_id, branch) = match stays {
+                false => (worktree.clone(), branch.clone()),
+                // What a lock file stands for is in no worktree.
+                true if activity::is_from_file(&lease) => (cx.actor.worktree_id.clone(), cx.branch.clone()),
+                true => {
+                    let branch = branch.clone().or_else(|| lease.branch.clone());
+                    (lease.worktree_id.clone(), branch)
+                }
+            };
             hand_on(draft, lease, to.clone(), worktree_id, branch, cx)?;
             clear_expired(draft, cx)?;
             Ok(Answer::Done)
@@ -461,6 +465,8 @@ pub(crate) fn hand_on(
         expires_at: cx.now.wall.plus_secs(lease.ttl_secs),
         deadline: deadline(cx, lease.ttl_secs),
         token: draft.next_sequence(),
+        // From here on it is like any other, and its lock file follows.
+        note: lease.note.clone().filter(|_| !activity::is_from_file(&lease)),
         ..lease.clone()
     };
     draft.emit(Event::Transferred {

@@ -22,7 +22,8 @@ pub use passing::is_held_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::command::{Change, Context, NewIssue, Pivot, Reply};
+use crate::activity;
+use crate::command::{Change, Context, NewIssue, Pivot, Reply, Target};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, fresh_lease, let_go, live, not_holder};
 use crate::event::{Action, Did, Event};
 use crate::graph;
@@ -66,6 +67,24 @@ fn worded(what: &str, word: &str) -> Result<(), Refusal> {
     check_word(word).map_err(|why| invalid(format!("{what} {word:?}: {why}")))
 }
 
+/// Any word is a type, but one that is written almost as one that rules hang on is likely meant as that.
+fn notice_near_type(draft: &mut Draft<'_>, kind: &str, cx: &Context) {
+    let plain = |word: &str| -> String {
+        let letters = word.chars().filter(|c| c.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).collect()
+    };
+    let named = cx.policy.hierarchy.iter().flatten().map(String::as_str);
+    let known: Vec<&str> = [WORK_ITEM, ACTIVITY, TASK].into_iter().chain(named).collect();
+    if known.contains(&kind) {
+        return;
+    }
+    if let Some(near) = known.iter().find(|near| plain(near) == plain(kind)) {
+        draft.notice(format!(
+            "the type {kind:?} is taken as one of its own: it is not {near}"
+        ));
+    }
+}
+
 /// Gives each addition to a set a tag of its own.
 struct Tags<'a> {
     cx: &'a Context,
@@ -82,6 +101,7 @@ impl Tags<'_> {
 pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Result<Answer, Stop> {
     let title = titled(&new.title)?;
     worded("the type", &new.kind)?;
+    notice_near_type(draft, &new.kind, cx);
     let mut free = None;
     for id in &new.ids {
         if let Some(issue) = state::issue(draft.state(), id)? {
@@ -229,19 +249,29 @@ fn require_leave(draft: &mut Draft<'_>, issue: &Issue, strict: bool, cx: &Contex
         return Ok(Leave::Given);
     }
     let resource = Resource::Issue(issue.id.clone());
-    if let Some(lease) = live(draft, &resource.key(), cx)? {
-        if lease.obeys(&cx.actor) {
-            return Ok(Leave::Given);
-        }
+    let lease = live(draft, &resource.key(), cx)?;
+    if lease.as_ref().is_some_and(|lease| lease.obeys(&cx.actor)) {
+        return Ok(Leave::Given);
+    }
+    let target = |lease: &Lease| Target::Lease(lease.lease_id.clone());
+    // What nobody holds is taken on the way, where it could be taken.
+    let in_the_way = match lease {
+        Some(lease) => Some(not_holder(&lease, &target(&lease), cx)),
+        None => match activity::rival(draft, issue, cx)? {
+            Some(lease) => {
+                let mut refusal = not_holder(&lease, &target(&lease), cx);
+                refusal.message = format!("{}: {} is not to be changed meanwhile", refusal.message, issue.id);
+                Some(refusal)
+            }
+            None => require_performer(issue, cx).err(),
+        },
+    };
+    if let Some(refusal) = in_the_way {
         if enforce == Enforce::Warn {
-            draft.notice(format!(
-                "{} is held by {}: changed all the same",
-                issue.id, lease.agent_id
-            ));
+            draft.notice(format!("{}: changed all the same", refusal.message));
             return Ok(Leave::Given);
         }
-        let target = crate::command::Target::Lease(lease.lease_id.clone());
-        return Err(not_holder(&lease, &target, cx).into());
+        return Err(refusal.into());
     }
     if enforce == Enforce::StrictExplicit {
         return Err(Refusal::new(
@@ -319,58 +349,18 @@ pub(crate) fn change(
 ) -> Result<Answer, Stop> {
     let old = state::resolve(draft.state(), text)?;
     let old_sheet = state::sheet(draft.state(), &old.id)?;
-    let (mut issue, mut sheet, mut work) = (old.clone(), old_sheet.clone(), Vec::new());
     let at = cx
         .now
         .wall
         .max(Wall::from_ms(old.updated_at.ms().saturating_add(1)));
-    if let Some(title) = &change.title {
-        issue.title = titled(title)?;
-    }
-    if let Some(kind) = &change.kind {
-        worded("the type", kind)?;
-        issue.kind = kind.into();
-    }
-    issue.priority = change.priority.unwrap_or(issue.priority);
-    issue.actor = change.actor.unwrap_or(issue.actor);
-    match &change.parent {
-        Some(Some(text)) => {
-            issue.parent = Some(require_parent(draft.state(), &issue.id, &issue.kind, text, cx)?);
+    let (mut issue, mut sheet, work) = match changed(draft.state(), (&old, &old_sheet), change, at, cx) {
+        // Whoever may not change it is told that first.
+        Err(Stop::Refused(refusal)) => {
+            require_leave(draft, &old, strict, cx)?;
+            return Err(Stop::Refused(refusal));
         }
-        Some(None) => issue.parent = None,
-        None => {}
-    }
-    if issue.kind != old.kind {
-        require_type_fits(draft.state(), &issue, cx)?;
-    }
-    change_sets(draft.state(), (&mut issue, &mut sheet), change, at, cx)?;
-    if let Some(digest) = &change.text {
-        issue.text.clone_from(digest);
-    }
-    if let Some(reason) = &change.blocked {
-        obstruct(&mut issue, reason.as_deref(), &mut work)?;
-    }
-    if let Some(pivot) = &change.pivot {
-        turn(&mut issue, pivot, &mut work)?;
-    }
-    if let Some(state) = change.state.filter(|state| *state != old.state) {
-        require_transition(&old, state)?;
-        issue.state = state;
-        if state == State::Done {
-            // Another type is no way round.
-            let mut as_before = issue.clone();
-            as_before.kind.clone_from(&old.kind);
-            require_gates(draft.state(), &as_before, cx)?;
-            require_gates(draft.state(), &issue, cx)?;
-            require_no_open_parts(draft.state(), &issue)?;
-            work.extend(completed(&issue));
-        }
-    }
-    require_few(&issue, &sheet)?;
-    let reopens = old.state.is_closed() && !issue.state.is_closed();
-    if issue.parent != old.parent || !change.add_deps.is_empty() || reopens {
-        require_no_deadlock(draft.state(), &issue)?;
-    }
+        changed => changed?,
+    };
     // Texts are everybody's; all else is the holder's. Asked before anything is said about what is so already.
     let mut but_text = issue.clone();
     but_text.text.clone_from(&old.text);
@@ -399,12 +389,74 @@ pub(crate) fn change(
         let_go(draft, &lease, &cx.actor.agent_id)?;
         return Ok(Answer::Done);
     }
+    if issue.kind != old.kind {
+        notice_near_type(draft, &issue.kind, cx);
+    }
     issue.updated_at = at;
     issue.count_change();
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.stamp_changes(&old, old_sheet.deleted, &issue);
     write(draft, leave, (Did::Changed, issue, sheet), work, cx)?;
     Ok(Answer::Done)
+}
+
+/// An issue as it would be after a change, and what the changelog is told of it.
+fn changed(
+    table: &dyn Table,
+    (old, old_sheet): (&Issue, &Sheet),
+    change: &Change,
+    at: Wall,
+    cx: &Context,
+) -> Result<(Issue, Sheet, Vec<Event>), Stop> {
+    let (mut issue, mut sheet, mut work) = (old.clone(), old_sheet.clone(), Vec::new());
+    if let Some(title) = &change.title {
+        issue.title = titled(title)?;
+    }
+    if let Some(kind) = &change.kind {
+        worded("the type", kind)?;
+        issue.kind = kind.into();
+    }
+    issue.priority = change.priority.unwrap_or(issue.priority);
+    issue.actor = change.actor.unwrap_or(issue.actor);
+    match &change.parent {
+        Some(Some(text)) => {
+            issue.parent = Some(require_parent(table, &issue.id, &issue.kind, text, cx)?);
+        }
+        Some(None) => issue.parent = None,
+        None => {}
+    }
+    if issue.kind != old.kind {
+        require_type_fits(table, &issue, cx)?;
+    }
+    change_sets(table, (&mut issue, &mut sheet), change, at, cx)?;
+    if let Some(digest) = &change.text {
+        issue.text.clone_from(digest);
+    }
+    if let Some(reason) = &change.blocked {
+        obstruct(&mut issue, reason.as_deref(), &mut work)?;
+    }
+    if let Some(pivot) = &change.pivot {
+        turn(&mut issue, pivot, &mut work)?;
+    }
+    if let Some(state) = change.state.filter(|state| *state != old.state) {
+        require_transition(old, state)?;
+        issue.state = state;
+        if state == State::Done {
+            // Another type is no way round.
+            let mut as_before = issue.clone();
+            as_before.kind.clone_from(&old.kind);
+            require_gates(table, &as_before, cx)?;
+            require_gates(table, &issue, cx)?;
+            require_no_open_parts(table, &issue)?;
+            work.extend(completed(&issue));
+        }
+    }
+    require_few(&issue, &sheet)?;
+    let reopens = old.state.is_closed() && !issue.state.is_closed();
+    if issue.parent != old.parent || !change.add_deps.is_empty() || reopens {
+        require_no_deadlock(table, &issue)?;
+    }
+    Ok((issue, sheet, work))
 }
 
 fn change_sets(
@@ -658,8 +710,8 @@ pub(crate) fn judge(
         return Err(Refusal::new(
             Code::NotAllowed,
             format!(
-                "{} is an agent, and agents may not say by hand that a gate has passed here",
-                cx.actor.agent_id
+                "{}, and agents may not say by hand that a gate has passed here",
+                the_agent(cx)
             ),
         )
         .help(format!("ask a person to run: jit gate pass {} {gate}", issue.id))

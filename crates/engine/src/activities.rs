@@ -136,7 +136,7 @@ fn holder(record: &Record) -> Option<AgentId> {
     format!("{kind}:{}", record.holder).parse().ok()
 }
 
-fn bytes(lease: &Lease, task: Option<&Lease>, ours: bool) -> Vec<u8> {
+fn bytes(lease: &Lease, task: Option<&Lease>) -> Vec<u8> {
     let record = Record {
         holder: lease.agent_id.to_string(),
         holder_type: if lease.agent_id.kind() == "human" {
@@ -150,7 +150,7 @@ fn bytes(lease: &Lease, task: Option<&Lease>, ours: bool) -> Vec<u8> {
         task_id: task.and_then(|task| task.resource.issue().cloned()),
         task_acquired: task.map(|task| task.acquired_at),
         task_expires: task.map(|task| task.expires_at),
-        lease_id: ours.then(|| lease.lease_id.clone()),
+        lease_id: Some(lease.lease_id.clone()),
     };
     let mut bytes = serde_json::to_vec_pretty(&record).unwrap_or_default();
     bytes.push(b'\n');
@@ -168,7 +168,7 @@ pub fn make(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option<
     file::make_dir_like_parent(&folder(control_dir))?;
     changing(control_dir, activity, || {
         match file::create_like_parent(&path(control_dir, activity)) {
-            Ok(mut file) => file.write_all(&bytes(lease, task, true)).map(|()| true),
+            Ok(mut file) => file.write_all(&bytes(lease, task)).map(|()| true),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(e) => Err(e),
         }
@@ -180,8 +180,26 @@ pub fn write(control_dir: &Path, activity: &IssueId, lease: &Lease, task: Option
     file::make_dir_like_parent(&folder(control_dir))?;
     changing(control_dir, activity, || {
         set_folder_aside(control_dir, activity)?;
-        file::refresh(&path(control_dir, activity), &bytes(lease, task, true))
+        file::refresh(&path(control_dir, activity), &bytes(lease, task))
     })
+}
+
+/// A lock file of others says no longer that the task is worked on. All else in it stays as it is.
+pub fn drop_task(control_dir: &Path, activity: &IssueId, task: &IssueId) -> io::Result<()> {
+    let path = path(control_dir, activity);
+    let Some(bytes) = file::read_real(&path, MAX_FILE)? else {
+        return Ok(());
+    };
+    let mut record: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&bytes)?;
+    if record.get("task_id").and_then(|id| id.as_str()) != Some(task.as_str()) {
+        return Ok(());
+    }
+    for name in ["task_id", "task_acquired", "task_expires"] {
+        record.remove(name);
+    }
+    let mut bytes = serde_json::to_vec_pretty(&record)?;
+    bytes.push(b'\n');
+    changing(control_dir, activity, || file::refresh(&path, &bytes))
 }
 
 /// Nobody holds it any more.

@@ -287,6 +287,7 @@ impl Request {
                 | Self::ForceEvict { .. }
                 | Self::ChangeIssue { .. }
                 | Self::DeleteIssue { .. }
+                | Self::RequireGate { .. }
         )
     }
 

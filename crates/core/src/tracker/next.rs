@@ -12,6 +12,10 @@ pub(crate) fn acquire_next(
 ) -> Result<Answer, Stop> {
     // What nobody holds any more is offered again, all of it.
     while clear_expired(draft, cx)? > 0 {}
+    let wanted = |issue: &Issue| {
+        label.is_none_or(|label| issue.labels.iter().any(|l| l == label))
+            && kind.is_none_or(|kind| issue.kind == kind)
+    };
     let mut limit = 8;
     let mut looked_at = 0;
     loop {
@@ -20,10 +24,10 @@ pub(crate) fn acquire_next(
             let Some(issue) = state::issue_at(draft.state(), key)? else {
                 continue;
             };
-            let wanted = label.is_none_or(|label| issue.labels.iter().any(|l| l == label))
-                && kind.is_none_or(|kind| issue.kind == kind)
-                && issue.actor.allows(cx.actor.agent_id.kind());
-            if !wanted || is_container(draft.state(), &issue)? {
+            if !wanted(&issue)
+                || !issue.actor.allows(cx.actor.agent_id.kind())
+                || is_container(draft.state(), &issue)?
+            {
                 continue;
             }
             match acquire(draft, &issue, terms.clone(), cx) {
@@ -33,7 +37,7 @@ pub(crate) fn acquire_next(
             }
         }
         if queued.len() < limit {
-            return Err(nothing_ready(draft.state(), cx)?.into());
+            return Err(nothing_ready(draft.state(), &wanted, cx)?.into());
         }
         looked_at = queued.len();
         limit *= 4;
@@ -48,40 +52,40 @@ pub fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
     Ok(queue::has_open_parts(table, &issue.id.key())?)
 }
 
-pub(super) fn nothing_ready(table: &dyn Table, cx: &Context) -> Result<Refusal, Stop> {
-    let (mut blocked, mut backlog, mut gated, mut human, mut in_parts) = (0, 0, 0, 0, 0);
-    let held: BTreeSet<String> = state::claims(table)?
-        .iter()
-        .map(|lease| lease.resource.key())
-        .collect();
-    for issue in state::issues(table)? {
-        let free = !held.contains(&Resource::Issue(issue.id.clone()).key());
+/// Why there is nothing, of the issues that were wanted.
+fn nothing_ready(table: &dyn Table, wanted: &dyn Fn(&Issue) -> bool, cx: &Context) -> Result<Refusal, Stop> {
+    let (mut held, mut blocked, mut backlog, mut gated, mut human, mut in_parts) = (0, 0, 0, 0, 0, 0);
+    let leases = state::claims(table)?.into_iter();
+    let leases: BTreeMap<String, Lease> = leases.map(|lease| (lease.resource.key(), lease)).collect();
+    // Also of what was not wanted: a task is free when its activity is.
+    let soonest = leases
+        .values()
+        .map(|lease| lease.remaining_ms(&cx.now).div_ceil(1000))
+        .min();
+    for issue in state::issues(table)?.iter().filter(|issue| wanted(issue)) {
+        let is_held = leases.contains_key(&Resource::Issue(issue.id.clone()).key());
+        held += u64::from(is_held);
         match issue.state {
             State::Backlog => backlog += 1,
             State::Gated => gated += 1,
             State::Done | State::Rejected => {}
-            _ if !free => {}
-            _ if issue.blocked.is_some() || !queue::open_dependencies(table, &issue)?.is_empty() => {
+            _ if is_held => {}
+            _ if issue.blocked.is_some() || !queue::open_dependencies(table, issue)?.is_empty() => {
                 blocked += 1
             }
-            _ if is_container(table, &issue)? => in_parts += 1,
+            _ if is_container(table, issue)? => in_parts += 1,
             _ if issue.actor == Performer::Human => human += 1,
             _ => {}
         }
     }
-    let soonest = state::claims(table)?
-        .iter()
-        .map(|lease| lease.remaining_ms(&cx.now).div_ceil(1000))
-        .min();
-    let many = held.len() as u64;
     Ok(Refusal::new(
         Code::NothingReady,
-        format!("nothing is ready to be taken: {many} held, {blocked} blocked, {human} waiting for a person, {in_parts} whose parts are open, {backlog} in the backlog"),
+        format!("nothing is ready to be taken: {held} held, {blocked} blocked, {human} waiting for a person, {in_parts} whose parts are open, {backlog} in the backlog"),
     )
     .help("jit ready")
     .help("jit blocked")
     .details(Details::Counts(vec![
-        ("held", Some(many)),
+        ("held", Some(held)),
         ("blocked", Some(blocked)),
         ("waiting_for_human", Some(human)),
         ("open_parts", Some(in_parts)),
@@ -95,11 +99,7 @@ pub(crate) fn require_performer(issue: &Issue, cx: &Context) -> Result<(), Refus
     if issue.actor.allows(cx.actor.agent_id.kind()) {
         return Ok(());
     }
-    Err(
-        Refusal::new(Code::NotAllowed, format!("{} waits for a person", issue.id))
-            .help("jit claim next")
-            .help(format!("jit issue update {} --actor any", issue.id)),
-    )
+    Err(Refusal::new(Code::NotAllowed, format!("{} waits for a person", issue.id)).help("jit claim next"))
 }
 
 /// Taking what cannot be worked on is allowed, but worth a word.

@@ -14,6 +14,15 @@ pub(crate) fn is_bound(policy: &Policy, agent: &AgentId) -> bool {
     is_agent && !policy.agents_may_pass_gates
 }
 
+/// Who is held to what agents are held to, in words.
+pub(super) fn the_agent(cx: &Context) -> String {
+    let id = &cx.actor.agent_id;
+    match id.kind() {
+        "agent" => format!("{id} is an agent"),
+        _ => format!("an agent asks here, as {id}"),
+    }
+}
+
 /// What an issue has to pass is not lessened by agents: neither its own gates nor those of its type.
 pub(super) fn require_no_fewer_gates(old: &Issue, new: &Issue, cx: &Context) -> Result<(), Refusal> {
     if !is_bound_by_gates(cx) {
@@ -31,8 +40,9 @@ pub(super) fn require_no_fewer_gates(old: &Issue, new: &Issue, cx: &Context) -> 
     Err(Refusal::new(
         Code::NotAllowed,
         format!(
-            "{} is an agent, and agents may not decide here that {} need not pass {gate}",
-            cx.actor.agent_id, old.id
+            "{}, and agents may not decide here that {} need not pass {gate}",
+            the_agent(cx),
+            old.id
         ),
     )
     .help(format!("ask a person to run: {help}")))

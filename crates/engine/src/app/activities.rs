@@ -10,12 +10,12 @@
 use std::io;
 use std::time::Duration;
 
-use jit_core::activity::is_from_file;
+use jit_core::activity::{is_from_file, lasts_until};
 use jit_core::command::{Command, Context, LockFile};
 use jit_core::decide::{Draft, decide};
-use jit_core::event::{Action, Event, Stamped};
+use jit_core::event::{Action, Did, Event, Stamped};
 use jit_core::ids::{AgentId, IssueId, LeaseId};
-use jit_core::issue::ACTIVITY;
+use jit_core::issue::{ACTIVITY, Issue};
 use jit_core::lease::{Actor, Lease, Resource};
 use jit_core::refusal::Code;
 use jit_core::state;
@@ -23,7 +23,6 @@ use jit_core::table::{Changes, Overlay, Read, Table};
 
 use super::{App, Kept, refuse, stopped};
 use crate::activities::{self, Found};
-use crate::os::random;
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, ReadTable, View};
 
@@ -129,12 +128,12 @@ impl App {
             gone: gone.cloned().collect(),
             there: news.there,
         };
-        let entropy = random::u128().map_err(|e| refuse(Code::Io, e))?;
         let cx = Context {
             now: view.now.clone(),
             actor: self.actor.clone(),
             branch: None,
-            fresh_lease: LeaseId::generate(view.now.wall.ms(), entropy),
+            // Unused: leases from lock files are named after these.
+            fresh_lease: LeaseId::generate(view.now.wall.ms(), 0),
             policy: self.policy.clone(),
         };
         let mut draft = Draft::new(&*view.table, view.sequence, view.now.wall, cx.actor.clone());
@@ -177,7 +176,7 @@ impl App {
                             .push(format!("there is a lock file for {id}, which is no issue here"));
                     }
                     if lease.is_none_or(|lease| {
-                        lease.expires_at != file.expires
+                        !lasts_until(&lease, file.expires, &self.policy)
                             || lease.agent_id != file.holder
                             || file.task.is_some()
                     }) {
@@ -226,7 +225,7 @@ impl App {
             {
                 continue;
             }
-            said.extend(self.mirror_lease(&lease, table).map_err(trouble)?);
+            said.extend(self.mirror_lease(&lease, &[], table).map_err(trouble)?);
         }
         Ok(said)
     }
@@ -266,56 +265,84 @@ impl App {
     pub(super) fn mirror_lock_files(&self, lines: &[Stamped], table: &dyn Table) -> io::Result<Vec<String>> {
         let mut said = Vec::new();
         for line in lines {
-            let Some(id) = line.event.lease().and_then(|lease| lease.resource.issue()) else {
+            let event = &line.event;
+            let id = match event {
+                Event::Issue {
+                    did: Did::Created, ..
+                } => None,
+                Event::Issue { issue, .. } => Some(&issue.id),
+                _ => event.lease().and_then(|lease| lease.resource.issue()),
+            };
+            let Some(id) = id else { continue };
+            let Some(issue) = state::issue_or_tombstone(table, id).map_err(io::Error::other)? else {
                 continue;
             };
-            let Some(issue) = state::issue(table, id).map_err(io::Error::other)? else {
-                continue;
-            };
-            if issue.kind == ACTIVITY {
-                if let Event::Released { lease, .. } = &line.event {
-                    self.remove_file_of(lease)?;
-                }
-                said.extend(self.mirror(&issue.id, table)?);
-            } else if let Some(parent) = &issue.parent
-                && state::issue(table, parent)
-                    .map_err(io::Error::other)?
-                    .is_some_and(|parent| parent.kind == ACTIVITY)
+            if let Event::Released { lease, .. } | Event::ForceEvicted { lease, .. } = event {
+                self.take_out_of_file(lease, &issue)?;
+            }
+            said.extend(self.mirror(id, lines, table)?);
+            if event.lease().is_some()
+                && let Some(parent) = &issue.parent
             {
-                said.extend(self.mirror(parent, table)?);
+                said.extend(self.mirror(parent, lines, table)?);
             }
         }
         Ok(said)
     }
 
-    /// Removes the lock file that a lease came from, which its holder has let go of.
-    fn remove_file_of(&self, lease: &Lease) -> io::Result<()> {
+    /// After the end of a lease that came from a lock file: what stands for it there would be read in again.
+    fn take_out_of_file(&self, lease: &Lease, issue: &Issue) -> io::Result<()> {
         let control = &self.place.control_dir;
-        if is_from_file(lease)
-            && let Some(id) = lease.resource.issue()
-            && let Some(Found::Theirs(file)) = activities::read(control, id)?
-            && file.holder == lease.agent_id
+        if !is_from_file(lease) {
+            return Ok(());
+        }
+        let is_holders = |id: &IssueId| -> io::Result<bool> {
+            let found = activities::read(control, id)?;
+            Ok(matches!(found, Some(Found::Theirs(file)) if file.holder == lease.agent_id))
+        };
+        if is_holders(&issue.id)? {
+            activities::remove(control, &issue.id)?;
+        } else if let Some(parent) = &issue.parent
+            && is_holders(parent)?
         {
-            activities::remove(control, id)?;
+            activities::drop_task(control, parent, &issue.id)?;
         }
         Ok(())
     }
 
-    fn mirror(&self, activity: &IssueId, table: &dyn Table) -> io::Result<Option<String>> {
+    /// Makes the lock file of an issue what its lease asks for: activities have one while they are held.
+    fn mirror(&self, id: &IssueId, lines: &[Stamped], table: &dyn Table) -> io::Result<Option<String>> {
         let control = &self.place.control_dir;
-        match lease_on(table, activity).map_err(io::Error::other)? {
-            // The file is its holder's own.
-            Some(lease) if is_from_file(&lease) => Ok(None),
-            Some(lease) => self.mirror_lease(&lease, table),
-            None => match activities::read(control, activity)? {
-                Some(Found::Theirs(file)) if file.expires.ms() > crate::os::clock::wall_ms() => Ok(None),
-                _ => activities::remove(control, activity).map(|()| None),
-            },
+        let lease = lease_on(table, id).map_err(io::Error::other)?;
+        // The file is its holder's own.
+        if lease.as_ref().is_some_and(is_from_file) {
+            return Ok(None);
         }
+        let issue = state::issue(table, id).map_err(io::Error::other)?;
+        let is_activity = issue.is_some_and(|issue| issue.kind == ACTIVITY);
+        if let Some(lease) = lease.filter(|_| is_activity) {
+            return self.mirror_lease(&lease, lines, table);
+        }
+        let is_over = match activities::read(control, id)? {
+            None => false,
+            Some(Found::Ours(_)) => true,
+            Some(Found::Theirs(file)) => is_activity && file.expires.ms() <= crate::os::clock::wall_ms(),
+            Some(Found::Malformed(_)) => is_activity,
+        };
+        if is_over {
+            activities::remove(control, id)?;
+        }
+        Ok(None)
     }
 
-    /// Makes the lock file of an activity say what its lease is. What else was there is said.
-    fn mirror_lease(&self, lease: &Lease, table: &dyn Table) -> io::Result<Option<String>> {
+    /// Makes the lock file of an activity say what its lease is. What else was there is said, unless these lines
+    /// explain it.
+    fn mirror_lease(
+        &self,
+        lease: &Lease,
+        lines: &[Stamped],
+        table: &dyn Table,
+    ) -> io::Result<Option<String>> {
         let control = &self.place.control_dir;
         let Some(activity) = lease.resource.issue() else {
             return Ok(None);
@@ -323,11 +350,32 @@ impl App {
         let inside = state::children(table, &lease.lease_id).map_err(io::Error::other)?;
         let task = inside.iter().max_by_key(|task| task.token);
         let holder = &lease.agent_id;
+        let is_from = |agent: &AgentId| {
+            lines.iter().any(|line| match &line.event {
+                Event::Transferred {
+                    lease: to,
+                    from_agent_id,
+                    ..
+                } => to.resource == lease.resource && from_agent_id == agent,
+                _ => false,
+            })
+        };
+        let is_changed = || {
+            lines
+                .iter()
+                .any(|line| matches!(&line.event, Event::Issue { issue, .. } if issue.id == *activity))
+        };
         let said = match activities::read(control, activity)? {
             Some(Found::Ours(_)) => None,
             // The holder's own, from before it was renewed here.
             Some(Found::Theirs(file)) if file.holder == *holder => None,
+            // That of whoever has just handed it on.
+            Some(Found::Theirs(file)) if is_from(&file.holder) => None,
             None if activities::make(control, activity, lease, task)? => {
+                // It may have become an activity while it was held.
+                if is_changed() {
+                    return Ok(None);
+                }
                 let said =
                     format!("the lock file of {activity} was gone while {holder} holds it: made again");
                 return Ok(Some(said));

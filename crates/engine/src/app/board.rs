@@ -7,11 +7,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{ACTIVITY, Issue, Performer, Priority, State};
-use jit_core::lease::{Lease, Resource};
+use jit_core::lease::{Actor, Lease, Resource};
 use jit_core::pack::{Packed, Text};
 use jit_core::queue;
 use jit_core::refusal::Code;
 use jit_core::state;
+use jit_core::table::Table;
 use jit_core::tracker;
 use jit_core::unit::Phase;
 
@@ -136,6 +137,49 @@ fn leases(view: &View) -> Outcome<HashMap<String, Lease>> {
         .collect())
 }
 
+/// Claims of others that stand in the caller's way, also where the issue itself is free.
+struct Rivals<'a> {
+    table: &'a dyn Table,
+    /// Keys of what others hold.
+    held: HashSet<&'a str>,
+    /// Keys of what others hold a part of.
+    worked_on: HashSet<String>,
+}
+
+impl<'a> Rivals<'a> {
+    fn of(actor: &Actor, table: &'a dyn Table, leases: &'a HashMap<String, Lease>) -> Outcome<Self> {
+        let mut rivals = Self {
+            table,
+            held: HashSet::new(),
+            worked_on: HashSet::new(),
+        };
+        for (key, _) in leases.iter().filter(|(_, lease)| !lease.held_by(actor)) {
+            rivals.held.insert(key);
+            let part = state::issue_at(table, key).map_err(|e| refuse(Code::Io, e))?;
+            rivals
+                .worked_on
+                .extend(part.and_then(|part| part.parent).map(|id| id.key()));
+        }
+        Ok(rivals)
+    }
+
+    /// Whether an activity is not to be had for a part of it, or something for the activity that it is part of: neither
+    /// is offered, nor taken by `claim next`.
+    fn stand_in_the_way(&self, key: &str, kind: &str, parent: Option<&str>) -> Outcome<bool> {
+        if kind == ACTIVITY && self.worked_on.contains(key) {
+            return Ok(true);
+        }
+        let above = parent.map(str::to_ascii_lowercase);
+        match above.filter(|above| self.held.contains(above.as_str())) {
+            Some(above) => {
+                let above = state::issue_at(self.table, &above).map_err(|e| refuse(Code::Io, e))?;
+                Ok(above.is_some_and(|issue| issue.kind == ACTIVITY))
+            }
+            None => Ok(false),
+        }
+    }
+}
+
 fn matches(filter: &IssueFilter, parent: Option<&IssueId>, shown: &Listed<'_>) -> bool {
     let issue = &shown.issue;
     filter.state.is_none_or(|state| issue.state == state)
@@ -238,17 +282,8 @@ impl App {
         queued.sort();
         let leases = leases(&view)?;
         let wanted = limit.unwrap_or(usize::MAX);
-        // What is inside an activity that somebody else holds is not offered, neither here nor by `claim next`.
-        let is_inside = |parent: &str| -> Outcome<bool> {
-            let key = parent.to_ascii_lowercase();
-            let others = leases.get(&key).is_some_and(|lease| !lease.held_by(&self.actor));
-            let above = match others {
-                true => state::issue_at(table, &key).map_err(unreadable)?,
-                false => None,
-            };
-            Ok(above.is_some_and(|issue| issue.kind == ACTIVITY))
-        };
-        // Nor is what is done in its parts.
+        let rivals = Rivals::of(&self.actor, table, &leases)?;
+        // What is done in its parts is not offered.
         let is_whole = |key: &str| -> Outcome<bool> {
             match state::issue_at(table, key).map_err(unreadable)? {
                 Some(issue) => tracker::is_container(table, &issue).map_err(stopped),
@@ -272,14 +307,16 @@ impl App {
             let wholes = queue::wholes(table).map_err(unreadable)?;
             let mut offered = Vec::with_capacity(found.len());
             for (n, place) in found.iter().enumerate() {
-                let above = match leases.is_empty() {
-                    true => None,
-                    false => issues.get(n).and_then(|shown| shown.issue.parent),
-                };
-                let inside = above.map_or(Ok(false), |above| is_inside(above.as_str()))?;
                 let key = queued[*place].1.as_str();
+                let free = match issues.get(n).filter(|_| !leases.is_empty()) {
+                    Some(shown) => {
+                        let (kind, parent) = (shown.issue.kind, shown.issue.parent);
+                        !rivals.stand_in_the_way(key, kind.as_str(), parent.as_ref().map(|id| id.as_str()))?
+                    }
+                    None => true,
+                };
                 let whole = wholes.contains(key) && is_whole(key)?;
-                if !inside && !whole {
+                if free && !whole {
                     offered.push(n);
                 }
             }
@@ -305,9 +342,9 @@ impl App {
                 let Some(issue) = state::issue_at(table, key).map_err(unreadable)? else {
                     continue;
                 };
-                let above = issue.parent.as_ref();
+                let above = issue.parent.as_ref().map(IssueId::as_str);
                 if tracker::is_container(table, &issue).map_err(stopped)?
-                    || above.map_or(Ok(false), |above| is_inside(above.as_str()))?
+                    || rivals.stand_in_the_way(key, &issue.kind, above)?
                 {
                     continue;
                 }
@@ -435,6 +472,7 @@ impl App {
             });
         }
         attention.sort_by(|a, b| (a.priority, &a.id).cmp(&(b.priority, &b.id)));
+        let rivals = Rivals::of(&self.actor, table, &leases)?;
         let mut ready = Vec::with_capacity(SHOWN);
         let mut many = SHOWN;
         loop {
@@ -443,6 +481,12 @@ impl App {
             for (_, key) in &queued {
                 if let Some(issue) = state::issue_at(table, key).map_err(unreadable)?
                     && ready.len() < SHOWN
+                    && issue.actor.allows(self.actor.agent_id.kind())
+                    && !rivals.stand_in_the_way(
+                        key,
+                        &issue.kind,
+                        issue.parent.as_ref().map(IssueId::as_str),
+                    )?
                     && !tracker::is_container(table, &issue).map_err(stopped)?
                 {
                     ready.push(brief(&issue, None));

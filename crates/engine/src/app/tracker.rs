@@ -9,6 +9,7 @@ use jit_core::policy::Policy;
 use jit_core::queue;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
+use jit_core::table::Table;
 use jit_core::time::Now;
 
 use super::{App, Kept, refuse};
@@ -30,6 +31,14 @@ fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {
         text.push(b'\n');
     }
     Ok(Some(text))
+}
+
+/// What stands in the way of an issue that is open, as lists show it.
+fn waits_for(table: &dyn Table, issue: &Issue) -> Outcome<Vec<IssueId>> {
+    if issue.state.is_closed() {
+        return Ok(Vec::new());
+    }
+    queue::open_dependencies(table, issue).map_err(|e| refuse(Code::Io, e))
 }
 
 impl App {
@@ -144,7 +153,15 @@ impl App {
         let text = issue.text.clone();
         let id = issue.id.clone();
         let lease = own.iter().find(|lease| lease.resource.issue() == Some(&id));
+        // It is done, also where this cannot be read any more.
+        let blocked_by = match issue.depends_on.is_empty() {
+            true => Ok(Vec::new()),
+            false => self
+                .view_of_log()
+                .and_then(|view| waits_for(&*view.table, &issue)),
+        };
         let mut shown = IssueView::new(issue, lease, now);
+        shown.blocked_by = blocked_by.unwrap_or_default();
         let found = text.and_then(|digest| self.replica.text(&id, &digest).ok().flatten());
         shown.description = found.map(|text| String::from_utf8_lossy(&text).into_owned());
         shown
@@ -195,7 +212,7 @@ impl App {
         });
         let key = Resource::Issue(id.clone()).key();
         let lease = state::lease_on(&*view.table, &key).map_err(unreadable)?;
-        let blocked_by = queue::open_dependencies(&*view.table, &issue).map_err(unreadable)?;
+        let blocked_by = waits_for(&*view.table, &issue)?;
         let mut shown = IssueView::new(issue, lease.as_ref(), &view.now);
         shown.description = description.map(|text| String::from_utf8_lossy(&text).into_owned());
         shown.comments = Some(state::comments(&*view.table, &id).map_err(unreadable)?);

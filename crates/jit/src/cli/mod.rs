@@ -799,6 +799,24 @@ fn usage(e: &clap::Error) -> Box<Refusal> {
     Box::new(refusal)
 }
 
+/// Two words that can be understood as one, an option with a value that looks like an option.
+fn as_value(args: &[OsString]) -> Option<String> {
+    (1..args.len()).find_map(|n| {
+        let (option, value) = (args[n - 1].to_str()?, args[n].to_str()?);
+        if !option.starts_with("--") || option.contains('=') || !value.starts_with('-') || value == "--" {
+            return None;
+        }
+        let joined = format!("{option}={value}");
+        let mut words = args.to_vec();
+        words.splice(n - 1..=n, [OsString::from(&joined)]);
+        let parsed = tree(Wanted::All).try_get_matches_from(words);
+        parsed.is_ok().then(|| {
+            let shown = jit_engine::app::shell_word(&joined);
+            format!("to pass {value:?} as the value of {option}, use {shown}")
+        })
+    })
+}
+
 /// What of the command line's grammar is built: all of it takes longer than a claim takes.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
@@ -965,7 +983,15 @@ pub fn main(args: Vec<OsString>) -> u8 {
                 render::say(e.render().to_string().trim_end());
                 return 2;
             }
-            _ => return fail(&usage(&e), says("--json")),
+            _ => {
+                let mut refusal = usage(&e);
+                if let Some(joined) = as_value(&args) {
+                    // clap would have it behind `--`, where it is no value of the option.
+                    refusal.help.retain(|tip| !tip.contains("as a value"));
+                    refusal.help.insert(0, joined);
+                }
+                return fail(&refusal, says("--json"));
+            }
         },
     };
     let everywhere = Everywhere::of(&matches);

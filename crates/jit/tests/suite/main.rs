@@ -18,6 +18,7 @@ mod cli_gates;
 mod cli_graph;
 mod cli_heartbeat;
 mod cli_hooks;
+mod cli_leave;
 mod cli_lineage;
 mod cli_locks;
 mod cli_mcp;
