@@ -24,6 +24,7 @@ const BEADS: &str = r###"{"id":"app-9xk","title":"Login epic","description":"All
 {"id":"app-c1","title":"Someday","status":"deferred","priority":4,"issue_type":"chore"}
 {"id":"app-c2","title":"Waiting","status":"blocked","priority":3,"issue_type":"bug"}
 {"id":"app-c3","title":"House rules","status":"quality_check","priority":9,"issue_type":"task"}
+<<<<<<< HEAD
 {"_type":"memory","key":"x","value":"y"}
 "###;
 
