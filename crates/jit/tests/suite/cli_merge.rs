@@ -1293,3 +1293,61 @@ fn c7_what_the_driver_cannot_merge_has_markers_and_validate_names_what_is_unmerg
         assert!(named, "{problems}");
     }
 }
+
+#[test]
+fn c2_hooks_let_a_merge_through_that_has_the_lines_of_both_sides() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    b.jit(["hooks", "install"]);
+    for (tree, other) in [(&a, "WI-002"), (&b, "WI-003")] {
+        tree.jit(["issue", "update", "WI-001", "--add-label", &tree.name]);
+        tree.jit(["dep", "add", "WI-001", other]);
+        tree.jit(["issue", "comment", "WI-001", "said"]);
+        // Gates of both, which the merge driver puts together.
+        tree.jit(["gate", "define", &format!("of-{}", tree.name), "--manual"]);
+    }
+    // What only one side changed.
+    a.jit(["issue", "update", "WI-002", "--title", "A title"]);
+    a.commit();
+    b.commit();
+    let (code, said) = b.take("merge", &a);
+    assert_eq!(code, 0, "{said}");
+    let issue = b.show("WI-001");
+    assert_eq!(issue["labels"], json!(["a", "b", "old"]));
+    assert_eq!(issue["depends_on"], json!(["WI-002", "WI-003"]));
+    assert_eq!(issue["comments"].as_array().map(Vec::len), Some(2));
+    assert_eq!(b.show("WI-002")["title"], "A title");
+}
+
+#[test]
+fn c2_hooks_let_no_merge_through_that_leaves_lines_of_a_side_out_nor_advise_to() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    b.jit(["hooks", "install"]);
+    for tree in [&a, &b] {
+        tree.jit(["issue", "update", "WI-001", "--add-label", &tree.name]);
+        tree.jit([
+            "issue",
+            "update",
+            "WI-001",
+            "--add-label",
+            &format!("{}-too", tree.name),
+        ]);
+        tree.commit();
+    }
+    let _ = b.git(["fetch", "-q", &a.path.to_string_lossy(), "HEAD"]);
+    let (code, said) = b.git(["merge", "-q", "--no-commit", "FETCH_HEAD"]);
+    assert_eq!(code, 0, "{said}");
+    let both = b.read("labels.or-set.jsonl");
+    b.edit("labels.or-set.jsonl", |text| {
+        let lines = text.lines().filter(|line| !line.contains("a-too"));
+        lines.map(|line| format!("{line}\n")).collect()
+    });
+    let (code, said) = b.git(["commit", "-qam", "merge"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("jit claim acquire WI-001"), "{said}");
+    assert!(!said.contains("git restore"), "{said}");
+    b.edit("labels.or-set.jsonl", |_| both.clone());
+    let (code, said) = b.git(["commit", "-qam", "merge"]);
+    assert_eq!(code, 0, "{said}");
+}
