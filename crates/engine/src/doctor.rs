@@ -230,11 +230,16 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
             if !on_path("jit") {
                 found.warn(
                     "path",
-                    "git will not find the merge driver: there is no jit on PATH",
+                    "git will not find the merge driver, and merges issues line by line: there is no jit on PATH",
                     "put the folder of jit on PATH",
                 );
             }
         }
+        Driver::Former => found.warn(
+            "merge driver",
+            "of an older jit: where git is started without jit on PATH, it takes our side of an issue",
+            "jit init",
+        ),
         Driver::Other(command) => found.fail(
             "merge driver",
             format!("git merges issue files with another command: {command}"),

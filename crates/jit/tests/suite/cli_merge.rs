@@ -1351,3 +1351,24 @@ fn c2_hooks_let_no_merge_through_that_leaves_lines_of_a_side_out_nor_advise_to()
     let (code, said) = b.git(["commit", "-qam", "merge"]);
     assert_eq!(code, 0, "{said}");
 }
+
+#[test]
+fn c7_a_git_that_does_not_find_jit_keeps_both_sides_with_markers() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    for tree in [&a, &b] {
+        let title = format!("{} title", tree.name);
+        tree.jit(["issue", "update", "WI-001", "--title", &title]);
+        tree.commit();
+    }
+    let from = a.path.to_string_lossy();
+    world.git(&b.path, ["fetch", "-q", &from, "HEAD"]);
+    let mut command = world.command("git", &b.path);
+    command.args(["merge", "--no-edit", "FETCH_HEAD"]);
+    let ran = world.run(command).exits(1);
+    let text = b.read("issue.json");
+    for wanted in ["<<<<<<< ours", "a title", "=======", "b title", ">>>>>>> theirs"] {
+        assert!(text.contains(wanted), "{text}\n{}", ran.stderr);
+    }
+    assert!(ran.stderr.contains("jit is not on PATH"), "{}", ran.stderr);
+}

@@ -129,6 +129,18 @@ fn a1_gits_configuration_comes_back_to_the_byte_however_it_ends() {
 }
 
 #[test]
+fn a1_a_merge_driver_of_an_older_jit_goes_too() {
+    let world = World::new(JIT);
+    let config = world.repo().join(".git/config");
+    let before = std::fs::read(&config).expect("read");
+    let _ = world.jit(["init"]).ok();
+    let former = "jit merge-driver %O %A %B %P";
+    world.git(&world.repo(), ["config", "merge.jit-issue.driver", former]);
+    let _ = world.jit(["uninstall", "--yes"]).ok();
+    assert_eq!(std::fs::read(&config).expect("read"), before);
+}
+
+#[test]
 fn a1_a_merge_driver_that_somebody_had_before_is_left_alone() {
     let world = World::new(JIT);
     let config = world.repo().join(".git/config");
