@@ -1372,3 +1372,83 @@ fn c7_a_git_that_does_not_find_jit_keeps_both_sides_with_markers() {
     }
     assert!(ran.stderr.contains("jit is not on PATH"), "{}", ran.stderr);
 }
+
+#[test]
+fn d4_circles_are_found_with_an_edge_that_exists_and_the_command_that_ends_them() {
+    let world = world();
+    let tree = Tree::worktree_of(&world, "a");
+    let waits = |id: &str, on: &str| {
+        let path = tree.path.join(format!(".jit/issues/{id}/deps.or-set.jsonl"));
+        let line = format!("{{\"op\":\"add\",\"value\":\"{on}\"}}\n");
+        fs::write(path, line).expect("write");
+    };
+    for (id, on) in [("WI-001", "WI-003"), ("WI-003", "WI-002"), ("WI-002", "WI-001")] {
+        waits(id, on);
+    }
+    let mend = |message: &str| {
+        let found = tree.run(["validate", "--json"]).exits(6).json();
+        let problem = &found["problems"][0];
+        assert!(problem["message"].to_string().contains(message), "{found}");
+        assert_eq!(problem["line"], 1, "{found}");
+        let file = problem["file"].as_str().expect("a file");
+        let help = problem["help"].as_str().expect("a command");
+        let words: Vec<&str> = help.split(' ').skip(1).collect();
+        assert!(
+            file.ends_with(&format!("{}/deps.or-set.jsonl", words[2])),
+            "{found}"
+        );
+        assert!(
+            fs::read_to_string(file).expect("read").contains(words[3]),
+            "{found}"
+        );
+        tree.jit(words);
+        let _ = tree.run(["validate"]).ok();
+    };
+    mend("these wait for each other: WI-001, WI-002, WI-003");
+    // A part that waits for what it is part of.
+    let world = self::world();
+    let tree = Tree::worktree_of(&world, "b");
+    tree.jit(["issue", "update", "WI-001", "--parent", "WI-002"]);
+    let path = tree.path.join(".jit/issues/WI-001/deps.or-set.jsonl");
+    fs::write(path, "{\"op\":\"add\",\"value\":\"WI-002\"}\n").expect("write");
+    let found = tree.run(["validate", "--json"]).exits(6).json();
+    let problem = &found["problems"][0];
+    assert!(
+        problem["message"].to_string().contains("after its parts"),
+        "{found}"
+    );
+    assert_eq!(
+        (&problem["line"], &problem["help"]),
+        (&json!(1), &json!("jit dep rm WI-001 WI-002"))
+    );
+}
+
+#[test]
+fn d4_an_edit_that_waits_for_the_holder_is_noted_with_its_file() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    a.jit(["claim", "acquire", "WI-001"]);
+    b.edit("issue.json", |text| text.replace("Parse dates", "Mine"));
+    let warned = b.run(["issue", "list"]).ok().stderr;
+    assert!(warned.contains("it counts when that has ended"), "{warned}");
+    let notes = b.run(["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(notes.contains("WI-001/issue.json"), "{notes}");
+    assert!(notes.contains("human:a holds WI-001"), "{notes}");
+}
+
+#[test]
+fn e7_what_git_removed_is_noted_with_both_ways_to_go_on() {
+    let world = world();
+    let repo = world.repo();
+    world.git(&repo, ["rm", "-rq", ".jit/issues/WI-002"]);
+    world.git(&repo, ["commit", "-qm", "gone"]);
+    let notes = world.jit(["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(notes.contains("jit validate --write-missing"), "{notes}");
+    assert!(notes.contains("jit issue delete WI-002"), "{notes}");
+    let doctor = world.jit(["doctor", "--json"]).json();
+    let told = doctor["checks"].to_string();
+    assert!(told.contains("jit issue delete WI-002"), "{told}");
+    let _ = world.jit(["issue", "delete", "WI-002"]).ok();
+    let notes = world.jit(["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(!notes.contains("write-missing"), "{notes}");
+}
