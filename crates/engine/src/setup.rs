@@ -68,8 +68,8 @@ issue.json merge=jit-issue text eol=lf
 ",
 ];
 
-/// What a process that was killed may leave in a tree, until the issue is written again.
-const UNFINISHED_PATTERN: &str = "/.jit/issues/*/*.tmp";
+/// What a process that was killed may leave in a tree, until the same is written again, or `jit validate` comes.
+pub(crate) const UNFINISHED_PATTERN: &str = "/.jit/**/*.????????????????.tmp";
 
 /// The name of the merge driver in git's configuration.
 pub const MERGE_DRIVER: &str = "jit-issue";
@@ -92,7 +92,10 @@ pub struct Done {
 
 /// Makes a file unless something of that name is there.
 fn ensure_file(path: &Path, content: &str, done: &mut Done) -> Outcome<()> {
-    match file::create(path, content.as_bytes()) {
+    let made = path
+        .parent()
+        .map_or(Ok(None), |folder| file::lock_folder(folder).map(Some));
+    match made.and_then(|_lock| file::create(path, content.as_bytes())) {
         Ok(true) => {
             done.steps.push(format!("wrote {}", path.display()));
             Ok(())

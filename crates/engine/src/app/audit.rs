@@ -27,6 +27,7 @@ use crate::git::Git;
 use crate::issues::tree::{self, Unsound};
 use crate::os::file;
 use crate::store::Outcome;
+use crate::store::file::io_refusal;
 
 /// Something about issues that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,14 +165,33 @@ impl App {
             .collect())
     }
 
-    /// What killed writers left among the texts of issues. It is gone then.
-    fn sweep_left_overs(&self) -> Outcome<Option<String>> {
-        if !self.replica.has_left_overs() {
-            return Ok(None);
+    /// What killed writers left among the texts of issues, and in this tree. It is gone then.
+    pub fn sweep_left_overs(&self) -> Outcome<Option<String>> {
+        let local = self.place.local_jit.as_deref().filter(|_| self.place.has_git());
+        // Nothing is followed that came with a clone.
+        let is_untidy = |folder: &PathBuf| {
+            folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) && file::has_left_overs(folder)
+        };
+        let own = local.map(|local| ["", "gates", "gates/results"].map(|name| local.join(name)));
+        let own = own.into_iter().flatten().filter(is_untidy);
+        let issues = local
+            .and_then(tree::issues_dir)
+            .and_then(|issues| std::fs::read_dir(issues).ok());
+        let issues = issues.into_iter().flatten().flatten().map(|entry| entry.path());
+        let issues: Vec<PathBuf> = issues.filter(is_untidy).collect();
+        let mut swept = 0;
+        // Issues are written under the lock of the log, the rest under that of its folder.
+        if !issues.is_empty() || self.replica.has_left_overs() {
+            let still = self.store.hold_still(&self.actor)?;
+            swept += self.replica.sweep_texts();
+            swept += issues.iter().map(|folder| file::sweep(folder)).sum::<usize>();
+            drop(still);
         }
-        let still = self.store.hold_still(&self.actor)?;
-        let swept = self.replica.sweep_texts();
-        drop(still);
+        for folder in own {
+            let held = file::lock_folder(&folder).map_err(|e| io_refusal("lock", &folder, &e))?;
+            swept += file::sweep(&folder);
+            drop(held);
+        }
         Ok((swept > 0).then(|| format!("files that somebody was killed writing, removed now: {swept}")))
     }
 
@@ -187,7 +207,7 @@ impl App {
             }
             return Ok(());
         };
-        let read = |e: io::Error| crate::store::file::io_refusal("read", &issues, &e);
+        let read = |e: io::Error| io_refusal("read", &issues, &e);
         let (ids, unsound) = tree::names(&issues).map_err(read)?;
         unsound.into_iter().for_each(|unsound| audit.unsound(unsound));
         for id in ids {

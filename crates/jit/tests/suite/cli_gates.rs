@@ -824,6 +824,54 @@ fn e6_hostile_names_in_a_file_are_told_with_their_line_and_the_rest_counts() {
 }
 
 #[test]
+fn d1_what_a_killed_writer_left_in_the_tree_is_not_shown_and_goes() {
+    let world = world();
+    require(&world, "lint", "true");
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+    commit(&world, "all");
+    let left = |name: &str| {
+        let path = world
+            .repo()
+            .join(".jit")
+            .join(format!("{name}.0123456789abcdef.tmp"));
+        fs::write(&path, "half").expect("write");
+        path
+    };
+    let leave = || {
+        let names = ["worktree.json", "config.toml", "gates/registry.json"];
+        let more = ["gates/results/WI-001.json", "issues/WI-001/issue.json"];
+        names.into_iter().chain(more).map(left).collect::<Vec<_>>()
+    };
+    let notes = world.repo().join(".jit/gates/notes.tmp");
+    fs::write(&notes, "mine").expect("write");
+    let all = leave();
+    let shown = || world.git(&world.repo(), ["status", "--porcelain", "-uall"]);
+    assert_eq!(shown(), "?? .jit/gates/notes.tmp\n");
+    let found = human(&world, &["validate", "--json"]).ok().json();
+    assert!(found["notes"].to_string().contains("removed now: 5"), "{found}");
+    assert!(all.iter().all(|path| !path.exists()));
+    let _ = leave();
+    let mended = human(&world, &["recover", "--json"]).ok().json();
+    assert!(
+        mended["mended"].to_string().contains("removed now: 5"),
+        "{mended}"
+    );
+    // Whoever writes there next clears away too.
+    let all = leave();
+    define(&world, "other", "true");
+    assert!(!all[2].exists());
+    assert!(notes.exists());
+    // A repository of an older version.
+    let exclude = world.repo().join(".git/info/exclude");
+    let text = fs::read_to_string(&exclude).expect("read");
+    let former = text.replace("/.jit/**/*.????????????????.tmp", "/.jit/issues/*/*.tmp");
+    assert_ne!(text, former);
+    fs::write(&exclude, former).expect("write");
+    let _ = human(&world, &["init"]).ok();
+    assert!(!shown().contains("0123456789abcdef"), "{}", shown());
+}
+
+#[test]
 fn e6_what_became_of_a_type_when_it_was_done_is_noted() {
     let world = world();
     let define = ["gate", "define", "rev", "--manual", "--required-for", "task"];
