@@ -184,7 +184,17 @@ pub fn text_digest(text: &[u8]) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text))
 }
 
-/// Whether a word can be a type, a label or a gate's name.
+/// Whether a gate can have this name: a lower-case letter or digit, then at most 63 of those, `.`, `_` and `-`.
+pub fn check_gate(text: &str) -> Result<(), &'static str> {
+    let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let good = text.len() <= 64
+        && text.bytes().next().is_some_and(word)
+        && text.bytes().all(|b| word(b) || matches!(b, b'.' | b'_' | b'-'));
+    good.then_some(())
+        .ok_or("at most 64 lower-case letters, digits, '.', '_' and '-', the first a letter or a digit")
+}
+
+/// Whether a word can be a type or a label.
 pub fn check_word(text: &str) -> Result<(), &'static str> {
     match text {
         _ if text.trim().is_empty() => Err("it is empty"),

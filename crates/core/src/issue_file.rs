@@ -22,7 +22,7 @@ use crate::exact;
 use crate::ids::{AgentId, IssueId};
 use crate::issue::{
     Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority, State,
-    check_word, text_digest,
+    check_gate, check_word, text_digest,
 };
 use crate::sheet::{self, FIELDS, GATE, SetLine, Sheet, check, field, is_other};
 use crate::time::Wall;
@@ -483,9 +483,6 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         ));
     }
     check_word(&file.kind).map_err(|why| wrong(at("type"), format!("type: {why}")))?;
-    for gate in &file.gates {
-        check_word(gate).map_err(|why| wrong(at("gates"), format!("gate: {why}")))?;
-    }
     let long = |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > MAX_COMMENT);
     for (name, is_long) in [
         ("gates", file.gates.len() > MAX_MEMBERS),
@@ -498,6 +495,15 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
     }
     let mut others = file.others;
     let mut problems = Vec::new();
+    let mut gates = file.gates;
+    gates.retain(|gate| {
+        let bad = check_gate(gate).err();
+        problems.extend(bad.map(|why| {
+            let line = line_of(&folder.issue, "gates", false);
+            wrong(line, format!("{gate:.100?} is not the name of a gate: {why}"))
+        }));
+        bad.is_none()
+    });
     for (name, command) in ELSEWHERE {
         if others.remove(*name).is_some() {
             let what = format!("{name} stands elsewhere, and is not read here: {command}");
@@ -563,7 +569,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         parent: file.parent,
         labels: sheet::members(&labels),
         depends_on,
-        gates: file.gates,
+        gates,
         actor: file.actor,
         blocked: file.blocked,
         pivot: file.pivot,

@@ -30,7 +30,7 @@ use crate::graph;
 use crate::ids::{AgentId, IssueId, IssuePrefix};
 use crate::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
-    WORK_ITEM, check_word,
+    WORK_ITEM, check_gate, check_word,
 };
 use crate::issue_file::{Found, MOST_LINES, said_first, says_the_same, set_aside};
 use crate::lease::{Lease, Resource};
@@ -149,7 +149,7 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
     }
     let gates: BTreeSet<&String> = new.gates.iter().collect();
     for gate in &gates {
-        worded("the gate", gate)?;
+        check_gate(gate).map_err(|why| invalid(format!("{gate:?} is not the name of a gate: {why}")))?;
     }
     let issue = Issue {
         id,
@@ -511,7 +511,7 @@ fn change_sets(
         }
     }
     for gate in &change.add_gates {
-        worded("the gate", gate)?;
+        check_gate(gate).map_err(|why| invalid(format!("{gate:?} is not the name of a gate: {why}")))?;
         gates.insert(gate.clone());
     }
     issue.gates = gates.into_iter().collect();

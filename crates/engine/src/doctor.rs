@@ -230,11 +230,16 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
             if !on_path("jit") {
                 found.warn(
                     "path",
-                    "git will not find the merge driver: there is no jit on PATH",
+                    "git will not find the merge driver, and merges issues line by line: there is no jit on PATH",
                     "put the folder of jit on PATH",
                 );
             }
         }
+        Driver::Former => found.warn(
+            "merge driver",
+            "of an older jit: where git is started without jit on PATH, it takes our side of an issue",
+            "jit init",
+        ),
         Driver::Other(command) => found.fail(
             "merge driver",
             format!("git merges issue files with another command: {command}"),
@@ -475,15 +480,26 @@ fn orphans(found: &mut Findings, app: &App) {
             }
         }
     }
-    if let Ok(audit) = app.audit(false)
-        && let Some(first) = audit.findings.first()
-    {
-        fine = false;
-        let more = match audit.findings.len() {
-            1 => String::new(),
-            many => format!(" (and {} more)", many - 1),
-        };
-        found.warn("issues", format!("{}{more}", first.message), "jit validate");
+    if let Ok(audit) = app.audit(false) {
+        if let Some(first) = audit.findings.first() {
+            fine = false;
+            let more = match audit.findings.len() {
+                1 => String::new(),
+                many => format!(" (and {} more)", many - 1),
+            };
+            found.warn("issues", format!("{}{more}", first.message), "jit validate");
+        }
+        if let Some(first) = audit.missing.first() {
+            fine = false;
+            found.warn(
+                "issues",
+                format!(
+                    "{} issues are in no worktree and on no branch, {first} among them",
+                    audit.missing.len()
+                ),
+                &format!("jit validate --write-missing, or: jit issue delete {first}"),
+            );
+        }
     }
     if let Ok(view) = app.view() {
         let lost = |issue: &jit_core::issue::Issue| {

@@ -68,13 +68,18 @@ issue.json merge=jit-issue text eol=lf
 ",
 ];
 
-/// What a process that was killed may leave in a tree, until the issue is written again.
-const UNFINISHED_PATTERN: &str = "/.jit/issues/*/*.tmp";
+/// What a process that was killed may leave in a tree, until the same is written again, or `jit validate` comes.
+pub(crate) const UNFINISHED_PATTERN: &str = "/.jit/**/*.????????????????.tmp";
 
 /// The name of the merge driver in git's configuration.
 pub const MERGE_DRIVER: &str = "jit-issue";
 pub(crate) const DRIVER_NAME: &str = "jit: issues, field by field";
-pub(crate) const DRIVER_COMMAND: &str = "jit merge-driver %O %A %B %P";
+/// Where whoever runs git has no `jit` on PATH, both sides are kept, with conflict markers: git itself would take ours.
+pub(crate) const DRIVER_COMMAND: &str = "if command -v jit >/dev/null 2>&1; then jit merge-driver %O %A %B %P; \
+    else echo jit is not on PATH, merged line by line: %P >&2; \
+    git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B; fi";
+/// The same as it was before that.
+const FORMER_COMMAND: &str = "jit merge-driver %O %A %B %P";
 
 /// What was done, each in a few words, and what should be known besides.
 #[derive(Debug, Default)]
@@ -87,7 +92,10 @@ pub struct Done {
 
 /// Makes a file unless something of that name is there.
 fn ensure_file(path: &Path, content: &str, done: &mut Done) -> Outcome<()> {
-    match file::create(path, content.as_bytes()) {
+    let made = path
+        .parent()
+        .map_or(Ok(None), |folder| file::lock_folder(folder).map(Some));
+    match made.and_then(|_lock| file::create(path, content.as_bytes())) {
         Ok(true) => {
             done.steps.push(format!("wrote {}", path.display()));
             Ok(())
@@ -283,7 +291,7 @@ fn require_ours(place: &Place) -> Outcome<()> {
 
 /// Whether a command is one that some jit has registered.
 pub(crate) fn is_jits(command: &str) -> bool {
-    command.split_whitespace().next() == Some("jit")
+    command == DRIVER_COMMAND || command.split_whitespace().next() == Some("jit")
 }
 
 /// What registers the merge driver by hand.
@@ -417,10 +425,16 @@ fn is_continued(line: &str) -> bool {
 /// The key that a line of a section sets, if jit does so.
 fn our_key(section: &str, line: &str) -> Option<String> {
     let (name, value) = line.split_once('=')?;
-    match (section, name.trim().to_ascii_lowercase().as_str(), value.trim()) {
+    // git quotes a value with a semicolon in it.
+    let value = value.trim();
+    let value = value
+        .strip_prefix('"')
+        .and_then(|value| value.strip_suffix('"'))
+        .unwrap_or(value);
+    match (section, name.trim().to_ascii_lowercase().as_str(), value) {
         ("jit", "defaultbranch", _) => Some(DEFAULT_BRANCH.to_owned()),
         ("merge", "name", DRIVER_NAME) => Some(format!("merge.{MERGE_DRIVER}.name")),
-        ("merge", "driver", DRIVER_COMMAND) => Some(format!("merge.{MERGE_DRIVER}.driver")),
+        ("merge", "driver", DRIVER_COMMAND | FORMER_COMMAND) => Some(format!("merge.{MERGE_DRIVER}.driver")),
         _ => None,
     }
 }
@@ -489,6 +503,8 @@ pub(crate) const DEFAULT_BRANCH: &str = "jit.defaultBranch";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Driver {
     Current,
+    /// As an older jit registered it: without `jit` on PATH, one side is lost.
+    Former,
     /// Another command: of an older jit, or of somebody's own.
     Other(String),
     Missing,
@@ -498,6 +514,7 @@ pub fn merge_driver(common: &Path) -> Driver {
     let key = format!("merge.{MERGE_DRIVER}.driver");
     match Git::in_git_dir(common).args(["config", "--get", &key]).line() {
         Ok(line) if line == DRIVER_COMMAND => Driver::Current,
+        Ok(line) if line == FORMER_COMMAND => Driver::Former,
         Ok(line) if !line.is_empty() => Driver::Other(line),
         _ => Driver::Missing,
     }

@@ -225,29 +225,30 @@ const PLURALS: &[&str] = &[
     "worktrees",
 ];
 
-/// Keeps only the named fields: of the object itself, or of each thing in its list.
+/// Keeps only the named fields: of the object itself, or of each thing in its list. A name of the document's own keeps what
+/// is there whole; its lists stay if a field of theirs is named.
 pub fn keep_fields(value: Value, fields: &[String]) -> Value {
+    let is_named = |name: &String| fields.contains(name);
     let pick = |value: Value| match value {
-        Value::Object(map) => Value::Object(
-            map.into_iter()
-                .filter(|(name, _)| fields.iter().any(|f| f == name))
-                .collect(),
-        ),
+        Value::Object(map) => Value::Object(map.into_iter().filter(|(name, _)| is_named(name)).collect()),
         other => other,
     };
     match value {
         // What has an id is a thing, whatever lists it has: the gates of an issue are words.
-        Value::Object(map) if !map.contains_key("id") && map.iter().any(is_list) => Value::Object(
-            map.into_iter()
-                .filter(|(name, value)| is_list((name, value)) || fields.iter().any(|f| f == name))
-                .map(|(name, value)| match value {
-                    Value::Array(items) if is_plural(&name) => {
-                        (name, Value::Array(items.into_iter().map(pick).collect()))
-                    }
-                    other => (name, other),
-                })
-                .collect(),
-        ),
+        Value::Object(map) if !map.contains_key("id") && map.iter().any(is_list) => {
+            let lists = map.iter().filter(|pair| is_list(*pair));
+            let mut rows = lists.filter_map(|(_, list)| list.as_array()).flatten();
+            let of_rows = fields.iter().any(|field| !map.contains_key(field))
+                || rows.any(|row| fields.iter().any(|field| row.get(field).is_some()));
+            let keep = |(name, value): (String, Value)| match value {
+                value if is_named(&name) => Some((name, value)),
+                Value::Array(items) if of_rows && is_plural(&name) => {
+                    Some((name, Value::Array(items.into_iter().map(pick).collect())))
+                }
+                _ => None,
+            };
+            Value::Object(map.into_iter().filter_map(keep).collect())
+        }
         other => pick(other),
     }
 }
@@ -733,6 +734,17 @@ mod tests {
         assert_eq!(
             keep_fields(json!({"id": 1, "gates": ["x"], "title": "t"}), &fields),
             json!({"id": 1})
+        );
+        let document = json!({"nodes": [{"id": 1}], "edges": [{"from": 1}], "cycles": [[1]], "ok": true});
+        let keep = |fields: &[&str]| {
+            let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
+            keep_fields(document.clone(), &fields)
+        };
+        assert_eq!(keep(&["ok"]), json!({"ok": true}), "no list was asked for");
+        assert_eq!(keep(&["nodes"]), json!({"nodes": [{"id": 1}]}), "whole");
+        assert_eq!(
+            keep(&["id", "cycles"]),
+            json!({"nodes": [{"id": 1}], "edges": [{}], "cycles": [[1]]})
         );
     }
 }

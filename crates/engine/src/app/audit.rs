@@ -27,6 +27,7 @@ use crate::git::Git;
 use crate::issues::tree::{self, Unsound};
 use crate::os::file;
 use crate::store::Outcome;
+use crate::store::file::io_refusal;
 
 /// Something about issues that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct Audit {
     pub notes: Vec<String>,
     /// Issues whose files were behind the log and were written anew.
     pub mended: Vec<IssueId>,
+    /// Issues that no worktree and no branch has.
+    pub missing: Vec<IssueId>,
     /// Issues in this tree without their `issue.json`.
     unfinished: Vec<IssueId>,
 }
@@ -65,14 +68,22 @@ impl Audit {
 impl App {
     /// With `write_missing`, issues that no tree and no branch has are written into this one.
     pub fn audit(&self, write_missing: bool) -> Outcome<Audit> {
+        // What git or an editor changed counts too; what cannot be read is found below.
+        let (notes, left_alone) = self.look_at_tree();
         let mut audit = Audit {
-            // What git or an editor changed counts too; what cannot be read is found below.
-            notes: self.notice_tree(),
+            notes,
             ..Audit::default()
         };
         let mut gates = Registry::default();
         if let Some(local) = &self.place.local_jit {
             self.audit_tree(local, &mut audit)?;
+            for unsound in left_alone {
+                // What waits for somebody to let go of the issue is no fault of the file.
+                let is_told = |finding: &Finding| finding.file.as_ref() == Some(&unsound.path);
+                if !audit.findings.iter().any(is_told) {
+                    audit.notes.push(format!("left alone: {unsound}"));
+                }
+            }
             let unfit = |refusal: &Refusal, file: PathBuf| Finding {
                 check: "gates",
                 line: line_of(refusal),
@@ -118,9 +129,12 @@ impl App {
         } else if !missing.is_empty() {
             let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
             audit.notes.push(format!(
-                "what the log knows of these is in no worktree and on no branch: {}; jit validate --write-missing",
-                listed(&names)
+                "what the log knows of these is in no worktree and on no branch: {}; jit validate --write-missing, or, \
+                 where they are not wanted any more: jit issue delete {}",
+                listed(&names),
+                names[0]
             ));
+            audit.missing = missing;
         }
         if !behind.is_empty() || !unfinished.is_empty() {
             // Somebody may have been writing: looked at again while nobody is.
@@ -151,14 +165,33 @@ impl App {
             .collect())
     }
 
-    /// What killed writers left among the texts of issues. It is gone then.
-    fn sweep_left_overs(&self) -> Outcome<Option<String>> {
-        if !self.replica.has_left_overs() {
-            return Ok(None);
+    /// What killed writers left among the texts of issues, and in this tree. It is gone then.
+    pub fn sweep_left_overs(&self) -> Outcome<Option<String>> {
+        let local = self.place.local_jit.as_deref().filter(|_| self.place.has_git());
+        // Nothing is followed that came with a clone.
+        let is_untidy = |folder: &PathBuf| {
+            folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) && file::has_left_overs(folder)
+        };
+        let own = local.map(|local| ["", "gates", "gates/results"].map(|name| local.join(name)));
+        let own = own.into_iter().flatten().filter(is_untidy);
+        let issues = local
+            .and_then(tree::issues_dir)
+            .and_then(|issues| std::fs::read_dir(issues).ok());
+        let issues = issues.into_iter().flatten().flatten().map(|entry| entry.path());
+        let issues: Vec<PathBuf> = issues.filter(is_untidy).collect();
+        let mut swept = 0;
+        // Issues are written under the lock of the log, the rest under that of its folder.
+        if !issues.is_empty() || self.replica.has_left_overs() {
+            let still = self.store.hold_still(&self.actor)?;
+            swept += self.replica.sweep_texts();
+            swept += issues.iter().map(|folder| file::sweep(folder)).sum::<usize>();
+            drop(still);
         }
-        let still = self.store.hold_still(&self.actor)?;
-        let swept = self.replica.sweep_texts();
-        drop(still);
+        for folder in own {
+            let held = file::lock_folder(&folder).map_err(|e| io_refusal("lock", &folder, &e))?;
+            swept += file::sweep(&folder);
+            drop(held);
+        }
         Ok((swept > 0).then(|| format!("files that somebody was killed writing, removed now: {swept}")))
     }
 
@@ -174,7 +207,7 @@ impl App {
             }
             return Ok(());
         };
-        let read = |e: io::Error| crate::store::file::io_refusal("read", &issues, &e);
+        let read = |e: io::Error| io_refusal("read", &issues, &e);
         let (ids, unsound) = tree::names(&issues).map_err(read)?;
         unsound.into_iter().for_each(|unsound| audit.unsound(unsound));
         for id in ids {
@@ -319,15 +352,8 @@ impl App {
         let mut told: Vec<Vec<String>> = Vec::new();
         let waits = issues.iter().map(|issue| node(issue, ids(&issue.depends_on)));
         for group in cycles(&Graph::new(waits.collect())) {
-            let (first, second) = (&group[0], group.get(1).unwrap_or(&group[0]));
-            let (file, line) = self.where_named(first, DEPS, second);
-            audit.findings.push(Finding {
-                check: "dependencies",
-                message: format!("these wait for each other: {}", listed(&group)),
-                help: format!("jit dep rm {first} <one of the others>"),
-                file,
-                line,
-            });
+            let message = format!("these wait for each other: {}", listed(&group));
+            audit.findings.push(self.circle(issues, &group, message));
             told.push(group);
         }
         let inside = issues
@@ -363,22 +389,16 @@ impl App {
             if told.iter().any(|told| told.iter().all(|id| group.contains(id))) {
                 continue;
             }
-            let (file, line) = self.where_named(&group[0], ISSUE, "\"parent\"");
-            audit.findings.push(Finding {
-                check: "dependencies",
-                message: format!(
-                    "these wait for each other, as an issue is done after its parts: {}",
-                    listed(&group)
-                ),
-                help: format!("jit dep rm {} <one of the others>", group[0]),
-                file,
-                line,
-            });
+            let message = format!(
+                "these wait for each other, as an issue is done after its parts: {}",
+                listed(&group)
+            );
+            audit.findings.push(self.circle(issues, &group, message));
         }
         let known: HashSet<String> = issues.iter().chain(gone).map(|issue| issue.id.key()).collect();
         for issue in issues {
             for on in issue.depends_on.iter().filter(|on| !known.contains(&on.key())) {
-                let (file, line) = self.where_named(issue.id.as_str(), DEPS, on.as_str());
+                let (file, line) = self.where_named(issue.id.as_str(), DEPS, &format!("\"{on}\""));
                 audit.findings.push(Finding {
                     check: "dependencies",
                     message: format!("{} waits for {on}, which nobody knows", issue.id),
@@ -397,6 +417,29 @@ impl App {
                     line,
                 });
             }
+        }
+    }
+
+    /// Issues that wait for each other, with one of the dependencies that make it so: without parts there is one in every circle.
+    fn circle(&self, issues: &[Issue], group: &[String], message: String) -> Finding {
+        let within = |id: &IssueId| group.iter().any(|one| one.eq_ignore_ascii_case(id.as_str()));
+        let mut edges = issues
+            .iter()
+            .filter(|issue| within(&issue.id))
+            .filter_map(|issue| Some((&issue.id, issue.depends_on.iter().find(|on| within(on))?)));
+        let (help, (file, line)) = match edges.next() {
+            Some((id, on)) => (
+                format!("jit dep rm {id} {on}"),
+                self.where_named(id.as_str(), DEPS, &format!("\"{on}\"")),
+            ),
+            None => ("jit dep tree <one of them>".to_owned(), (None, 0)),
+        };
+        Finding {
+            check: "dependencies",
+            message,
+            help,
+            file,
+            line,
         }
     }
 
@@ -564,9 +607,11 @@ fn audit_gates(table: &dyn Table, issues: &[Issue], gates: &Registry, audit: &mu
         let is_missing = |gate: &str| {
             let asked = match issue.gates.iter().any(|own| own == gate) {
                 true => sheet.stamp(issue, "gates") <= done,
-                false => since
-                    .get(&(issue.kind.as_str(), gate.to_owned()))
-                    .is_some_and(|since| *since <= done),
+                // Of a type that it was given when it was done, nobody has asked for the gates.
+                false => {
+                    let since = since.get(&(issue.kind.as_str(), gate.to_owned()));
+                    since.is_some_and(|since| *since <= done) || sheet.stamp(issue, "type") > done
+                }
             };
             asked && !results.iter().any(|(of, result)| of == gate && result.passed)
         };

@@ -317,10 +317,10 @@ impl App {
                 }
                 // The log is not told: another worktree may know it.
                 None => GateResult::impossible(
-                    format!(
-                        "it is not defined here: jit gate define {} --command …",
-                        shell_word(name)
-                    ),
+                    match name.parse::<GateName>() {
+                        Ok(name) => format!("it is not defined here: jit gate define {name} --command …"),
+                        Err(bad) => format!("{bad}; jit gate rm {} {}", issue.id, shell_word(name)),
+                    },
                     self.actor.agent_id.clone(),
                     Wall::from_ms(clock::wall_ms()),
                 ),

@@ -178,6 +178,7 @@ struct Joined {
     /// How many had to be read to know.
     looked_at: usize,
     unsound: Vec<IssueId>,
+    left_alone: Vec<Unsound>,
     warnings: Vec<String>,
     /// What was not taken as it stands there.
     said: Vec<String>,
@@ -246,12 +247,17 @@ impl App {
     /// Takes notice of everything that changed in this tree, as far as that can be done now. Says what was not taken as it
     /// stands there.
     pub(crate) fn notice_tree(&self) -> Vec<String> {
+        self.look_at_tree().0
+    }
+
+    /// The same, with what was left alone.
+    pub(super) fn look_at_tree(&self) -> (Vec<String>, Vec<Unsound>) {
         let joined = self
             .tree(Duration::ZERO)
             .map(|(git_dir, issues)| self.join_seen_and(&git_dir, &issues, Depth::Texts, || ()));
         match joined {
-            Some(Ok(joined)) => joined.said,
-            _ => Vec::new(),
+            Some(Ok(joined)) => (joined.said, joined.left_alone),
+            _ => Default::default(),
         }
     }
 
@@ -390,6 +396,8 @@ impl App {
             }
             let unsound = haul.unsound.iter().chain(&haul.passed_over);
             joined.unsound.extend(unsound.map(|(id, _)| id.clone()));
+            let left_alone = std::mem::take(&mut haul.unsound).into_iter();
+            joined.left_alone.extend(left_alone.map(|(_, unsound)| unsound));
             let policy = self.hold_back(view, &mut haul)?;
             joined.said.append(&mut haul.said);
             for (found, project) in [

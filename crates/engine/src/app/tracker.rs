@@ -18,15 +18,17 @@ use crate::request::{Answer, CreateIssue, IssueView, Picked, Reply};
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
 
-/// A description as it is kept: it ends in a newline, and an empty one is none.
+/// A description as it is kept: every line ends in a newline alone, and an empty one is none.
 fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {
     if text.len() as u64 >= MAX_DESCRIPTION {
         return Err(refuse(Code::Invalid, "the description is longer than 4 MiB"));
     }
-    let mut text = text.as_bytes().to_vec();
     if text.is_empty() {
         return Ok(None);
     }
+    // As it is read again: git may give every line the ending of another system, so that says nothing.
+    let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
+    let mut text = lines.join("\n").into_bytes();
     if !text.ends_with(b"\n") {
         text.push(b'\n');
     }

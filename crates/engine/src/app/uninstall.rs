@@ -147,9 +147,10 @@ impl App {
         if leases.is_empty() {
             return Ok(());
         }
-        let what = |lease: &jit_core::lease::Lease| match lease.resource.issue() {
-            Some(id) => format!("{id} by {}", lease.agent_id),
-            None => format!("lease {} by {}", lease.lease_id, lease.agent_id),
+        let what = |lease: &jit_core::lease::Lease| match (lease.resource.issue(), lease.resource.file()) {
+            (Some(id), _) => format!("{id} by {}", lease.agent_id),
+            (None, Some(file)) => format!("{} by {}", file.pattern.as_str(), lease.agent_id),
+            (None, None) => format!("lease {} by {}", lease.lease_id, lease.agent_id),
         };
         let names: Vec<String> = leases.iter().map(what).collect();
         let mut refusal = Refusal::new(
@@ -157,10 +158,15 @@ impl App {
             format!("jit is in use: held are {}", names.join(", ")),
         );
         for lease in leases.iter().take(5) {
-            let id = shell_word(lease.lease_id.as_str());
-            refusal = refusal.help(format!(
-                "jit claim force-evict {id} --reason \"jit is being removed\""
-            ));
+            refusal = refusal.help(match lease.resource.file() {
+                Some(file) if !file.outside && lease.obeys(&self.actor) => {
+                    format!("jit lock release {}", shell_word(file.pattern.as_str()))
+                }
+                _ => format!(
+                    "jit claim force-evict {} --reason \"jit is being removed\"",
+                    shell_word(lease.lease_id.as_str())
+                ),
+            });
         }
         Err(Box::new(refusal))
     }

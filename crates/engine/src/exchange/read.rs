@@ -41,11 +41,21 @@ fn bounded(from: impl io::Read, left: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Waits for no pipe that has no writer, unless the caller hands it over open, as `<(…)` does.
+fn open(path: &Path) -> io::Result<fs::File> {
+    let is_open = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
+    let kind = fs::metadata(path)?;
+    if !kind.is_file() && !is_open.iter().any(|open| path.starts_with(open)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
+    }
+    fs::File::open(path)
+}
+
 /// A file, or standard input when it is `-`.
 pub fn file(path: &Path) -> Outcome<Vec<u8>> {
     let read = || match path.to_str() {
         Some("-") => bounded(io::stdin().lock(), MAX_BYTES),
-        _ => bounded(fs::File::open(path)?, MAX_BYTES),
+        _ => bounded(open(path)?, MAX_BYTES),
     };
     read().map_err(|e| refuse(path, &e))
 }

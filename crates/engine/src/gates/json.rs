@@ -143,6 +143,7 @@ pub(super) fn lock(jit: &Path, below: &[&str]) -> Outcome<(PathBuf, File)> {
         made(&folder)?;
     }
     let held = file::lock_folder(&folder).map_err(|error| io_refusal("lock", &folder, &error))?;
+    file::sweep(&folder);
     Ok((folder, held))
 }
 

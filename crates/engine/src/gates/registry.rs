@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use jit_core::ids::is_unprintable;
-use jit_core::issue::text_digest;
+use jit_core::issue::{check_gate, text_digest};
 use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Details, Refusal};
 
@@ -53,18 +53,10 @@ impl FromStr for GateName {
     type Err = BadGate;
 
     fn from_str(text: &str) -> Result<Self, BadGate> {
-        let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let good = text.len() <= 64
-            && text.bytes().next().is_some_and(word)
-            && text.bytes().all(|b| word(b) || matches!(b, b'.' | b'_' | b'-'));
-        if good {
-            return Ok(Self(text.to_owned()));
-        }
         let shown: String = text.chars().take(80).collect();
-        Err(BadGate(format!(
-            "{shown:?} is not the name of a gate: at most 64 lower-case letters, digits, '.', '_' and '-', \
-             the first a letter or a digit"
-        )))
+        check_gate(text)
+            .map(|()| Self(text.to_owned()))
+            .map_err(|why| BadGate(format!("{shown:?} is not the name of a gate: {why}")))
     }
 }
 

@@ -4,8 +4,8 @@
 //! - if it is new: not in HEAD;
 //! - if it is what a merge, a cherry-pick or a rebase in progress brought: the same as in the other commit;
 //! - if jit wrote exactly that: an `issue.json` by its digest, be it from a command (in the log) or from the merge driver
-//!   (in `jit-merged`); a set or the comments if no line is lost and every line is one that jit has, or that one side of
-//!   the merge has; what goes with an issue that was deleted;
+//!   (in `jit-merged`); a set or the comments if no line is lost, of either side of a merge, and every line is one that
+//!   jit has, or that one side has; what goes with an issue that was deleted;
 //! - if it is a description, or comments that only grew: neither needs a lease, here as anywhere.
 //!
 //! Anything else needs the committer's lease on the issue. `worktree.enforce_leases` says what happens without: strict
@@ -36,6 +36,7 @@ use super::{MERGED, global, locked};
 use crate::app::{App, Options, Surroundings, refuse};
 use crate::config::Mode;
 use crate::git::{GitEnv, Place};
+use crate::issues::lineage;
 use crate::issues::replica::{Files, Replica};
 use crate::os::file;
 use crate::store::{Outcome, View};
@@ -67,11 +68,22 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
     if app.config.mode() == Mode::Off {
         return Ok(Vec::new());
     }
-    let mut warnings = locked::refuse_locked_paths(&app, &staged)?;
-    if !ours.is_empty() {
-        warnings.extend(check_ours(&app, &ours)?);
-    }
-    Ok(warnings)
+    let parents = Parents::of(&app.place);
+    let is_joining = parents.is_joining();
+    let judge = || {
+        let mut warnings = locked::refuse_locked_paths(&app, &staged)?;
+        if !ours.is_empty() {
+            warnings.extend(check_ours(&app, &ours, parents)?);
+        }
+        Ok(warnings)
+    };
+    judge().map_err(|mut refusal: Box<Refusal>| {
+        // In a merge that would leave one of its sides out.
+        refusal
+            .help
+            .retain(|help| !is_joining || !help.starts_with("git restore --staged"));
+        refusal
+    })
 }
 
 /// A file that is not let through at first sight.
@@ -81,8 +93,7 @@ struct Doubt<'a> {
     name: &'a OsStr,
 }
 
-fn check_ours(app: &App, ours: &[&Staged]) -> Outcome<Vec<String>> {
-    let parents = parents(&app.place);
+fn check_ours(app: &App, ours: &[&Staged], parents: Parents) -> Outcome<Vec<String>> {
     let (mut doubts, mut globals) = (Vec::new(), Vec::new());
     for staged in ours.iter().filter(|one| one.old != one.new) {
         match staged.kind() {
@@ -102,8 +113,10 @@ fn check_ours(app: &App, ours: &[&Staged]) -> Outcome<Vec<String>> {
     if doubts.is_empty() && globals.is_empty() {
         return Ok(Vec::new());
     }
-    let blobs = Blobs::load(app, &doubts, &globals, &parents)?;
-    globals.retain(|staged| !blobs.is_parents(staged));
+    let blobs = Blobs::load(app, &doubts, &globals, parents)?;
+    let merged = merged(&app.place);
+    let is_merged = |staged: &Staged| merged.contains(&text_digest(blobs.of(staged.new.as_ref())));
+    globals.retain(|staged| !blobs.is_parents(staged) && !is_merged(staged));
     global::refuse_misplaced(app, &globals)?;
     doubts.retain(|doubt| !blobs.is_parents(doubt.staged));
     if doubts.is_empty() {
@@ -113,7 +126,7 @@ fn check_ours(app: &App, ours: &[&Staged]) -> Outcome<Vec<String>> {
     let mut writer = Writer {
         table: &*view.table,
         replica: Replica::at(&app.place.control_dir),
-        merged: merged(&app.place),
+        merged,
         files: HashMap::new(),
     };
     let mut edited: BTreeMap<String, (IssueId, &Staged)> = BTreeMap::new();
@@ -126,17 +139,39 @@ fn check_ours(app: &App, ours: &[&Staged]) -> Outcome<Vec<String>> {
 }
 
 /// The other commits of a merge, cherry-pick or rebase in progress.
-fn parents(place: &Place) -> Vec<String> {
-    let Some(git_dir) = &place.git_dir else {
-        return Vec::new();
-    };
-    let mut all = Vec::new();
-    for name in ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD"] {
-        let text = std::fs::read_to_string(git_dir.join(name)).unwrap_or_default();
-        let hex = |line: &&str| matches!(line.len(), 40 | 64) && line.bytes().all(|b| b.is_ascii_hexdigit());
-        all.extend(text.lines().map(str::trim).filter(hex).map(str::to_owned));
+struct Parents {
+    /// What is in them is to be in the commit.
+    merged: Vec<String>,
+    /// Of these only what they changed is.
+    picked: Vec<String>,
+}
+
+impl Parents {
+    fn of(place: &Place) -> Self {
+        let named = |name: &str| -> Vec<String> {
+            let path = place.git_dir.as_ref().map(|git_dir| git_dir.join(name));
+            let text = path.and_then(|path| std::fs::read_to_string(path).ok());
+            let lines = text.iter().flat_map(|text| text.lines().map(str::trim));
+            lines.filter(|line| is_commit(line)).map(str::to_owned).collect()
+        };
+        // A merge without conflict is asked about before `MERGE_HEAD` is there.
+        let mut merged = named("MERGE_HEAD");
+        merged.extend(lineage::merging().into_iter().filter(|head| is_commit(head)));
+        let picked = [named("CHERRY_PICK_HEAD"), named("REBASE_HEAD")].concat();
+        Self { merged, picked }
     }
-    all
+
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.merged.iter().chain(&self.picked)
+    }
+
+    fn is_joining(&self) -> bool {
+        self.all().next().is_some()
+    }
+}
+
+fn is_commit(name: &str) -> bool {
+    matches!(name.len(), 40 | 64) && name.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// Digests of what the merge driver wrote in this worktree.
@@ -150,7 +185,7 @@ fn merged(place: &Place) -> HashSet<String> {
 /// Contents by what they were asked for under; `None` where there is no such thing.
 struct Blobs {
     content: HashMap<Vec<u8>, Option<(String, Vec<u8>)>>,
-    parents: Vec<String>,
+    parents: Parents,
 }
 
 fn in_parent(parent: &str, path: &Path) -> Vec<u8> {
@@ -159,22 +194,17 @@ fn in_parent(parent: &str, path: &Path) -> Vec<u8> {
 
 impl Blobs {
     /// Everything that will be looked at, in one call.
-    fn load(app: &App, doubts: &[Doubt<'_>], globals: &[&Staged], parents: &[String]) -> Outcome<Self> {
+    fn load(app: &App, doubts: &[Doubt<'_>], globals: &[&Staged], parents: Parents) -> Outcome<Self> {
         let mut names: Vec<Vec<u8>> = Vec::new();
-        for doubt in doubts {
-            let both = doubt.staged.new.iter().chain(&doubt.staged.old);
+        let doubted = doubts.iter().map(|doubt| doubt.staged);
+        for staged in doubted.chain(globals.iter().copied()) {
+            let both = staged.new.iter().chain(&staged.old);
             names.extend(both.map(|hex| hex.clone().into_bytes()));
-        }
-        for staged in doubts
-            .iter()
-            .map(|doubt| doubt.staged)
-            .chain(globals.iter().copied())
-        {
-            names.extend(parents.iter().map(|parent| in_parent(parent, &staged.path)));
+            names.extend(parents.all().map(|parent| in_parent(parent, &staged.path)));
         }
         let mut blobs = Self {
             content: HashMap::new(),
-            parents: parents.to_vec(),
+            parents,
         };
         let Some(git) = staged::git(&app.place).filter(|_| !names.is_empty()) else {
             return Ok(blobs);
@@ -198,22 +228,29 @@ impl Blobs {
         found.map_or(&[], |(_, content)| content)
     }
 
-    /// What the parents have in its place.
-    fn of_parents<'a>(&'a self, staged: &Staged) -> impl Iterator<Item = Option<&'a (String, Vec<u8>)>> {
-        let names: Vec<_> = self
-            .parents
-            .iter()
-            .map(|parent| in_parent(parent, &staged.path))
-            .collect();
-        names
-            .into_iter()
-            .filter_map(|name| self.content.get(&name).map(Option::as_ref))
+    /// What parents have in its place.
+    fn of_parents<'a>(
+        &'a self,
+        parents: impl Iterator<Item = &'a String>,
+        path: &Path,
+    ) -> impl Iterator<Item = Option<&'a (String, Vec<u8>)>> {
+        parents.filter_map(|parent| self.content.get(&in_parent(parent, path)).map(Option::as_ref))
     }
 
     /// Whether one of the parents has just what is staged.
     fn is_parents(&self, staged: &Staged) -> bool {
-        self.of_parents(staged)
+        self.of_parents(self.parents.all(), &staged.path)
             .any(|theirs| theirs.map(|(hex, _)| hex) == staged.new.as_ref())
+    }
+
+    /// The lines that parents have in its place.
+    fn lines_of<'a>(
+        &'a self,
+        parents: impl Iterator<Item = &'a String>,
+        staged: &Staged,
+    ) -> HashSet<&'a [u8]> {
+        let found = self.of_parents(parents, &staged.path).flatten();
+        found.flat_map(|(_, content)| lines(content)).collect()
     }
 }
 
@@ -270,17 +307,14 @@ impl Writer<'_> {
             LABELS | DEPS | COMMENTS => {
                 let old = lines(blobs.of(doubt.staged.old.as_ref()));
                 let staged = lines(new);
-                if !old.is_subset(&staged) {
+                let merged = blobs.lines_of(blobs.parents.merged.iter(), doubt.staged);
+                if !old.is_subset(&staged) || !merged.is_subset(&staged) {
                     return Ok(false);
                 }
                 if name == COMMENTS {
                     return Ok(true);
                 }
-                let theirs: HashSet<&[u8]> = blobs
-                    .of_parents(doubt.staged)
-                    .flatten()
-                    .flat_map(|(_, content)| lines(content))
-                    .collect();
+                let theirs = blobs.lines_of(blobs.parents.all(), doubt.staged);
                 let ours = self.lines_of(id, name)?;
                 let known =
                     |line: &&[u8]| old.contains(line) || theirs.contains(line) || ours.contains(*line);

@@ -162,6 +162,13 @@ fn stayed_on_its_branch(common: &Path, id: &WorktreeId, from: Wall, to: Wall) ->
     began_before
 }
 
+/// The commits that a `git merge` which started this process brings in: it names them in the environment, also of hooks.
+pub fn merging() -> Vec<String> {
+    std::env::vars_os()
+        .filter_map(|(name, _)| Some(name.to_str()?.strip_prefix("GITHEAD_")?.to_owned()))
+        .collect()
+}
+
 /// The commit of our side and those of the other, where that is known.
 fn heads() -> (Option<String>, Vec<String>) {
     if let Some(told) = std::env::var_os(HEADS) {
@@ -169,9 +176,7 @@ fn heads() -> (Option<String>, Vec<String>) {
         let mut words = told.split_whitespace().map(str::to_owned);
         return (words.next(), words.collect());
     }
-    let merging: Vec<String> = std::env::vars_os()
-        .filter_map(|(name, _)| Some(name.to_str()?.strip_prefix("GITHEAD_")?.to_owned()))
-        .collect();
+    let merging = merging();
     let rebasing = || {
         let folder = Git::at(Path::new("."))
             .args(["rev-parse", "--git-path", "rebase-merge"])

@@ -278,6 +278,34 @@ pub fn create_like_parent(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Whether a file of this name is one that somebody was writing.
+pub fn is_left_over(name: &str) -> bool {
+    let digits = name.strip_suffix(".tmp").and_then(|name| name.rsplit_once('.'));
+    digits.is_some_and(|(_, digits)| digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+fn left_overs(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            entry.file_name().to_str().is_some_and(is_left_over)
+                && entry.file_type().is_ok_and(|kind| kind.is_file())
+        })
+        .map(|entry| entry.path())
+}
+
+/// Whether there is something to [`sweep`].
+pub fn has_left_overs(folder: &Path) -> bool {
+    left_overs(folder).next().is_some()
+}
+
+/// Removes what killed writers left in a folder, and says how many that were. Only while nobody writes there.
+pub fn sweep(folder: &Path) -> usize {
+    left_overs(folder)
+        .filter(|path| std::fs::remove_file(path).is_ok())
+        .count()
+}
+
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

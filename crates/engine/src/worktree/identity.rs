@@ -31,6 +31,7 @@ use super::identity_file::{SCHEMA, Stored, load};
 use crate::git::config::Shared;
 use crate::git::{GitEnv, Place};
 use crate::os::file;
+use crate::setup::UNFINISHED_PATTERN;
 
 /// The view, as git's exclude file names it.
 pub const VIEW_PATTERN: &str = "/.jit/worktree.json";
@@ -156,7 +157,9 @@ pub fn ensure_view(place: &Place, identity: &WorktreeIdentity) -> io::Result<boo
         return Ok(false);
     }
     // First ignored, then there: otherwise a status in between would show it.
-    ensure_excluded(common, &[VIEW_PATTERN])?;
+    ensure_excluded(common, &[VIEW_PATTERN, UNFINISHED_PATTERN])?;
+    let _lock = file::lock_folder(local)?;
+    file::sweep(local);
     file::replace_here(&view, &content)?;
     Ok(true)
 }

@@ -46,6 +46,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         return match merged {
             Ok(merged) => {
                 file::replace(&flags.ours, &merged).map_err(invalid)?;
+                jit_engine::hooks::remember_merged(&merged);
                 Ok(cx.show(&json!({ "conflicts": [] }), |_| String::new()))
             }
             Err(refusal) => by_lines(&flags, cx, refusal, has_markers),

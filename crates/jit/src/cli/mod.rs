@@ -697,7 +697,10 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
                 "Evicted"
             };
             let line = |lease: &jit_core::wire::LeaseView| {
-                let what = lease.issue_id.as_ref().map_or("?", |id| id.as_str());
+                let what = lease
+                    .issue_id
+                    .as_ref()
+                    .map_or("a lock on files", |id| id.as_str());
                 format!("{done} {} (lease {})\n", style.bold(what), lease.lease_id)
             };
             leases.iter().map(line).collect()

@@ -16,7 +16,10 @@ pub struct Flags {}
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     let value = match app.store.salvage(&app.actor)? {
-        Recovered::Sound { lines, mended } => json!({ "salvaged": false, "lines": lines, "mended": mended }),
+        Recovered::Sound { lines, mut mended } => {
+            mended.extend(app.sweep_left_overs()?);
+            json!({ "salvaged": false, "lines": lines, "mended": mended })
+        }
         Recovered::Salvaged {
             backup,
             lost,

@@ -1,7 +1,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::{Code, Refusal};
+use jit_core::refusal::Code;
 use jit_engine::app::{Uninstall, Uninstalled};
 use jit_engine::hooks::agent::Program;
 use jit_engine::hooks::agent::settings::Reach;
@@ -27,7 +27,7 @@ pub struct Flags {
     /// Remove .jit/ from this worktree although it is committed
     #[arg(long)]
     purge_tree: bool,
-    /// Do not ask
+    /// Do not ask; without a terminal nobody is asked
     #[arg(long, short)]
     yes: bool,
 }
@@ -35,11 +35,8 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     app.may_uninstall()?;
-    if !flags.yes {
-        if cx.json() || !io::stdin().is_terminal() {
-            let refusal = Refusal::new(Code::Invalid, "removing jit needs a yes").help("jit uninstall --yes");
-            return Err(Box::new(refusal));
-        }
+    // A script is never asked: whatever is of value is exported, and nothing goes while somebody works with it.
+    if !flags.yes && io::stdin().is_terminal() {
         render::say(&format!(
             "This removes jit from {}. Every issue is exported first. Go on? [y/N]",
             clean_line(&app.place.control_dir.display().to_string())

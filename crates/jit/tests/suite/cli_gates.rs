@@ -421,11 +421,9 @@ fn e6_names_that_nobody_defined_are_not_found_and_block_nothing() {
         }
     }
     // One that an issue came to require all the same has failed, and is not passed by being unknown.
-    let ran = human(
-        &world,
-        &["issue", "create", "Odd", "--id", "ODD-1", "--gate", "Not a name"],
-    )
-    .ok();
+    let create = |gate| ["issue", "create", "Odd", "--id", "ODD-1", "--gate", gate];
+    let _ = human(&world, &create("Not a name")).exits(2);
+    let ran = human(&world, &create("odd")).ok();
     assert!(ran.stderr.contains("not defined yet"), "{}", ran.stderr);
     let report = human(&world, &["gate", "run", "ODD-1", "--json"]).exits(6).json();
     assert_eq!(report["gates"][0]["status"], "failed");
@@ -435,7 +433,7 @@ fn e6_names_that_nobody_defined_are_not_found_and_block_nothing() {
             .is_some_and(|why| why.contains("not defined"))
     );
     let _ = human(&world, &["issue", "update", "ODD-1", "--state", "done"]).exits(6);
-    let _ = human(&world, &["gate", "rm", "ODD-1", "Not a name"]).ok();
+    let _ = human(&world, &["gate", "rm", "ODD-1", "odd"]).ok();
     let _ = human(&world, &["issue", "update", "ODD-1", "--state", "done"]).ok();
 }
 
@@ -836,6 +834,100 @@ fn e6_hostile_names_are_refused_and_hostile_output_is_harmless() {
             .as_str()
             .is_some_and(|text| text.contains('\u{1b}'))
     );
+}
+
+#[test]
+fn e6_hostile_names_in_a_file_are_told_with_their_line_and_the_rest_counts() {
+    let world = world();
+    let file = world.repo().join(".jit/issues/WI-001/issue.json");
+    let text = fs::read_to_string(&file).expect("read");
+    let edited = text
+        .replace("\"gates\": []", "\"gates\": [\"../x\", \"Upper\"]")
+        .replace("Parse dates", "Parse all dates");
+    assert!(edited.contains("../x"), "{text}");
+    fs::write(&file, &edited).expect("write");
+    let issue = human(&world, &["issue", "show", "WI-001", "--json"]).ok().json();
+    assert_eq!(
+        (&issue["title"], &issue["gates"]),
+        (&json!("Parse all dates"), &json!([]))
+    );
+    let found = human(&world, &["validate", "--json"]).exits(6).json();
+    let line = edited
+        .lines()
+        .position(|line| line.contains("../x"))
+        .map(|n| n + 1);
+    for (n, name) in ["../x", "Upper"].into_iter().enumerate() {
+        let problem = &found["problems"][n];
+        assert!(problem["message"].to_string().contains(name), "{found}");
+        assert_eq!(problem["line"], json!(line), "{found}");
+        assert_eq!(problem["file"], json!(file), "{found}");
+    }
+}
+
+#[test]
+fn d1_what_a_killed_writer_left_in_the_tree_is_not_shown_and_goes() {
+    let world = world();
+    require(&world, "lint", "true");
+    let _ = human(&world, &["gate", "run", "WI-001"]).ok();
+    commit(&world, "all");
+    let left = |name: &str| {
+        let path = world
+            .repo()
+            .join(".jit")
+            .join(format!("{name}.0123456789abcdef.tmp"));
+        fs::write(&path, "half").expect("write");
+        path
+    };
+    let leave = || {
+        let names = ["worktree.json", "config.toml", "gates/registry.json"];
+        let more = ["gates/results/WI-001.json", "issues/WI-001/issue.json"];
+        names.into_iter().chain(more).map(left).collect::<Vec<_>>()
+    };
+    let notes = world.repo().join(".jit/gates/notes.tmp");
+    fs::write(&notes, "mine").expect("write");
+    let all = leave();
+    let shown = || world.git(&world.repo(), ["status", "--porcelain", "-uall"]);
+    assert_eq!(shown(), "?? .jit/gates/notes.tmp\n");
+    let found = human(&world, &["validate", "--json"]).ok().json();
+    assert!(found["notes"].to_string().contains("removed now: 5"), "{found}");
+    assert!(all.iter().all(|path| !path.exists()));
+    let _ = leave();
+    let mended = human(&world, &["recover", "--json"]).ok().json();
+    assert!(
+        mended["mended"].to_string().contains("removed now: 5"),
+        "{mended}"
+    );
+    // Whoever writes there next clears away too.
+    let all = leave();
+    define(&world, "other", "true");
+    assert!(!all[2].exists());
+    assert!(notes.exists());
+    // A repository of an older version.
+    let exclude = world.repo().join(".git/info/exclude");
+    let text = fs::read_to_string(&exclude).expect("read");
+    let former = text.replace("/.jit/**/*.????????????????.tmp", "/.jit/issues/*/*.tmp");
+    assert_ne!(text, former);
+    fs::write(&exclude, former).expect("write");
+    let _ = human(&world, &["init"]).ok();
+    assert!(!shown().contains("0123456789abcdef"), "{}", shown());
+}
+
+#[test]
+fn e6_what_became_of_a_type_when_it_was_done_is_noted() {
+    let world = world();
+    let define = ["gate", "define", "rev", "--manual", "--required-for", "task"];
+    let _ = human(&world, &define).ok();
+    commit(&world, "gate");
+    let _ = human(&world, &["issue", "create", "t", "--id", "ZZ-4"]).ok();
+    let _ = world
+        .jit_as(AGENT, ["issue", "update", "ZZ-4", "--state", "done"])
+        .ok();
+    let notes = || human(&world, &["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(!notes().contains("ZZ-4"), "{}", notes());
+    let _ = world
+        .jit_as(AGENT, ["issue", "update", "ZZ-4", "--type", "task"])
+        .ok();
+    assert!(notes().contains("ZZ-4 (rev)"), "{}", notes());
 }
 
 #[test]

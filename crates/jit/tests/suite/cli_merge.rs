@@ -1315,3 +1315,162 @@ fn c7_what_the_driver_cannot_merge_has_markers_and_validate_names_what_is_unmerg
         assert!(named, "{problems}");
     }
 }
+
+#[test]
+fn c2_hooks_let_a_merge_through_that_has_the_lines_of_both_sides() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    b.jit(["hooks", "install"]);
+    for (tree, other) in [(&a, "WI-002"), (&b, "WI-003")] {
+        tree.jit(["issue", "update", "WI-001", "--add-label", &tree.name]);
+        tree.jit(["dep", "add", "WI-001", other]);
+        tree.jit(["issue", "comment", "WI-001", "said"]);
+        // Gates of both, which the merge driver puts together.
+        tree.jit(["gate", "define", &format!("of-{}", tree.name), "--manual"]);
+    }
+    // What only one side changed.
+    a.jit(["issue", "update", "WI-002", "--title", "A title"]);
+    a.commit();
+    b.commit();
+    let (code, said) = b.take("merge", &a);
+    assert_eq!(code, 0, "{said}");
+    let issue = b.show("WI-001");
+    assert_eq!(issue["labels"], json!(["a", "b", "old"]));
+    assert_eq!(issue["depends_on"], json!(["WI-002", "WI-003"]));
+    assert_eq!(issue["comments"].as_array().map(Vec::len), Some(2));
+    assert_eq!(b.show("WI-002")["title"], "A title");
+}
+
+#[test]
+fn c2_hooks_let_no_merge_through_that_leaves_lines_of_a_side_out_nor_advise_to() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    b.jit(["hooks", "install"]);
+    for tree in [&a, &b] {
+        tree.jit(["issue", "update", "WI-001", "--add-label", &tree.name]);
+        tree.jit([
+            "issue",
+            "update",
+            "WI-001",
+            "--add-label",
+            &format!("{}-too", tree.name),
+        ]);
+        tree.commit();
+    }
+    let _ = b.git(["fetch", "-q", &a.path.to_string_lossy(), "HEAD"]);
+    let (code, said) = b.git(["merge", "-q", "--no-commit", "FETCH_HEAD"]);
+    assert_eq!(code, 0, "{said}");
+    let both = b.read("labels.or-set.jsonl");
+    b.edit("labels.or-set.jsonl", |text| {
+        let lines = text.lines().filter(|line| !line.contains("a-too"));
+        lines.map(|line| format!("{line}\n")).collect()
+    });
+    let (code, said) = b.git(["commit", "-qam", "merge"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("jit claim acquire WI-001"), "{said}");
+    assert!(!said.contains("git restore"), "{said}");
+    b.edit("labels.or-set.jsonl", |_| both.clone());
+    let (code, said) = b.git(["commit", "-qam", "merge"]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn c7_a_git_that_does_not_find_jit_keeps_both_sides_with_markers() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    for tree in [&a, &b] {
+        let title = format!("{} title", tree.name);
+        tree.jit(["issue", "update", "WI-001", "--title", &title]);
+        tree.commit();
+    }
+    let from = a.path.to_string_lossy();
+    world.git(&b.path, ["fetch", "-q", &from, "HEAD"]);
+    let mut command = world.command("git", &b.path);
+    command.args(["merge", "--no-edit", "FETCH_HEAD"]);
+    let ran = world.run(command).exits(1);
+    let text = b.read("issue.json");
+    for wanted in ["<<<<<<< ours", "a title", "=======", "b title", ">>>>>>> theirs"] {
+        assert!(text.contains(wanted), "{text}\n{}", ran.stderr);
+    }
+    assert!(ran.stderr.contains("jit is not on PATH"), "{}", ran.stderr);
+}
+
+#[test]
+fn d4_circles_are_found_with_an_edge_that_exists_and_the_command_that_ends_them() {
+    let world = world();
+    let tree = Tree::worktree_of(&world, "a");
+    let waits = |id: &str, on: &str| {
+        let path = tree.path.join(format!(".jit/issues/{id}/deps.or-set.jsonl"));
+        let line = format!("{{\"op\":\"add\",\"value\":\"{on}\"}}\n");
+        fs::write(path, line).expect("write");
+    };
+    for (id, on) in [("WI-001", "WI-003"), ("WI-003", "WI-002"), ("WI-002", "WI-001")] {
+        waits(id, on);
+    }
+    let mend = |message: &str| {
+        let found = tree.run(["validate", "--json"]).exits(6).json();
+        let problem = &found["problems"][0];
+        assert!(problem["message"].to_string().contains(message), "{found}");
+        assert_eq!(problem["line"], 1, "{found}");
+        let file = problem["file"].as_str().expect("a file");
+        let help = problem["help"].as_str().expect("a command");
+        let words: Vec<&str> = help.split(' ').skip(1).collect();
+        assert!(
+            file.ends_with(&format!("{}/deps.or-set.jsonl", words[2])),
+            "{found}"
+        );
+        assert!(
+            fs::read_to_string(file).expect("read").contains(words[3]),
+            "{found}"
+        );
+        tree.jit(words);
+        let _ = tree.run(["validate"]).ok();
+    };
+    mend("these wait for each other: WI-001, WI-002, WI-003");
+    // A part that waits for what it is part of.
+    let world = self::world();
+    let tree = Tree::worktree_of(&world, "b");
+    tree.jit(["issue", "update", "WI-001", "--parent", "WI-002"]);
+    let path = tree.path.join(".jit/issues/WI-001/deps.or-set.jsonl");
+    fs::write(path, "{\"op\":\"add\",\"value\":\"WI-002\"}\n").expect("write");
+    let found = tree.run(["validate", "--json"]).exits(6).json();
+    let problem = &found["problems"][0];
+    assert!(
+        problem["message"].to_string().contains("after its parts"),
+        "{found}"
+    );
+    assert_eq!(
+        (&problem["line"], &problem["help"]),
+        (&json!(1), &json!("jit dep rm WI-001 WI-002"))
+    );
+}
+
+#[test]
+fn d4_an_edit_that_waits_for_the_holder_is_noted_with_its_file() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    a.jit(["claim", "acquire", "WI-001"]);
+    b.edit("issue.json", |text| text.replace("Parse dates", "Mine"));
+    let warned = b.run(["issue", "list"]).ok().stderr;
+    assert!(warned.contains("it counts when that has ended"), "{warned}");
+    let notes = b.run(["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(notes.contains("WI-001/issue.json"), "{notes}");
+    assert!(notes.contains("human:a holds WI-001"), "{notes}");
+}
+
+#[test]
+fn e7_what_git_removed_is_noted_with_both_ways_to_go_on() {
+    let world = world();
+    let repo = world.repo();
+    world.git(&repo, ["rm", "-rq", ".jit/issues/WI-002"]);
+    world.git(&repo, ["commit", "-qm", "gone"]);
+    let notes = world.jit(["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(notes.contains("jit validate --write-missing"), "{notes}");
+    assert!(notes.contains("jit issue delete WI-002"), "{notes}");
+    let doctor = world.jit(["doctor", "--json"]).json();
+    let told = doctor["checks"].to_string();
+    assert!(told.contains("jit issue delete WI-002"), "{told}");
+    let _ = world.jit(["issue", "delete", "WI-002"]).ok();
+    let notes = world.jit(["validate", "--json"]).ok().json()["notes"].to_string();
+    assert!(!notes.contains("write-missing"), "{notes}");
+}

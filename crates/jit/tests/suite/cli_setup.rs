@@ -78,11 +78,15 @@ fn a1_init_leaves_what_the_user_changed() {
     let _ = world.jit(["init"]).ok();
     assert_eq!(std::fs::read_to_string(&config).expect("read"), "# mine\n");
     // What an older version registered is brought up to date.
-    world.git(&world.repo(), ["config", "merge.jit-issue.driver", "jit old %A"]);
-    let done = world.jit(["init", "--json"]).ok().json();
-    assert_eq!(done["changed"], true);
-    let driver = world.git(&world.repo(), ["config", "merge.jit-issue.driver"]);
-    assert_eq!(driver, "jit merge-driver %O %A %B %P\n");
+    let driver = || world.git(&world.repo(), ["config", "merge.jit-issue.driver"]);
+    let now = driver();
+    assert!(now.contains("jit merge-driver %O %A %B %P; else"), "{now}");
+    for old in ["jit old %A", "jit merge-driver %O %A %B %P"] {
+        world.git(&world.repo(), ["config", "merge.jit-issue.driver", old]);
+        let done = world.jit(["init", "--json"]).ok().json();
+        assert_eq!(done["changed"], true);
+        assert_eq!(driver(), now);
+    }
 }
 
 #[test]

@@ -144,8 +144,18 @@ fn d5_a_missing_merge_driver_is_mended_by_init_and_a_foreign_one_is_found() {
         ["config", "merge.jit-issue.driver", "something-else %A"],
     );
     let found = check(&world, 6, "merge driver");
-    let help = "git config merge.jit-issue.driver 'jit merge-driver %O %A %B %P'";
-    assert_eq!((&found["status"], &found["help"]), (&json!("fail"), &json!(help)));
+    assert_eq!(found["status"], "fail");
+    let mut help = world.command("sh", &world.repo());
+    help.args(["-c", found["help"].as_str().expect("a command")]);
+    let _ = world.run(help).ok();
+    assert_eq!(check(&world, 0, "merge driver")["status"], "ok");
+    let former = "jit merge-driver %O %A %B %P";
+    world.git(&world.repo(), ["config", "merge.jit-issue.driver", former]);
+    let found = check(&world, 0, "merge driver");
+    assert_eq!(
+        (&found["status"], &found["help"]),
+        (&json!("warn"), &json!("jit init"))
+    );
     world.git(&world.repo(), ["config", "--remove-section", "merge.jit-issue"]);
     assert_eq!(check(&world, 6, "merge driver")["status"], "fail");
     let _ = world.jit(["init"]).ok();

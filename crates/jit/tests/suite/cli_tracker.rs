@@ -816,3 +816,35 @@ fn e4_a_part_that_a_merge_makes_wait_for_its_whole_is_reported() {
     let said = found["problems"][0]["message"].as_str().unwrap_or_default();
     assert!(said.contains("done after its parts: CC-1, PP-1"), "{found}");
 }
+
+#[test]
+fn e1_a_description_is_answered_as_it_is_kept() {
+    let world = World::with_jit(JIT);
+    let create = [
+        "issue",
+        "create",
+        "t",
+        "--id",
+        "WI-1",
+        "--description",
+        "a\r\nb\r\r\n",
+        "--json",
+    ];
+    let made = world.jit(create).ok().json();
+    assert_eq!(made["description"], "a\nb\n");
+    assert_eq!(show(&world, "WI-1")["description"], "a\nb\n");
+}
+
+#[test]
+fn e8_what_is_no_file_is_not_imported_and_not_waited_for() {
+    let world = World::with_jit(JIT);
+    let fifo = world.root().join("fifo");
+    let mut command = world.command("mkfifo", world.root());
+    command.arg(&fifo);
+    let _ = world.run(command).ok();
+    for (from, path) in [("beads", world.root()), ("jsonl", &fifo)] {
+        let path = path.to_string_lossy();
+        let ran = world.jit(["issue", "import", "--from", from, &path, "--json"]);
+        let _ = refused(&ran, 2, "invalid");
+    }
+}

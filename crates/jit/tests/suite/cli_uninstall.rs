@@ -129,6 +129,18 @@ fn a1_gits_configuration_comes_back_to_the_byte_however_it_ends() {
 }
 
 #[test]
+fn a1_a_merge_driver_of_an_older_jit_goes_too() {
+    let world = World::new(JIT);
+    let config = world.repo().join(".git/config");
+    let before = std::fs::read(&config).expect("read");
+    let _ = world.jit(["init"]).ok();
+    let former = "jit merge-driver %O %A %B %P";
+    world.git(&world.repo(), ["config", "merge.jit-issue.driver", former]);
+    let _ = world.jit(["uninstall", "--yes"]).ok();
+    assert_eq!(std::fs::read(&config).expect("read"), before);
+}
+
+#[test]
 fn a1_a_merge_driver_that_somebody_had_before_is_left_alone() {
     let world = World::new(JIT);
     let config = world.repo().join(".git/config");
@@ -370,7 +382,7 @@ fn a1_exported_gates_are_read_back_as_definitions_alone() {
 }
 
 #[test]
-fn a1_refused_while_somebody_holds_something_to_agents_and_without_a_yes() {
+fn a1_refused_while_somebody_holds_something_and_to_agents() {
     let world = World::with_jit(JIT);
     let _ = world.jit(["issue", "create", "One", "--id", "WI-1"]).ok();
     let _ = world
@@ -393,7 +405,24 @@ fn a1_refused_while_somebody_holds_something_to_agents_and_without_a_yes() {
         .exits(5)
         .json();
     assert_eq!(refused["error"]["code"], "not_allowed");
-    let _ = world.jit(["uninstall"]).exits(2);
+    let _ = world
+        .jit(["lock", "acquire", "src/a.rs", "--agent-id", "human:me"])
+        .ok();
+    let refused = world
+        .jit(["uninstall", "--json", "--agent-id", "human:me"])
+        .exits(5)
+        .json();
+    let (message, help) = (&refused["error"]["message"], &refused["error"]["help"][0]);
+    assert!(
+        message
+            .as_str()
+            .is_some_and(|text| text.contains("src/a.rs by human:me")),
+        "{refused}"
+    );
+    assert_eq!(help, "jit lock release src/a.rs");
+    let _ = world
+        .jit(["lock", "release", "src/a.rs", "--agent-id", "human:me"])
+        .ok();
     let taken = world.root().join("taken");
     std::fs::write(&taken, "mine").expect("write");
     let _ = world
@@ -402,6 +431,9 @@ fn a1_refused_while_somebody_holds_something_to_agents_and_without_a_yes() {
     assert_eq!(std::fs::read_to_string(&taken).expect("read"), "mine");
     assert_eq!(files(&world.repo().join(".jit")), before);
     let _ = world.jit(["validate"]).ok();
+    // Nobody is asked where nobody can answer.
+    let _ = world.jit(["uninstall"]).ok();
+    assert!(!world.control().exists());
 }
 
 #[test]
