@@ -351,8 +351,11 @@ impl Command {
             Self::JoinIssues(_) => Some(Reply::Joined(
                 events
                     .iter()
-                    .filter(|event| matches!(event, Event::Issue { .. }))
-                    .count(),
+                    .filter_map(|event| match event {
+                        Event::Issue { issue, .. } => Some(issue.id.clone()),
+                        _ => None,
+                    })
+                    .collect(),
             )),
         }
     }
@@ -372,8 +375,8 @@ pub enum Reply {
     Deleted(Box<Issue>),
     Commented(Comment),
     Judged(GateResult),
-    /// So many issues are new or have changed.
-    Joined(usize),
+    /// The issues that are new or have changed.
+    Joined(Vec<IssueId>),
     Locks(Vec<Lease>),
     /// A place in the queue was taken.
     Queued(TicketId),

@@ -377,6 +377,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             text_written: None,
             again: false,
             text_before: None,
+            beside: None,
             problems: Vec::new(),
         },
         text,
