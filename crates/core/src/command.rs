@@ -377,7 +377,7 @@ pub enum Reply {
     Deleted(Box<Issue>),
     Commented(Comment),
     Judged(GateResult),
-    /// These issues are new or have changed.
+    /// The issues that are new or have changed.
     Joined(Vec<IssueId>),
     Locks(Vec<Lease>),
     /// A place in the queue was taken.

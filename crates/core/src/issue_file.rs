@@ -279,6 +279,9 @@ pub struct Found {
     pub only_new: bool,
     /// The text that the description was when `issue.json` was written.
     pub text_before: Option<String>,
+    /// The text of ours that the description was weighed against, if it was, and since when we had that: see
+    /// [`Found::is_outdated`].
+    pub beside: Option<(Option<String>, Wall)>,
     /// XXH3 of `issue.json`.
     pub digest: String,
     /// Lines that were passed over.
@@ -326,6 +329,14 @@ impl Found {
     /// Whether somebody edited this field.
     pub fn is_edited(&self, name: &str) -> bool {
         self.edited.contains(&name) || self.edited_others.iter().any(|other| other == name)
+    }
+
+    /// Whether the description was weighed against another text than ours is now: it must be weighed again, or it would win
+    /// over what somebody wrote meanwhile.
+    pub fn is_outdated(&self, (mine, sheet): (&Issue, &Sheet)) -> bool {
+        let is_ours =
+            |(text, at): &(Option<String>, Wall)| (text, *at) == (&mine.text, sheet.stamp(mine, "text"));
+        !self.beside.as_ref().is_none_or(is_ours)
     }
 
     /// Whether all of `issue.json` is as it was stamped.
@@ -381,10 +392,33 @@ impl Found {
         self.digest = text_digest(&issue_json(known, sheet));
     }
 
-    /// Takes edits as made when they were committed, and in any case after what they replaced.
-    pub fn settle(&mut self, committed: Wall) {
-        let known = std::mem::take(&mut self.edited).into_iter().map(str::to_owned);
-        for name in known.chain(std::mem::take(&mut self.edited_others)) {
+    /// Whether somebody edited what is in this one of the files. One without stamps does not tell.
+    pub fn has_edits_in(&self, file: &str) -> bool {
+        match file {
+            DESCRIPTION => self.edited.contains(&"text"),
+            _ => self.edited.iter().any(|name| *name != "text") || !self.edited_others.is_empty(),
+        }
+    }
+
+    /// Takes all edits as made then, and in any case after what they replaced.
+    pub fn settle_all(&mut self, at: Wall) {
+        for file in [ISSUE, DESCRIPTION] {
+            self.settle(file, at);
+        }
+    }
+
+    /// Takes the edits in one of the files as made when it was committed, and in any case after what they replaced.
+    pub fn settle(&mut self, file: &str, committed: Wall) {
+        let is_text = file == DESCRIPTION;
+        let (meant, rest): (Vec<&'static str>, Vec<&'static str>) = std::mem::take(&mut self.edited)
+            .into_iter()
+            .partition(|name| (*name == "text") == is_text);
+        self.edited = rest;
+        let others = match is_text {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.edited_others),
+        };
+        for name in meant.into_iter().map(str::to_owned).chain(others) {
             let before = self.sheet.stamp(&self.issue, &name);
             let mut at = committed.max(Wall::from_ms(before.ms().saturating_add(1)));
             if name == "deleted" {
@@ -637,6 +671,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         again: false,
         only_new: false,
         text_before,
+        beside: None,
         problems,
     })
 }

@@ -639,7 +639,7 @@ fn knows(mine: &Issue, theirs: &Found, name: &str, o_at: Wall) -> bool {
         return true;
     };
     match name {
-        // It was merged with ours.
+        // It was merged with ours: with any other it would not have come here (`Found::is_outdated`).
         "text" => true,
         "deleted" if theirs.unstamped => written >= mine.updated_at,
         "deleted" => theirs.issue.updated_at >= mine.updated_at,

@@ -287,7 +287,7 @@ proptest! {
         let mut committed = parse(&id(), &folder).expect("sound");
         prop_assert_eq!(&committed.edited, &["title"]);
         let fresh = committed.clone();
-        committed.settle(at(0));
+        committed.settle_all(at(0));
         for side in [&a, &b] {
             for found in [&fresh, &committed] {
                 let title = join((&side.0, &side.1), found, at(0)).map_or(side.0.title.clone(), |(issue, _)| issue.title);
@@ -376,7 +376,7 @@ fn e7_a_deletion_by_hand_is_an_edit() {
     let fresh = parse(&id(), &folder).expect("sound");
     assert_eq!(fresh.edited, ["deleted"]);
     let mut committed = fresh.clone();
-    committed.settle(at(3));
+    committed.settle_all(at(3));
     for edit in [fresh, committed] {
         let (issue, sheet) = join((&mine.0, &mine.1), &edit, at(5)).expect("news");
         assert!(sheet.deleted);

@@ -476,6 +476,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
             again: false,
             only_new: true,
             text_before: None,
+            beside: None,
             problems: Vec::new(),
         },
         text,

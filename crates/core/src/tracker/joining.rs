@@ -63,7 +63,8 @@ fn overruled(
     said
 }
 
-/// Brings in what trees or files from elsewhere have and the log does not.
+/// Brings in what trees or files from elsewhere have and the log does not; but for what was weighed against a description
+/// that is not ours any more.
 pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result<Answer, Stop> {
     let who = (&cx.policy, &cx.actor.agent_id);
     for found in parts_first(all) {
@@ -94,6 +95,9 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
             Some(_) if found.only_new => continue,
             Some(mine) => {
                 let my_sheet = state::sheet(draft.state(), id)?;
+                if found.is_outdated((&mine, &my_sheet)) {
+                    continue;
+                }
                 let seen = state::is_known_file(draft.state(), id, &found.digest)?;
                 let mut theirs = found.clone();
                 if seen {

@@ -11,7 +11,9 @@
 //! - what somebody else holds is changed by nobody's edit before that has ended, but by what git brought;
 //! - what was made out of ours in git is later than ours, whatever the times of commits say: they count in seconds, and whoever
 //!   writes commits anew moves them;
-//! - of two descriptions that were made out of a third, both changes stay.
+//! - of two descriptions that were made out of a third, both changes stay;
+//! - a description is weighed against the one that it would replace: where somebody wrote another meanwhile, it is weighed again;
+//! - what counts only when it is committed is looked at again then, though its files do not change.
 
 mod dating;
 mod guarding;
@@ -21,7 +23,7 @@ mod publishing;
 mod reverts;
 mod texts;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,6 +31,7 @@ use std::time::Duration;
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue_file::Found;
+use jit_core::policy::Policy;
 use jit_core::queue;
 use jit_core::refusal::Code;
 use jit_core::state;
@@ -41,6 +44,7 @@ use crate::request::Request;
 use crate::store::file::io_refusal;
 use crate::store::{Outcome, View};
 
+use dating::Standing;
 use guarding::is_done_by_hand;
 use history::History;
 
@@ -52,6 +56,28 @@ const FOR_GIT: Duration = Duration::from_secs(1);
 
 /// So many issues are brought in by one append at most.
 const AT_ONCE: usize = 200;
+
+/// So often an issue is weighed anew whose description somebody else changes meanwhile.
+const MOST_TRIES: usize = 5;
+
+/// What a tree is looked at for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Reading,
+    Writing,
+    /// Somebody asked for just that.
+    Asked,
+}
+
+impl Why {
+    /// How long is waited for the lock.
+    fn wait(self) -> Duration {
+        match self {
+            Self::Reading | Self::Writing => ASIDE,
+            Self::Asked => Duration::MAX,
+        }
+    }
+}
 
 /// How much of the tree a request should have looked at.
 enum Look {
@@ -151,10 +177,24 @@ struct Haul {
     held_back: Vec<Found>,
     /// What should be known about what was taken.
     said: Vec<String>,
+    /// Descriptions that were weighed: they stay in the tree, and are to be known when they are met again.
+    met: Vec<(IssueId, Vec<u8>)>,
+    /// Issues of which an old copy is here that is not committed: once it is, it may be later than ours.
+    awaited: Vec<IssueId>,
+    /// Issues that are to be read again at the next look.
+    again: Vec<IssueId>,
+    asked: Asked,
+}
+
+/// What git was asked for in one look, however many appends that takes.
+#[derive(Default)]
+struct Asked {
+    /// Nothing was asked for but to read: what is not clear can wait.
+    is_reader: bool,
     /// Files of issues that differ here from what is committed; asked of git at most once.
-    uncommitted: Option<BTreeSet<String>>,
+    uncommitted: Option<BTreeMap<String, Standing>>,
     /// How often git was asked for the time of a commit.
-    asked: usize,
+    times: usize,
     /// What commits changed; asked of git where a copy was found that is not what we have.
     history: History,
     /// How many issues a commit took back.
@@ -177,14 +217,31 @@ struct Joined {
     issues: usize,
     /// How many had to be read to know.
     looked_at: usize,
-    unsound: Vec<IssueId>,
     left_alone: Vec<Unsound>,
+    /// What is to be read again at the next look, changed or not.
+    again: Vec<IssueId>,
+    /// What is to be read again when git has moved, changed or not.
+    awaited: Vec<IssueId>,
     warnings: Vec<String>,
     /// What was not taken as it stands there.
     said: Vec<String>,
 }
 
 impl Joined {
+    /// Both, with what either says once.
+    fn and(mut self, other: Self) -> Self {
+        self.issues += other.issues;
+        self.looked_at += other.looked_at;
+        for (all, more) in [(&mut self.warnings, other.warnings), (&mut self.said, other.said)] {
+            all.extend(
+                more.into_iter()
+                    .filter(|one| !all.contains(one))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        self
+    }
+
     fn told(mut self) -> Vec<String> {
         self.warnings.append(&mut self.said);
         self.warnings
@@ -210,6 +267,10 @@ impl App {
         let Some((git_dir, issues)) = self.tree(wait) else {
             return (Vec::new(), None);
         };
+        let why = match request.writes() {
+            true => Why::Writing,
+            false => Why::Reading,
+        };
         let mut early = None;
         let outcome = match look {
             how @ (Look::All | Look::Texts) => {
@@ -217,17 +278,22 @@ impl App {
                     Look::Texts => Depth::Texts,
                     _ => Depth::Fields,
                 };
-                self.join_seen_and(&git_dir, &issues, depth, || {
+                self.join_seen_and(&git_dir, &issues, depth, why, || {
                     if !request.writes() {
                         early = Some(answer());
                     }
                 })
             }
-            Look::IfMoved | Look::Named(_) if seen::git_moved(&git_dir) => {
-                self.join_seen_and(&git_dir, &issues, Depth::Fields, || ())
+            Look::IfMoved if seen::git_moved(&git_dir) => {
+                self.join_seen_and(&git_dir, &issues, Depth::Fields, why, || ())
+            }
+            Look::Named(names) if seen::git_moved(&git_dir) => {
+                let all = self.join_seen_and(&git_dir, &issues, Depth::Fields, why, || ());
+                // A sweep reads what has changed since the last one, and that may have been too early.
+                all.and_then(|all| Ok(all.and(self.join_named(&issues, &names, why)?)))
             }
             Look::Nothing | Look::IfMoved => return (Vec::new(), None),
-            Look::Named(names) => self.join_named(&issues, &names),
+            Look::Named(names) => self.join_named(&issues, &names, why),
         };
         match outcome {
             Ok(joined) if joined.looked_at == 0 => (joined.told(), early),
@@ -252,9 +318,9 @@ impl App {
 
     /// The same, with what was left alone.
     pub(super) fn look_at_tree(&self) -> (Vec<String>, Vec<Unsound>) {
-        let joined = self
-            .tree(Duration::ZERO)
-            .map(|(git_dir, issues)| self.join_seen_and(&git_dir, &issues, Depth::Texts, || ()));
+        let joined = self.tree(Duration::ZERO).map(|(git_dir, issues)| {
+            self.join_seen_and(&git_dir, &issues, Depth::Texts, Why::Writing, || ())
+        });
         match joined {
             Some(Ok(joined)) => (joined.said, joined.left_alone),
             _ => Default::default(),
@@ -283,7 +349,7 @@ impl App {
             return Ok((0, Vec::new()));
         };
         let depth = Depth::Texts;
-        let joined = self.join_since(Since::Ever, (&git_dir, &issues), depth, Duration::MAX, || ())?;
+        let joined = self.join_since(Since::Ever, (&git_dir, &issues), depth, Why::Asked, || ())?;
         Ok((joined.issues, joined.told()))
     }
 
@@ -295,7 +361,7 @@ impl App {
         let view = self.view()?;
         let (mut ids, _) = tree::names(&issues).map_err(|e| io_refusal("read", &issues, &e))?;
         ids.retain(|id| !state::is_known(&*view.table, id).unwrap_or(false));
-        Ok(self.join_ids_in(&view, &issues, &ids, Duration::MAX)?.issues)
+        Ok(self.join_ids_in(view, &issues, &ids, Why::Asked)?.issues)
     }
 
     /// Brings in what has changed since the last look, and does something else while others look, if that takes long.
@@ -304,9 +370,10 @@ impl App {
         git_dir: &Path,
         issues: &Path,
         depth: Depth,
+        why: Why,
         meanwhile: impl FnOnce(),
     ) -> Outcome<Joined> {
-        self.join_since(Since::LastLook, (git_dir, issues), depth, ASIDE, meanwhile)
+        self.join_since(Since::LastLook, (git_dir, issues), depth, why, meanwhile)
     }
 
     fn join_since(
@@ -314,7 +381,7 @@ impl App {
         since: Since,
         (git_dir, issues): (&Path, &Path),
         depth: Depth,
-        wait: Duration,
+        why: Why,
         meanwhile: impl FnOnce(),
     ) -> Outcome<Joined> {
         let read = |e: io::Error| io_refusal("read", issues, &e);
@@ -323,9 +390,12 @@ impl App {
             meanwhile();
         }
         let mut looked = sweep.finish().map_err(read)?;
-        let mut joined = self.join_ids(issues, &looked.changed, wait)?;
+        let mut joined = self.join_ids(issues, &looked.changed, why)?;
         joined.looked_at = looked.changed.len();
-        for id in &joined.unsound {
+        for id in &joined.awaited {
+            looked.is_news |= looked.seen.await_commit(git_dir, id);
+        }
+        for id in &joined.again {
             looked.is_news |= looked.seen.forget(id);
         }
         if looked.is_news {
@@ -335,7 +405,7 @@ impl App {
         Ok(joined)
     }
 
-    fn join_named(&self, issues: &Path, names: &[IssuePrefix]) -> Outcome<Joined> {
+    fn join_named(&self, issues: &Path, names: &[IssuePrefix], why: Why) -> Outcome<Joined> {
         let view = self.view()?;
         let mut ids = Vec::new();
         for name in names {
@@ -345,84 +415,160 @@ impl App {
                 Err(_) => ids.extend(name.as_str().parse::<IssueId>().ok()),
             }
         }
-        self.join_ids_in(&view, issues, &ids, ASIDE)
+        self.join_ids_in(view, issues, &ids, why)
     }
 
-    fn join_ids(&self, issues: &Path, ids: &[IssueId], wait: Duration) -> Outcome<Joined> {
+    fn join_ids(&self, issues: &Path, ids: &[IssueId], why: Why) -> Outcome<Joined> {
         if ids.is_empty() {
             return Ok(Joined::default());
         }
-        self.join_ids_in(&self.view()?, issues, ids, wait)
+        self.join_ids_in(self.view()?, issues, ids, why)
     }
 
-    fn join_ids_in(&self, view: &View, issues: &Path, ids: &[IssueId], wait: Duration) -> Outcome<Joined> {
+    /// Brings in what is in the files of these issues and not in the log. `view` is fresh; each append has one of its own, and
+    /// what somebody else described meanwhile is weighed again.
+    fn join_ids_in(&self, view: View, issues: &Path, ids: &[IssueId], why: Why) -> Outcome<Joined> {
         let mut joined = Joined::default();
-        for some in ids.chunks(AT_ONCE) {
-            let mut haul = Haul::default();
-            let mut ids = some.to_vec();
-            let mut next = 0;
-            while let Some(id) = ids.get(next).cloned() {
-                self.haul(&*view.table, issues, &id, &mut haul)?;
-                // What became done with its parts is no more than that: they are looked at with it.
-                if haul
-                    .found
-                    .last()
-                    .is_some_and(|found| found.issue.id == id && is_done_by_hand(found))
-                {
-                    let parts =
-                        queue::open_parts(&*view.table, &id.key()).map_err(|e| refuse(Code::Io, e))?;
-                    ids.extend(
-                        parts
-                            .into_iter()
-                            .filter(|part| !ids.contains(part))
-                            .collect::<Vec<_>>(),
-                    );
-                }
-                next += 1;
-            }
-            for (what, all) in [
-                ("left alone", &haul.unsound),
-                ("passed over, the rest counts", &haul.passed_over),
-            ] {
-                if let Some((_, first)) = all.first() {
-                    let more = match all.len() {
-                        1 => String::new(),
-                        many => format!(" (and {} more)", many - 1),
-                    };
-                    joined
-                        .warnings
-                        .push(format!("{what}: {first}{more}; jit validate tells all"));
-                }
-            }
-            let unsound = haul.unsound.iter().chain(&haul.passed_over);
-            joined.unsound.extend(unsound.map(|(id, _)| id.clone()));
-            let left_alone = std::mem::take(&mut haul.unsound).into_iter();
-            joined.left_alone.extend(left_alone.map(|(_, unsound)| unsound));
-            let policy = self.hold_back(view, &mut haul)?;
-            joined.said.append(&mut haul.said);
-            for (found, project) in [
-                (haul.found, false),
-                (haul.brought_back, true),
-                // The tree must not go on saying what does not hold.
-                (haul.held_back, true),
-            ] {
-                if found.is_empty() {
-                    continue;
-                }
-                let kept = Kept {
-                    texts: &haul.texts,
-                    project,
-                    aside: Some(wait),
-                    policy: policy.as_ref(),
-                    ..Kept::default()
+        let mut asked = Asked {
+            is_reader: why == Why::Reading,
+            ..Asked::default()
+        };
+        let mut view = Some(view);
+        let mut left = ids.to_vec();
+        for _ in 0..MOST_TRIES {
+            let mut outdated = Vec::new();
+            for some in left.chunks(AT_ONCE) {
+                let view = match view.take() {
+                    Some(view) => view,
+                    None => self.view()?,
                 };
-                let done = self.transact_as(None, &Command::JoinIssues(found), kept)?;
-                joined.said.extend(done.notices);
-                if let Decided::Joined(many) = done.reply {
-                    joined.issues += many.len();
+                let mut haul = self.haul_all(&view, issues, some, &mut asked)?;
+                let policy = self.hold_back(&view, &mut haul)?;
+                outdated.extend(self.bring_in(haul, policy.as_ref(), why, &mut joined)?);
+            }
+            left = outdated;
+            if left.is_empty() {
+                break;
+            }
+        }
+        // Whoever describes them all the time is to be waited for.
+        joined.again.append(&mut left);
+        Ok(joined)
+    }
+
+    fn haul_all(&self, view: &View, issues: &Path, some: &[IssueId], asked: &mut Asked) -> Outcome<Haul> {
+        let mut haul = Haul {
+            asked: std::mem::take(asked),
+            ..Haul::default()
+        };
+        let mut ids = some.to_vec();
+        let mut next = 0;
+        while let Some(id) = ids.get(next).cloned() {
+            self.haul(&*view.table, issues, &id, &mut haul)?;
+            // What became done with its parts is no more than that: they are looked at with it.
+            if haul
+                .found
+                .last()
+                .is_some_and(|found| found.issue.id == id && is_done_by_hand(found))
+            {
+                let parts = queue::open_parts(&*view.table, &id.key()).map_err(|e| refuse(Code::Io, e))?;
+                ids.extend(
+                    parts
+                        .into_iter()
+                        .filter(|part| !ids.contains(part))
+                        .collect::<Vec<_>>(),
+                );
+            }
+            next += 1;
+        }
+        *asked = std::mem::take(&mut haul.asked);
+        Ok(haul)
+    }
+
+    /// Returns the issues whose description somebody changed meanwhile: nothing was taken of those.
+    fn bring_in(
+        &self,
+        mut haul: Haul,
+        policy: Option<&Policy>,
+        why: Why,
+        joined: &mut Joined,
+    ) -> Outcome<Vec<IssueId>> {
+        for (what, all) in [
+            ("left alone", &haul.unsound),
+            ("passed over, the rest counts", &haul.passed_over),
+        ] {
+            if let Some((_, first)) = all.first() {
+                let more = match all.len() {
+                    1 => String::new(),
+                    many => format!(" (and {} more)", many - 1),
+                };
+                joined
+                    .warnings
+                    .push(format!("{what}: {first}{more}; jit validate tells all"));
+            }
+        }
+        let unsound = haul.unsound.iter().chain(&haul.passed_over);
+        joined.again.extend(unsound.map(|(id, _)| id.clone()));
+        let left_alone = std::mem::take(&mut haul.unsound).into_iter();
+        joined.left_alone.extend(left_alone.map(|(_, unsound)| unsound));
+        joined.again.append(&mut haul.again);
+        joined.awaited.append(&mut haul.awaited);
+        joined.said.append(&mut haul.said);
+        let mut quiet = Vec::new();
+        for (found, project) in [
+            (haul.found, false),
+            (haul.brought_back, true),
+            // The tree must not go on saying what does not hold.
+            (haul.held_back, true),
+        ] {
+            if found.is_empty() {
+                continue;
+            }
+            let kept = Kept {
+                texts: &haul.texts,
+                met: &haul.met,
+                project,
+                aside: Some(why.wait()),
+                policy,
+                ..Kept::default()
+            };
+            let command = Command::JoinIssues(found);
+            let done = self.transact_as(None, &command, kept)?;
+            joined.said.extend(done.notices);
+            let Decided::Joined(ids) = done.reply else {
+                continue;
+            };
+            joined.issues += ids.len();
+            let Command::JoinIssues(mut found) = command else {
+                continue;
+            };
+            let ids: BTreeSet<&str> = ids.iter().map(IssueId::as_str).collect();
+            found.retain(|found| !ids.contains(found.issue.id.as_str()));
+            quiet.append(&mut found);
+        }
+        let outdated = self.outdated(quiet)?;
+        haul.met.retain(|(id, _)| !outdated.contains(id));
+        self.keep_met(haul.met.iter())?;
+        Ok(outdated)
+    }
+
+    /// Those of them of which nothing was taken as their descriptions had changed.
+    fn outdated(&self, quiet: Vec<Found>) -> Outcome<Vec<IssueId>> {
+        if quiet.is_empty() {
+            return Ok(Vec::new());
+        }
+        let unreadable = |e| refuse(Code::Io, e);
+        let table = self.view()?.table;
+        let mut outdated = Vec::new();
+        for found in quiet {
+            let id = &found.issue.id;
+            if let Some(mine) = state::issue_or_tombstone(&*table, id).map_err(unreadable)? {
+                let sheet = state::sheet(&*table, id).map_err(unreadable)?;
+                if found.is_outdated((&mine, &sheet)) {
+                    outdated.push(found.issue.id);
                 }
             }
         }
-        Ok(joined)
+        Ok(outdated)
     }
 }

@@ -45,7 +45,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jit_core::command::{Command, Reply as Decided};
-use jit_core::ids::{IssuePrefix, LeaseId, RequestId};
+use jit_core::event::Event;
+use jit_core::ids::{IssueId, IssuePrefix, LeaseId, RequestId};
 use jit_core::issue::Issue;
 use jit_core::lease::{Actor, Lease};
 use jit_core::policy::Policy;
@@ -103,6 +104,8 @@ pub struct Surroundings {
 struct Kept<'a> {
     /// Long texts that its events name by their digests.
     texts: &'a [Vec<u8>],
+    /// Texts that are known once its events are in the log.
+    met: &'a [(IssueId, Vec<u8>)],
     /// Whether the issues it touches are written into this tree.
     project: bool,
     /// How long it waits for the lock, where it is done beside what was asked for and may be left for later.
@@ -117,6 +120,7 @@ impl Default for Kept<'_> {
     fn default() -> Self {
         Self {
             texts: &[],
+            met: &[],
             project: true,
             aside: None,
             policy: None,
@@ -360,7 +364,18 @@ impl App {
                     self.keep_texts(events, kept.texts)?;
                     self.take_lock_files(events)
                 },
-                publish: &mut |lines, table| self.publish(lines, table, kept.project),
+                publish: &mut |lines, table| {
+                    let is_taken = |id: &IssueId| {
+                        lines
+                            .iter()
+                            .any(|line| matches!(&line.event, Event::Issue { issue, .. } if issue.id == *id))
+                    };
+                    let met = kept.met.iter().filter(|(id, _)| is_taken(id));
+                    let refused = self.keep_met(met).err();
+                    let mut warnings = self.publish(lines, table, kept.project);
+                    warnings.extend(refused.map(|refusal| refusal.message));
+                    warnings
+                },
             })
         });
         outcome.map_err(|mut refusal| {

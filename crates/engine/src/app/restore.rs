@@ -118,7 +118,7 @@ impl App {
                 )));
             }
         };
-        found.settle(sheet.stamp(&old, "deleted"));
+        found.settle_all(sheet.stamp(&old, "deleted"));
         let texts: Vec<Vec<u8>> = folder
             .description
             .filter(|text| found.issue.text.as_deref() == Some(&text_digest(text)))

@@ -6,6 +6,7 @@
 //! - `<control>/issues/<id>/`: the replica, in the format of [`jit_core::issue_file`]; written after each event, under the
 //!   store's lock, and not synced: what a crash leaves behind is made again from the log.
 //! - `<control>/issues/<id>/texts/<digest>.md`: every text a description ever was. Never changed once written.
+//!   `<digest>.parts.md` beside it: the digests of the two texts that it was merged of, if it was.
 //! - `.jit/issues/<id>/` in each worktree: the projection, written in the worktree where a change was made.
 
 pub mod lineage;

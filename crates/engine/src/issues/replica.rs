@@ -60,6 +60,26 @@ impl Replica {
         file::sync_all(&self.folder, &changed)
     }
 
+    /// Where it is kept which two texts one was made of.
+    fn parts_path(&self, id: &IssueId, digest: &str) -> PathBuf {
+        self.text_path(id, &format!("{digest}.parts"))
+    }
+
+    /// Keeps which two texts one was made of. Lost, a merge of them in git does not count as one of ours.
+    pub fn keep_parts(&self, id: &IssueId, digest: &str, parts: [&str; 2]) -> io::Result<()> {
+        file::make_dir_like_parent(&self.folder)?;
+        file::make_dir_like_parent(&self.folder(id))?;
+        file::make_dir_like_parent(&self.folder(id).join("texts"))?;
+        file::refresh(&self.parts_path(id, digest), parts.join("\n").as_bytes())
+    }
+
+    /// The digests of the texts that one was made of; none if it was not, or nobody knows.
+    pub fn parts(&self, id: &IssueId, digest: &str) -> io::Result<Vec<String>> {
+        let parts = read(&self.parts_path(id, digest))?.unwrap_or_default();
+        let parts = String::from_utf8_lossy(&parts);
+        Ok(parts.lines().map(str::to_owned).collect())
+    }
+
     /// A text by its digest. What is there under that name but is something else does not count.
     pub fn text(&self, id: &IssueId, digest: &str) -> io::Result<Option<Vec<u8>>> {
         for path in [self.text_path(id, digest), self.folder(id).join(DESCRIPTION)] {

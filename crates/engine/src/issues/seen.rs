@@ -3,8 +3,9 @@
 //! Kept in the worktree's own git directory, as `jit-seen`. Format, numbers with the lowest byte first: the signatures of
 //! git's index and of the folder of issues (8 bytes each), how many issues follow (4), for each issue, in the order of their
 //! ids, the signatures of its `issue.json` and of its folder with the other files (8 each) and where its id ends among the
-//! ids (4), and then the ids, one after the other. A signature is a hash of inode, length and times of the last change. It
-//! is a cache: whatever is missing or unreadable in it is looked at again.
+//! ids (4), and then the ids, one after the other. A signature is a hash of inode, length and times of the last change; an
+//! odd one of an `issue.json` is that of a file which is to be read again when git has moved, changed or not: what it says
+//! counts when it is committed. It is a cache: whatever is missing or unreadable in it is looked at again.
 //!
 //! Looking is shared by threads that take a few issues at a time, so that a command can begin with its answer meanwhile
 //! and help when it is done: see [`Sweep`].
@@ -12,12 +13,13 @@
 //! Where git has not moved, a list looks at `issue.json` alone. Limitation: until then, an edit in place of another file is
 //! seen when the issue is next asked for by name, or when descriptions are read, not by a list.
 
+use std::cmp::Ordering;
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -32,6 +34,10 @@ use crate::os::file;
 const BLUR_NS: i128 = 20_000_000;
 /// No file has this one: to be looked at again.
 const UNSURE: u64 = 0;
+/// The signature of what is not there.
+const MISSING: u64 = 2;
+/// Added to the signature of what may count once it is committed.
+const AWAITED: u64 = 1;
 /// Beyond so many issues several threads look.
 const MANY: usize = 1000;
 /// So many issues are taken at a time.
@@ -76,10 +82,14 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+fn hash(bytes: &[u8]) -> u64 {
+    (xxh3_64(bytes) & !AWAITED).max(MISSING + 2)
+}
+
 /// The signature of a file and when it was last changed.
 fn signature(dir: impl AsFd, path: impl rustix::path::Arg) -> (u64, i128) {
     let Ok(stat) = statat(dir, path, AtFlags::SYMLINK_NOFOLLOW) else {
-        return (1, 0);
+        return (MISSING, 0);
     };
     let mut bytes = [0; 64];
     let time = |secs: i128, nanos: i128| -> i128 { secs * 1_000_000_000 + nanos };
@@ -93,15 +103,20 @@ fn signature(dir: impl AsFd, path: impl rustix::path::Arg) -> (u64, i128) {
     for (n, number) in numbers.iter().enumerate() {
         bytes[n * 16..n * 16 + 16].copy_from_slice(&number.to_le_bytes());
     }
-    (xxh3_64(&bytes).max(2), changed)
+    (hash(&bytes), changed)
 }
 
 pub fn path(git_dir: &Path) -> PathBuf {
     git_dir.join("jit-seen")
 }
 
+/// Where git notes each step of what is checked out, unless it was told not to.
+const STEPS: &str = "logs/HEAD";
+
+/// The index, and the last step: a commit of what was in the index already leaves that as it was.
 fn index_signature(git_dir: &Path) -> u64 {
-    signature(CWD, git_dir.join("index")).0
+    let both = ["index", STEPS].map(|name| signature(CWD, git_dir.join(name)).0.to_le_bytes());
+    hash(&both.concat())
 }
 
 /// Whether git has moved since the tree was looked at.
@@ -166,10 +181,39 @@ impl Seen {
         &self.ids[begin as usize..self.issues[n].end as usize]
     }
 
+    fn position(&self, id: &IssueId) -> Option<usize> {
+        let (mut begin, mut end) = (0, self.issues.len());
+        while begin < end {
+            let middle = begin.midpoint(end);
+            match self.id(middle).cmp(id.as_str()) {
+                Ordering::Less => begin = middle + 1,
+                Ordering::Equal => return Some(middle),
+                Ordering::Greater => end = middle,
+            }
+        }
+        None
+    }
+
     /// To be read again at the next look. Says whether it would not have been.
     pub fn forget(&mut self, id: &IssueId) -> bool {
-        let n = (0..self.issues.len()).find(|&n| self.id(n) == id.as_str());
+        let n = self.position(id);
         n.is_some_and(|n| std::mem::replace(&mut self.issues[n].issue, UNSURE) != UNSURE)
+    }
+
+    /// To be read again when git has moved; at the next look, where that cannot be told. Says whether it would not have been.
+    pub fn await_commit(&mut self, git_dir: &Path, id: &IssueId) -> bool {
+        if signature(CWD, git_dir.join(STEPS)).0 == MISSING {
+            return self.forget(id);
+        }
+        let Some(n) = self.position(id) else {
+            return false;
+        };
+        let one = &mut self.issues[n];
+        let is_news = one.issue != UNSURE && one.issue & AWAITED == 0;
+        if is_news {
+            one.issue |= AWAITED;
+        }
+        is_news
     }
 
     /// The same for the issues that are there now; what is new is not sure.
@@ -389,7 +433,7 @@ impl Shared {
         let all = ground.seen.issues.len();
         let mut parts = Vec::new();
         loop {
-            let begin = ground.next.fetch_add(PART, Ordering::Relaxed);
+            let begin = ground.next.fetch_add(PART, Memory::Relaxed);
             if begin >= all {
                 return parts;
             }
@@ -413,7 +457,7 @@ impl Ground {
             all.extend(file.to_le_bytes());
             last = last.max(changed);
         }
-        (xxh3_64(&all).max(2), last)
+        (hash(&all), last)
     }
 
     fn look(&self, dir: &OwnedFd, range: Range<usize>, every_file: bool, now: i128) -> Part {
@@ -431,9 +475,13 @@ impl Ground {
             };
             path.push('/');
             path.push_str(ISSUE);
-            let (issue, issue_at) = signature(dir, path.as_str());
+            let (mut issue, issue_at) = signature(dir, path.as_str());
+            if one.issue & AWAITED != 0 && !self.git_moved {
+                issue |= AWAITED;
+            }
             if one.issue != issue || one.folder != folder {
                 changed.push(n);
+                issue &= !AWAITED;
             }
             // Too young to be told from what comes next: to be read again.
             let young = issue_at.max(folder_at) + BLUR_NS > now;

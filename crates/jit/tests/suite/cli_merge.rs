@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use crate::merging::{Tree, world};
 use jit_testkit::world::World;
@@ -1473,4 +1474,210 @@ fn e7_what_git_removed_is_noted_with_both_ways_to_go_on() {
     let _ = world.jit(["issue", "delete", "WI-002"]).ok();
     let notes = world.jit(["validate", "--json"]).ok().json()["notes"].to_string();
     assert!(!notes.contains("write-missing"), "{notes}");
+}
+
+/// A moment later than all that git has noted so far, which counts in seconds.
+fn a_second_later() {
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+}
+
+fn title_by_hand(tree: &Tree<'_>, title: &str) {
+    tree.edit("issue.json", |text| {
+        text.replace("\"title\": \"Parse dates\"", &format!("\"title\": \"{title}\""))
+    });
+}
+
+#[test]
+fn e7_what_was_looked_at_before_it_was_committed_counts_once_it_is() {
+    let world = world();
+    for look in [&["issue", "list"][..], &["issue", "show", "WI-001"]] {
+        let a = Tree::clone_of(&world, &format!("a-{}", look.len()));
+        let words = ["--title", "Wrong", "--description", "wrong"];
+        a.jit(["issue", "update", "WI-001"].iter().chain(&words));
+        a.commit();
+        a_second_later();
+        world.git(&a.path, ["checkout", "-q", "HEAD~1", "--", ".jit"]);
+        // Old enough to be told from what comes next.
+        a_second_later();
+        for _ in 0..2 {
+            assert_eq!(
+                a.run(["issue", "list", "--json"]).ok().json()["issues"][0]["title"],
+                "Wrong"
+            );
+        }
+        // The index is as it was, as when a hook looked.
+        world.git(&a.path, ["write-tree"]);
+        a.jit(["issue", "list"]);
+        world.git(&a.path, ["commit", "-q", "-m", "back"]);
+        a.jit(look);
+        let listed = a.run(["issue", "list", "--json"]).ok().json();
+        assert_eq!(listed["issues"][0]["title"], "Parse dates", "{look:?}");
+        let shown = a.show("WI-001");
+        assert_eq!(
+            shown["description"], "first\n\nmiddle\n\nmore\n\nlast\n",
+            "{look:?}"
+        );
+        a.jit(["issue", "update", "WI-001", "--priority", "high"]);
+        assert!(a.read("issue.json").contains("\"title\": \"Parse dates\""));
+    }
+}
+
+#[test]
+fn c7_an_edit_of_another_branch_is_not_lost_to_what_a_revert_brought_back() {
+    let world = world();
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    let words = ["--title", "Wrong", "--description", "first\n\nwrong\n"];
+    a.jit(["issue", "update", "WI-001"].iter().chain(&words));
+    a.commit();
+    title_by_hand(&b, "By hand");
+    b.edit("description.md", |text| text + "and more\n");
+    b.commit();
+    a_second_later();
+    let (code, said) = a.git(["revert", "--no-edit", "HEAD"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(a.show("WI-001")["title"], "Parse dates");
+    a_second_later();
+    let (code, said) = a.take("merge", &b);
+    assert_eq!(code, 0, "{said}");
+    let ran = a.run(["issue", "list"]).ok();
+    assert!(!ran.stderr.contains("back to what it was"), "{}", ran.stderr);
+    let (code, said) = b.take("merge", &a);
+    assert_eq!(code, 0, "{said}");
+    for tree in [&a, &b] {
+        let shown = tree.show("WI-001");
+        assert_eq!(shown["title"], "By hand", "{}", tree.name);
+        assert_eq!(
+            shown["description"], "first\n\nmiddle\n\nmore\n\nlast\nand more\n",
+            "{}",
+            tree.name
+        );
+        assert_eq!(tree.status(), "");
+    }
+}
+
+#[test]
+fn c7_an_edit_has_the_time_of_its_own_file_whatever_else_is_edited() {
+    for is_committed in [false, true] {
+        let world = world();
+        let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+        title_by_hand(&a, "By hand, early");
+        a.commit();
+        a_second_later();
+        b.jit(["issue", "update", "WI-001", "--title", "Later"]);
+        a_second_later();
+        append(&a, "description.md", "more\n");
+        if is_committed {
+            a.commit();
+        }
+        let shown = a.show("WI-001");
+        assert_eq!(shown["title"], "Later", "{is_committed}");
+        assert!(
+            shown["description"].to_string().contains("last\\nmore"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn c7_a_deletion_that_stands_in_a_merge_stays() {
+    let world = world();
+    // An edit that was made before it, and is dated by the merge.
+    let (a, b) = (Tree::clone_of(&world, "a"), Tree::clone_of(&world, "b"));
+    title_by_hand(&b, "By hand, early");
+    b.commit();
+    a_second_later();
+    a.jit(["issue", "delete", "WI-001"]);
+    a.commit();
+    a_second_later();
+    let (code, said) = a.take("merge", &b);
+    assert_eq!(code, 0, "{said}");
+    let fresh = Tree::clone_of_tree(&world, &a, "fresh");
+    for tree in [&a, &fresh] {
+        let listed = tree.run(["issue", "list", "--json"]).ok().json();
+        assert!(!listed.to_string().contains("WI-001"), "{}: {listed}", tree.name);
+        assert_eq!(tree.status(), "");
+    }
+    // A title that was taken back before it.
+    let (a, b) = (Tree::clone_of(&world, "a2"), Tree::clone_of(&world, "b2"));
+    b.jit(["issue", "update", "WI-001", "--title", "of b"]);
+    b.commit();
+    a_second_later();
+    a.jit(["issue", "update", "WI-001", "--title", "of a"]);
+    a.commit();
+    a_second_later();
+    let (code, _) = b.take("merge", &a);
+    assert_ne!(code, 0);
+    world.git(&b.path, ["checkout", "-q", "--ours", ".jit"]);
+    b.commit();
+    b.jit(["issue", "list"]);
+    a_second_later();
+    b.jit(["issue", "delete", "WI-001"]);
+    b.commit();
+    a_second_later();
+    let (code, said) = a.take("merge", &b);
+    assert_eq!(code, 0, "{said}");
+    let listed = a.run(["issue", "list", "--json"]).ok().json();
+    assert!(!listed.to_string().contains("WI-001"), "{listed}");
+}
+
+#[test]
+fn c7_a_choice_between_two_descriptions_counts_also_where_both_were_merged_before() {
+    let world = world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    let text = "first of b\n\nmiddle\n\nmore\n\nlast of b\n";
+    b.jit(["issue", "update", "WI-001", "--description", text]);
+    b.commit();
+    a_second_later();
+    a.edit("description.md", |text| text.replace("first\n", "first of a\n"));
+    a.commit();
+    let merged = a.show("WI-001")["description"].to_string();
+    assert!(
+        merged.contains("first of a") && merged.contains("last of b"),
+        "{merged}"
+    );
+    a_second_later();
+    let (code, _) = a.take("merge", &b);
+    assert_ne!(code, 0);
+    world.git(
+        &a.path,
+        ["checkout", "-q", "--theirs", ".jit/issues/WI-001/description.md"],
+    );
+    a.commit();
+    assert_eq!(a.show("WI-001")["description"], text);
+    a.jit(["issue", "update", "WI-001", "--priority", "high"]);
+    assert_eq!(a.read("description.md"), text);
+}
+
+#[test]
+fn c7_an_edit_that_a_merge_brings_is_as_old_as_its_commit_also_before_the_merge_ends() {
+    let world = world();
+    let (a, b, c) = (
+        Tree::worktree_of(&world, "a"),
+        Tree::clone_of(&world, "b"),
+        Tree::worktree_of(&world, "c"),
+    );
+    title_by_hand(&b, "By hand, early");
+    fs::write(b.path.join("README"), "of b").expect("write");
+    b.commit();
+    a_second_later();
+    c.jit(["issue", "update", "WI-001", "--title", "Later"]);
+    fs::write(a.path.join("README"), "of a").expect("write");
+    a.commit();
+    a_second_later();
+    let (code, said) = a.take("merge", &b);
+    assert!(code != 0 && said.contains("README"), "{said}");
+    // While git writes, nobody knows what is an edit.
+    let lock =
+        PathBuf::from(world.git(&a.path, ["rev-parse", "--absolute-git-dir"]).trim()).join("index.lock");
+    for is_busy in [true, false] {
+        if is_busy {
+            fs::write(&lock, "").expect("write");
+        } else {
+            fs::remove_file(&lock).expect("remove");
+        }
+        let listed = a.run(["issue", "list", "--json"]).ok().json();
+        assert_eq!(listed["issues"][0]["title"], "Later", "{is_busy}");
+    }
+    world.git(&a.path, ["merge", "--abort"]);
+    assert_eq!(a.show("WI-001")["title"], "Later");
 }

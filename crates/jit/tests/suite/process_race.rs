@@ -13,6 +13,8 @@ use jit_testkit::world::tools::{field, long, say, wait_until};
 use jit_testkit::world::{Ran, World};
 use serde_json::Value;
 
+use crate::merging::{self, Tree};
+
 const JIT: &str = env!("CARGO_BIN_EXE_jit");
 
 /// A world with four worktrees and issues of which the first eight characters are unambiguous.
@@ -313,6 +315,37 @@ fn e2_an_import_leaves_alone_what_was_made_while_it_ran() {
     assert_eq!(issue["created_by"], "agent:z");
     assert_eq!(issue["comments"], serde_json::json!([]));
     assert_eq!(issue["revision"], 1);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn c7_a_description_that_is_written_while_a_tree_is_looked_at_is_not_lost() {
+    let world = merging::world();
+    let (a, b) = (Tree::worktree_of(&world, "a"), Tree::worktree_of(&world, "b"));
+    let text = "first\n\nmiddle\n\nmore\n\nlast of b\n";
+    for tree in [&a, &b] {
+        tree.jit(["issue", "list"]);
+    }
+    a.edit("description.md", |text| text.replace("first\n", "first of a\n"));
+    let lock = control_lock(&world);
+    lock.lock().expect("the lock");
+    let is_queued = |many| wait_until("queued", Duration::from_secs(60), || queued(&lock) == many);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| b.run(["issue", "update", "WI-001", "--description", text]));
+        is_queued(1);
+        // It has weighed its text against the one of before.
+        let reader = scope.spawn(|| a.run(["issue", "search", "of a", "--json"]));
+        is_queued(2);
+        lock.unlock().expect("unlocking");
+        let _ = writer.join().expect("no panic").ok();
+        let _ = reader.join().expect("no panic").ok();
+    });
+    let both = "first of a\n\nmiddle\n\nmore\n\nlast of b\n";
+    for tree in [&b, &a] {
+        assert_eq!(tree.show("WI-001")["description"], both, "{}", tree.name);
+    }
+    a.jit(["issue", "update", "WI-001", "--priority", "high"]);
+    assert_eq!(a.read("description.md"), both);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, text_digest};
-use jit_core::issue_file::{DEPS, Folder, Found, ISSUE, LABELS, check_kept};
+use jit_core::issue_file::{DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, check_kept};
 use jit_core::merge;
 use jit_core::refusal::Code;
 use jit_core::sheet::{SetLine, Sheet};
@@ -15,7 +15,7 @@ use jit_core::time::Wall;
 
 use super::dating::written;
 use super::texts::Weighed;
-use super::{App, Haul, refuse};
+use super::{App, Asked, Haul, refuse};
 use crate::issues::tree::{self, Unsound};
 use crate::os::clock;
 use crate::store::Outcome;
@@ -60,11 +60,16 @@ impl App {
         let (mut is_back, mut is_overruled) = (false, false);
         if let Some(mine) = &known {
             let sheet = state::sheet(table, id).map_err(unreadable)?;
+            found.beside = Some((mine.text.clone(), sheet.stamp(mine, "text")));
             let is_seen = state::is_known_file(table, id, &found.digest).map_err(unreadable)?;
             if is_seen {
                 found.again = self.is_saved_again(issues, (mine, &sheet), &found, haul);
                 found.forget_edits();
             }
+            if self.must_wait(&found, haul) {
+                return Ok(());
+            }
+            let changed_at = found.issue.updated_at;
             let mut waiting = Vec::new();
             if let Some(holder) = self.held_elsewhere(table, id)? {
                 waiting = self.edited_files(issues, (mine, &sheet), &found, is_seen, haul);
@@ -101,10 +106,8 @@ impl App {
                 }
                 return Ok(());
             }
-            match self.committed_at(issues, &found, haul) {
-                Some(committed) => found.settle(committed),
-                None => self.date_edits(issues, &mut found, haul),
-            }
+            self.settle_edits(issues, &mut found, &mut haul.asked);
+            self.date_edits(issues, &mut found, &mut haul.asked);
             match weighed {
                 Weighed::Merged if !found.edited.contains(&"text") => found.edited.push("text"),
                 Weighed::MadeOfOurs(at) if !found.edited.contains(&"text") => {
@@ -114,11 +117,16 @@ impl App {
                 }
                 _ => {}
             }
+            let deleted_at = found.sheet.stamp(&found.issue, "deleted");
+            if sheet.deleted || deleted_at >= sheet.stamp(mine, "deleted") {
+                stay_deleted(&mut found, changed_at);
+            }
             let joined = merge::join((mine, &sheet), &found, Wall::from_ms(clock::wall_ms()));
             if let Some((now, joined)) = &joined
                 && let Err(problem) = check_kept(now, joined, Some(&sheet))
             {
                 // Both together are too much: what is in the files stays there.
+                haul.met.retain(|(met, _)| met != id);
                 haul.unsound.push((id.clone(), tree::place(issues, id, problem)));
                 return Ok(());
             }
@@ -132,13 +140,19 @@ impl App {
                     .into_iter()
                     .any(|name| joined.value(&now, name) != found.sheet.value(&found.issue, name));
         } else {
+            found.beside = Some((None, Wall::from_ms(0)));
             if folder.description.is_none() && found.issue.text.take().is_some() {
                 // It is not known here, which is not the same as having been taken away at that time.
                 found.sheet.stamps.remove("text");
                 found.edited.retain(|name| *name != "text");
             }
-            let committed = self.committed_at(issues, &found, haul);
-            found.settle(committed.unwrap_or_else(|| Wall::from_ms(clock::wall_ms())));
+            if self.must_wait(&found, haul) {
+                return Ok(());
+            }
+            let changed_at = found.issue.updated_at;
+            self.settle_edits(issues, &mut found, &mut haul.asked);
+            found.settle_all(Wall::from_ms(clock::wall_ms()));
+            stay_deleted(&mut found, changed_at);
             if let Err(problem) = check_kept(&found.issue, &found.sheet, None) {
                 haul.unsound.push((id.clone(), tree::place(issues, id, problem)));
                 return Ok(());
@@ -171,6 +185,27 @@ impl App {
         Ok(())
     }
 
+    /// Whether nobody can tell yet when something was edited, and nobody has to: it is read again at the next look.
+    fn must_wait(&self, found: &Found, haul: &mut Haul) -> bool {
+        let is_edit = found.unstamped || !found.is_untouched();
+        let waits = haul.asked.is_reader && is_edit && self.is_git_at_work();
+        if waits {
+            haul.again.push(found.issue.id.clone());
+        }
+        waits
+    }
+
+    /// Takes edits that are committed as made then, those in each file by its own commit.
+    fn settle_edits(&self, issues: &Path, found: &mut Found, asked: &mut Asked) {
+        for file in [ISSUE, DESCRIPTION] {
+            if found.has_edits_in(file)
+                && let Some(committed) = self.committed_at(issues, found, file, asked)
+            {
+                found.settle(file, committed);
+            }
+        }
+    }
+
     /// The files in which somebody edited here what is the holder's. Comments and the description are everybody's.
     pub(super) fn edited_files(
         &self,
@@ -195,7 +230,7 @@ impl App {
         ];
         files
             .into_iter()
-            .filter(|(file, is_new)| *is_new && self.is_uncommitted(issues, &mine.id, file, haul))
+            .filter(|(file, is_new)| *is_new && self.is_uncommitted(issues, &mine.id, file, &mut haul.asked))
             .map(|(file, _)| file)
             .collect()
     }
@@ -216,7 +251,7 @@ impl App {
         names.retain(|name| *name != "text" && is_later(name));
         let is_gone =
             sheet.deleted && !found.sheet.deleted && has_edited_fields(found) && is_later("deleted");
-        if !is_gone && names.is_empty() || !self.is_uncommitted(issues, id, ISSUE, haul) {
+        if !is_gone && names.is_empty() || !self.is_uncommitted(issues, id, ISSUE, &mut haul.asked) {
             return false;
         }
         if is_gone {
@@ -234,6 +269,14 @@ impl App {
             ));
         }
         true
+    }
+}
+
+/// A deletion that stands in a file is no earlier than what else there was found to be later than it says.
+fn stay_deleted(found: &mut Found, changed_at: Wall) {
+    let at = found.issue.updated_at;
+    if found.sheet.deleted && !found.is_edited("deleted") && at > changed_at {
+        found.sheet.stamps.insert("deleted".to_owned(), at);
     }
 }
 

@@ -9,12 +9,16 @@ use std::path::Path;
 use jit_core::ids::IssueId;
 use jit_core::time::Wall;
 
+use super::dating::end_of;
 use crate::git::Git;
-use crate::git::run::contents;
+use crate::git::discover::Place;
+use crate::git::run::{contents, default_branch};
 use crate::os::clock;
 
 /// So many commits about issues are looked at.
 const MOST: &str = "2000";
+/// What is not more than that, git does not take for seconds.
+const NO_TIME: i64 = 100_000_000;
 /// So many versions of one file are looked at.
 const MOST_VERSIONS: usize = 64;
 /// So many branches are looked at that have gone on.
@@ -33,6 +37,12 @@ pub(super) struct History {
 struct Version {
     at: Wall,
     blob: String,
+    /// Which commit that was, counted as they are listed.
+    commit: usize,
+    /// In how many of its parents the file was something else.
+    steps: usize,
+    /// Whether that is all of them: a merge has what it took from one of them, and did not make it.
+    is_made: bool,
 }
 
 impl History {
@@ -43,13 +53,7 @@ impl History {
         (id, file): (&IssueId, &str),
         since: Wall,
     ) -> Vec<(Wall, Vec<u8>)> {
-        if self.since.is_none_or(|known| since < known) {
-            // Twice as far back as asked for: others may want to know a little more, and each time git is asked anew.
-            let further = clock::wall_ms().saturating_sub(since.ms()).max(0);
-            let since = Wall::from_ms(since.ms().saturating_sub(further));
-            self.since = Some(since);
-            self.versions = versions(issues, since);
-        }
+        self.reach(issues, since);
         let Some(all) = self.versions.get(&format!("{id}/{file}")) else {
             return Vec::new();
         };
@@ -65,40 +69,95 @@ impl History {
         wanted.iter().map(|version| version.at).zip(read).collect()
     }
 
+    /// When a file of an issue that is as it is committed became what it is, if that was since then.
+    pub(super) fn committed_at(
+        &mut self,
+        issues: &Path,
+        (id, file): (&IssueId, &str),
+        since: Wall,
+    ) -> Option<Wall> {
+        self.reach(issues, since);
+        let all = self.versions.get(&format!("{id}/{file}"))?;
+        let now = &all.first()?.blob;
+        let made = all.iter().find(|version| version.is_made && version.blob == *now);
+        made.map(|version| version.at)
+    }
+
+    fn reach(&mut self, issues: &Path, since: Wall) {
+        if self.since.is_none_or(|known| since < known) {
+            // Twice as far back as asked for: others may want to know a little more, and each time git is asked anew.
+            let further = clock::wall_ms().saturating_sub(since.ms()).max(0);
+            let since = Wall::from_ms(since.ms().saturating_sub(further));
+            self.since = Some(since);
+            self.versions = versions(issues, since);
+        }
+    }
+
     /// What a file of an issue is at the ends of those branches that have what is checked out behind them: where there are such,
     /// an old commit is checked out, or one on which others have gone on.
-    pub(super) fn further_on(&mut self, issues: &Path, (id, file): (&IssueId, &str)) -> Vec<Vec<u8>> {
-        let ahead = self.ahead.get_or_insert_with(|| ahead(issues));
+    pub(super) fn further_on(
+        &mut self,
+        place: &Place,
+        issues: &Path,
+        (id, file): (&IssueId, &str),
+    ) -> Vec<Vec<u8>> {
+        let ahead = self.ahead.get_or_insert_with(|| ahead(place, issues));
         // Where it is not there git has nothing to give, so each is asked for by itself.
         let there = |commit: &String| contents(issues, [format!("{commit}:./{id}/{file}")]).pop();
         ahead.iter().filter_map(there).collect()
     }
 }
 
-fn ahead(issues: &Path) -> Vec<String> {
-    let format = "--format=%(objectname)";
+/// The default branch and what it follows first, then the newest.
+fn ahead(place: &Place, issues: &Path) -> Vec<String> {
     let listed = Git::at(issues)
         .args([
             "for-each-ref",
             "--contains=HEAD",
-            format,
+            "--sort=-committerdate",
+            "--format=%(objectname) %(refname)",
             "refs/heads",
             "refs/remotes",
         ])
         .run();
     let listed = String::from_utf8_lossy(&listed.unwrap_or_default()).into_owned();
     let here = Git::at(issues).verify("HEAD").ok().flatten();
-    let mut commits: Vec<String> = listed.lines().map(str::to_owned).collect();
-    commits.sort_unstable();
-    commits.dedup();
-    commits.retain(|commit| Some(commit) != here.as_ref());
-    commits.truncate(MOST_AHEAD);
+    let mut refs: Vec<(&str, &str)> = listed
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(commit, _)| Some(*commit) != here.as_deref())
+        .collect();
+    if refs.len() > MOST_AHEAD
+        && let Ok(Some(usual)) = default_branch(place, None)
+    {
+        let is_usual = |name: &str| {
+            let remote = name
+                .strip_prefix("refs/remotes/")
+                .and_then(|name| name.split_once('/'));
+            let local = name.strip_prefix("refs/heads/");
+            local.or(remote.map(|(_, name)| name)) == Some(usual.name.as_str())
+        };
+        refs.sort_by_key(|(_, name)| !is_usual(name));
+    }
+    let mut commits: Vec<String> = Vec::new();
+    for (commit, _) in refs {
+        if commits.len() < MOST_AHEAD && !commits.iter().any(|known| known == commit) {
+            commits.push(commit.to_owned());
+        }
+    }
     commits
 }
 
 fn versions(issues: &Path, since: Wall) -> HashMap<String, Vec<Version>> {
+    let secs = since.ms().div_euclid(1000);
     let listed = Git::at(issues)
-        .args(["log", "--format=%x01%ct", "--raw", "--no-abbrev", "--no-renames"])
+        .args([
+            "log",
+            "--format=%x01%ct %H %P",
+            "--raw",
+            "--no-abbrev",
+            "--no-renames",
+        ])
         // A merge is a step from each of its parents, and what only one of them had counts as well.
         .args([
             "--relative",
@@ -107,18 +166,22 @@ fn versions(issues: &Path, since: Wall) -> HashMap<String, Vec<Version>> {
             "-n",
             MOST,
         ])
-        .arg(format!("--since=@{}", since.ms().div_euclid(1000)))
+        .args((secs > NO_TIME).then(|| format!("--since=@{secs}")))
         .args(["HEAD", "--", "."])
         .run();
     let listed = String::from_utf8_lossy(&listed.unwrap_or_default()).into_owned();
     let mut all: HashMap<String, Vec<Version>> = HashMap::new();
-    for commit in listed.split('\u{1}').skip(1) {
-        let mut lines = commit.lines();
-        let Some(secs) = lines.next().and_then(|secs| secs.trim().parse::<i64>().ok()) else {
+    let (mut commit, mut last) = (0, "");
+    for step in listed.split('\u{1}').skip(1) {
+        let mut lines = step.lines();
+        let mut words = lines.next().unwrap_or_default().split_whitespace();
+        let (Some(Ok(secs)), Some(name)) = (words.next().map(str::parse), words.next()) else {
             continue;
         };
-        // git counts in seconds: at the end of that one.
-        let at = Wall::from_ms(secs.saturating_mul(1000).saturating_add(999));
+        let (at, parents) = (end_of(secs), words.count());
+        if name != last {
+            (commit, last) = (commit + 1, name);
+        }
         for line in lines {
             // `:100644 100644 <before> <after> M`, then a tab and the path.
             let Some((words, path)) = line.split_once('\t') else {
@@ -127,11 +190,113 @@ fn versions(issues: &Path, since: Wall) -> HashMap<String, Vec<Version>> {
             let [_, _, _, blob, _] = words.split_whitespace().collect::<Vec<_>>()[..] else {
                 continue;
             };
-            if blob.bytes().any(|b| b != b'0') {
-                let blob = blob.to_owned();
-                all.entry(path.to_owned()).or_default().push(Version { at, blob });
+            if blob.bytes().all(|b| b == b'0') {
+                continue;
+            }
+            let versions = all.entry(path.to_owned()).or_default();
+            match versions.last_mut().filter(|version| version.commit == commit) {
+                Some(version) => {
+                    version.steps += 1;
+                    version.is_made = version.steps >= parents;
+                }
+                None => versions.push(Version {
+                    at,
+                    blob: blob.to_owned(),
+                    commit,
+                    steps: 1,
+                    is_made: parents <= 1,
+                }),
             }
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::git::discover::GitEnv;
+
+    /// git at a time of ours, as somebody.
+    fn git(dir: &Path, secs: i64, words: &[&str]) -> String {
+        let date = format!("@{secs} +0000");
+        let git = Git::at(dir)
+            .setting("user.name", "a")
+            .setting("user.email", "a@b")
+            .setting("commit.gpgSign", "false")
+            .env("GIT_AUTHOR_DATE", &date)
+            .env("GIT_COMMITTER_DATE", &date)
+            .args(words);
+        String::from_utf8(git.run().expect("git"))
+            .expect("text")
+            .trim()
+            .to_owned()
+    }
+
+    #[test]
+    fn e7_of_many_branches_that_have_gone_on_the_default_one_is_looked_at_and_then_the_newest() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let at = dir.path();
+        git(at, 100, &["init", "-q", "-b", "main"]);
+        git(at, 100, &["commit", "-q", "--allow-empty", "-m", "first"]);
+        let begin = git(at, 100, &["rev-parse", "HEAD"]);
+        let ahead_at = |secs: i64| {
+            let words = ["commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "on"];
+            git(at, secs, &words)
+        };
+        let mut newest = Vec::new();
+        for n in 0..100 {
+            let commit = ahead_at(1000 + n);
+            git(at, 0, &["branch", &format!("b-{n}"), &commit]);
+            newest.insert(0, commit);
+        }
+        let main = ahead_at(200);
+        git(at, 200, &["checkout", "-q", "--detach", &begin]);
+        git(at, 200, &["branch", "-f", "main", &main]);
+        let place = Place::discover(at, &GitEnv::default()).expect("a place");
+        newest.insert(0, main);
+        newest.truncate(MOST_AHEAD);
+        assert_eq!(ahead(&place, at), newest);
+    }
+
+    #[test]
+    fn c7_a_file_became_what_it_is_where_it_was_made_not_where_it_was_merged() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let at = dir.path();
+        fs::create_dir(at.join("x")).expect("a folder");
+        let write = |secs: i64, text: &str| {
+            fs::write(at.join("x/f"), text).expect("write");
+            git(at, secs, &["add", "-A"]);
+            git(at, secs, &["commit", "-q", "-m", text]);
+        };
+        let id: IssueId = "x".parse().expect("an id");
+        let same_as_git = |secs: i64| {
+            let made = History::default().committed_at(at, (&id, "f"), Wall::from_ms(0));
+            assert_eq!(made, Some(end_of(secs)));
+            assert_eq!(
+                git(at, 0, &["log", "-1", "--format=%ct", "--", "x/f"]),
+                secs.to_string()
+            );
+        };
+        git(at, 0, &["init", "-q", "-b", "main"]);
+        write(1000, "one");
+        git(at, 0, &["checkout", "-q", "-b", "side"]);
+        write(2000, "two");
+        git(at, 0, &["checkout", "-q", "main"]);
+        git(at, 3000, &["commit", "-q", "--allow-empty", "-m", "else"]);
+        same_as_git(1000);
+        git(at, 4000, &["merge", "-q", "--no-edit", "side"]);
+        same_as_git(2000);
+        // Later than what was kept, on a branch of which nothing was kept.
+        git(at, 0, &["checkout", "-q", "side"]);
+        write(5000, "three");
+        git(at, 0, &["checkout", "-q", "main"]);
+        git(at, 6000, &["merge", "-q", "--no-edit", "-s", "ours", "side"]);
+        same_as_git(2000);
+        write(7000, "four");
+        write(8000, "two");
+        same_as_git(8000);
+    }
 }

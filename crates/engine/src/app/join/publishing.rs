@@ -12,7 +12,7 @@ use jit_core::state;
 use jit_core::table::Table;
 
 use super::hauling::{has_all_but_text, says};
-use super::{ASIDE, App, Haul};
+use super::{App, Asked, Why};
 use crate::issues::replica;
 use crate::issues::tree::{self, Unsound};
 
@@ -119,7 +119,8 @@ impl App {
         if found.edited.iter().all(|name| *name == "text") && found.edited_others.is_empty() {
             // As jit wrote it for the landing: it is to be known before anything is written over it.
             let ids = std::slice::from_ref(id);
-            self.join_ids_in(&self.view().ok()?, &issues, ids, ASIDE).ok()?;
+            self.join_ids_in(self.view().ok()?, &issues, ids, Why::Writing)
+                .ok()?;
         }
         let view = self.view().ok()?;
         let issue = state::issue_or_tombstone(&*view.table, id).ok()??;
@@ -160,7 +161,7 @@ impl App {
         let has_text = match &found.issue.text {
             Some(digest) if folder.description.is_some() => {
                 self.replica.text(id, digest)?.is_some()
-                    || !self.is_uncommitted(&issues, id, DESCRIPTION, &mut Haul::default())
+                    || !self.is_uncommitted(&issues, id, DESCRIPTION, &mut Asked::default())
             }
             _ => true,
         };

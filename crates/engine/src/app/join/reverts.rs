@@ -1,5 +1,5 @@
 //! Commits that take an issue back to what it was: `git revert`, an old file checked out and committed, a conflict settled with
-//! `git checkout --theirs`, an edit by hand that is edited back.
+//! `git checkout --theirs`, an edit by hand that is edited back. The same holds for an edit by hand that git merged with ours.
 //!
 //! Such a file has old stamps. What tells it from an old copy is the history of what is checked out: if it has what we have
 //! as well, somebody who knew that wanted something else.
@@ -44,11 +44,21 @@ impl App {
         let others = sheet.other_names().chain(found.sheet.other_names());
         let mut behind: Vec<String> = fields
             .chain(others.map(String::as_str))
-            .filter(|name| !found.unstamped && !found.is_edited(name) && is_behind(name))
+            // Gates that were edited are merged one by one.
+            .filter(|name| {
+                !found.unstamped && is_behind(name) && !(*name == "gates" && found.is_edited(name))
+            })
             .map(str::to_owned)
             .collect();
         behind.sort_unstable();
         behind.dedup();
+        if !behind.is_empty() && self.is_uncommitted(issues, id, ISSUE, &mut haul.asked) {
+            // Edits that are not committed are later by themselves.
+            if behind.iter().any(|name| !found.is_edited(name)) {
+                haul.awaited.push(id.clone());
+            }
+            return false;
+        }
         let Some(since) = behind.iter().map(|name| sheet.stamp(mine, name)).min() else {
             return false;
         };
@@ -69,8 +79,9 @@ impl App {
         });
         if !behind.is_empty() {
             let further: Vec<Found> = haul
+                .asked
                 .history
-                .further_on(issues, (id, ISSUE))
+                .further_on(&self.place, issues, (id, ISSUE))
                 .into_iter()
                 .filter_map(|issue| read(id, issue))
                 .collect();
@@ -83,11 +94,11 @@ impl App {
             });
         }
         let last = versions.iter().map(|(at, _)| *at).max();
-        if behind.is_empty() || self.is_uncommitted(issues, id, ISSUE, haul) {
+        if behind.is_empty() {
             return false;
         }
-        haul.taken_back += 1;
-        let is_told = haul.taken_back <= MOST_TOLD;
+        haul.asked.taken_back += 1;
+        let is_told = haul.asked.taken_back <= MOST_TOLD;
         if let Some(place) = behind.iter().position(|name| name == "gates") {
             // Each of them has a stamp of its own.
             behind.remove(place);
@@ -97,20 +108,27 @@ impl App {
                 ));
             }
         }
+        let told: Vec<&str> = behind
+            .iter()
+            .map(String::as_str)
+            .filter(|name| !found.is_edited(name))
+            .collect();
+        if is_told && !told.is_empty() {
+            haul.said.push(format!(
+                "a commit took {} of {id} back to what it was, and that counts",
+                told.join(", ")
+            ));
+        }
         for name in &behind {
             let at = taken_at(sheet.stamp(mine, name), last);
             found.sheet.stamps.insert(name.clone(), at);
             found.issue.updated_at = found.issue.updated_at.max(at);
+            found.edited.retain(|edited| edited != name);
+            found.edited_others.retain(|edited| edited != name);
             // Nobody asked whether it may be so.
             found
                 .by_hand
                 .extend(FIELDS.iter().copied().find(|field| field == name));
-        }
-        if is_told && !behind.is_empty() {
-            haul.said.push(format!(
-                "a commit took {} of {id} back to what it was, and that counts",
-                behind.join(", ")
-            ));
         }
         !behind.is_empty()
     }
@@ -120,7 +138,7 @@ impl App {
 /// later than it was, by as much as it takes to be after the one before it.
 pub(super) fn versions(haul: &mut Haul, issues: &Path, id: &IssueId, since: Wall) -> Vec<(Wall, Found)> {
     let since = Wall::from_ms(since.ms().saturating_sub(2_000));
-    let contents = haul.history.contents(issues, (id, ISSUE), since);
+    let contents = haul.asked.history.contents(issues, (id, ISSUE), since);
     let read = |(at, issue)| Some((at, read(id, issue)?));
     contents.into_iter().filter_map(read).collect()
 }

@@ -5,19 +5,21 @@ use std::io;
 use std::path::Path;
 
 use jit_core::event::Event;
+use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, text_digest};
 use jit_core::issue_file::{DESCRIPTION, Folder, Found};
 use jit_core::sheet::Sheet;
 use jit_core::time::Wall;
 
+use super::dating::long_ago;
 use super::reverts::{is_time_of, just_after, taken_at, versions};
 use super::{App, Haul};
 use crate::issues::text;
 use crate::store::Outcome;
 use crate::store::file::io_refusal;
 
-/// In ms.
-const DAY: i64 = 86_400_000;
+/// Of so many texts it is looked up what they were made of.
+const MOST_PARTS: usize = 32;
 
 /// What came of weighing a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +68,12 @@ impl App {
         };
         let is_edited = found.edited.contains(&"text");
         let (ours_at, theirs_at) = (sheet.stamp(mine, "text"), found.sheet.stamp(&found.issue, "text"));
-        if their_digest == digest || (is_edited && found.text_before.as_ref() == Some(&digest)) {
+        let is_of_ours = is_edited && found.text_before.as_ref() == Some(&digest);
+        if their_digest == digest
+            || is_of_ours
+                && (has(&their_digest)?.is_some()
+                    || self.is_uncommitted(issues, &mine.id, DESCRIPTION, &mut haul.asked))
+        {
             return Ok(Weighed::ByStamp);
         }
         let Some(ours) = has(&digest)? else {
@@ -76,12 +83,13 @@ impl App {
         if is_seen && theirs_at < ours_at {
             // Seen before; or whoever was writing an issue here did not come to the end of it. Or a commit took it back.
             found.edited.retain(|name| *name != "text");
-            let taken = taken_back(haul, issues, (mine, &digest, &ours), ours_at);
-            if let Some(at) = taken
-                && !self.is_uncommitted(issues, &mine.id, DESCRIPTION, haul)
+            if self.is_uncommitted(issues, &mine.id, DESCRIPTION, &mut haul.asked) {
+                haul.awaited.push(mine.id.clone());
+            } else if let Some(at) = self.taken_back(issues, mine, (&digest, &ours, ours_at), haul)?
                 && !haul
+                    .asked
                     .history
-                    .further_on(issues, (&mine.id, DESCRIPTION))
+                    .further_on(&self.place, issues, (&mine.id, DESCRIPTION))
                     .contains(&ours)
             {
                 return Ok(Weighed::MadeOfOurs(at));
@@ -90,10 +98,14 @@ impl App {
         if is_seen {
             return Ok(Weighed::ByStamp);
         }
-        let is_new = is_edited && self.is_uncommitted(issues, &mine.id, DESCRIPTION, haul);
+        let is_new = is_edited && self.is_uncommitted(issues, &mine.id, DESCRIPTION, &mut haul.asked);
         if !is_new {
             // Where others have gone on from here to what we know, it is an old text that was never looked at.
-            for text in haul.history.further_on(issues, (&mine.id, DESCRIPTION)) {
+            for text in haul
+                .asked
+                .history
+                .further_on(&self.place, issues, (&mine.id, DESCRIPTION))
+            {
                 if text != *theirs && has(&text_digest(&text))?.is_some() {
                     take_ours((mine, sheet), found);
                     return Ok(Weighed::ByStamp);
@@ -102,7 +114,9 @@ impl App {
         }
         let origin = match is_new {
             true => Origin::Unknown,
-            false => self.origin(issues, mine, (&ours, ours_at), theirs, haul)?,
+            // It was made of this text, though we came back to that later.
+            false if is_of_ours => Origin::Ours,
+            false => self.origin(issues, mine, (&digest, &ours, ours_at), theirs, haul)?,
         };
         let base = match origin {
             Origin::Ours => return Ok(Weighed::MadeOfOurs(just_after(ours_at))),
@@ -119,10 +133,9 @@ impl App {
             true => text::merge(&base, &ours, theirs),
             false => text::merge(&base, theirs, &ours),
         });
-        // Theirs stays in the tree, and is to be known when it is met again; ours is what others may still look for.
-        self.replica
-            .keep_texts(&[(&mine.id, theirs.as_slice()), (&mine.id, ours.as_slice())])
-            .map_err(|e| io_refusal("write", &self.replica.folder(&mine.id), &e))?;
+        // Theirs is known when it has been taken, not before; ours is what others may still look for.
+        self.keep_met([(mine.id.clone(), ours.clone())].iter())?;
+        haul.met.push((mine.id.clone(), theirs.clone()));
         if merged.as_ref().is_none_or(|(_, both)| *both) && (is_later || merged.is_some()) {
             // They cannot be brought together there: the one that does not count is told of.
             let (which, other) = match is_later {
@@ -143,7 +156,10 @@ impl App {
                 Ok(Weighed::ByStamp)
             }
             Some((merged, _)) => {
-                found.issue.text = Some(text_digest(&merged));
+                let both = text_digest(&merged);
+                let parts = self.replica.keep_parts(&mine.id, &both, [&digest, &their_digest]);
+                parts.map_err(|e| io_refusal("write", &self.replica.folder(&mine.id), &e))?;
+                found.issue.text = Some(both);
                 if !is_edited {
                     found.edited.push("text");
                 }
@@ -159,13 +175,19 @@ impl App {
         &self,
         issues: &Path,
         mine: &Issue,
-        (ours, ours_at): (&[u8], Wall),
+        (digest, ours, ours_at): (&str, &[u8], Wall),
         theirs: &[u8],
         haul: &mut Haul,
     ) -> Outcome<Origin> {
         let id = &mine.id;
-        let versions = haul.history.contents(issues, (id, DESCRIPTION), long_ago(mine));
+        let versions = haul
+            .asked
+            .history
+            .contents(issues, (id, DESCRIPTION), long_ago(mine));
         if versions.iter().any(|(at, text)| *at >= ours_at && text == ours) {
+            return Ok(Origin::Ours);
+        }
+        if versions.iter().any(|(at, _)| *at >= ours_at) && self.has_parts(id, digest, &versions)? {
             return Ok(Origin::Ours);
         }
         for (_, text) in versions {
@@ -176,6 +198,68 @@ impl App {
             }
         }
         Ok(Origin::Unknown)
+    }
+
+    /// Whether we made our text of two, and these have both: whoever wrote what came of them there, in a merge, knew as much.
+    fn has_parts(&self, id: &IssueId, digest: &str, versions: &[(Wall, Vec<u8>)]) -> Outcome<bool> {
+        let mut left = vec![digest.to_owned()];
+        // A part may have been made of two itself.
+        for _ in 0..MOST_PARTS {
+            let Some(text) = left.pop() else {
+                return Ok(true);
+            };
+            let parts = self.replica.parts(id, &text);
+            let parts = parts.map_err(|e| io_refusal("read", &self.replica.folder(id), &e))?;
+            if parts.is_empty() {
+                return Ok(false);
+            }
+            let has = |part: &String| versions.iter().any(|(_, text)| text_digest(text) == *part);
+            left.extend(parts.into_iter().filter(|part| !has(part)));
+        }
+        Ok(false)
+    }
+
+    /// When what is checked out had our text, and came to have an older one, if it did.
+    fn taken_back(
+        &self,
+        issues: &Path,
+        mine: &Issue,
+        (digest, text, ours_at): (&String, &[u8], Wall),
+        haul: &mut Haul,
+    ) -> Outcome<Option<Wall>> {
+        // On an old branch there is nothing since then.
+        let about = Wall::from_ms(ours_at.ms().saturating_sub(1_000));
+        let history = &mut haul.asked.history;
+        let since = history.contents(issues, (&mine.id, DESCRIPTION), about);
+        let Some(last) = since.iter().map(|(at, _)| *at).max() else {
+            return Ok(None);
+        };
+        let all = history.contents(issues, (&mine.id, DESCRIPTION), long_ago(mine));
+        let stamps = versions(haul, issues, &mine.id, long_ago(mine));
+        let mut stamped = stamps
+            .iter()
+            .filter(|(_, before)| before.text_before.as_ref() == Some(digest))
+            .peekable();
+        // An edit by hand has no stamp. What jit wrote may have been the text twice; what was taken back has the commit's time.
+        let is_edit = stamped.peek().is_none();
+        let is_known = stamped.any(|(_, before)| before.sheet.stamp(&before.issue, "text") == ours_at);
+        let mut had = since.iter().filter(|(_, before)| before == text);
+        let had_ours = had.any(|(at, _)| is_known || is_time_of(*at, ours_at) || (is_edit && *at >= ours_at));
+        let is_taken = had_ours || self.has_parts(&mine.id, digest, &all)?;
+        Ok(is_taken.then(|| taken_at(ours_at, Some(last))))
+    }
+
+    /// Texts that are to be known when they are met again.
+    pub(in crate::app) fn keep_met<'a>(
+        &self,
+        met: impl Iterator<Item = &'a (IssueId, Vec<u8>)>,
+    ) -> Outcome<()> {
+        let texts: Vec<(&IssueId, &[u8])> = met.map(|(id, text)| (id, text.as_slice())).collect();
+        let Some((id, _)) = texts.first() else {
+            return Ok(());
+        };
+        let kept = self.replica.keep_texts(&texts);
+        kept.map_err(|e| io_refusal("write", &self.replica.folder(id), &e))
     }
 
     /// Before an append: the long texts that its events name are made durable.
@@ -190,35 +274,6 @@ impl App {
         });
         self.replica.keep_texts(&wanted.collect::<Vec<_>>())
     }
-}
-
-/// No text is older than its issue, but a clock may have been set meanwhile.
-fn long_ago(mine: &Issue) -> Wall {
-    Wall::from_ms(mine.created_at.ms().saturating_sub(DAY))
-}
-
-/// When what is checked out had our text, and came to have an older one, if it did.
-fn taken_back(
-    haul: &mut Haul,
-    issues: &Path,
-    (mine, digest, text): (&Issue, &String, &[u8]),
-    ours_at: Wall,
-) -> Option<Wall> {
-    // On an old branch there is nothing since then.
-    let about = Wall::from_ms(ours_at.ms().saturating_sub(1_000));
-    let since = haul.history.contents(issues, (&mine.id, DESCRIPTION), about);
-    let last = since.iter().map(|(at, _)| *at).max()?;
-    let stamps = versions(haul, issues, &mine.id, long_ago(mine));
-    let mut stamped = stamps
-        .iter()
-        .filter(|(_, before)| before.text_before.as_ref() == Some(digest))
-        .peekable();
-    // An edit by hand has no stamp. What jit wrote may have been the text twice; what was taken back has the commit's time.
-    let is_edit = stamped.peek().is_none();
-    let is_known = stamped.any(|(_, before)| before.sheet.stamp(&before.issue, "text") == ours_at);
-    let mut had = since.iter().filter(|(_, before)| before == text);
-    let had_ours = had.any(|(at, _)| is_known || is_time_of(*at, ours_at) || (is_edit && *at >= ours_at));
-    had_ours.then(|| taken_at(ours_at, Some(last)))
 }
 
 /// Nothing is said about the text.

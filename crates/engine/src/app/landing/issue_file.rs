@@ -46,7 +46,7 @@ impl Run<'_> {
         };
         found.issue.state = closed;
         found.edited.push("state");
-        found.settle(at);
+        found.settle_all(at);
         found.issue.count_change();
         let written = self
             .repo
