@@ -10,19 +10,24 @@
 //! - so it is where the tip of a branch has it, of this clone or of a remote as it was last seen: in the tree it would stand
 //!   in git's way;
 //! - they are written into the main worktree, by whoever validates there; into another one only where there is no main one;
-//! - files that cannot be read, or say what the log does not know, are left alone.
+//! - files that cannot be read, or say what the log does not know, are left alone. What was edited and is known by now does
+//!   not stand in the way of the rest.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use jit_core::ids::{IssueId, WorktreeId};
 use jit_core::issue::Issue;
-use jit_core::issue_file::{Folder, Found, ISSUE, MAX_FILE, parse};
+use jit_core::issue_file::{
+    COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_FILE, NAMES, parse,
+};
 use jit_core::refusal::Code;
+use jit_core::sheet::{FIELDS, SetLine};
 use jit_core::state;
 use jit_core::table::{Read, Table};
 
 use super::{App, refuse};
+use crate::git::run::contents;
 use crate::git::{Git, worktrees};
 use crate::issues::tree;
 use crate::store::Outcome;
@@ -93,10 +98,13 @@ impl App {
             .map_err(failed)?;
         let tips = String::from_utf8_lossy(&tips).into_owned();
         let tips: BTreeSet<&str> = tips.lines().collect();
-        ids.truncate(MOST_ASKED / tips.len().max(1));
+        ids.truncate(MOST_ASKED / (tips.len() * NAMES.len()).max(1));
         let names = |id: &IssueId| {
-            let file = format!(".jit/issues/{id}/{ISSUE}\n");
-            tips.iter().map(|tip| format!("{tip}:{file}")).collect::<String>()
+            let of = |tip: &&str| -> String {
+                let name = |file: &&str| format!("{tip}:.jit/issues/{id}/{file}\n");
+                NAMES.iter().map(name).collect()
+            };
+            tips.iter().map(of).collect::<String>()
         };
         let asked: String = ids.iter().map(names).collect();
         let listed = Git::in_git_dir(common)
@@ -107,41 +115,47 @@ impl App {
             .stdin(asked)
             .run()
             .map_err(failed)?;
-        // Most branches have the same version of a file, which is read once.
-        let mut blobs: BTreeMap<String, usize> = BTreeMap::new();
         let listed = String::from_utf8_lossy(&listed).into_owned();
-        for (n, line) in listed.lines().enumerate() {
+        let blob = |line: &str| -> Option<String> {
             let mut words = line.split(' ');
-            if let (Some(name), Some("blob"), Some(size)) = (words.next(), words.next(), words.next())
-                && size.parse().is_ok_and(|size: u64| size <= MAX_FILE)
-            {
-                blobs.insert(name.to_owned(), n / tips.len().max(1));
-            }
-        }
+            let (name, kind, size) = (words.next()?, words.next()?, words.next()?);
+            let is_read = kind == "blob" && size.parse().is_ok_and(|size: u64| size <= MAX_FILE);
+            is_read.then(|| name.to_owned())
+        };
+        let blobs: Vec<Option<String>> = listed.lines().map(blob).collect();
+        // Most branches have the same version of a file, which is read once.
+        let each: BTreeSet<&String> = blobs.iter().flatten().collect();
+        let read = contents(common, each.iter().map(|name| (*name).clone()));
+        let read: HashMap<&String, Vec<u8>> = each.into_iter().zip(read).collect();
+        let folders: Vec<&[Option<String>]> = blobs.chunks(NAMES.len()).collect();
+        let of_each: Vec<&[&[Option<String>]]> = folders.chunks(tips.len().max(1)).collect();
         let unreadable = |e| refuse(Code::Io, e);
-        let mut safe: BTreeSet<usize> = BTreeSet::new();
-        for (blob, n) in &blobs {
-            let Some(id) = ids.get(*n).filter(|_| !safe.contains(n)) else {
-                continue;
-            };
-            let content = Git::in_git_dir(common)
-                .args(["cat-file", "blob", blob])
-                .run()
-                .map_err(failed)?;
-            let folder = Folder {
-                issue: content,
-                ..Folder::default()
-            };
-            let known = state::issue(table, id).map_err(unreadable)?;
-            if let (Ok(found), Some(issue)) = (parse(id, &folder), known)
-                && found.issue.updated_at >= issue.updated_at
-            {
-                safe.insert(*n);
+        let mut missing = Vec::new();
+        for (n, id) in ids.into_iter().enumerate() {
+            let versions: BTreeSet<&&[Option<String>]> =
+                of_each.get(n).into_iter().flat_map(|of| of.iter()).collect();
+            let mut is_safe = false;
+            for version in versions {
+                let content = |name: &str| {
+                    let at = NAMES.iter().position(|known| *known == name)?;
+                    read.get(version.get(at)?.as_ref()?).cloned()
+                };
+                let folder = Folder {
+                    issue: content(ISSUE).unwrap_or_default(),
+                    description: content(DESCRIPTION),
+                    labels: content(LABELS).unwrap_or_default(),
+                    deps: content(DEPS).unwrap_or_default(),
+                    comments: content(COMMENTS).unwrap_or_default(),
+                };
+                if let Ok(found) = parse(&id, &folder) {
+                    is_safe |= has_all(table, &found).map_err(unreadable)?;
+                }
+            }
+            if !is_safe {
+                missing.push(id);
             }
         }
-        let mut n = 0..;
-        ids.retain(|_| n.next().is_some_and(|n| !safe.contains(&n)));
-        Ok(ids)
+        Ok(missing)
     }
 }
 
@@ -159,12 +173,57 @@ fn is_in(table: &dyn Table, issues: &std::path::Path, issue: &Issue) -> Read<boo
     let Ok(found) = tree::read(issues, &issue.id, &folder) else {
         return Ok(true);
     };
-    if !found.problems.is_empty() || !found.is_untouched() {
+    let sheet = state::sheet(table, &issue.id)?;
+    let is_news = |name: &String| found.sheet.value(&found.issue, name) != sheet.value(issue, name);
+    let edited = found.edited.iter().map(|name| (*name).to_owned());
+    if !found.problems.is_empty()
+        || edited
+            .chain(found.edited_others.clone())
+            .any(|name| is_news(&name))
+    {
         return Ok(true);
     }
+    Ok(says_the_same(&found, issue) && has_comments(table, &found)?)
+}
+
+fn has_comments(table: &dyn Table, found: &Found) -> Read<bool> {
     let said: BTreeSet<&str> = found.comments.iter().map(|one| one.id.as_str()).collect();
-    let comments = state::comments(table, &issue.id)?;
-    Ok(says_the_same(&found, issue) && comments.iter().all(|one| said.contains(one.id.as_str())))
+    let comments = state::comments(table, &found.issue.id)?;
+    Ok(comments.iter().all(|one| said.contains(one.id.as_str())))
+}
+
+/// Whether a version of an issue has all that is known of it, or what is later: merging it brings that.
+fn has_all(table: &dyn Table, found: &Found) -> Read<bool> {
+    let id = &found.issue.id;
+    let Some(issue) = state::issue(table, id)? else {
+        return Ok(true);
+    };
+    let sheet = state::sheet(table, id)?;
+    let has_field = |name: &str| {
+        let is_same = found.sheet.value(&found.issue, name) == sheet.value(&issue, name);
+        let is_later = !found.unstamped
+            && !found.is_edited(name)
+            && found.sheet.stamp(&found.issue, name) >= sheet.stamp(&issue, name);
+        is_same || is_later
+    };
+    let has_lines = |known: &[SetLine], there: &[SetLine]| {
+        let there: BTreeSet<(&str, &str)> = there
+            .iter()
+            .map(|line| (line.op.as_str(), line.tag.as_str()))
+            .collect();
+        known
+            .iter()
+            .all(|line| there.contains(&(line.op.as_str(), line.tag.as_str())))
+    };
+    let others: Vec<&String> = sheet.other_names().collect();
+    let mut fields = FIELDS
+        .iter()
+        .copied()
+        .chain(others.iter().map(|name| name.as_str()));
+    Ok(fields.all(has_field)
+        && has_lines(&sheet.labels, &found.sheet.labels)
+        && has_lines(&sheet.deps, &found.sheet.deps)
+        && has_comments(table, found)?)
 }
 
 /// Whether the fields are the same, whenever they were written.

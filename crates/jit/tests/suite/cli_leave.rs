@@ -116,6 +116,9 @@ fn b15_an_activity_is_not_changed_while_somebody_else_works_inside() {
         &["config", "set", "worktree.enforce_leases", "warn"],
     )
     .ok();
+    // For agents it counts when it is committed.
+    world.git(&world.repo(), ["add", "-A"]);
+    world.git(&world.repo(), ["commit", "-q", "-m", "settings"]);
     let warned = by(
         &world,
         "agent:a2",

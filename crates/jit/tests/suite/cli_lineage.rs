@@ -408,7 +408,7 @@ fn c7_what_is_carried_and_was_never_committed_is_no_conflict() {
             }
             let issue = a.show("WI-001");
             assert_eq!(issue[&flag[2..]], second);
-            assert_eq!(issue["labels"], json!(["x"]));
+            assert_eq!(issue["labels"], json!(["old", "x"]));
             assert_eq!(a.status(), "");
         }
     }
@@ -427,4 +427,50 @@ fn c7_what_one_worktree_made_on_two_branches_is_a_conflict() {
     let (code, said) = a.git(["merge", "--no-edit", "x"]);
     assert_ne!(code, 0, "{said}");
     assert!(said.contains("title"), "{said}");
+}
+
+/// Commits of one second say nothing about which of them took something back.
+#[test]
+fn e7_a_branch_that_only_has_what_was_reverted_does_not_bring_it_back() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    let at = |tree: &Tree<'_>, words: &[&str]| {
+        let mut command = world.command("git", &tree.path);
+        command
+            .args(words)
+            .env("GIT_COMMITTER_DATE", "@2000000000 +0000")
+            .env("GIT_AUTHOR_DATE", "@2000000000 +0000");
+        let _ = world.run(command).ok();
+    };
+    a.jit(["issue", "update", "WI-001", "--title", "first"]);
+    at(&a, &["commit", "-qam", "first"]);
+    a.jit(["issue", "update", "WI-001", "--title", "second"]);
+    at(&a, &["commit", "-qam", "second"]);
+    let w = beside(&world, &a, "w");
+    at(&a, &["revert", "--no-edit", "HEAD"]);
+    assert_eq!(a.show("WI-001")["title"], "first");
+    for n in 0..3 {
+        at(&w, &["commit", "-q", "--allow-empty", "-m", "else"]);
+        for tree in [&w, &a] {
+            let title = tree.show("WI-001")["title"].clone();
+            assert_eq!(title, "first", "{n} {}", tree.name);
+        }
+    }
+    // Whoever takes the revert back does so for all.
+    at(&a, &["revert", "--no-edit", "HEAD"]);
+    for tree in [&a, &w, &a] {
+        assert_eq!(tree.show("WI-001")["title"], "second", "{}", tree.name);
+    }
+}
+
+#[test]
+fn c7_a_description_that_is_edited_twice_in_one_tree_was_not_changed_elsewhere() {
+    let world = world();
+    let a = Tree::clone_of(&world, "a");
+    for text in ["one\n", "two\n", "three\n"] {
+        a.edit("description.md", |_| text.to_owned());
+        let shown = a.run(["issue", "show", "WI-001", "--json"]).ok();
+        assert_eq!(shown.json()["description"], text);
+        assert!(!shown.stderr.contains("elsewhere"), "{}", shown.stderr);
+    }
 }

@@ -375,3 +375,50 @@ fn e5_parts_land_before_their_whole_and_both_are_done() {
     let claims = yard.world.jit(["claim", "list", "--json"]).ok().json();
     assert_eq!(claims["active"].as_array().map(Vec::len), Some(0), "{claims}");
 }
+
+/// A branch that has one later change of an issue need not have the others.
+#[test]
+fn e7_what_no_tree_has_is_told_though_a_branch_has_something_later() {
+    let world = World::with_jit(crate::landing::JIT);
+    let repo = world.repo();
+    let _ = world.jit(["issue", "create", "Here", "--id", "HERE-1"]).ok();
+    world.git(&repo, ["add", "-A"]);
+    world.git(&repo, ["commit", "-q", "-m", "issue"]);
+    let away = world.worktree("away");
+    let changes = [
+        "issue",
+        "update",
+        "HERE-1",
+        "--priority",
+        "high",
+        "--add-label",
+        "urgent",
+    ];
+    let _ = world.jit_in(&away, changes).ok();
+    // Edited by hand after that, and committed.
+    let file = repo.join(".jit/issues/HERE-1/issue.json");
+    let text = fs::read_to_string(&file).expect("there");
+    fs::write(&file, text.replace("\"Here\"", "\"Elsewhere\"")).expect("written");
+    world.git(&repo, ["commit", "-q", "-am", "title"]);
+    let _ = world.jit(["issue", "list"]).ok();
+    let path = away.to_string_lossy().into_owned();
+    world.git(&repo, ["worktree", "remove", "--force", &path]);
+    world.git(&repo, ["branch", "-D", "away"]);
+    let notes = world.validates()["notes"].to_string();
+    assert!(notes.contains("HERE-1"), "{notes}");
+    let _ = world.jit(["validate", "--write-missing"]).ok();
+    let there = issue_of(&world, "HERE-1");
+    assert_eq!(
+        (&there["title"], &there["priority"]),
+        (&"Elsewhere".into(), &"high".into())
+    );
+    let labels = fs::read_to_string(repo.join(".jit/issues/HERE-1/labels.or-set.jsonl")).expect("there");
+    assert!(labels.contains("urgent"), "{labels}");
+    // What a branch has is not told of.
+    world.git(&repo, ["checkout", "-q", "-b", "kept"]);
+    world.git(&repo, ["add", "-A"]);
+    world.git(&repo, ["commit", "-q", "-m", "all of it"]);
+    world.git(&repo, ["checkout", "-q", "-"]);
+    let notes = world.validates()["notes"].to_string();
+    assert!(!notes.contains("HERE-1"), "{notes}");
+}

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use jit_core::ids::IssueId;
+use jit_core::issue::text_digest;
 use jit_core::time::Wall;
 
 use super::dating::end_of;
@@ -37,6 +38,8 @@ pub(super) struct History {
 struct Version {
     at: Wall,
     blob: String,
+    /// What it was before, in the first of the parents in which it was something else.
+    before: String,
     /// Which commit that was, counted as they are listed.
     commit: usize,
     /// In how many of its parents the file was something else.
@@ -67,6 +70,22 @@ impl History {
         }
         let read = contents(issues, wanted.iter().map(|version| version.blob.clone()));
         wanted.iter().map(|version| version.at).zip(read).collect()
+    }
+
+    /// What a file of an issue was before the commits of this time that gave it the content with this digest.
+    pub(super) fn before(
+        &self,
+        issues: &Path,
+        (id, file): (&IssueId, &str),
+        (at, digest): (Wall, &str),
+    ) -> Vec<Vec<u8>> {
+        let all = self.versions.get(&format!("{id}/{file}")).into_iter().flatten();
+        let is_it = |version: &&Version| {
+            let content = |version: &Version| contents(issues, [version.blob.clone()]).pop();
+            version.at == at && content(version).is_some_and(|content| text_digest(&content) == digest)
+        };
+        let before = all.filter(is_it).map(|version| version.before.clone());
+        before.flat_map(|blob| contents(issues, [blob])).collect()
     }
 
     /// When a file of an issue that is as it is committed became what it is, if that was since then.
@@ -187,7 +206,7 @@ fn versions(issues: &Path, since: Wall) -> HashMap<String, Vec<Version>> {
             let Some((words, path)) = line.split_once('\t') else {
                 continue;
             };
-            let [_, _, _, blob, _] = words.split_whitespace().collect::<Vec<_>>()[..] else {
+            let [_, _, before, blob, _] = words.split_whitespace().collect::<Vec<_>>()[..] else {
                 continue;
             };
             if blob.bytes().all(|b| b == b'0') {
@@ -202,6 +221,7 @@ fn versions(issues: &Path, since: Wall) -> HashMap<String, Vec<Version>> {
                 None => versions.push(Version {
                     at,
                     blob: blob.to_owned(),
+                    before: before.to_owned(),
                     commit,
                     steps: 1,
                     is_made: parents <= 1,

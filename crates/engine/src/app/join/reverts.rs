@@ -20,6 +20,7 @@ use jit_core::issue_file::{Folder, Found, ISSUE, parse};
 use jit_core::sheet::{FIELDS, Sheet};
 use jit_core::time::Wall;
 
+use super::dating::long_ago;
 use super::{App, Haul};
 
 /// So many issues are told about in one look.
@@ -63,6 +64,26 @@ impl App {
             return false;
         };
         let versions = versions(haul, issues, id, since);
+        let ours_at = |name: &str| sheet.stamp(mine, name);
+        let is_of_a_commit = |name: &String| versions.iter().any(|(at, _)| is_time_of(*at, ours_at(name)));
+        let all = match behind.iter().any(is_of_a_commit) {
+            true => self::versions(haul, issues, id, long_ago(mine)),
+            false => Vec::new(),
+        };
+        let history = &haul.asked.history;
+        // Many commits are of one second. One that took something back left a stamp for one that had been there, or is older.
+        let went_back = |at: Wall, to: &Found, name: &str| {
+            let stamp = |one: &Found| one.sheet.stamp(&one.issue, name);
+            let is_it = |(when, one): &(Wall, Found)| (*when, &one.digest) == (at, &to.digest);
+            let older = all.iter().skip_while(|one| !is_it(one)).skip(1);
+            let was_there = older.clone().any(|(_, one)| stamp(one) == stamp(to));
+            let before = history.before(issues, (id, ISSUE), (at, &to.digest)).into_iter();
+            let mut before = before.filter_map(|issue| read(id, issue));
+            before.any(|before| {
+                let left = stamp(&before) != stamp(to) || before.is_edited(name);
+                before.unstamped || left && (was_there || stamp(&before) > stamp(to))
+            })
+        };
         behind.retain(|name| {
             let (ours, ours_at) = (sheet.value(mine, name), sheet.stamp(mine, name));
             versions.iter().any(|(at, before)| {
@@ -72,7 +93,8 @@ impl App {
                         true => *at >= ours_at,
                         // What was taken back has the time of the commit that did so.
                         false => {
-                            is_time_of(*at, ours_at) || before.sheet.stamp(&before.issue, name) == ours_at
+                            before.sheet.stamp(&before.issue, name) == ours_at
+                                || is_time_of(*at, ours_at) && went_back(*at, before, name)
                         }
                     }
             })

@@ -112,6 +112,16 @@ impl App {
                 }
             }
         }
+        // Edited once more where it was edited before: what is there was made of ours, which is no merge of two.
+        if is_new && mine.lives_in == self.actor.worktree_id {
+            let parts = self.replica.parts(&mine.id, &digest);
+            if parts
+                .map_err(|e| io_refusal("read", &self.replica.folder(&mine.id), &e))?
+                .is_empty()
+            {
+                return Ok(Weighed::ByStamp);
+            }
+        }
         let origin = match is_new {
             true => Origin::Unknown,
             // It was made of this text, though we came back to that later.
