@@ -231,29 +231,30 @@ impl App {
         let leases = leases(&view)?;
         let mut closed = Closed::default();
         let mut issues = Listing::default();
-        // By what they are ordered, and whether they may have to wait.
+        // By what they are ordered, and where they are, with a bit for those that may have to wait.
         let mut order = Vec::new();
         let each = &mut |key: &str, issue: Packed<'_>| {
             closed.note(key, issue.state);
             let is_wanted = |shown: &Listed<'_>| matches(filter, parent.as_ref(), shown);
             if issues.push(issue, leases.get(key), &view.now, is_wanted) {
+                // Times are less than 2^48 ms.
                 let by = match sort {
-                    Sort::Created => (0, issue.created_at.ms()),
-                    Sort::Updated => (0, -issue.updated_at.ms()),
-                    Sort::Priority => (issue.priority as u8, issue.created_at.ms()),
-                    Sort::Id => (0, 0),
+                    Sort::Created => issue.created_at.ms(),
+                    Sort::Updated => -issue.updated_at.ms(),
+                    Sort::Priority => (i64::from(issue.priority as u8) << 48) + issue.created_at.ms(),
+                    Sort::Id => 0,
                 };
                 let may_wait = !issue.state.is_closed() && !issue.depends_on.is_empty();
-                order.push((by, order.len(), may_wait));
+                order.push((by, ((order.len() as u64) << 1) | u64::from(may_wait)));
             }
         };
         state::visit_issues(&*view.table, each).map_err(|e| refuse(Code::Io, e))?;
         // They come in the order of their ids, whatever the case of their letters, and equal ones stay so.
         order.sort_unstable();
         order.truncate(limit.unwrap_or(usize::MAX));
-        let mut places: Vec<usize> = order.iter().map(|(_, place, _)| *place).collect();
+        let mut places: Vec<usize> = order.iter().map(|(_, place)| (place >> 1) as usize).collect();
         issues.pick(&mut places);
-        for (n, _) in order.iter().enumerate().filter(|(_, (_, _, may_wait))| *may_wait) {
+        for (n, _) in order.iter().enumerate().filter(|(_, (_, place))| place & 1 == 1) {
             let Some(shown) = issues.get(n) else {
                 continue;
             };

@@ -20,11 +20,12 @@ pub struct Listing {
     rows: Vec<Row>,
 }
 
+/// Small: memory for all of them has to be found before one is shown.
 #[derive(Debug)]
 struct Row {
     at: usize,
-    len: usize,
-    id_len: usize,
+    len: u32,
+    id_len: u8,
     state: State,
     priority: Priority,
     /// Mostly there is nothing.
@@ -106,8 +107,8 @@ impl Listing {
         let bytes = issue.bytes();
         self.rows.push(Row {
             at: self.packed.len(),
-            len: bytes.len(),
-            id_len: issue.id.as_str().len(),
+            len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            id_len: u8::try_from(issue.id.as_str().len()).unwrap_or(u8::MAX),
             state,
             priority: issue.priority,
             beside,
@@ -128,7 +129,7 @@ impl Listing {
     }
 
     fn listed<'a>(&'a self, row: &'a Row) -> Option<Listed<'a>> {
-        let packed = Packed::read(self.packed.get(row.at..row.at + row.len)?)?;
+        let packed = Packed::read(self.packed.get(row.at..)?.get(..row.len as usize)?)?;
         Some(Listed::new(
             packed,
             row.state,
@@ -156,7 +157,7 @@ impl Listing {
         self.rows.iter().map(|row| {
             let lease = row.beside.as_ref().and_then(|beside| beside.lease.as_ref());
             (
-                row.id_len,
+                row.id_len.into(),
                 row.state,
                 row.priority,
                 lease.map(|lease| &lease.agent_id),
