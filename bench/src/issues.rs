@@ -77,12 +77,12 @@ pub fn peer(repo: &Repo<'_>, scratch: &Scratch, many: usize) -> io::Result<Optio
         fs::write(dir.join(format!("backlog/tasks/task-{n} - Issue.md")), text)?;
     }
     let list = start(&backlog, &["task", "list", "--plain", "-s", "To Do"]);
-    let answer = list.output()?;
-    let lines = answer.split(|b| *b == b'\n').count();
-    if lines < many / 2 {
-        return Err(io::Error::other(format!(
-            "backlog lists {lines} lines of {many} issues"
-        )));
+    // Now and then it ends before all that it says is read.
+    for _ in 0..5 {
+        let answer = list.output()?;
+        if answer.split(|b| *b == b'\n').count() >= many / 2 {
+            return Ok(Some(list));
+        }
     }
-    Ok(Some(list))
+    Ok(None)
 }
