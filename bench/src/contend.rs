@@ -5,10 +5,9 @@
 //! shows as a small share and not only as a late end.
 
 use std::fs::File;
-use std::io;
 use std::sync::Barrier;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crate::spawn::Program;
 

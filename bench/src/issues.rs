@@ -1,9 +1,8 @@
 //! Repositories with many issues, to see what their number costs.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use crate::scratch::{Repo, Scratch};
 use crate::spawn::{self, Program};

@@ -1,7 +1,7 @@
 //! Conversations of the Agent Client Protocol, shortened by hand from recorded ones, read with the official types.
 //!
 //! The engine has types of its own for these messages (its module `agents::acp` says why), and tests that it says what
-//! stands in `crates/engine/tests/streams/acp` word for word. Here each of those lines, of both sides, has to be what the
+//! stands in `crates/agents/tests/streams/acp` word for word. Here each of those lines, of both sides, has to be what the
 //! official types take it for; of our own side nothing may be left over that they do not know.
 
 #![cfg(test)]
@@ -66,7 +66,7 @@ fn theirs(method: &str, params: &Value, at: &str) {
 
 #[test]
 fn g5_recorded_conversations_are_of_the_protocol() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/engine/tests/streams/acp");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/agents/tests/streams/acp");
     let mut lines = 0;
     for file in fs::read_dir(folder).expect("a folder") {
         let path = file.expect("a file").path();

@@ -16,11 +16,10 @@ use crate::ids::{IssueId, LeaseId};
 use crate::issue::{ACTIVITY, Issue};
 use crate::lease::{Actor, End, Lease, Resource};
 use crate::policy::Policy;
-use crate::queue;
 use crate::refusal::{Refusal, Stop};
-use crate::state;
 use crate::time::Wall;
 use crate::tracker::work;
+use crate::{queue, state};
 
 /// What a lease that came from a lock file says about itself.
 pub const LOCK_FILE_NOTE: &str = "from its lock file";

@@ -9,14 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired};
 use crate::event::Event;
-use crate::file_lock;
 use crate::ids::{AgentId, SessionId, WorktreeId};
 use crate::issue::words;
 use crate::lease::Actor;
 use crate::refusal::{Code, Refusal, Stop};
 use crate::scope::Scope;
-use crate::state;
 use crate::time::Wall;
+use crate::{file_lock, state};
 
 words! {
     /// How a session stands.

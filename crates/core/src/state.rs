@@ -29,10 +29,10 @@
 //! | `m/boot`, `m/active`, `m/newer` | boot the deadlines belong to; number of leases; an event we did not understand |
 //! | `m/worked` | sequence of the last entry of the changelog |
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, AccountId};
-use crate::activity;
 use crate::conflict::{self, Conflict};
 use crate::event::{Did, Event, Request, Stamped};
 use crate::file_lock::Ticket;
@@ -40,10 +40,8 @@ use crate::ids::{
     AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId, SessionId, UnitId, WorkflowId,
 };
 use crate::issue::{Comment, GateResult, Issue, text_digest};
-use crate::issue_file;
 use crate::lease::{End, Lease, Resource};
 use crate::pack::{self, Packed};
-use crate::queue;
 use crate::refusal::{Code, Details, Refusal, Stop};
 use crate::session::Session;
 use crate::sheet::Sheet;
@@ -52,6 +50,7 @@ use crate::time::{BootId, Now, Wall};
 use crate::unit::{Input, Tokens, Unit, Usd};
 use crate::wire::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
 use crate::workflow::Workflow;
+use crate::{activity, issue_file, queue};
 
 /// The boot that all deadlines are counted in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,8 +20,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::account;
-use crate::conflict;
 use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
 use crate::file_lock::{FileTarget, Labels, Ticket};
 use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorkflowId, WorktreeId};
@@ -34,6 +32,7 @@ use crate::sheet::Sheet;
 use crate::time::{BootId, Wall};
 use crate::unit::Input;
 use crate::workflow::Managed;
+use crate::{account, conflict};
 
 pub const SCHEMA_VERSION: u64 = 1;
 

@@ -21,14 +21,12 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
-
 use jit_core::command::LockFile;
 use jit_core::ids::{AgentId, IssueId, LeaseId};
 use jit_core::lease::Lease;
 use jit_core::time::Wall;
-
-use crate::os::file;
+use jit_os::file;
+use serde::{Deserialize, Serialize};
 
 /// Longest lock file that is read.
 const MAX_FILE: u64 = 64 << 10;

@@ -14,9 +14,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use jit_core::ids::{AgentId, BadId, SessionId};
+use jit_os::process;
 use toml::de::{DeTable, DeValue};
 
-use crate::os::process;
 use crate::sessions::Bound;
 
 /// Kinds that need no configuration.

@@ -23,17 +23,17 @@ use jit_core::refusal::{Code, Refusal};
 use jit_core::time::Wall;
 use jit_core::unit::{MergeStatus, Phase, Unit};
 use jit_core::workflow::Workflow;
+use jit_os::shell::shell_word;
+use jit_os::{clock, file, io_refusal};
+use jit_store::Outcome;
 
 use crate::app::{
     Again, App, DispatchAsk, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Touched, Troubles,
-    in_the_way, shell_word,
+    in_the_way,
 };
 use crate::notify::Notifier;
 use crate::notify::happened::Scene;
-use crate::os::{clock, file};
 use crate::request::{Force, Reply, Request};
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
 use crate::worktree::identity::Need;
 
 /// Between two looks when nothing calls.

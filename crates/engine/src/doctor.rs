@@ -5,19 +5,19 @@ pub(crate) mod locks;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use serde::Serialize;
-
 use jit_core::issue_file::{COMMENTS, ISSUE, LABELS};
 use jit_core::state;
+use jit_git::{Git, Place};
+use jit_os::clock;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
+use serde::Serialize;
 
-use crate::app::{App, Options, Surroundings, control_mode, shell_word};
+use crate::app::{App, Options, Surroundings, control_mode};
 use crate::duration::format_secs;
-use crate::git::{Git, Place, worktrees};
 use crate::heartbeat;
 use crate::hooks::State;
-use crate::os::clock;
 use crate::setup::{self, Driver};
-use crate::store::Outcome;
 use crate::worktree::identity::{self, Need};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -279,7 +279,7 @@ fn git_locks(found: &mut Findings, common: &Path) {
     if all.is_empty() {
         return found.ok("git locks", "no lock file is left");
     }
-    let trees = worktrees::list(common).unwrap_or_default();
+    let trees = crate::worktree::list(common).unwrap_or_default();
     let mut folders: Vec<_> = trees.into_iter().filter_map(|one| one.root).collect();
     folders.push(common.to_owned());
     // Without this, one that is not open may still be somebody's.
@@ -444,7 +444,7 @@ fn orphans(found: &mut Findings, app: &App) {
     let mut fine = true;
     let mut known = Vec::new();
     if let Some(common) = &app.place.common_dir {
-        for entry in worktrees::list(common).unwrap_or_default() {
+        for entry in crate::worktree::list(common).unwrap_or_default() {
             if let Some(why) = entry.prunable {
                 fine = false;
                 let name = entry

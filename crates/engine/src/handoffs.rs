@@ -23,12 +23,11 @@
 
 use std::fmt::Write as _;
 
+use jit_agents::event::{Line, Said};
+use jit_agents::prompt::{cleaned, fenced};
+use jit_agents::runner::redact::Redactor;
+use jit_agents::short;
 use sha2::{Digest as _, Sha256};
-
-use crate::agents::event::{Line, Said};
-use crate::agents::prompt::{cleaned, fenced};
-use crate::agents::short;
-use crate::runner::redact::Redactor;
 
 /// Bytes of one handoff.
 pub const LONGEST: usize = 64 << 10;

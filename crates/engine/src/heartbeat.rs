@@ -14,13 +14,11 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use jit_core::ids::{AgentId, WorktreeId};
 use jit_core::time::Wall;
-
-use crate::os::file;
-use crate::os::process::ProcessRef;
+use jit_os::file;
+use jit_os::process::ProcessRef;
+use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {

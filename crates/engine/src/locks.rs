@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use jit_core::ignore::Ignore;
 use jit_core::pattern::{BadPattern, Pattern};
 use jit_core::scope::{self, Scope, ScopeRules};
+use jit_git::Place;
+use jit_git::config::RepoConfig;
+use jit_git::files::plain;
 
 use crate::config::Config;
-use crate::git::config::RepoConfig;
-use crate::git::files::plain;
-use crate::git::{Place, worktrees};
 
 /// A path by its one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl<'a> Paths<'a> {
             });
         }
         let elsewhere = self.place.common_dir.as_deref().and_then(|common| {
-            let all = worktrees::list(common).ok()?;
+            let all = crate::worktree::list(common).ok()?;
             let roots = all.into_iter().filter_map(|entry| entry.root);
             roots
                 .filter(|root| real.starts_with(root))

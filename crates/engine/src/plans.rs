@@ -20,12 +20,11 @@ use std::path::{Path, PathBuf};
 use jit_core::ids::{IssueId, UnitId, WorkflowId};
 use jit_core::plan::{Plan, PlanUnit, Problem, SCHEMA_VERSION, Settings};
 use jit_core::refusal::{Code, Details, Refusal};
+use jit_os::file;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use sha2::{Digest as _, Sha256};
-
-use crate::app::shell_word;
-use crate::os::file;
-use crate::store::Outcome;
 
 /// Largest plan, and largest prompt file.
 const MOST: u64 = 4 << 20;
@@ -35,7 +34,7 @@ const MOST_PROMPT: u64 = 1 << 20;
 const DEEPEST: usize = 32;
 
 /// Agents that a plan can name.
-pub const AGENTS: &[&str] = crate::agents::NAMES;
+pub const AGENTS: &[&str] = jit_agents::NAMES;
 
 /// Something wrong with a file, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]

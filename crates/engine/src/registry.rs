@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::registry::migrate::{self, Migrated};
 use jit_core::time::Wall;
-
-use crate::os::{clock, file};
-use crate::store::Outcome;
+use jit_os::{clock, file};
+use jit_store::Outcome;
 
 /// Largest registry that is read.
 const MOST: u64 = 64 << 20;

@@ -7,8 +7,6 @@ mod rescue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use jit_core::account::{Account, AccountId, Parked};
 use jit_core::command::{Change, Target};
 use jit_core::exchange::{Parsed, Problem, Skipped};
@@ -23,6 +21,7 @@ use jit_core::time::{Now, Wall};
 use jit_core::unit::{Passed, Tokens, Unit, Usd};
 use jit_core::wire::LeaseView;
 use jit_core::workflow::Workflow;
+use serde::Serialize;
 
 use crate::app::{CreateUnit, DispatchAsk, HandAsk, LockPaths, MergeAsk, OwnLocks, StartSession};
 use crate::gates::{Gate, GateName};

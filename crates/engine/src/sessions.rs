@@ -14,12 +14,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use jit_core::ids::{AgentId, SessionId};
-
-use crate::os::file;
-use crate::os::process::{self, ProcessRef};
+use jit_os::file;
+use jit_os::process::{self, ProcessRef};
+use serde::{Deserialize, Serialize};
 
 const FOLDER: &str = "bound";
 

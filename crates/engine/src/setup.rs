@@ -9,17 +9,18 @@ use std::time::Duration;
 use jit_core::issue::text_digest;
 use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Refusal};
+use jit_git::run::{Because, default_branch};
+use jit_git::{Git, Place};
+use jit_os::clock::SystemClock;
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
+use jit_store::disk::RealDisk;
+use jit_store::file::FileStore;
 
 use crate::app::{LOCKS, SESSIONS, Surroundings, control_mode, ensure_control_dir};
-use crate::git::run::{Because, default_branch};
-use crate::git::{Git, Place};
-use crate::os::clock::SystemClock;
-use crate::os::file;
-use crate::store::Outcome;
-use crate::store::disk::RealDisk;
-use crate::store::file::{FileStore, io_refusal};
 use crate::units::folders::FOLDERS;
 use crate::worktree::ensure_excluded;
+use crate::worktree::exclude::UNFINISHED_PATTERN;
 use crate::worktree::identity::{self, Need, VIEW_PATTERN};
 
 pub(crate) const CONFIG: &str = "\
@@ -67,9 +68,6 @@ gates/results/*.json merge=jit-issue text eol=lf
 issue.json merge=jit-issue text eol=lf
 ",
 ];
-
-/// What a process that was killed may leave in a tree, until the same is written again, or `jit validate` comes.
-pub(crate) const UNFINISHED_PATTERN: &str = "/.jit/**/*.????????????????.tmp";
 
 /// The name of the merge driver in git's configuration.
 pub const MERGE_DRIVER: &str = "jit-issue";
@@ -440,7 +438,7 @@ fn our_key(section: &str, line: &str) -> Option<String> {
 }
 
 fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
-    let git = |e: crate::git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
+    let git = |e: jit_git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
     let key = format!("merge.{MERGE_DRIVER}.driver");
     let current = Git::in_git_dir(common)
         .args(["config", "--local", "--get", &key])
@@ -478,7 +476,7 @@ fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
 
 /// Where neither a remote nor a usual name tells which branch is the default one, the present one is, for good.
 fn note_default_branch(place: &Place, common: &Path, done: &mut Done) -> Outcome<()> {
-    let git = |e: crate::git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
+    let git = |e: jit_git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
     let found = default_branch(place, None).map_err(git)?;
     let Some(branch) = found.filter(|branch| branch.because == Because::Current) else {
         return Ok(());

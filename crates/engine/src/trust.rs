@@ -21,17 +21,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use jit_core::ids::{is_invisible, is_unprintable};
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::time::Wall;
+use jit_os::io_refusal;
+use jit_store::Outcome;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use jit_core::ids::{is_invisible, is_unprintable};
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::time::Wall;
-
 use crate::gates::Registry;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
 
 /// Longest text that can be approved, in bytes.
 pub const MAX_TEXT: usize = 64 << 10;

@@ -1,7 +1,5 @@
 //! Gates: what is defined, what runs, what is kept (E6).
 
-mod common;
-
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufRead as _, Write};
@@ -9,18 +7,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::World;
 use jit_core::refusal::Code;
 use jit_core::time::Wall;
 use jit_engine::gates::registry::{Draft, MAX_TIMEOUT_SECS};
 use jit_engine::gates::results::MAX_OUTPUT;
+use jit_engine::gates::run;
 use jit_engine::gates::run::gate_vars;
-use jit_engine::gates::{
-    Gate, GateName, GateResult, Ran, Registry, Results, Run, Standing, Status, presets, run,
-};
-use jit_engine::git::snapshot::content_tree;
-use jit_engine::git::{GitEnv, Place};
-use jit_engine::os::process::{self, ProcessRef};
+use jit_engine::gates::{Gate, GateName, GateResult, Ran, Registry, Results, Run, Standing, Status, presets};
+use jit_git::snapshot::content_tree;
+use jit_git::{GitEnv, Place};
+use jit_os::process::{self, ProcessRef};
+
+use jit_testkit::git_world::World;
 
 const LONG: Duration = Duration::from_secs(120);
 

@@ -1,15 +1,14 @@
 //! A5: a worktree's id is made once, survives what happens to folders, and is never shared by two of them.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{World, os};
 use jiff::Timestamp;
-use jit_engine::git::{GitEnv, Place};
 use jit_engine::worktree::identity::{self, IdentityError, Need, Notice, WorktreeIdentity, load_or_create};
+use jit_git::{GitEnv, Place};
+
+use jit_testkit::git_world::{World, os};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).expect("in range")

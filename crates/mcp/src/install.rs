@@ -21,8 +21,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::os::file;
-use jit_engine::store::Outcome;
+use jit_os::file;
+use jit_store::Outcome;
 
 /// What our entry is called everywhere.
 const NAME: &str = "jit";

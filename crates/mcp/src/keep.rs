@@ -20,10 +20,10 @@ use jit_core::roster::LockView;
 use jit_core::time::Wall;
 use jit_core::wire::LeaseView;
 use jit_engine::app::{App, Options, OwnLocks};
-use jit_engine::os::clock;
 use jit_engine::request::{Reply, Request};
-use jit_engine::store::Outcome;
 use jit_engine::worktree::identity::Need;
+use jit_os::clock;
+use jit_store::Outcome;
 use tokio::sync::Notify;
 
 /// After a failure that may pass, in milliseconds.

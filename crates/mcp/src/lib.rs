@@ -21,7 +21,7 @@ mod tools;
 
 use jit_core::refusal::{Code, Refusal};
 use jit_engine::app::Options;
-use jit_engine::store::Outcome;
+use jit_store::Outcome;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 

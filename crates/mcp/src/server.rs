@@ -7,7 +7,7 @@ use jit_core::roster::LockView;
 use jit_core::wire::LeaseView;
 use jit_engine::agent::Source;
 use jit_engine::app::{Options, Surroundings};
-use jit_engine::os::{clock, random};
+use jit_os::{clock, random};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,
     ErrorData, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,

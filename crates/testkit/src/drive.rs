@@ -12,9 +12,9 @@ use jit_core::issue::{Priority, State};
 use jit_core::lease::{Actor, Lease};
 use jit_core::policy::Policy;
 use jit_core::state;
-use jit_engine::store::disk::Disk;
-use jit_engine::store::file::FileStore;
-use jit_engine::store::{Ask, Clock, Done, Outcome, Store};
+use jit_store::disk::Disk;
+use jit_store::file::FileStore;
+use jit_store::{Ask, Clock, Done, Outcome, Store};
 
 /// `agent:a`, in the worktree of that number; zero is none.
 pub fn actor(agent: &str, worktree: u32) -> Actor {

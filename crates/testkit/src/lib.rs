@@ -5,6 +5,7 @@
 
 pub mod agent_cli;
 pub mod drive;
+pub mod git_world;
 pub mod manual_clock;
 pub mod model;
 pub mod model_api;

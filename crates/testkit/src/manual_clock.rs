@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jit_core::time::{BootId, Now, Wall};
-use jit_engine::store::Clock;
+use jit_store::Clock;
 
 /// Clones show the same time.
 #[derive(Debug, Clone)]

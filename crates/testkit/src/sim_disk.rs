@@ -27,13 +27,12 @@
 //! are given, the first call being 1.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
-use jit_engine::store::disk::{Disk, DiskFile, How, LockGuard, Meta};
+use jit_store::disk::{Disk, DiskFile, How, LockGuard, Meta};
 use rustix::io::Errno;
 
 use crate::rng::Rng;

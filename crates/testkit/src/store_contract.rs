@@ -13,7 +13,7 @@ use jit_core::event::{Did, Event};
 use jit_core::lease::{Actor, Lease};
 use jit_core::refusal::Code;
 use jit_core::state;
-use jit_engine::store::{Done, Outcome, Store};
+use jit_store::{Done, Outcome, Store};
 
 use crate::ManualClock;
 use crate::drive::{
@@ -466,7 +466,7 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
     let store = backend.open();
     let before = sequence(&*store);
     let policy = jit_core::policy::Policy::default();
-    let refused = store.transact(&mut jit_engine::store::Ask {
+    let refused = store.transact(&mut jit_store::Ask {
         command: &create("WI-2"),
         actor: &a(),
         branch: None,

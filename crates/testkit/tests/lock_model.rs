@@ -14,10 +14,9 @@ use jit_core::lease::{Actor, Lease};
 use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Stop};
 use jit_core::scope::Scope;
-use jit_core::state;
 use jit_core::table::{Memory, Overlay};
 use jit_core::time::{BootId, Now, Wall};
-use jit_core::wire;
+use jit_core::{state, wire};
 use proptest::prelude::*;
 
 const HOLDERS: [(&str, &str); 5] = [

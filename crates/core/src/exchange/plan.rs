@@ -19,10 +19,9 @@ use crate::issue::{self, Issue, check_word, text_digest};
 use crate::issue_file::{Found, comment_id_fits, issue_json};
 use crate::policy::Policy;
 use crate::sheet::{self, SetLine, Sheet};
-use crate::state;
 use crate::table::{Read, Table};
 use crate::time::Wall;
-use crate::tracker;
+use crate::{state, tracker};
 
 /// Steps that the search for cycles may take. Real files need next to none: only what is in a cycle is searched.
 const MAX_STEPS: usize = 5_000_000;

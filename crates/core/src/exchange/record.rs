@@ -14,10 +14,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Imported, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
-use crate::exact;
 use crate::issue::check_word;
-use crate::issue_file;
 use crate::time::Wall;
+use crate::{exact, issue_file};
 
 /// Longest record, in bytes: a full description in which every byte is escaped still fits.
 const MAX_RECORD: usize = 32 << 20;

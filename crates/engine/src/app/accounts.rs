@@ -7,10 +7,11 @@ use jit_core::plan::Settings;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
+use jit_store::Outcome;
 
-use super::{App, Kept, refuse};
+use super::{App, Kept};
+use crate::refusals::refuse;
 use crate::request::{Answer, Reply};
-use crate::store::Outcome;
 
 impl App {
     /// The account that an agent would be started on. Refused while it is parked, unless somebody insists.
@@ -45,7 +46,7 @@ impl App {
             return Ok(());
         };
         // It was refused, though the wait may be over by now.
-        let soon = Wall::from_ms(crate::os::clock::wall_ms()).plus_secs(1);
+        let soon = Wall::from_ms(jit_os::clock::wall_ms()).plus_secs(1);
         let command = Command::ParkAccount(Box::new(Hit {
             account,
             until: Some(until.max(soon)),

@@ -20,11 +20,12 @@ use jit_core::lease::{Actor, Lease, Resource};
 use jit_core::refusal::Code;
 use jit_core::state;
 use jit_core::table::{Changes, Overlay, Read, Table};
+use jit_os::io_refusal;
+use jit_store::{Outcome, ReadTable, View};
 
-use super::{App, Kept, refuse, stopped};
+use super::{App, Kept};
 use crate::activities::{self, Found};
-use crate::store::file::io_refusal;
-use crate::store::{Outcome, ReadTable, View};
+use crate::refusals::{refuse, stopped};
 
 /// What an append is stopped with when a lock file appeared at the last moment.
 pub(super) const LOCK_APPEARED: &str = "a lock file appeared";
@@ -250,7 +251,7 @@ impl App {
             }
             while !activities::take(control, id, lease)? {
                 match activities::read(control, id)? {
-                    Some(Found::Theirs(file)) if file.expires.ms() > crate::os::clock::wall_ms() => {
+                    Some(Found::Theirs(file)) if file.expires.ms() > jit_os::clock::wall_ms() => {
                         return Err(io::Error::other(LOCK_APPEARED));
                     }
                     // Left by somebody who is gone: an older lease of ours, or expired, or not by the protocol.
@@ -326,7 +327,7 @@ impl App {
         let is_over = match activities::read(control, id)? {
             None => false,
             Some(Found::Ours(_)) => true,
-            Some(Found::Theirs(file)) => is_activity && file.expires.ms() <= crate::os::clock::wall_ms(),
+            Some(Found::Theirs(file)) => is_activity && file.expires.ms() <= jit_os::clock::wall_ms(),
             Some(Found::Malformed(_)) => is_activity,
         };
         if is_over {

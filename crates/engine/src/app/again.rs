@@ -10,18 +10,18 @@
 
 use std::path::Path;
 
+use jit_agents::event::Said;
+use jit_agents::prompt::Conflict;
+use jit_agents::runner::attempt;
+use jit_agents::runner::job::Job;
 use jit_core::coordinate::reason;
 use jit_core::plan::{PlanUnit, Settings};
 use jit_core::unit::Unit;
+use jit_store::Outcome;
 
 use super::App;
 use super::dispatch::DispatchAsk;
 use super::situation::is_merging;
-use crate::agents::event::Said;
-use crate::agents::prompt::Conflict;
-use crate::runner::attempt;
-use crate::runner::job::Job;
-use crate::store::Outcome;
 
 /// What a session that is gone on with knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -15,15 +15,15 @@
 
 use std::path::Path;
 
+use jit_agents::runner::attempt;
 use jit_core::ids::{AgentId, UnitId};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::unit::Unit;
+use jit_os::process::{self, ProcessRef};
+use jit_store::Outcome;
 
 use super::{App, Surroundings};
-use crate::os::process::{self, ProcessRef};
-use crate::runner::attempt;
 use crate::sessions;
-use crate::store::Outcome;
 
 /// The agent that asks, as far as the attempts tell.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,16 +18,16 @@ use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::table::Table;
 use jit_core::time::Wall;
+use jit_git::Git;
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
 
+use super::App;
 use super::join::hauling::lost_files;
-use super::{App, refuse};
 use crate::gates::Results;
 use crate::gates::registry::Registry;
-use crate::git::Git;
 use crate::issues::tree::{self, Unsound};
-use crate::os::file;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::refusals::refuse;
 
 /// Something about issues that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]

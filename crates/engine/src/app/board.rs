@@ -9,21 +9,20 @@ use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{ACTIVITY, Issue, Performer, Priority, State};
 use jit_core::lease::{Actor, Lease, Resource};
 use jit_core::pack::{Packed, Text};
-use jit_core::queue;
 use jit_core::refusal::Code;
-use jit_core::state;
 use jit_core::table::Table;
-use jit_core::tracker;
 use jit_core::unit::Phase;
+use jit_core::{queue, state, tracker};
+use jit_store::{Outcome, View};
 
-use super::{App, refuse, stopped};
+use super::App;
 use crate::landing::Repo;
 use crate::landing::unpushed::{self, Unpushed};
+use crate::refusals::{refuse, stopped};
 use crate::request::{
     Answer, Counts, IssueFilter, IssueView, Listed, Listing, Progress, ProgressOf, Reply, Sort, Status,
     StatusClaim, StatusIssue,
 };
-use crate::store::{Outcome, View};
 
 /// Up to so many issues are looked up one by one; beyond that all are read.
 const FEW: usize = 200;

@@ -10,10 +10,10 @@ use std::os::unix::fs::FileExt as _;
 
 use jit_core::event::{Event, Stamped};
 use jit_core::wire::changelog_line;
+use jit_os::file;
+use jit_store::Store as _;
 
 use super::App;
-use crate::os::file;
-use crate::store::Store as _;
 
 /// How much of the end of the file is read to find its last line.
 const END: u64 = 256 << 10;

@@ -5,22 +5,22 @@ use std::time::{Duration, Instant};
 
 use jit_core::command::{Command, Reply as Decided, Target};
 use jit_core::event::Stamped;
-use jit_core::file_lock;
 use jit_core::ids::{AgentId, IssueId, IssuePrefix, WorktreeId};
 use jit_core::lease::{Lease, Resource};
 use jit_core::refusal::{Code, Details, Refusal, left};
-use jit_core::state;
 use jit_core::time::Now;
 use jit_core::wire::{self, LeaseView};
+use jit_core::{file_lock, state};
+use jit_git::WorktreeEntry;
+use jit_os::shell::shell_word;
+use jit_os::watch::Watch;
+use jit_store::{Outcome, Store as _, View};
 
-use super::{App, Kept, refuse, shell_word};
-use crate::agent;
-use crate::git::worktrees;
-use crate::heartbeat;
-use crate::os::watch::Watch;
+use super::{App, Kept};
+use crate::refusals::refuse;
 use crate::request::{ActiveLease, Answer, Claims, Reply};
-use crate::store::{Outcome, Store as _, View};
 use crate::worktree::identity;
+use crate::{agent, heartbeat};
 
 impl App {
     /// Warnings about leases that are about to run out (B11).
@@ -76,7 +76,7 @@ impl App {
             };
             let expiry = match &refused.details {
                 Details::Lease(lease) => {
-                    let ticks = crate::os::clock::boot_ns() / 1_000_000;
+                    let ticks = jit_os::clock::boot_ns() / 1_000_000;
                     Duration::from_millis(lease.deadline.saturating_sub(ticks) + 1)
                 }
                 Details::Counts(counts) => counts
@@ -102,8 +102,8 @@ impl App {
             return Ok(self.branch.clone());
         }
         let common = self.place.common_dir.as_deref().ok_or_else(unknown)?;
-        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
-        let named = |entry: &worktrees::WorktreeEntry| {
+        let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let named = |entry: &WorktreeEntry| {
             identity::peek(&entry.git_dir).is_some_and(|identity| identity.worktree_id == *id)
         };
         all.into_iter()

@@ -16,13 +16,15 @@ use std::path::Path;
 
 use jit_core::policy::{Enforce, Policy};
 use jit_core::refusal::Code;
+use jit_git::run::default_branch;
+use jit_git::{Git, GitError};
+use jit_os::shell::shell_word;
+use jit_store::{Outcome, Store as _};
 
-use super::{App, refuse, shell_word};
+use super::App;
 use crate::config::{Config, Sources};
 use crate::gates::Registry;
-use crate::git::run::default_branch;
-use crate::git::{Git, GitError};
-use crate::store::{Outcome, Store as _};
+use crate::refusals::refuse;
 
 const CONFIG: &str = ".jit/config.toml";
 const REGISTRY: &str = ".jit/gates/registry.json";

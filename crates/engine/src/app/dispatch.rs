@@ -12,6 +12,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jit_agents::event::Meter;
+use jit_agents::hooks::Program;
+use jit_agents::hooks::settings::{self, Reach};
+use jit_agents::prompt::{self, Brief, Comment, IssueText, Words};
+use jit_agents::runner::attempt::{self, Attempt};
+use jit_agents::runner::job::{Job, Resume, Stop};
+use jit_agents::{self as agents, price};
 use jit_core::account::AccountId;
 use jit_core::command::{Command, Target};
 use jit_core::ids::{AgentId, UnitId};
@@ -20,25 +27,18 @@ use jit_core::plan::{PlanArtifact, PlanUnit, Settings};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::unit::{Artifact, Facts, Input, Phase, Unit, Usd};
+use jit_os::shell::shell_word;
+use jit_os::{file, io_refusal, random};
+use jit_store::Outcome;
 
 use super::again::conflict_of;
 use super::handoff::Handoffs;
 use super::scope::Scope;
-use super::{App, Kept, refuse, shell_word};
-use crate::agents;
-use crate::agents::event::Meter;
-use crate::agents::price;
-use crate::agents::prompt::{self, Brief, Comment, IssueText, Words};
+use super::{App, Kept};
 use crate::config::Dispatching;
 use crate::duration::format_secs;
-use crate::hooks::agent::Program;
-use crate::hooks::agent::settings::{self, Reach};
-use crate::os::{file, random};
+use crate::refusals::refuse;
 use crate::request::{Answer, Reply, UnitView};
-use crate::runner::attempt::{self, Attempt};
-use crate::runner::job::{Job, Resume, Stop};
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
 use crate::trust::Kind;
 
 /// How a further attempt begins.
@@ -621,7 +621,7 @@ impl App {
 
     pub(crate) fn load_unit(&self, id: &UnitId) -> Outcome<Unit> {
         let view = self.view()?;
-        let unit = jit_core::unit::require(&*view.table, id).map_err(super::stopped)?;
+        let unit = jit_core::unit::require(&*view.table, id).map_err(crate::refusals::stopped)?;
         Ok(self.located(unit))
     }
 }

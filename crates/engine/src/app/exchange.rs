@@ -11,11 +11,12 @@ use jit_core::issue::text_digest;
 use jit_core::policy::Policy;
 use jit_core::refusal::Code;
 use jit_core::state;
+use jit_os::io_refusal;
+use jit_store::{Done, Outcome, View};
 
-use super::{App, Kept, refuse};
+use super::{App, Kept};
+use crate::refusals::refuse;
 use crate::request::{Answer, Import, Imported, Reply};
-use crate::store::file::io_refusal;
-use crate::store::{Done, Outcome, View};
 
 /// So many issues, and about so many bytes, are brought in by one append at most.
 const AT_ONCE: usize = 200;

@@ -19,15 +19,18 @@ use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
+use jit_git::snapshot::content_tree;
+use jit_os::clock;
+use jit_os::shell::shell_word;
+use jit_store::{Outcome, Store as _, View};
 
+use super::App;
 use super::audit::listed;
-use super::{App, refuse, shell_word};
+use crate::gates::run;
 use crate::gates::run::{GRACE, gate_vars};
-use crate::gates::{Gate, GateName, GateResult, Kind, Registry, Results, Run, Status, run};
-use crate::git::snapshot::content_tree;
-use crate::os::clock;
+use crate::gates::{Gate, GateName, GateResult, Kind, Registry, Results, Run, Status};
+use crate::refusals::refuse;
 use crate::request::{Answer, GateReport, GateStanding, GateStatus, GateView, Judgement, Reply};
-use crate::store::{Outcome, Store as _, View};
 use crate::trust::{self, How, Trust};
 
 /// What was noticed, each thing once.

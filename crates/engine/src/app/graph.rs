@@ -5,11 +5,12 @@ use jit_core::ids::IssuePrefix;
 use jit_core::issue::Issue;
 use jit_core::refusal::Code;
 use jit_core::state;
+use jit_store::{Outcome, View};
 
+use super::App;
 use super::board::Board;
-use super::{App, refuse};
+use crate::refusals::refuse;
 use crate::request::{Answer, GraphOf, IssueView, Reply};
-use crate::store::{Outcome, View};
 
 impl App {
     pub(super) fn graph(&self, root: Option<&IssuePrefix>, closed: bool) -> Outcome<Answer> {

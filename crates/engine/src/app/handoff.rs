@@ -13,6 +13,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jit_agents::prompt::{Brief, Handoff};
+use jit_agents::runner::attempt::{self, Attempt};
+use jit_agents::runner::job::Job;
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::plan::{HandoffBy, Settings};
@@ -20,20 +23,17 @@ use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::unit::{Facts, Failure, Handed, Input, MergeStatus, Phase, Unit, Usd};
 use jit_core::workflow::Outcome as Ended;
+use jit_git::{Git, GitError};
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
 
 use super::dispatch::{Again, DispatchAsk};
-use super::{App, Kept, refuse};
-use crate::agents::prompt::{Brief, Handoff};
-use crate::git::{Git, GitError};
+use super::{App, Kept};
 use crate::handoffs::{
     self, Artifact, Changed, Check, Digested, Known, LONGEST, LONGEST_ALL, LONGEST_ARTIFACT,
 };
-use crate::os::file;
+use crate::refusals::refuse;
 use crate::request::{Answer, HandoffView, Reply, UnitView};
-use crate::runner::attempt::{self, Attempt};
-use crate::runner::job::Job;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
 
 /// The name of every handoff.
 const FILE: &str = "handoff.md";

@@ -25,12 +25,13 @@ use jit_core::refusal::Code;
 use jit_core::sheet::{FIELDS, SetLine};
 use jit_core::state;
 use jit_core::table::{Read, Table};
+use jit_git::Git;
+use jit_git::run::contents;
+use jit_store::Outcome;
 
-use super::{App, refuse};
-use crate::git::run::contents;
-use crate::git::{Git, worktrees};
+use super::App;
 use crate::issues::tree;
-use crate::store::Outcome;
+use crate::refusals::refuse;
 use crate::worktree::identity;
 
 impl App {
@@ -39,7 +40,7 @@ impl App {
         let (Some(common), Some(root)) = (&self.place.common_dir, &self.place.worktree_root) else {
             return Ok(Vec::new());
         };
-        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
         let main = all.first().and_then(|entry| entry.root.as_ref());
         let projects = self
             .place

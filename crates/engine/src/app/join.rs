@@ -32,18 +32,16 @@ use jit_core::command::{Command, Reply as Decided};
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue_file::Found;
 use jit_core::policy::Policy;
-use jit_core::queue;
 use jit_core::refusal::Code;
-use jit_core::state;
+use jit_core::{queue, state};
+use jit_os::{clock, io_refusal};
+use jit_store::{Outcome, View};
 
-use super::{App, Kept, refuse};
+use super::{App, Kept};
 use crate::issues::seen::{self, Depth, Since, Sweep};
 use crate::issues::tree::{self, Unsound};
-use crate::os::clock;
+use crate::refusals::refuse;
 use crate::request::Request;
-use crate::store::file::io_refusal;
-use crate::store::{Outcome, View};
-
 use dating::Standing;
 use guarding::is_done_by_hand;
 use history::History;

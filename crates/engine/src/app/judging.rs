@@ -11,29 +11,30 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use jit_core::coordinate;
+use jit_agents as agents;
+use jit_agents::event::Verdict;
+use jit_agents::runner::attempt::{self, Attempt};
+use jit_agents::runner::job::{End, Exit, Job};
+use jit_agents::runner::redact::Redactor;
 use jit_core::ids::UnitId;
 use jit_core::lease::Actor;
 use jit_core::policy::Enforce;
 use jit_core::refusal::Code;
-use jit_core::state;
 use jit_core::time::Wall;
 use jit_core::unit::{Artifact, Facts, Failure, Input, Phase, Refused, Unit};
 use jit_core::workflow::Workflow;
+use jit_core::{coordinate, state};
+use jit_git::{Git, GitError};
+use jit_os::io_refusal;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
 
+use super::App;
 use super::dispatch::Starting;
-use super::{App, refuse, shell_word};
-use crate::agents;
-use crate::agents::event::Verdict;
 use crate::coordinator;
 use crate::gates::run::{GRACE, Run, run};
-use crate::git::{Git, GitError};
 use crate::hooks::locked;
-use crate::runner::attempt::{self, Attempt};
-use crate::runner::job::{End, Exit, Job};
-use crate::runner::redact::Redactor;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::refusals::refuse;
 
 /// A shim that was started may take so long to show itself.
 const SPAWN_AGAIN: Duration = Duration::from_secs(3);

@@ -34,19 +34,22 @@ use jit_core::issue::{Issue, State};
 use jit_core::lease::{Actor, Lease, Resource};
 use jit_core::merge_order::{self, Candidate as Place};
 use jit_core::policy::{Enforce, Policy};
-use jit_core::queue;
 use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
 use jit_core::unit::{Clash, Facts, Failure, Input, MANUAL, Passed, Phase, Unit};
+use jit_core::{queue, state};
+use jit_git::run::default_branch;
+use jit_git::snapshot::{Folder, sweep, without_jit};
+use jit_git::{Git, GitError};
+use jit_os::shell::shell_word;
+use jit_os::{clock, io_refusal};
+use jit_store::disk::{Disk as _, LockGuard, RealDisk};
+use jit_store::{Outcome, View};
 
 use super::moved::real;
-use super::{App, Kept, refuse, shell_word};
+use super::{App, Kept};
 use crate::config::{Config, Merging, Sources};
 use crate::doctor::locks::holders;
 use crate::gates::Registry;
-use crate::git::run::default_branch;
-use crate::git::snapshot::{Folder, sweep, without_jit};
-use crate::git::{Git, GitError};
 use crate::landing::candidate::{Added, Candidate, Coming, Means, Step, UNIT, nothing, rule_name};
 use crate::landing::detect::{self, Merge};
 use crate::landing::landed::{LANDED, Move, landed_as, require_movable, tells_of, was_made_on};
@@ -56,12 +59,9 @@ use crate::landing::tested::{
     Check, TRIAL, Validation, Verdict as Tried, digest, discard_trials, trial_target,
 };
 use crate::landing::{Repo, failed, half_way, obstacles, remote, step};
-use crate::os::clock;
+use crate::refusals::refuse;
 use crate::request::{Answer, Force, Reply};
 use crate::rescue::site::leads_to;
-use crate::store::disk::{Disk as _, LockGuard, RealDisk};
-use crate::store::file::io_refusal;
-use crate::store::{Outcome, View};
 use crate::trust::Kind;
 
 pub(super) use looking::unfinished;

@@ -21,13 +21,14 @@ use jit_core::scope::Scope;
 use jit_core::session::Session;
 use jit_core::state;
 use jit_core::table::Table;
+use jit_os::watch::Watch;
+use jit_os::{clock, file, random};
+use jit_store::{Done, Outcome, View};
 
-use super::{App, Kept, refuse};
+use super::{App, Kept};
 use crate::locks::{Named, Paths};
-use crate::os::watch::Watch;
-use crate::os::{clock, file, random};
+use crate::refusals::refuse;
 use crate::request::{Answer, LockCheck, Reply};
-use crate::store::{Done, Outcome, View};
 
 const WAITING: &str = "waiting";
 /// The registry that other programs read.
@@ -266,7 +267,7 @@ impl App {
                 _held: held,
             })
         };
-        make().map_err(|e| crate::store::file::io_refusal("take a place in", &folder, &e))
+        make().map_err(|e| jit_os::io_refusal("take a place in", &folder, &e))
     }
 
     /// Tickets whose owners live no more.

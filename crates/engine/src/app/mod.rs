@@ -50,23 +50,24 @@ use jit_core::ids::{IssueId, IssuePrefix, LeaseId, RequestId};
 use jit_core::issue::Issue;
 use jit_core::lease::{Actor, Lease};
 use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Details, Refusal, Stop};
+use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::roster::LockView;
 use jit_core::state;
 use jit_core::wire::LeaseView;
+use jit_git::config::Shared;
+use jit_git::{GitEnv, Place};
+use jit_os::clock::SystemClock;
+use jit_os::{io_refusal, random};
+use jit_store::disk::RealDisk;
+use jit_store::file::FileStore;
+use jit_store::{Ask, Done, Outcome, Store, View};
 
 use crate::agent::{self, AgentEnv, Whoami};
 use crate::config::{Config, ConfigError, Sources};
-use crate::git::config::Shared;
-use crate::git::{GitEnv, Place};
 use crate::issues::replica::Replica;
-use crate::os::clock::SystemClock;
-use crate::os::random;
+use crate::refusals::{refuse, stopped};
 use crate::request::{Answer, Listing, Reply, Request};
 use crate::sessions as bound;
-use crate::store::disk::RealDisk;
-use crate::store::file::{FileStore, io_refusal};
-use crate::store::{Ask, Done, Outcome, Store, View};
 use crate::worktree::identity::{self, Need};
 
 pub(crate) use dispatch::Starting;
@@ -142,44 +143,6 @@ pub struct App {
     policy: Policy,
     /// Noticed while opening.
     warnings: Vec<String>,
-}
-
-pub(crate) fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {
-    Box::new(Refusal::new(code, message.to_string()))
-}
-
-/// Why something was not decided, as a refusal.
-pub(crate) fn stopped(stop: Stop) -> Box<Refusal> {
-    match stop {
-        Stop::Refused(refusal) => refusal,
-        Stop::Unreadable(e) => refuse(Code::Io, e),
-    }
-}
-
-/// As a shell reads it back as one word. On one line: what is shown to people has no control characters in it.
-pub fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else if text.chars().any(|c| c.is_ascii_control()) && !text.ends_with('\n') {
-        // A shell takes line ends from the end of what a command printed, and only from there.
-        let mut inner = String::new();
-        for (n, c) in text.chars().enumerate() {
-            match c {
-                // For printf it would begin an option.
-                '-' if n == 0 => inner.push_str("\\055"),
-                '\n' => inner.push_str("\\n"),
-                '\'' => inner.push_str(r"'\''"),
-                '\\' => inner.push_str(r"\\"),
-                '%' => inner.push_str("%%"),
-                c if c.is_ascii_control() => inner.push_str(&format!("\\{:03o}", u32::from(c))),
-                c => inner.push(c),
-            }
-        }
-        format!("\"$(printf '{inner}')\"")
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
 }
 
 pub fn not_initialized(place: &Place) -> Box<Refusal> {
@@ -343,7 +306,7 @@ impl App {
     /// `named` is the request id that the caller gave for exactly this command.
     fn transact_as(&self, named: Option<&RequestId>, command: &Command, kept: Kept<'_>) -> Outcome<Done> {
         let entropy = || random::u128().map_err(|e| refuse(Code::Io, e));
-        let wall = crate::os::clock::wall_ms();
+        let wall = jit_os::clock::wall_ms();
         let fresh_lease = LeaseId::generate(wall, entropy()?);
         let request = match named {
             Some(id) => id.clone(),
@@ -647,29 +610,5 @@ impl App {
 
     fn resolve(&self, view: &View, text: &IssuePrefix) -> Outcome<Issue> {
         state::resolve(&*view.table, text).map_err(stopped)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shell_word;
-
-    #[test]
-    fn h3_a_word_for_a_shell_is_read_back_as_it_was() {
-        for text in [
-            "-x\ny",
-            "-\n",
-            "--\u{1}",
-            "a\nb",
-            "it's 100% \\ so\n-",
-            "plain",
-            "",
-            "two words",
-        ] {
-            let script = format!("printf '%s|' {}", shell_word(text));
-            let ran = std::process::Command::new("sh").args(["-c", &script]).output();
-            let said = String::from_utf8(ran.expect("a shell").stdout).expect("text");
-            assert_eq!(said, format!("{text}|"), "{script}");
-        }
     }
 }

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 use jit_core::refusal::Code;
 use jit_core::unit::{Facts, Input, Unit, step};
+use jit_git::Git;
+use jit_store::Outcome;
 
-use super::{App, refuse};
-use crate::git::{Git, worktrees};
+use super::App;
+use crate::refusals::refuse;
 use crate::rescue::site::leads_to;
-use crate::store::Outcome;
 use crate::worktree::identity;
 
 /// A path without links in it, as far as it is there.
@@ -49,7 +50,7 @@ impl App {
 
     /// T0: somebody moved the worktree.
     fn relocate(&self, unit: &Unit) -> Outcome<Option<Unit>> {
-        for entry in worktrees::list(self.common()?).map_err(|e| refuse(Code::Io, e))? {
+        for entry in crate::worktree::list(self.common()?).map_err(|e| refuse(Code::Io, e))? {
             let known = identity::peek(&entry.git_dir).filter(|_| !entry.is_main);
             let Some(known) = known.filter(|known| Some(&known.worktree_id) == unit.worktree_id.as_ref())
             else {

@@ -1,16 +1,16 @@
 //! Who is told of what happens, by the person's own settings.
 
+use jit_agents::runner::attempt::{self, Attempt};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::time::Wall;
 use jit_core::unit::Unit;
+use jit_store::Outcome;
 
-use super::{App, refuse};
+use super::App;
 use crate::config::{Config, Notifying, Sources};
-use crate::notify::happened;
-use crate::notify::{CLASSES, Notice, deliver};
+use crate::notify::{CLASSES, Notice, deliver, happened};
+use crate::refusals::refuse;
 use crate::request::{Answer, Reply};
-use crate::runner::attempt::{self, Attempt};
-use crate::store::Outcome;
 
 impl App {
     /// The section `[notify]`, without what came with the repository.
@@ -56,9 +56,9 @@ impl App {
         }
         let notice = Notice {
             schema_version: 1,
-            id: format!("test/{}", crate::os::clock::wall_ms()),
+            id: format!("test/{}", jit_os::clock::wall_ms()),
             class: CLASSES[0],
-            at: Wall::from_ms(crate::os::clock::wall_ms()),
+            at: Wall::from_ms(jit_os::clock::wall_ms()),
             repository: self.repository_name(),
             workflow: None,
             unit: None,

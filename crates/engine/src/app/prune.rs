@@ -5,12 +5,12 @@ use std::path::Path;
 use jit_core::refusal::Code;
 use jit_core::state;
 use jit_core::unit::{Facts, Input, Phase, Unit};
+use jit_store::Outcome;
 
-use super::{App, refuse};
-use crate::git::worktrees;
+use super::App;
+use crate::refusals::refuse;
 use crate::request::{Answer, Force, Orphan, Reply};
 use crate::rescue::site::leads_to;
-use crate::store::Outcome;
 
 impl App {
     /// Compares units, git's worktrees and the disk (G16). With `settle`, removals that were cut short are finished, and
@@ -20,7 +20,7 @@ impl App {
         let common = self.common()?;
         let repo = self.landing_repo()?;
         self.sweep_scratch(&repo);
-        let known = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let known = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let mut live = self.located_all(units);
         live.retain(|unit| !unit.is_over());

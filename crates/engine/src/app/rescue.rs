@@ -13,10 +13,13 @@ use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
 use jit_core::unit::{self, Facts, Failure, Input, Phase, Unit};
+use jit_os::io_refusal;
+use jit_store::Outcome;
 
+use super::App;
 use super::dispatch::Starting;
-use super::{App, refuse};
 use crate::landing::{obstacles, step};
+use crate::refusals::refuse;
 use crate::request::{Answer, Cleaned, Force, Reply, RescueReply, RescueRequest, RescueView};
 use crate::rescue::evidence::{self, Evidence, Kind};
 use crate::rescue::raw::{self, shown, unshown};
@@ -26,8 +29,6 @@ use crate::rescue::trash::{ADMIN, Manifest, Stage, TREE, Trash};
 use crate::rescue::walk::Walk;
 use crate::rescue::{RescueId, save};
 use crate::sessions as bound;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
 
 /// So many pieces of work are named in a list or a refusal.
 const FEW: usize = 10;
@@ -66,7 +67,7 @@ impl App {
                 let trash = self.trash()?;
                 let manifest = trash.require(&id)?;
                 let _turn = self.cleanup_turn(&manifest.unit)?;
-                let to = to.map(|to| crate::git::files::plain(&self.place.start.join(to)));
+                let to = to.map(|to| jit_git::files::plain(&self.place.start.join(to)));
                 let mut restored = restore(&trash, self.common()?, trash.require(&id)?, to, branch)?;
                 // It is restored, whatever comes of this.
                 restored.next = self.ways_to_land(&manifest, &restored).unwrap_or_default();
@@ -291,7 +292,7 @@ impl App {
             .into_iter()
             .filter(|one| one.process().is_alive().unwrap_or(false))
             .collect();
-        let ours = crate::os::process::ancestors(std::process::id()).unwrap_or_default();
+        let ours = jit_os::process::ancestors(std::process::id()).unwrap_or_default();
         for session in state::sessions(&*view.table).map_err(unreadable)? {
             let here = session.is_active() && session.worktree_id.as_ref() == Some(worktree);
             let process = alive.iter().find(|one| one.session_id == session.session_id);
@@ -481,7 +482,7 @@ impl App {
                 Ok(link) => {
                     use std::os::unix::ffi::OsStrExt as _;
                     let link = admin.join(OsStr::from_bytes(link.trim_ascii_end()));
-                    crate::git::files::plain(&link) == root.join(".git")
+                    jit_git::files::plain(&link) == root.join(".git")
                         || std::fs::canonicalize(&link).ok() == std::fs::canonicalize(root.join(".git")).ok()
                 }
                 // Already gone, or on its way.

@@ -11,13 +11,14 @@ use jit_core::issue::text_digest;
 use jit_core::issue_file::{COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_FILE};
 use jit_core::refusal::Code;
 use jit_core::state;
+use jit_git::Git;
+use jit_os::file;
+use jit_store::Outcome;
 
-use super::{App, Kept, refuse};
-use crate::git::Git;
+use super::{App, Kept};
 use crate::issues::tree;
-use crate::os::file;
+use crate::refusals::refuse;
 use crate::request::{Answer, Reply};
-use crate::store::Outcome;
 
 impl App {
     pub(super) fn restore_issue(&self, issue: IssueId) -> Outcome<Answer> {

@@ -14,21 +14,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use jit_agents::runner::attempt;
 use jit_core::coordinate::{self, Occupied};
-use jit_core::file_lock;
 use jit_core::ids::UnitId;
 use jit_core::pattern::Pattern;
 use jit_core::plan::{self, Plan};
 use jit_core::refusal::Code;
 use jit_core::scope::Scope as Place;
-use jit_core::state;
 use jit_core::unit::{Failure, Phase, Unit};
+use jit_core::{file_lock, state};
+use jit_git::{Git, GitError};
+use jit_store::Outcome;
 
+use super::App;
 use super::situation::{Situation, is_merging};
-use super::{App, refuse};
-use crate::git::{Git, GitError};
-use crate::runner::attempt;
-use crate::store::Outcome;
+use crate::refusals::refuse;
 
 /// So many paths are named when something is wrong.
 const NAMED: usize = 5;

@@ -13,14 +13,15 @@ use jit_core::session::{self, Session, Status};
 use jit_core::state;
 use jit_core::table::Table;
 use jit_core::time::Wall;
+use jit_os::process::ProcessRef;
+use jit_os::{clock, file, random};
+use jit_store::{Outcome, View};
 
-use super::{App, refuse};
+use super::App;
 use crate::heartbeat::{self, Beats, Heartbeat};
-use crate::os::process::ProcessRef;
-use crate::os::{clock, file, random};
+use crate::refusals::refuse;
 use crate::request::{Answer, Reply};
 use crate::sessions;
-use crate::store::{Outcome, View};
 
 /// The registry that other programs read.
 pub const SESSIONS: &str = "agent_sessions.json";

@@ -10,6 +10,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use jit_agents as agents;
+use jit_agents::runner::glance::{Far, Glance};
+use jit_agents::runner::{Sum, attempt};
 use jit_core::account::Account;
 use jit_core::coordinate::{Cap, Facts as Known, Limits, Look, Member, Seen, Spent, Task, Trouble};
 use jit_core::ids::{UnitId, WorkflowId};
@@ -20,16 +23,13 @@ use jit_core::state::{self, Costs};
 use jit_core::time::{Now, Wall};
 use jit_core::unit::{Phase, Unit, Usd};
 use jit_core::workflow::{self, Workflow};
+use jit_os::file::{self, Stamp};
+use jit_os::io_refusal;
+use jit_store::Outcome;
+use jit_store::disk::Meta;
 
-use super::{App, refuse, stopped};
-use crate::agents;
-use crate::os::file::{self, Stamp};
-use crate::runner::Sum;
-use crate::runner::attempt;
-use crate::runner::glance::{Far, Glance};
-use crate::store::Outcome;
-use crate::store::disk::Meta;
-use crate::store::file::io_refusal;
+use super::App;
+use crate::refusals::{refuse, stopped};
 use crate::workflows::view as orchestration;
 
 const DAY_MS: i64 = 86_400_000;

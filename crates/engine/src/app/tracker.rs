@@ -6,17 +6,16 @@ use jit_core::issue::{Issue, State, text_digest};
 use jit_core::issue_file::MAX_DESCRIPTION;
 use jit_core::lease::{Lease, Resource};
 use jit_core::policy::Policy;
-use jit_core::queue;
 use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
 use jit_core::table::Table;
 use jit_core::time::Now;
+use jit_core::{queue, state};
+use jit_os::{io_refusal, random};
+use jit_store::{Outcome, View};
 
-use super::{App, Kept, refuse};
-use crate::os::random;
+use super::{App, Kept};
+use crate::refusals::refuse;
 use crate::request::{Answer, CreateIssue, IssueView, Picked, Reply};
-use crate::store::file::io_refusal;
-use crate::store::{Outcome, View};
 
 /// A description as it is kept: every line ends in a newline alone, and an empty one is none.
 fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {

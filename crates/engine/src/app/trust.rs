@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use jit_core::merge_policy::MergePolicy;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::time::Wall;
+use jit_os::clock;
+use jit_store::Outcome;
 
 use super::dispatch::words_as_text;
 use super::landing::VALIDATE;
@@ -21,9 +23,7 @@ use super::{App, Surroundings};
 use crate::config::keys::Value;
 use crate::gates::Registry;
 use crate::landing::candidate::rule_name;
-use crate::os::clock;
 use crate::request::{Answer, Reply};
-use crate::store::Outcome;
 use crate::trust::{self, How, Kind, Need, Trust};
 
 impl Surroundings {

@@ -12,10 +12,9 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use jit_core::ids::IssueId;
 use jit_core::issue::text_digest;
@@ -23,16 +22,17 @@ use jit_core::issue_file::{DESCRIPTION, ISSUE, NAMES};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::table::Table;
+use jit_git::{Git, GitError, Place};
+use jit_os::shell::shell_word;
+use jit_os::{clock, file, io_refusal};
+use jit_store::{Outcome, View};
 use serde::Serialize;
 
-use super::{App, refuse, shell_word};
+use super::App;
 use crate::gates::export::{GateExport, GateFile};
-use crate::git::{Git, GitError, Place, worktrees};
 use crate::issues::replica::Files;
-use crate::os::{clock, file};
+use crate::refusals::refuse;
 use crate::setup::{self, ATTRIBUTES, CONFIG, FORMER_ATTRIBUTES, MERGE_DRIVER};
-use crate::store::file::io_refusal;
-use crate::store::{Outcome, View};
 use crate::worktree::remove_excluded;
 
 /// Longest file in a tree that is compared with what it should be.
@@ -268,7 +268,7 @@ impl App {
             .cloned()
             .collect();
         if let Some(common) = &self.place.common_dir {
-            let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+            let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
             others.extend(all.into_iter().map(|one| one.git_dir));
             others.extend(self.roots(common)?.iter().map(|root| root.join(".jit")));
         }
@@ -373,7 +373,7 @@ impl App {
 
     /// The worktrees that are there.
     fn roots(&self, common: &Path) -> Outcome<Vec<PathBuf>> {
-        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
         let mut roots: Vec<PathBuf> = all.into_iter().filter_map(|one| one.root).collect();
         if let Some(here) = &self.place.worktree_root
             && !roots.contains(here)
@@ -393,7 +393,7 @@ impl App {
         done: &mut Uninstalled,
     ) -> Outcome<()> {
         let here = self.place.worktree_root.as_deref();
-        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
         for root in &self.roots(common)? {
             let purge = options.purge_tree && here == Some(root);
             let tree = Tree {

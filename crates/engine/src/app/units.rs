@@ -16,17 +16,19 @@ use jit_core::lease::Resource;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
 use jit_core::unit::{self, Facts, Failure, Input, NewUnit, Phase, Unit};
+use jit_git::run::{Git, GitError, default_branch};
+use jit_git::{GitEnv, Place};
+use jit_os::file;
+use jit_os::shell::shell_word;
+use jit_store::{Outcome, Store as _, View};
 
 use super::moved::real;
-use super::{App, Kept, refuse, shell_word};
+use super::{App, Kept};
 use crate::config::Origin;
 use crate::gates::run::{GRACE, Run, run};
-use crate::git::run::{Git, GitError, default_branch};
-use crate::git::{GitEnv, Place, worktrees};
-use crate::os::file;
+use crate::refusals::refuse;
 use crate::request::{Answer, Landing, Reply, UnitView};
 use crate::rescue::site::leads_to;
-use crate::store::{Outcome, Store as _, View};
 use crate::trust::Kind;
 use crate::units::{self, PORTS, Words, files, folders, room, submodules};
 use crate::worktree::identity::{self, Need};
@@ -103,7 +105,7 @@ impl App {
     /// The checkout that linked worktrees stand beside; the git folder itself where there is none.
     pub(super) fn main_root(&self) -> Outcome<PathBuf> {
         let common = self.common()?;
-        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
         let main = all.into_iter().next().and_then(|entry| entry.root);
         Ok(main.unwrap_or_else(|| common.to_owned()))
     }
@@ -415,7 +417,7 @@ impl App {
             ));
         }
         let common = self.common()?;
-        let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+        let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
         let roots = all.into_iter().filter_map(|entry| entry.root);
         if let Some(around) = roots
             .chain([common.to_owned()])

@@ -9,16 +9,18 @@ use std::path::Path;
 use jit_core::ids::UnitId;
 use jit_core::refusal::Code;
 use jit_core::state;
+use jit_git::Git;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
 
+use super::App;
 use super::landing::unfinished;
-use super::{App, refuse, shell_word};
-use crate::git::Git;
+use crate::refusals::refuse;
 use crate::rescue::evidence::{Kind, Work};
 use crate::rescue::raw::unshown;
 use crate::rescue::restore::Restored;
 use crate::rescue::site::leads_to;
 use crate::rescue::{Manifest, Stage};
-use crate::store::Outcome;
 use crate::units::{self, Words};
 
 /// So many names are tried.

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use jit_agents as agents;
+use jit_agents::runner::attempt::{self, Attempt, Running};
 use jit_core::account::{Account, AccountId};
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::coordinate::{Standing, Step};
@@ -14,22 +16,19 @@ use jit_core::state;
 use jit_core::time::Wall;
 use jit_core::unit::{Phase, Unit, Usd};
 use jit_core::workflow::{self, NewWorkflow, Outcome as Ended, Workflow};
+use jit_git::{Git, GitError};
+use jit_os::{io_refusal, program};
+use jit_store::{Outcome, View};
 
 use super::judging::failed;
 use super::scope::Touched;
 use super::situation::{Sight, Troubles};
-use super::{App, Kept, refuse, stopped};
-use crate::agents;
-use crate::coordinator;
+use super::{App, Kept};
 use crate::duration::format_secs;
-use crate::git::{Git, GitError};
-use crate::os::program;
-use crate::plans;
+use crate::refusals::{refuse, stopped};
 use crate::request::{AgentProgress, Answer, Reply, UnitDiff, UnitView, Waiting, WorkflowView};
-use crate::runner::attempt::{self, Attempt, Running};
-use crate::store::file::io_refusal;
-use crate::store::{Outcome, View};
 use crate::workflows::view as orchestration;
+use crate::{coordinator, plans};
 
 impl App {
     pub(crate) fn workflow_folder(&self, id: &WorkflowId) -> PathBuf {
@@ -41,7 +40,7 @@ impl App {
         let invalid = |why: String| refuse(Code::Invalid, why);
         let name = match &plan.workflow_id {
             Some(name) => name.clone(),
-            None => made_up(Wall::from_ms(crate::os::clock::wall_ms()))?,
+            None => made_up(Wall::from_ms(jit_os::clock::wall_ms()))?,
         };
         let id: WorkflowId = name.parse().map_err(|e| invalid(format!("{e}")))?;
         let target = match &plan.target {
@@ -425,7 +424,7 @@ impl App {
 
 fn progress(folder: &Path, running: &Running) -> Option<AgentProgress> {
     let job = attempt::job(folder).ok()?;
-    let now = crate::os::clock::wall_ms();
+    let now = jit_os::clock::wall_ms();
     let secs = u64::try_from((now - running.started_at).max(0) / 1000).unwrap_or(0);
     let used = running.sum.cost_usd.unwrap_or_default();
     Some(AgentProgress {
@@ -459,6 +458,6 @@ fn made_up(now: Wall) -> Outcome<String> {
         .next()
         .unwrap_or_default()
         .replace('-', "");
-    let random = crate::os::random::u64().map_err(|e| refuse(Code::Io, e))?;
+    let random = jit_os::random::u64().map_err(|e| refuse(Code::Io, e))?;
     Ok(format!("run-{day}-{:06x}", random & 0xff_ffff))
 }

@@ -6,11 +6,11 @@
 use std::io;
 use std::path::Path;
 
+use jit_os::file;
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
 
 use super::keys::{Kind, Value};
 use super::{Config, ConfigError, Document, Origin, does_not_fit, require_key};
-use crate::os::file;
 
 /// Sets `key` to what was typed, in this file, which is made if it is not there. Says what was set.
 pub fn set(path: &Path, key: &str, text: &str) -> Result<Value, ConfigError> {

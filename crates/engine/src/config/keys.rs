@@ -5,15 +5,14 @@
 
 use std::fmt;
 
-use toml::de::{DeTable, DeValue};
-
+use jit_agents::hooks::decision::Mode;
 use jit_core::merge_policy::Rule;
 use jit_core::pattern::Pattern;
 use jit_core::scope::Scope;
 use jit_core::unit::Usd;
+use toml::de::{DeTable, DeValue};
 
 use crate::duration::{self, format_secs};
-use crate::hooks::agent::verdict::Mode;
 
 /// What a key may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +136,7 @@ const AMOUNT: Kind = Kind::Count {
     max: 1_000_000_000_000,
 };
 /// The agents that can be started.
-pub const AGENTS: &[&str] = crate::agents::NAMES;
+pub const AGENTS: &[&str] = jit_agents::NAMES;
 const LOCK: Kind = Kind::Seconds { min: 1, max: DAY };
 const TTL: Kind = Kind::Seconds {
     min: 1,
@@ -942,8 +941,8 @@ impl Key {
                 }
                 Kind::AgentTypes => agent_type(item).is_some(),
                 Kind::MergeRules => Rule::parse(item).is_ok(),
-                Kind::ToolRules => crate::agents::rules::Rule::parse(item).is_ok(),
-                Kind::Prices => crate::agents::price::Price::parse(item).is_ok(),
+                Kind::ToolRules => jit_agents::rules::Rule::parse(item).is_ok(),
+                Kind::Prices => jit_agents::price::Price::parse(item).is_ok(),
                 Kind::Chains => {
                     let types = chain(item);
                     types.len() > 1 && types.iter().all(|word| is_word(word))

@@ -18,27 +18,24 @@ pub mod keys;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use crate::agent::{KINDS, user_folder};
-use crate::agents::price::Price;
-use crate::git::Place;
-use crate::hooks::agent::verdict::Mode as Guard;
+use jit_agents::hooks::decision::Mode as Guard;
+use jit_agents::price::Price;
 use jit_core::merge_policy::MergePolicy;
 use jit_core::pattern::Pattern;
 use jit_core::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
 use jit_core::scope::{Scope, ScopeRule, ScopeRules};
 use jit_core::unit::Usd;
+use jit_git::Place;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
+use crate::agent::{KINDS, user_folder};
 use crate::units::files::{self, How};
-
 use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 
 pub use edit::set;
@@ -324,7 +321,7 @@ impl Config {
     }
 
     fn read_layer(&mut self, file: &Path) -> Result<(), ConfigError> {
-        match crate::git::files::read(file).map_err(io::Error::from) {
+        match jit_git::files::read(file).map_err(io::Error::from) {
             Ok(bytes) => self.read_file(file, &bytes),
             Err(error)
                 if matches!(

@@ -11,8 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::git::worktrees;
-use crate::os::process;
+use jit_os::process;
 
 /// A lock file of git's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +31,7 @@ const DEEPEST: usize = 16;
 pub fn find(common: &Path) -> Vec<Lock> {
     let mut found = Vec::new();
     let mut folders = vec![common.to_owned()];
-    for entry in worktrees::list(common).unwrap_or_default() {
+    for entry in crate::worktree::list(common).unwrap_or_default() {
         if entry.git_dir != common {
             folders.push(entry.git_dir);
         }

@@ -6,8 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use jit_core::refusal::{Code, Refusal};
-
-use crate::store::Outcome;
+use jit_store::Outcome;
 
 /// Most bytes that are read, from one file or from many.
 const MAX_BYTES: u64 = 512 << 20;

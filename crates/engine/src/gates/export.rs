@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use jit_core::refusal::{Code, Refusal};
+use jit_store::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::json;
 use super::registry::{Gate, GateName, Registry};
-use crate::store::Outcome;
 
 /// A file of a worktree's gates as it was.
 #[derive(Debug, Serialize, Deserialize)]

@@ -15,9 +15,8 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use jit_os::process::{self, Listed, ProcessRef};
 use rustix::process::{Signal, kill_process_group};
-
-use crate::os::process::{self, Listed, ProcessRef};
 
 /// How to know them.
 #[derive(Debug)]

@@ -13,15 +13,12 @@ use std::io::{self, Read as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
 use rustix::fs::{Mode, OFlags};
 use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-
-use jit_core::refusal::{Code, Details, Refusal};
-
-use crate::os::file;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
 
 /// The format of all these files.
 pub(super) const SCHEMA: u32 = 1;

@@ -14,15 +14,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use jit_core::ids::is_unprintable;
 use jit_core::issue::{check_gate, text_digest};
 use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Details, Refusal};
+use jit_store::Outcome;
+use serde::{Deserialize, Serialize};
 
 use super::json;
-use crate::store::Outcome;
 
 pub const DEFAULT_TIMEOUT_SECS: u64 = 600;
 /// A day: whatever takes longer is not waited for.

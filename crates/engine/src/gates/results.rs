@@ -12,17 +12,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use jit_core::ids::{AgentId, IssueId};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::time::Wall;
 use jit_core::wire::json_bytes;
+use jit_store::Outcome;
+use serde::{Deserialize, Serialize};
 
 use super::json;
 use super::registry::{Gate, GateName};
 use super::run::Ran;
-use crate::store::Outcome;
 
 /// How much of the output a result keeps, in bytes.
 pub const MAX_OUTPUT: usize = 16 << 10;

@@ -22,14 +22,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use jit_os::process::{self, ProcessRef};
+use jit_os::random;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
 use super::family::Family;
 use super::output::Output;
 use super::results::MAX_OUTPUT;
-use crate::os::process::{self, ProcessRef};
-use crate::os::random;
 
 /// How long a family that was told to end may take.
 pub const GRACE: Duration = Duration::from_secs(5);

@@ -7,13 +7,13 @@
 //! nothing diverges.
 
 use jit_core::refusal::Code;
+use jit_git::run::default_branch;
+use jit_git::{Git, Place};
+use jit_store::Outcome;
 use serde::Serialize;
 
-use crate::app::refuse;
 use crate::config::Config;
-use crate::git::run::default_branch;
-use crate::git::{Git, Place};
-use crate::store::Outcome;
+use crate::refusals::refuse;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MainBranch {

@@ -2,12 +2,13 @@
 //! main branch's tip. Adding `.jit/` for the first time is allowed anywhere.
 
 use jit_core::refusal::{Code, Refusal};
+use jit_git::Git;
+use jit_store::Outcome;
 
 use super::divergence::main_branch;
 use super::staged::{self, Staged};
-use crate::app::{App, refuse};
-use crate::git::Git;
-use crate::store::Outcome;
+use crate::app::App;
+use crate::refusals::refuse;
 
 /// Refuses global files on branches where they do not belong. `changed` are those that no merge brought.
 pub fn refuse_misplaced(app: &App, changed: &[&Staged]) -> Outcome<()> {
@@ -70,5 +71,5 @@ pub fn refuse_misplaced(app: &App, changed: &[&Staged]) -> Outcome<()> {
 }
 
 fn shell(staged: &Staged) -> String {
-    crate::app::shell_word(&staged.path.to_string_lossy())
+    jit_os::shell::shell_word(&staged.path.to_string_lossy())
 }

@@ -12,17 +12,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use jit_core::refusal::{Code, Refusal};
+use jit_git::Place;
+use jit_os::program::is_executable;
+use jit_os::shell::shell_word;
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
 use serde::Serialize;
 
 use super::script::{self, KEPT, Theirs, Whose};
 use super::site::Site;
 use super::{CLIENT, SERVER};
-use crate::app::{Left, shell_word};
-use crate::git::{Place, worktrees};
-use crate::os::file;
-use crate::os::program::is_executable;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::app::Left;
 
 /// Hooks that git knows besides ours: those of the user are to be reached where git no longer finds them itself.
 const OTHERS: &[&str] = &[
@@ -151,7 +151,7 @@ fn missing_folder_note(relative: &Path, missing: &[PathBuf]) -> Option<String> {
 /// Worktrees that lack the folder of the user's hooks, and the names of hooks in those that have it.
 fn relative_hooks(site: &Site, relative: &Path) -> (Vec<PathBuf>, BTreeSet<&'static str>) {
     let (mut missing, mut names) = (Vec::new(), BTreeSet::new());
-    let all = worktrees::list(&site.common).unwrap_or_default();
+    let all = crate::worktree::list(&site.common).unwrap_or_default();
     let mut roots: BTreeSet<PathBuf> = all
         .into_iter()
         .filter(|one| one.prunable.is_none())

@@ -10,10 +10,10 @@ use jit_core::pattern::Pattern;
 use jit_core::policy::Enforce;
 use jit_core::refusal::{Code, Details, Refusal, left};
 use jit_core::scope::Scope;
+use jit_store::{Outcome, View};
 
 use super::staged::Staged;
 use crate::app::App;
-use crate::store::{Outcome, View};
 
 /// Refuses a commit of paths that somebody else has locked, or says so where the settings ask for no
 /// more. Where nobody holds such a lock, no path is looked at.
@@ -50,7 +50,7 @@ pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>>
                 .help("jit lock list")
                 .help(format!(
                     "git restore --staged -- {}",
-                    crate::app::shell_word(&one.path.to_string_lossy())
+                    jit_os::shell::shell_word(&one.path.to_string_lossy())
                 ))
                 .details(Details::Locks(vec![lease.clone()])),
         ));

@@ -30,16 +30,17 @@ use jit_core::policy::Enforce;
 use jit_core::refusal::{Code, Details, Refusal, left};
 use jit_core::state;
 use jit_core::table::Table;
+use jit_git::{GitEnv, Place};
+use jit_os::file;
+use jit_store::{Outcome, View};
 
 use super::staged::{self, Kind, Staged};
 use super::{MERGED, global, locked};
-use crate::app::{App, Options, Surroundings, refuse};
+use crate::app::{App, Options, Surroundings};
 use crate::config::Mode;
-use crate::git::{GitEnv, Place};
 use crate::issues::lineage;
 use crate::issues::replica::{Files, Replica};
-use crate::os::file;
-use crate::store::{Outcome, View};
+use crate::refusals::refuse;
 use crate::worktree::identity::Need;
 
 /// So many issues are named in one refusal.
@@ -412,7 +413,7 @@ fn require_leases<'a>(
     }
     refusal = refusal.help(format!(
         "git restore --staged {}",
-        crate::app::shell_word(&first.path.to_string_lossy())
+        jit_os::shell::shell_word(&first.path.to_string_lossy())
     ));
     if let Some(lease) = lease {
         refusal = refusal.details(Details::Lease(Box::new(lease.clone())));

@@ -14,12 +14,13 @@ use std::path::Path;
 use jit_core::ids::{AgentId, LeaseId, WorktreeId};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
+use jit_git::Git;
+use jit_store::Outcome;
 
 use super::verify::{self, Commit, Leases, Verdict};
-use crate::app::{App, Options, Surroundings, refuse};
+use crate::app::{App, Options, Surroundings};
 use crate::config::{Mode, PrePush};
-use crate::git::Git;
-use crate::store::Outcome;
+use crate::refusals::refuse;
 use crate::worktree::identity::Need;
 
 /// So many commits are named in one refusal.

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use jit_core::issue::text_digest;
 use jit_core::refusal::{Code, Refusal};
+use jit_git::{GitEnv, Place};
+use jit_os::file;
+use jit_store::Outcome;
 
 use super::{CLIENT, MERGED, SERVER, pre_commit, push, trailers};
-use crate::app::{App, Options, refuse};
-use crate::git::{GitEnv, Place};
-use crate::os::file;
-use crate::store::Outcome;
+use crate::app::{App, Options};
+use crate::refusals::refuse;
 use crate::worktree::identity::Need;
 
 /// So much of what the merge driver wrote is remembered, in bytes of digests.

@@ -4,9 +4,8 @@
 //! Whoever changes the script changes the checksum: a hook is ours to replace or remove only while they agree, whatever
 //! version wrote it.
 
+use jit_os::shell::shell_word;
 use xxhash_rust::xxh3::xxh3_64;
-
-use crate::app::shell_word;
 
 const MARK: &str = "# jit hook, sum ";
 const ABOUT: &str = ": written by `jit hooks install`, taken away by `jit hooks uninstall`.";

@@ -15,13 +15,12 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 use jit_core::refusal::{Code, Refusal};
+use jit_git::{Git, Place};
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
 use serde::{Deserialize, Serialize};
 
-use crate::app::refuse;
-use crate::git::{Git, Place};
-use crate::os::file;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::refusals::refuse;
 
 /// Longest note that is read back.
 const MAX_NOTE: u64 = 1 << 16;
@@ -213,7 +212,7 @@ impl Site {
                        leave one";
         let help = format!(
             "git config --local --replace-all core.hooksPath {}",
-            crate::app::shell_word(&last)
+            jit_os::shell::shell_word(&last)
         );
         Err(Box::new(Refusal::new(Code::Invalid, message).help(help)))
     }

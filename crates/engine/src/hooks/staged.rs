@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use jit_core::ids::IssueId;
 use jit_core::refusal::Code;
+use jit_git::{Git, GitError, Place};
+use jit_store::Outcome;
 
-use crate::app::refuse;
-use crate::git::{Git, GitError, Place};
-use crate::store::Outcome;
+use crate::refusals::refuse;
 
 /// A path that differs between the index and HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]

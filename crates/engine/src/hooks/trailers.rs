@@ -19,14 +19,14 @@ use jit_core::ids::{AgentId, LeaseId, WorktreeId};
 use jit_core::issue::text_digest;
 use jit_core::refusal::Code;
 use jit_core::state;
+use jit_git::{Git, Place};
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
 
 use super::verify::{AGENT, LEASE, WORKTREE};
-use crate::app::{App, Options, refuse};
+use crate::app::{App, Options};
 use crate::config::Mode;
-use crate::git::{Git, Place};
-use crate::os::file;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::refusals::refuse;
 use crate::worktree::identity::Need;
 
 const SCISSORS: &[u8] = b" ------------------------ >8 ------------------------";

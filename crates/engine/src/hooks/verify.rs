@@ -27,12 +27,13 @@ use jit_core::lease::Lease;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
+use jit_git::{Git, Place};
+use jit_os::random;
+use jit_store::{Outcome, Store as _};
 use serde::Serialize;
 
-use crate::app::{App, refuse};
-use crate::git::{Git, Place};
-use crate::os::random;
-use crate::store::{Outcome, Store as _};
+use crate::app::App;
+use crate::refusals::refuse;
 
 pub const LEASE: &str = "JIT-Lease";
 pub const AGENT: &str = "JIT-Agent";

@@ -19,12 +19,12 @@ use jit_core::event::{Did, Event, Stamped};
 use jit_core::ids::WorktreeId;
 use jit_core::merge::{Fields, Merged, written_stamp};
 use jit_core::time::Wall;
+use jit_git::Git;
+use jit_git::run::contents;
+use jit_store::Store as _;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::git::Git;
-use crate::git::run::contents;
-use crate::store::Store as _;
 use crate::worktree::identity;
 
 /// The commits that are merged, ours first. Empty where there are several pairs of them.

@@ -9,8 +9,7 @@ use jit_core::issue::{Issue, text_digest};
 use jit_core::issue_file::{self, DESCRIPTION, MAX_FILE};
 use jit_core::state;
 use jit_core::table::Table;
-
-use crate::os::file;
+use jit_os::file;
 
 #[derive(Debug, Clone)]
 pub struct Replica {

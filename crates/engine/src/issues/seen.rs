@@ -14,21 +14,19 @@
 //! seen when the issue is next asked for by name, or when descriptions are read, not by a list.
 
 use std::cmp::Ordering;
-use std::fs;
-use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::{fs, io};
 
 use jit_core::ids::IssueId;
 use jit_core::issue_file::{ISSUE, NAMES};
+use jit_os::file;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, statat};
 use xxhash_rust::xxh3::xxh3_64;
-
-use crate::os::file;
 
 /// Changes within so much time before looking may be followed by others that leave the same time behind.
 const BLUR_NS: i128 = 20_000_000;

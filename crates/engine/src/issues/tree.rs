@@ -3,17 +3,15 @@
 //! Everything found there is data from outside: a folder that is not a sound issue is named and left alone, links are
 //! not followed, and nothing larger than an issue can be is read.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use jit_core::ids::IssueId;
 use jit_core::issue_file::{
     self, COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_DESCRIPTION, MAX_FILE, Problem,
     parse,
 };
-
-use crate::os::file;
+use jit_os::file;
 
 /// What is wrong with a file in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]

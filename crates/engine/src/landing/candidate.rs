@@ -15,17 +15,18 @@ use std::time::Duration;
 
 use jit_core::merge_policy::{MARKER, MergePolicy, Resolution, latest_status};
 use jit_core::refusal::{Code, Refusal};
+use jit_git::Git;
+use jit_git::snapshot::Folder;
+use jit_store::Outcome;
 
 use super::detect::{self, Conflict, Merge, Stage};
 use super::report::FailedRule;
 use super::trees::Entries;
 use super::{Repo, failed, io_failed, messages};
 use crate::config::Strategy;
+use crate::gates::Run;
+use crate::gates::run;
 use crate::gates::run::GRACE;
-use crate::gates::{Run, run};
-use crate::git::Git;
-use crate::git::snapshot::Folder;
-use crate::store::Outcome;
 use crate::trust::Kind;
 
 /// A unit on its way.

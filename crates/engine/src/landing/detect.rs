@@ -12,12 +12,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::git::{Git, GitError};
-use crate::issues::lineage;
-use crate::store::Outcome;
+use jit_git::{Git, GitError};
+use jit_store::Outcome;
 
 use super::report::FailedRule;
 use super::{Repo, failed, merge_base};
+use crate::issues::lineage;
 
 /// One side of a path that did not merge.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,17 +26,16 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use jit_git::Git;
+use jit_git::snapshot::Folder;
+use jit_os::file;
+use jit_store::Outcome;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::landed::Refreshed;
 use super::trees::{self, NOTHING};
 use super::{Repo, failed, io_failed, obstacles};
 use crate::doctor::locks::{git_works_in, open_files};
-use crate::git::Git;
-use crate::git::snapshot::Folder;
-use crate::git::worktrees;
-use crate::os::file;
-use crate::store::Outcome;
 
 const LINK: &str = "120000";
 const SUBMODULE: &str = "160000";
@@ -201,7 +200,7 @@ fn take_lock_away(repo: &Repo, root: &Path, lock: &Path, since: SystemTime) {
     let mut folders = vec![root.to_owned(), lock.with_file_name("")];
     if lock.starts_with(repo.common.join("refs")) {
         // A git in any worktree may have it, and does not keep it open.
-        let all = worktrees::list(&repo.common).unwrap_or_default();
+        let all = crate::worktree::list(&repo.common).unwrap_or_default();
         folders.extend(all.into_iter().filter_map(|entry| entry.root));
         folders.push(repo.common.clone());
     }

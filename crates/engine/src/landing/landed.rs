@@ -27,16 +27,16 @@ use std::time::{Duration, Instant};
 use jit_core::ids::UnitId;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::unit::{Phase, Unit};
+use jit_git::Git;
+use jit_git::snapshot::{Folder, copy_index};
+use jit_os::file;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
 
 use super::candidate::{SQUASHED, Step, UNIT};
 use super::obstacles::{self, Aside, IsOurs};
 use super::tested::{self, Tested};
 use super::{Repo, failed, half_way, step};
-use crate::app::shell_word;
-use crate::git::snapshot::{Folder, copy_index};
-use crate::git::{Git, worktrees};
-use crate::os::file;
-use crate::store::Outcome;
 
 /// How long a git that works in a checkout may take to end.
 const FOR_GIT: Duration = Duration::from_secs(1);
@@ -430,7 +430,8 @@ fn resolved(common: &Path, refname: &str) -> String {
 
 fn in_use(repo: &Repo, branch: &str) -> Outcome<Option<Use>> {
     let refname = resolved(&repo.common, &format!("refs/heads/{branch}"));
-    let all = worktrees::list(&repo.common).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+    let all =
+        crate::worktree::list(&repo.common).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
     let is_meant = |name: &str| resolved(&repo.common, &format!("refs/heads/{name}")) == refname;
     let mut found: Option<Use> = None;
     for entry in all {

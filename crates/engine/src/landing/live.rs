@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use jit_core::refusal::{Code, Refusal};
+use jit_git::snapshot::{Folder, SnapshotError, copy_index, option, quoted};
+use jit_git::{Git, WorktreeEntry};
+use jit_store::Outcome;
 
 use super::detect::{self, Changed};
 use super::report::{Pair, PairPath, Participant, Picture};
 use super::{Repo, failed, squashed};
-use crate::git::snapshot::{Folder, SnapshotError, copy_index, option, quoted};
-use crate::git::{Git, WorktreeEntry, worktrees};
-use crate::store::Outcome;
 
 /// One side of a merge.
 #[derive(Debug, Clone)]
@@ -122,8 +122,8 @@ impl Live {
 
     /// The folders that a look goes through.
     pub fn worktrees(repo: &Repo) -> Outcome<Vec<(PathBuf, WorktreeEntry)>> {
-        let all =
-            worktrees::list(&repo.common).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+        let all = crate::worktree::list(&repo.common)
+            .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
         let there = all.into_iter().filter_map(|entry| {
             let root = entry
                 .root
@@ -397,7 +397,7 @@ impl Live {
                     .without_hooks(),
             )
         };
-        let said = |e: crate::git::GitError| e.to_string();
+        let said = |e: jit_git::GitError| e.to_string();
         git()
             .args(["add", "-A", "--"])
             .args(specs)

@@ -6,9 +6,10 @@
 
 use std::collections::HashSet;
 
+use jit_git::Git;
+use jit_store::Outcome;
+
 use super::failed;
-use crate::git::Git;
-use crate::store::Outcome;
 
 /// Longest that all of them may be in one message, in bytes.
 const MOST: usize = 256 << 10;

@@ -39,10 +39,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jit_core::refusal::{Code, Refusal};
-
-use crate::git::{Git, GitError};
-use crate::os::file;
-use crate::store::Outcome;
+use jit_git::{Git, GitError};
+use jit_os::file;
+use jit_store::Outcome;
 
 /// A repository as landings see it.
 #[derive(Debug, Clone)]
@@ -211,7 +210,7 @@ pub(crate) fn failed(error: GitError) -> Box<Refusal> {
 
 pub(crate) fn io_failed(what: &str, path: &Path) -> impl Fn(io::Error) -> Box<Refusal> {
     let (what, path) = (what.to_owned(), path.to_owned());
-    move |error| crate::store::file::io_refusal(&what, &path, &error)
+    move |error| jit_os::io_refusal(&what, &path, &error)
 }
 
 /// The search path with this program's own folder at its end.

@@ -12,16 +12,15 @@
 //! `seen-<digest of the session>` beside it: the number that was shown. The folder goes when the worktree is gone. All of
 //! it may be deleted: then everybody is told again.
 
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use jit_os::file;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::report::Picture;
-use crate::os::file;
 
 /// So many conflicts are told, and so many paths of each.
 const MOST: usize = 8;

@@ -16,12 +16,13 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use jit_git::Git;
+use jit_os::random;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
+
 use super::trees::Entries;
 use super::{Repo, failed};
-use crate::app::shell_word;
-use crate::git::Git;
-use crate::os::random;
-use crate::store::Outcome;
 
 /// Whether a file in a checkout is as jit wrote it: the checkout, and the path in it.
 pub type IsOurs<'a> = &'a dyn Fn(&Path, &Path) -> bool;

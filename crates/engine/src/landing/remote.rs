@@ -18,14 +18,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jit_core::refusal::{Code, Refusal};
+use jit_git::Git;
+use jit_git::snapshot::option;
+use jit_os::file;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
 
 use super::tested::digest;
 use super::{Repo, failed, io_failed};
-use crate::app::shell_word;
-use crate::git::snapshot::option;
-use crate::git::{Git, worktrees};
-use crate::os::file;
-use crate::store::Outcome;
 
 /// How long `gh` may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -148,7 +148,7 @@ impl Repo {
 
     /// Git where a remote's address counts from, if that is a path: the main checkout, or the git folder of a bare one.
     fn at_home(&self) -> Git {
-        let all = worktrees::list(&self.common).unwrap_or_default();
+        let all = crate::worktree::list(&self.common).unwrap_or_default();
         let main = all.into_iter().next().and_then(|entry| entry.root);
         let home = main.filter(|root| root.is_dir());
         Git::at(home.unwrap_or_else(|| self.common.clone())).arg(option("--git-dir=", &self.common))

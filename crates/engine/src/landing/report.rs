@@ -1,8 +1,7 @@
 //! What came of merging, for people and programs (H5).
 
-use serde::Serialize;
-
 use jit_core::merge_order::Overlap;
+use serde::Serialize;
 
 use super::candidate::How;
 use super::tested::Validation;

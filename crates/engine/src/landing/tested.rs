@@ -20,6 +20,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jit_os::{file, mounts, random};
+use jit_store::Outcome;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -27,10 +29,7 @@ use super::candidate::Candidate;
 use super::{Repo, failed, io_failed, step};
 use crate::gates::Run;
 use crate::gates::run::{GRACE, run};
-use crate::git::worktrees;
-use crate::os::{file, mounts, random};
 use crate::rescue::site::leads_to;
-use crate::store::Outcome;
 use crate::trust::Kind;
 
 /// Something that has to pass.
@@ -260,7 +259,7 @@ impl<'a> Trial<'a> {
             .arg(&self.path)
             .try_run();
         let _ = fs::remove_dir_all(&self.path);
-        for entry in worktrees::list(&self.repo.common).unwrap_or_default() {
+        for entry in crate::worktree::list(&self.repo.common).unwrap_or_default() {
             if !entry.is_main && entry.root.as_deref() == Some(&self.path) {
                 let _ = fs::remove_dir_all(&entry.git_dir);
             }

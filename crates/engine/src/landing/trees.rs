@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use jit_core::refusal::{Code, Refusal};
+use jit_git::Git;
+use jit_git::snapshot::Folder;
+use jit_store::Outcome;
 
 use super::{Repo, failed};
-use crate::git::Git;
-use crate::git::snapshot::Folder;
-use crate::store::Outcome;
 
 /// The mode of what is not there.
 pub const NOTHING: &str = "000000";

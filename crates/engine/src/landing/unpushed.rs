@@ -10,15 +10,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use jit_git::config::{self, Sharing, Upstream};
+use jit_os::file;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
 use serde::Serialize;
 
 use super::remote::{Remote, pushes_upstream};
 use super::{Repo, failed};
-use crate::app::shell_word;
-use crate::git::config::{self, Sharing, Upstream};
-use crate::git::worktrees;
-use crate::os::file;
-use crate::store::Outcome;
 
 /// A target that is ahead of where it is pushed to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -157,7 +156,7 @@ impl Repo {
 
     /// What brings a branch up to what is known by this name.
     fn pull_command(&self, branch: &str, upstream: &str, remote: &Remote) -> String {
-        let all = worktrees::list(&self.common).unwrap_or_default();
+        let all = crate::worktree::list(&self.common).unwrap_or_default();
         let out = all
             .into_iter()
             .find(|entry| entry.branch.as_deref() == Some(branch));

@@ -9,14 +9,14 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use jit_agents::runner::redact::Redactor;
+use jit_agents::short;
+use jit_os::{children, process};
 use rustix::process::{Signal, kill_process_group};
 use serde::Serialize;
 
 use super::Notice;
-use crate::agents::short;
 use crate::config::Notifying;
-use crate::os::{children, process};
-use crate::runner::redact::Redactor;
 
 /// What came of one way to tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

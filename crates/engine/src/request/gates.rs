@@ -1,9 +1,8 @@
 //! What is answered about gates.
 
-use serde::Serialize;
-
 use jit_core::ids::{AgentId, IssueId};
 use jit_core::time::Wall;
+use serde::Serialize;
 
 use crate::gates::GateResult;
 

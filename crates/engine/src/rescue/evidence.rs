@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 
 use jit_core::pattern::Pattern;
 use jit_core::refusal::Code;
+use jit_git::{Git, GitError};
+use jit_os::file;
+use jit_store::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::raw::{self, shown, text};
 use super::site::Site;
 use super::walk::{Walk, What};
-use crate::app::refuse;
-use crate::git::{Git, GitError};
 use crate::landing::candidate::SQUASHED;
 use crate::landing::{messages, squashed};
-use crate::os::file;
-use crate::store::Outcome;
+use crate::refusals::refuse;
 
 /// More files than this that differ only by their filters are kept without a closer look.
 const MOST_FILTERED: usize = 200;

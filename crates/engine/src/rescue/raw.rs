@@ -11,14 +11,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use jit_core::refusal::Code;
+use jit_git::Git;
+use jit_git::run::next_content;
+use jit_os::io_refusal;
+use jit_store::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::walk::{Found, Walk, What};
-use crate::app::refuse;
-use crate::git::Git;
-use crate::git::run::next_content;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::refusals::refuse;
 
 const MARK: &[u8] = b"%jit";
 /// Contents are read back in helpings of about so many bytes.
@@ -207,7 +207,7 @@ pub fn blob(common: &Path, dir: &Path, content: Vec<u8>, write: bool) -> Outcome
 /// A tree out of `mode oid\tpath` records. Objects may be missing: then they were before.
 pub fn tree(common: &Path, scratch: &Path, records: Vec<u8>) -> Outcome<String> {
     let failed = |e| refuse(Code::Io, e);
-    let number = crate::os::random::u64().map_err(|e| refuse(Code::Io, e))?;
+    let number = jit_os::random::u64().map_err(|e| refuse(Code::Io, e))?;
     let index = scratch.join(format!("index-{number:016x}"));
     let git = || git(common, scratch).env("GIT_INDEX_FILE", &index);
     let made = (|| {

@@ -10,12 +10,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use jit_core::refusal::{Code, Refusal};
+use jit_git::Git;
+use jit_git::files::plain;
+use jit_git::worktrees::WorktreeEntry;
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
 use serde::Serialize;
 
 use super::RescueId;
@@ -24,14 +28,8 @@ use super::save::EXTRAS;
 use super::site::{leads_to, was_linked};
 use super::trash::{ADMIN, Manifest, Stage, TREE, Trash, discard, forget_copied, put_back, rename_new, same};
 use super::walk::Walk;
-use crate::app::refuse;
-use crate::git::Git;
-use crate::git::files::plain;
-use crate::git::worktrees::{self, WorktreeEntry};
 use crate::landing::step;
-use crate::os::file;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::refusals::refuse;
 use crate::units::folders;
 
 /// What the file HEAD says where git keeps refs in tables: nothing.
@@ -178,7 +176,7 @@ fn lock_reason(id: &RescueId, from: &str) -> String {
 
 /// The worktree that an earlier command brought to its place and did not finish, and what it came from.
 fn placed(common: &Path, id: &RescueId) -> Outcome<Option<(WorktreeEntry, &'static str)>> {
-    let all = worktrees::list(common).map_err(|e| refuse(Code::Io, e))?;
+    let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
     for from in ["trash", "refs"] {
         let reason = lock_reason(id, from);
         let is_it = |entry: &&WorktreeEntry| {
@@ -206,7 +204,7 @@ fn discard_half_made<'a>(
     let name = format!(".jit-restore-{id}");
     let real = |path: &Path| fs::canonicalize(path).ok();
     let mut folders: Vec<PathBuf> = goals.map(|goal| making(goal, id)).collect();
-    for entry in worktrees::list(common).map_err(|e| refuse(Code::Io, e))? {
+    for entry in crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))? {
         let root = entry.root.unwrap_or_default();
         let folder = match root.parent().filter(|folder| folder.ends_with(&name)) {
             Some(folder) => folder.to_owned(),
@@ -258,7 +256,7 @@ impl Restore<'_> {
                 Ok(())
             }
             Some(current) if current == *tip => {
-                let used = worktrees::list(self.common).map_err(|e| refuse(Code::Io, e))?;
+                let used = crate::worktree::list(self.common).map_err(|e| refuse(Code::Io, e))?;
                 let user = used.iter().find(|one| {
                     one.branch.as_ref() == Some(&self.branch) && one.root.as_ref() != Some(&self.goal)
                 });

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jit_core::refusal::Code;
+use jit_os::io_refusal;
+use jit_store::Outcome;
 
 use super::evidence::Evidence;
 use super::raw::{self, Extra};
 use super::site::Site;
 use super::trash::Manifest;
 use super::walk::{Found, Walk};
-use crate::app::refuse;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::refusals::refuse;
 
 /// A commit has no more parents than this; more of them go into a chain.
 const MOST_PARENTS: usize = 500;

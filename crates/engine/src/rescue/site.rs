@@ -3,22 +3,20 @@
 //! Invariant: a [`Site`] with a folder in it is a linked worktree of this repository whose two halves point at each other.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use jit_core::refusal::{Code, Refusal};
 use jit_core::unit::{Phase, Unit};
+use jit_git::files::plain;
+use jit_git::worktrees::WorktreeEntry;
+use jit_git::{Git, Place};
+use jit_os::{file, io_refusal, mounts, process};
+use jit_store::Outcome;
 
-use crate::app::refuse;
-use crate::git::files::plain;
-use crate::git::worktrees::{self, WorktreeEntry};
-use crate::git::{Git, Place};
-use crate::os::{file, mounts, process};
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::refusals::refuse;
 use crate::worktree::identity;
 
 /// How long a git that runs there may take to end.
@@ -51,7 +49,7 @@ fn never(message: String, unit: &Unit) -> Box<Refusal> {
 /// The same, where the worktree may be somewhere else.
 fn elsewhere(message: String, unit: &Unit) -> Box<Refusal> {
     let path = &unit.worktree_path;
-    let [from, to] = ["", ".aside"].map(|end| crate::app::shell_word(&format!("{path}{end}")));
+    let [from, to] = ["", ".aside"].map(|end| jit_os::shell::shell_word(&format!("{path}{end}")));
     Box::new(
         Refusal::new(Code::NotAllowed, message)
             .help("where the worktree was moved: git worktree repair <where it is now>")
@@ -66,7 +64,7 @@ impl Site {
             .common_dir
             .clone()
             .ok_or_else(|| refuse(Code::Invalid, "there is no git repository here"))?;
-        let entries = worktrees::list(&common).map_err(|e| refuse(Code::Io, e))?;
+        let entries = crate::worktree::list(&common).map_err(|e| refuse(Code::Io, e))?;
         let root = PathBuf::from(&unit.worktree_path);
         if !root.is_absolute() {
             return Err(never(format!("{} is not a whole path", root.display()), unit));
@@ -222,7 +220,7 @@ impl Site {
         let Some(place) = mounts::first_in(&self.root) else {
             return Ok(());
         };
-        let word = crate::app::shell_word(&place.to_string_lossy());
+        let word = jit_os::shell::shell_word(&place.to_string_lossy());
         let message = format!("something is mounted on {}", place.display());
         Err(Box::new(
             Refusal::new(Code::NotAllowed, message)
@@ -241,7 +239,7 @@ impl Site {
             false => format!(": {reason}"),
         };
         let message = format!("the worktree of {} is locked{why}", unit.id);
-        let word = crate::app::shell_word(&self.root.to_string_lossy());
+        let word = jit_os::shell::shell_word(&self.root.to_string_lossy());
         Err(Box::new(
             Refusal::new(Code::NotAllowed, message)
                 .help(format!("git worktree unlock {word}"))

@@ -16,20 +16,18 @@ use std::time::Duration;
 use jit_core::ids::UnitId;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::unit::Unit;
+use jit_os::{clock, file, io_refusal, mounts};
+use jit_store::Outcome;
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::Work;
-use super::raw;
 use super::save::{self, MANIFEST};
 use super::walk::{Walk, What};
-use super::{REFS, RescueId, TRASH};
-use crate::app::refuse;
+use super::{REFS, RescueId, TRASH, raw};
 use crate::landing::step;
-use crate::os::{clock, file, mounts};
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use crate::refusals::refuse;
 
 pub const TREE: &str = "tree";
 pub const ADMIN: &str = "admin";

@@ -4,14 +4,13 @@
 //! not take it along; what cannot be read is an error too. The order is that of the bytes of the paths.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
+use jit_os::io_refusal;
+use jit_store::Outcome;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 
 use jit_core::ignore::Ignore;
 use jit_core::pattern::Pattern;
-
-use crate::git::run::{Git, GitError};
+use jit_git::run::{Git, GitError};
 
 /// How a file or folder gets there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

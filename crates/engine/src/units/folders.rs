@@ -14,9 +14,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use jit_os::file;
 use sha2::{Digest as _, Sha256};
-
-use crate::os::file;
 
 /// Where they are written down.
 pub const FOLDERS: &str = "folders";

@@ -14,8 +14,7 @@ pub mod submodules;
 use std::path::{Path, PathBuf};
 
 use jit_core::ids::UnitId;
-
-use crate::git::files::plain;
+use jit_git::files::plain;
 
 /// The words of a template, and what stands for them.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::git::run::{Git, GitError};
+use jit_git::run::{Git, GitError};
 
 /// So deep submodules inside of each other are looked at.
 const DEEPEST: usize = 8;

@@ -18,9 +18,9 @@ use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::time::Wall;
 use jit_core::unit::{Artifact, Clash, Failure, Handed, MergeStatus, Phase, Tokens, Unit, Usd};
 use jit_core::workflow::{Outcome as Status, Workflow};
+use jit_os::file;
 use serde::{Deserialize, Serialize};
 
-use crate::os::file;
 use crate::plans;
 
 /// The whole file.

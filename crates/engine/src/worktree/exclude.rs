@@ -10,11 +10,14 @@
 use std::io;
 use std::path::Path;
 
-use crate::os::file;
+use jit_os::file;
 
 const BEGIN: &[u8] = b"# >>> jit";
 const TEXT: &str = ": written by jit, which also removes it";
 const END: &[u8] = b"# <<< jit\n";
+
+/// Temporary files that a killed process may leave in a tree, until the same file is written again or `jit validate` runs.
+pub(crate) const UNFINISHED_PATTERN: &str = "/.jit/**/*.????????????????.tmp";
 
 /// What was added besides the block itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

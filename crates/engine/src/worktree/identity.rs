@@ -16,22 +16,21 @@
 //! keeps its id. If the original of a copy is deleted before jit runs in the copy, the copy counts as moved.
 //! Waiting for another process that is mending the same file is not bounded.
 
-use std::fmt;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use jiff::Timestamp;
 use jit_core::ids::WorktreeId;
 use sha2::{Digest, Sha256};
 
+use super::exclude::UNFINISHED_PATTERN;
 use super::exclude::ensure_excluded;
 pub use super::identity_file::WorktreeIdentity;
 use super::identity_file::{SCHEMA, Stored, load};
-use crate::git::config::Shared;
-use crate::git::{GitEnv, Place};
-use crate::os::file;
-use crate::setup::UNFINISHED_PATTERN;
+use jit_git::config::Shared;
+use jit_git::{GitEnv, Place};
+use jit_os::file;
 
 /// The view, as git's exclude file names it.
 pub const VIEW_PATTERN: &str = "/.jit/worktree.json";

@@ -100,7 +100,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 pub(super) fn load(path: &Path) -> Result<Stored, IdentityError> {
-    let bytes = match crate::git::files::read(path).map_err(io::Error::from) {
+    let bytes = match jit_git::files::read(path).map_err(io::Error::from) {
         Ok(bytes) => bytes,
         Err(error)
             if matches!(

@@ -3,6 +3,8 @@
 pub mod exclude;
 pub mod identity;
 pub mod identity_file;
+mod list;
 
 pub use exclude::{ensure_excluded, remove_excluded};
 pub use identity::{IdentityError, Need, Notice, WorktreeIdentity, load_or_create};
+pub use list::list;

@@ -8,7 +8,7 @@ use jit_core::command::Target;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::wire::LeaseView;
 use jit_engine::request::{Reply, Request};
-use jit_engine::store::Outcome;
+use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use jit_core::roster::LockView;
 use jit_core::scope::Scope;
 use jit_engine::app::{LockPaths, OwnLocks};
 use jit_engine::request::{Reply, Request};
-use jit_engine::store::Outcome;
+use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! What there is to do, and who does what.
 
 use jit_engine::request::{Counts, IssueFilter, Reply, Request, StatusIssue};
-use jit_engine::store::Outcome;
+use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};

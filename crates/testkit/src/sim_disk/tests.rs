@@ -1,6 +1,6 @@
 use std::sync::mpsc;
 
-use jit_engine::store::disk::{read_range, write_all_at};
+use jit_store::disk::{read_range, write_all_at};
 
 use super::*;
 

@@ -8,11 +8,11 @@ use jit_core::ids::IssueId;
 use jit_core::issue::Issue;
 use jit_core::issue_file::{DESCRIPTION, Found, ISSUE};
 use jit_core::time::Wall;
+use jit_git::Git;
+use jit_os::clock;
 
 use super::hauling::has_edited_fields;
 use super::{App, Asked};
-use crate::git::Git;
-use crate::os::clock;
 
 /// The clock that files are stamped by goes in steps, of so many ms at most.
 const FILE_CLOCK: i64 = 10;

@@ -10,10 +10,10 @@ use jit_core::state;
 use jit_core::table::Table;
 use jit_core::time::Wall;
 use jit_core::tracker::is_held_back;
+use jit_os::clock;
+use jit_store::{Outcome, View};
 
 use super::{App, Haul, refuse};
-use crate::os::clock;
-use crate::store::{Outcome, View};
 
 impl App {
     /// Sets apart what says more than a command could have done (E6). Returns what is to be decided by, where somebody

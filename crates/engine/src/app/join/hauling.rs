@@ -6,20 +6,18 @@ use std::path::Path;
 use jit_core::ids::IssueId;
 use jit_core::issue::{Issue, text_digest};
 use jit_core::issue_file::{DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, check_kept};
-use jit_core::merge;
 use jit_core::refusal::Code;
 use jit_core::sheet::{SetLine, Sheet};
-use jit_core::state;
 use jit_core::table::{Read, Table};
 use jit_core::time::Wall;
+use jit_core::{merge, state};
+use jit_os::{clock, io_refusal};
+use jit_store::Outcome;
 
 use super::dating::written;
 use super::texts::Weighed;
 use super::{App, Asked, Haul, refuse};
 use crate::issues::tree::{self, Unsound};
-use crate::os::clock;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
 
 impl App {
     /// Adds what is new about an issue in a tree.

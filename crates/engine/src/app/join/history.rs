@@ -9,12 +9,12 @@ use std::path::Path;
 use jit_core::ids::IssueId;
 use jit_core::issue::text_digest;
 use jit_core::time::Wall;
+use jit_git::Git;
+use jit_git::discover::Place;
+use jit_git::run::{contents, default_branch};
+use jit_os::clock;
 
 use super::dating::end_of;
-use crate::git::Git;
-use crate::git::discover::Place;
-use crate::git::run::{contents, default_branch};
-use crate::os::clock;
 
 /// So many commits about issues are looked at.
 const MOST: &str = "2000";
@@ -237,7 +237,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::git::discover::GitEnv;
+    use jit_git::discover::GitEnv;
 
     /// git at a time of ours, as somebody.
     fn git(dir: &Path, secs: i64, words: &[&str]) -> String {

@@ -10,13 +10,13 @@ use jit_core::issue::{Issue, text_digest};
 use jit_core::issue_file::{DESCRIPTION, Folder, Found};
 use jit_core::sheet::Sheet;
 use jit_core::time::Wall;
+use jit_os::io_refusal;
+use jit_store::Outcome;
 
 use super::dating::long_ago;
 use super::reverts::{is_time_of, just_after, taken_at, versions};
 use super::{App, Haul};
 use crate::issues::text;
-use crate::store::Outcome;
-use crate::store::file::io_refusal;
 
 /// Of so many texts it is looked up what they were made of.
 const MOST_PARTS: usize = 32;

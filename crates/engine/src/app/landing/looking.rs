@@ -1,7 +1,8 @@
 //! Before anything is merged: what holds on the target, and whether a unit may go there at all.
 
-use super::*;
 use jit_core::issue::GateResult;
+
+use super::*;
 
 /// What has a say about landings, below `.jit`.
 const RULES: [&str; 2] = ["config.toml", "gates/registry.json"];

@@ -1,8 +1,9 @@
 //! A group of units on its way: merged, tried out, landed and written down; or found to be in the way of each other.
 
+use jit_core::policy::Policy;
+
 use super::*;
 use crate::gates::Gate;
-use jit_core::policy::Policy;
 
 impl App {
     /// A landing that was cut off goes on to the branch that it was begun for, as long as that is there.

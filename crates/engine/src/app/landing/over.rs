@@ -14,9 +14,9 @@
 use std::ops::ControlFlow;
 
 use jit_core::event::{Event, Stamped};
+use jit_store::Store as _;
 
 use super::*;
-use crate::store::Store as _;
 
 impl App {
     /// The unit that is meant: one that lives, else one that has landed and is over.

@@ -7,9 +7,10 @@
 //!   passed is pushed. Nothing is forced, and nobody's commit is lost;
 //! - a unit that waits for review lands nowhere by itself: it is done when the target has its changes.
 
+use jit_git::WorktreeEntry;
+
 use super::*;
 use crate::config::Strategy;
-use crate::git::worktrees;
 use crate::landing::remote::{Proposal, Pushed, Remote};
 
 /// So often others may push between a merge and its push.
@@ -214,8 +215,8 @@ impl Run<'_> {
 
     /// How what others pushed is taken in by hand, where the target is checked out.
     fn pull(&self, remote: &Remote, rules: &Rules) -> Outcome<String> {
-        let all = worktrees::list(self.app.common()?).map_err(|e| refuse(Code::Io, e))?;
-        let there = |entry: &worktrees::WorktreeEntry| entry.branch.as_ref() == Some(&self.target);
+        let all = crate::worktree::list(self.app.common()?).map_err(|e| refuse(Code::Io, e))?;
+        let there = |entry: &WorktreeEntry| entry.branch.as_ref() == Some(&self.target);
         let root = all.into_iter().find(there).and_then(|entry| entry.root);
         let target = shell_word(&self.target);
         let at = match root {

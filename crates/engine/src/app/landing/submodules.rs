@@ -17,10 +17,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
+use jit_git::WorktreeEntry;
+use jit_os::file;
+
 use super::*;
-use crate::git::worktrees;
 use crate::landing::trees;
-use crate::os::file;
 
 /// A submodule that a unit points to another commit.
 struct Pointer {
@@ -229,8 +230,8 @@ impl Run<'_> {
 
     /// Where the target is checked out, if it is.
     fn checkout(&self) -> Outcome<Option<PathBuf>> {
-        let all = worktrees::list(&self.repo.common).map_err(|e| refuse(Code::Io, e))?;
-        let there = |entry: &worktrees::WorktreeEntry| {
+        let all = crate::worktree::list(&self.repo.common).map_err(|e| refuse(Code::Io, e))?;
+        let there = |entry: &WorktreeEntry| {
             entry.branch.as_ref() == Some(&self.target) && entry.prunable.is_none() && !entry.is_bare
         };
         Ok(all.into_iter().find(there).and_then(|entry| entry.root))

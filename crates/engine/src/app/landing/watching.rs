@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 
 use jit_core::command::Reply as Decided;
 use jit_core::conflict::{Conflict, MOST_PATHS, Seen, Side};
+use jit_os::trees::Trees;
 
 use super::*;
 use crate::landing::live::{Live, Touched};
 use crate::landing::notes;
 use crate::landing::report::Picture;
-use crate::os::trees::Trees;
 
 /// After so long everything is looked at, whatever was told.
 const EVERYTHING: Duration = Duration::from_secs(60);

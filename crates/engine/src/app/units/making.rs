@@ -1,5 +1,7 @@
 //! Making the worktree of a unit: it is there, on its branch, whole and ready, or there is nothing of it (G2, G3, T1, T2).
 
+use jit_git::WorktreeEntry;
+
 use super::*;
 use crate::worktree::ensure_excluded;
 
@@ -26,7 +28,7 @@ fn is_no_worktree(path: &Path) -> bool {
 
 impl App {
     fn require_room(&self, path: &Path) -> Outcome<Option<String>> {
-        let io = |e| crate::store::file::io_refusal("look at the disk of", path, &e);
+        let io = |e| jit_os::io_refusal("look at the disk of", path, &e);
         let disk = room::of(path).map_err(io)?;
         if disk.total == 0 {
             let message = format!("no worktree can be made in {}: no disk is there", path.display());
@@ -207,8 +209,8 @@ impl App {
         if path.symlink_metadata().is_ok() {
             return Err(self.other_in_place(unit));
         }
-        let known = worktrees::list(self.common()?).map_err(|e| refuse(Code::Io, e))?;
-        let begun_before = |entry: &worktrees::WorktreeEntry| {
+        let known = crate::worktree::list(self.common()?).map_err(|e| refuse(Code::Io, e))?;
+        let begun_before = |entry: &WorktreeEntry| {
             entry.root.as_deref() == Some(path) && entry.branch.as_ref() == Some(&unit.branch)
         };
         if unit.worktree_id.is_some() || known.iter().any(begun_before) {
@@ -216,7 +218,7 @@ impl App {
         }
         let parent = path.parent().unwrap_or(path);
         let _room = folders::make(&self.place.control_dir, parent)
-            .map_err(|e| crate::store::file::io_refusal("create", parent, &e))?;
+            .map_err(|e| jit_os::io_refusal("create", parent, &e))?;
         // The branch first, by itself: `worktree add -b` that dies halfway could not be asked again. Nothing is tracked,
         // so nothing is written to the shared configuration, whose lock parallel ones would fight for.
         let common = self.common()?;

@@ -11,8 +11,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use crate::git::worktrees;
-use crate::git::{DiscoverError, Place};
+use jit_git::{DiscoverError, Place};
 
 /// The longest path the system takes.
 const LONGEST: usize = 4096;
@@ -98,7 +97,7 @@ impl Ground {
             ground.mark(common, Mark::Git);
             ground.mark(git_dir, Mark::Own);
         }
-        for entry in worktrees::list(common)? {
+        for entry in crate::worktree::list(common)? {
             let Some(root) = entry.root.filter(|_| entry.git_dir != *git_dir) else {
                 continue;
             };
@@ -192,7 +191,7 @@ pub(super) mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::git::{Git, GitEnv};
+    use jit_git::{Git, GitEnv};
 
     /// A repository `main` with the linked worktrees `own` (inside of `main`) and `other`.
     pub fn land() -> (tempfile::TempDir, Ground) {

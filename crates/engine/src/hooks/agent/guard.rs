@@ -23,10 +23,11 @@ mod writes;
 
 use std::path::{Path, PathBuf};
 
+use jit_agents::hooks::decision::{Mode, Objection, Verdict};
+use jit_agents::hooks::shell::{self, Item, Simple, Word};
+
 use self::variables::Variables;
 use super::ground::{Ground, Whose};
-use super::shell::{self, Item, Simple, Word};
-use super::verdict::{Mode, Objection, Verdict};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {

@@ -12,6 +12,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jit_agents::hooks::decision::{Mode, Objection, Verdict};
+use jit_agents::hooks::input::{self, Act, BadInput, ToolCall};
+use jit_agents::hooks::{Event, Program, answer};
 use jit_core::ids::AgentId;
 use jit_core::lease::Lease;
 use jit_core::policy::Enforce;
@@ -19,22 +22,19 @@ use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::session::Status;
 use jit_core::state;
 use jit_core::time::Wall;
+use jit_git::{GitEnv, Place};
+use jit_os::clock;
+use jit_store::Outcome;
 
 use super::ground::{Ground, Whose};
 use super::guard::{self, Rules};
-use super::input::{self, Act, BadInput, ToolCall};
-use super::verdict::{Mode, Objection, Verdict};
-use super::{Event, Program, answer};
 use crate::agent::Source;
 use crate::app::{App, LockPaths, Options, Scope, StartSession, Surroundings};
 use crate::config::{Config, Origin, Sources};
-use crate::git::{GitEnv, Place};
 use crate::heartbeat::Beats;
 use crate::landing::notes;
-use crate::os::clock;
 use crate::request::{Reply, Request};
 use crate::sessions;
-use crate::store::Outcome;
 use crate::worktree::identity::Need;
 
 /// Nobody waits for the store's lock longer than this: an agent is waiting for us.
@@ -505,7 +505,7 @@ impl Hook {
         let (Some(lease), Some(root)) = (held.first(), app.place.worktree_root.as_deref()) else {
             return Ok(None);
         };
-        if asked_before || !app.place.has_git() || !crate::git::run::is_dirty(root).unwrap_or(false) {
+        if asked_before || !app.place.has_git() || !jit_git::run::is_dirty(root).unwrap_or(false) {
             return Ok(None);
         }
         let issue = lease.resource.issue().map_or("?", |id| id.as_str());
@@ -627,7 +627,7 @@ fn objection(refusal: &Refusal) -> Objection {
             .map_or_else(|| "<path>".to_owned(), |file| file.path());
         instead = format!(
             "Work on something else meanwhile, or wait for it: jit lock acquire {} --wait 5m",
-            crate::app::shell_word(&path)
+            jit_os::shell::shell_word(&path)
         );
     }
     Objection::new(format!("{what}."), instead)

@@ -3,9 +3,10 @@
 //! A command that names the files it writes writes those; one that changes the worktree as a whole (another commit is
 //! checked out, a patch is applied) counts as a write of all of it.
 
+use jit_agents::hooks::decision::Objection;
+use jit_agents::hooks::shell::Word;
+
 use super::super::ground::Whose;
-use super::super::shell::Word;
-use super::super::verdict::Objection;
 use super::{Cwd, Judge, Scope, foreign, joined};
 
 const GIT_READS: &[&str] = &[

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::super::shell::{Simple, Word};
+use jit_agents::hooks::shell::{Simple, Word};
+
 use super::assignment;
 
 /// More values than this are as good as any.

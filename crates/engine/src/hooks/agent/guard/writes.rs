@@ -3,8 +3,9 @@
 //! Limitations: a program that is not listed is taken to write nothing here; only that it names another checkout is
 //! seen. Of `find` every file below its roots counts, whatever its tests leave out.
 
-use super::super::shell::{Simple, Word};
-use super::super::verdict::Objection;
+use jit_agents::hooks::decision::Objection;
+use jit_agents::hooks::shell::{Simple, Word};
+
 use super::{Cwd, Judge, Scope, foreign};
 
 const READERS: &[&str] = &[

@@ -1,0 +1,385 @@
+//! What Codex prints becomes what agents say.
+//!
+//! Format, one JSON object a line: `thread.started` with its id, `turn.started`, `item.started`, `item.updated` and
+//! `item.completed` with an item (`agent_message`, `command_execution`, `file_change`, `mcp_tool_call`, `web_search`, `reasoning`, `todo_list`,
+//! `error`), at the end `turn.completed` with tokens or `turn.failed` with words, and `error` for what went wrong on the way.
+//!
+//! What must hold:
+//!
+//! - a line that names another thread than the first one changes nothing;
+//! - a turn, as it is counted here, is what the model said at once: words and tools up to the first tool that came back. Tools
+//!   it asked for together and that run one after the other count as several;
+//! - the last words before an end without a result count: one that was ended while it tried to reach the model failed for
+//!   that reason.
+
+use std::collections::HashSet;
+
+use jit_os::clock;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::super::event::{Meter, Said, Verdict};
+use super::super::price::{self, Price};
+use super::super::{Ask, Heard, Listener, short, short_bytes};
+use crate::denials as refused;
+use crate::runner::job::Job;
+
+/// Characters of words, of what a tool is used on, of a line that is not understood.
+const TEXT: usize = 2_000;
+const DETAIL: usize = 300;
+const UNKNOWN: usize = 500;
+/// Ids of tools in use that are remembered.
+const REMEMBERED: usize = 10_000;
+/// A longer id of a tool is not remembered.
+const LONGEST_ID: usize = 200;
+
+#[derive(Debug)]
+pub struct Stream {
+    thread: Option<String>,
+    model: Option<String>,
+    price: Option<Price>,
+    before: Meter,
+    meter: Option<Meter>,
+    turns: u64,
+    /// What comes next from the model is another turn.
+    anew: bool,
+    /// Ids of tools that were said to be used.
+    tools: HashSet<String>,
+    denials: u32,
+    /// Its last words.
+    words: String,
+    /// What went wrong last, with nothing after it that went well.
+    trouble: Option<String>,
+    ended: bool,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    thread_id: Option<String>,
+    item: Option<Item>,
+    usage: Option<Usage>,
+    message: Option<String>,
+    error: Option<Failed>,
+}
+
+#[derive(Deserialize)]
+struct Failed {
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    #[serde(default)]
+    id: String,
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    command: String,
+    #[serde(default)]
+    aggregated_output: String,
+    exit_code: Option<i64>,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    changes: Vec<Change>,
+    #[serde(default)]
+    server: String,
+    #[serde(default)]
+    tool: String,
+    #[serde(default)]
+    query: String,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    #[serde(default)]
+    path: String,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(default, deserialize_with = "count")]
+    input_tokens: u64,
+    #[serde(default, deserialize_with = "count")]
+    cached_input_tokens: u64,
+    #[serde(default, deserialize_with = "count")]
+    output_tokens: u64,
+}
+
+/// A number of tokens, whatever stands there: less than none is none.
+pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    Ok(match Value::deserialize(from)? {
+        Value::Number(number) => match number.as_u64() {
+            Some(count) => count,
+            // As large as can be, where it is larger.
+            None => number.as_f64().map_or(0, |count| count as u64),
+        },
+        _ => 0,
+    })
+}
+
+impl Item {
+    /// Its name and what is most telling about it, if it is a tool.
+    fn tool(&self) -> Option<(String, String)> {
+        let line = |text: &str| short(text.trim().lines().next().unwrap_or_default(), DETAIL);
+        Some(match self.kind.as_str() {
+            "command_execution" => ("shell".to_owned(), line(&self.command)),
+            "file_change" => {
+                let paths: Vec<&str> = self
+                    .changes
+                    .iter()
+                    .map(|change| change.path.as_str())
+                    .take(20)
+                    .collect();
+                ("patch".to_owned(), line(&paths.join(" ")))
+            }
+            "mcp_tool_call" => (
+                short(&format!("{}.{}", self.server, self.tool), 100),
+                String::new(),
+            ),
+            "collab_tool_call" => (short(&self.tool, 100), String::new()),
+            "web_search" => ("web_search".to_owned(), line(&self.query)),
+            _ => return None,
+        })
+    }
+
+    fn failed(&self) -> bool {
+        matches!(self.status.as_str(), "failed" | "declined") || self.exit_code.is_some_and(|code| code != 0)
+    }
+}
+
+impl Stream {
+    pub fn of(job: &Job) -> Self {
+        Self {
+            thread: None,
+            model: job.model.clone(),
+            price: price::find(&job.prices, "codex", job.model.as_deref()).cloned(),
+            before: job.meter_before.unwrap_or_default(),
+            meter: None,
+            turns: 0,
+            anew: true,
+            tools: HashSet::new(),
+            denials: 0,
+            words: String::new(),
+            trouble: None,
+            ended: false,
+        }
+    }
+
+    fn event(&mut self, event: Event, line: &[u8], said: &mut Vec<Said>) {
+        let foreign = match (&self.thread, &event.thread_id) {
+            (Some(own), Some(named)) => own != named,
+            _ => false,
+        };
+        if foreign {
+            return said.push(unknown(line));
+        }
+        match (event.kind.as_str(), event.item, event.usage, event.error) {
+            ("thread.started", ..) => self.started(event.thread_id, said),
+            ("turn.started", ..) => self.anew = true,
+            ("item.started", Some(item), ..) => self.begun(&item, said),
+            ("item.completed", Some(item), ..) => self.done(&item, said),
+            ("item.updated", ..) => {}
+            ("turn.completed", _, usage, _) => self.completed(usage, said),
+            ("turn.failed", _, usage, failed) => {
+                let words = failed.map(|failed| failed.message).unwrap_or_default();
+                self.used(usage, said);
+                self.failed(&words, said);
+            }
+            ("error", ..) => self.troubled(event.message.unwrap_or_default(), said),
+            _ => said.push(unknown(line)),
+        }
+    }
+
+    fn started(&mut self, id: Option<String>, said: &mut Vec<Said>) {
+        if self.thread.is_some() || id.is_none() {
+            return;
+        }
+        self.thread = id.map(|id| short(&id, 100));
+        said.push(Said::Started {
+            session_id: self.thread.clone(),
+            model: self.model.clone(),
+        });
+    }
+
+    /// Something of the model's.
+    fn model_spoke(&mut self, said: &mut Vec<Said>) {
+        self.trouble = None;
+        if std::mem::take(&mut self.anew) {
+            self.turns += 1;
+            self.tell_usage(said);
+        }
+    }
+
+    fn begun(&mut self, item: &Item, said: &mut Vec<Said>) {
+        let Some((name, detail)) = item.tool() else { return };
+        self.model_spoke(said);
+        if self.tools.len() < REMEMBERED && item.id.len() <= LONGEST_ID {
+            self.tools.insert(item.id.clone());
+        }
+        said.push(Said::Tool { name, detail });
+    }
+
+    fn done(&mut self, item: &Item, said: &mut Vec<Said>) {
+        if let Some((name, detail)) = item.tool() {
+            if !self.tools.remove(&item.id) {
+                self.model_spoke(said);
+                said.push(Said::Tool {
+                    name: name.clone(),
+                    detail,
+                });
+            }
+            self.anew = true;
+            return match item.status.as_str() {
+                "declined" => {
+                    self.denials = self.denials.saturating_add(1);
+                    said.push(Said::Denied {
+                        name,
+                        reason: short(item.aggregated_output.trim(), DETAIL),
+                    });
+                }
+                _ => said.push(Said::ToolDone {
+                    name,
+                    failed: item.failed(),
+                    detail: match item.failed() {
+                        true => short(item.aggregated_output.trim(), DETAIL),
+                        false => String::new(),
+                    },
+                }),
+            };
+        }
+        match item.kind.as_str() {
+            "agent_message" | "plan" => {
+                self.model_spoke(said);
+                self.words = short(item.text.trim(), TEXT);
+                said.push(Said::Text {
+                    text: self.words.clone(),
+                });
+            }
+            // What went wrong without an end.
+            "error" => said.push(Said::Text {
+                text: short(item.message.trim(), TEXT),
+            }),
+            _ => {}
+        }
+    }
+
+    fn troubled(&mut self, message: String, said: &mut Vec<Said>) {
+        if let Some((number, why)) = retry(&message) {
+            said.push(Said::Retrying {
+                why: refused::verdict(why, clock::wall_ms()).reason,
+                attempt: number,
+                delay_ms: 0,
+            });
+        }
+        self.trouble = Some(message);
+    }
+
+    fn used(&mut self, usage: Option<Usage>, said: &mut Vec<Said>) {
+        if let Some(usage) = usage {
+            self.meter = Some(Meter {
+                input: usage.input_tokens,
+                cached: usage.cached_input_tokens,
+                output: usage.output_tokens,
+            });
+            self.tell_usage(said);
+        }
+    }
+
+    fn tell_usage(&self, said: &mut Vec<Said>) {
+        let used = self.meter.map(|meter| meter.since(self.before));
+        said.push(Said::Usage {
+            tokens: used.unwrap_or_default().tokens(),
+            cost_usd: used.and_then(|used| Some(self.price.as_ref()?.of(used))),
+            turns: self.turns,
+            meter: self.meter,
+        });
+    }
+
+    fn completed(&mut self, usage: Option<Usage>, said: &mut Vec<Said>) {
+        self.used(usage, said);
+        self.ended = true;
+        said.push(Said::Result {
+            verdict: Verdict {
+                reason: "completed".to_owned(),
+                text: self.words.clone(),
+                session_id: self.thread.clone(),
+                denials: self.denials,
+                ..Verdict::default()
+            },
+        });
+    }
+
+    fn failed(&mut self, words: &str, said: &mut Vec<Said>) {
+        self.ended = true;
+        let verdict = self.refusal(words);
+        said.push(Said::Result { verdict });
+    }
+
+    fn refusal(&self, words: &str) -> Verdict {
+        let words = match words.trim() {
+            "" => self.trouble.as_deref().unwrap_or_default(),
+            words => words,
+        };
+        Verdict {
+            session_id: self.thread.clone(),
+            denials: self.denials,
+            ..refused::verdict(words, clock::wall_ms())
+        }
+    }
+}
+
+impl Listener for Stream {
+    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Heard {
+        let line = line.trim_ascii();
+        let mut heard = Heard::default();
+        if !line.is_empty() {
+            match serde_json::from_slice::<Event>(line) {
+                Ok(event) => self.event(event, line, &mut heard.said),
+                Err(_) => heard.said.push(unknown(line)),
+            }
+        }
+        heard
+    }
+
+    fn end(&mut self) -> Vec<Said> {
+        let mut said = Vec::new();
+        if let (false, Some(words)) = (self.ended, self.trouble.clone()) {
+            self.failed(&words, &mut said);
+        }
+        said
+    }
+
+    fn exited(&mut self, code: Option<i32>, stderr: &str) -> Option<Verdict> {
+        if code.is_none_or(|code| code == 0) {
+            return None;
+        }
+        // After its error it prints where in the program it happened.
+        let words = stderr.lines().find_map(|line| line.strip_prefix("Error: "))?;
+        let mut verdict = self.refusal(words);
+        if words.contains("no rollout found") {
+            "session_lost".clone_into(&mut verdict.reason);
+        }
+        Some(verdict)
+    }
+}
+
+/// `Reconnecting... 2/5 (why)`: which time it is, and why.
+fn retry(message: &str) -> Option<(u32, &str)> {
+    let rest = message.strip_prefix("Reconnecting...")?.trim_start();
+    let (number, rest) = rest.split_once('/')?;
+    Some((number.parse().ok()?, rest))
+}
+
+fn unknown(line: &[u8]) -> Said {
+    Said::Unknown {
+        line: short_bytes(line, UNKNOWN),
+    }
+}

@@ -1,0 +1,278 @@
+//! Any program as an agent (G4).
+//!
+//! What must hold:
+//!
+//! - the program is started with its arguments as they are, never through a shell; a name with a slash is seen from the
+//!   worktree;
+//! - it finds what it is told on its standard input, and in the file that `JIT_PROMPT_FILE` names;
+//! - each line it prints is [`Said::Text`], or, where it is a JSON object with a `kind` that an agent may say, that
+//!   [`Said`]. Whether it ended well, it says by `{"kind":"result",…}` or not at all;
+//! - what it says of another session than its first one is not believed.
+//!
+//! Limitations: it cannot ask, so it is not held back; hooks of git and what lands still are. It has no session.
+
+use jit_os::clock;
+use serde::Deserialize;
+
+use super::event::{Limited, Said, Verdict};
+use super::{Agent, Ask, Heard, Launch, Listener, Stdin, command_of, limit, prompt_of, short, short_bytes};
+use crate::runner::job::Job;
+
+/// Characters of a line that are kept.
+const LINE: usize = 2_000;
+/// Characters of a name.
+const NAME: usize = 200;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Command;
+
+impl Agent for Command {
+    fn name(&self) -> &'static str {
+        "command"
+    }
+
+    fn launch(&self, job: &Job) -> Result<Launch, String> {
+        let Some((program, args)) = command_of(job)? else {
+            return Err("the agent `command` needs a program to run".to_owned());
+        };
+        Ok(Launch {
+            program,
+            args,
+            env: vec![("JIT_PROMPT_FILE".into(), job.prompt_file.clone().into_os_string())],
+            stdin: Stdin::Bytes(prompt_of(job)?.into_bytes()),
+        })
+    }
+
+    fn listener(&self, _: &Job) -> Box<dyn Listener> {
+        Box::new(Lines::default())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    /// The first session it told of.
+    session: Option<String>,
+}
+
+/// What an agent may say of itself; the other kinds are ours.
+const KINDS: [&str; 8] = [
+    "started",
+    "text",
+    "tool",
+    "tool_done",
+    "denied",
+    "usage",
+    "retrying",
+    "result",
+];
+
+#[derive(Deserialize)]
+struct Head {
+    kind: String,
+}
+
+impl Listener for Lines {
+    fn line(&mut self, line: &[u8], _: &mut dyn Ask) -> Heard {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Heard::default();
+        }
+        let mut said = understand(line);
+        if self.is_of_another(&said) {
+            said = Said::Unknown {
+                line: short_bytes(line, LINE),
+            };
+        }
+        Heard {
+            said: vec![said],
+            ..Heard::default()
+        }
+    }
+}
+
+impl Lines {
+    /// Whether this is about another session than the first. Remembers the first.
+    fn is_of_another(&mut self, said: &Said) -> bool {
+        let named = match said {
+            Said::Started { session_id, .. } => session_id,
+            Said::Result { verdict } => &verdict.session_id,
+            _ => return false,
+        };
+        match (&self.session, named) {
+            (Some(own), Some(named)) => own != named,
+            (None, Some(named)) if matches!(said, Said::Started { .. }) => {
+                self.session = Some(named.clone());
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+fn understand(line: &[u8]) -> Said {
+    let text = || Said::Text {
+        text: short_bytes(line, LINE),
+    };
+    if line.first() != Some(&b'{') {
+        return text();
+    }
+    match serde_json::from_slice::<Head>(line) {
+        Ok(head) if KINDS.contains(&&*head.kind) => match serde_json::from_slice(line) {
+            Ok(said) => shortened(said),
+            Err(_) => Said::Unknown {
+                line: short_bytes(line, LINE),
+            },
+        },
+        _ => text(),
+    }
+}
+
+fn shortened(said: Said) -> Said {
+    let cut = |text: Option<String>| text.map(|text| short(&text, NAME));
+    match said {
+        Said::Started { session_id, model } => Said::Started {
+            session_id: cut(session_id),
+            model: cut(model),
+        },
+        Said::Text { text } => Said::Text {
+            text: short(&text, LINE),
+        },
+        Said::Tool { name, detail } => Said::Tool {
+            name: short(&name, NAME),
+            detail: short(&detail, LINE),
+        },
+        Said::ToolDone { name, failed, detail } => Said::ToolDone {
+            name: short(&name, NAME),
+            failed,
+            detail: short(&detail, LINE),
+        },
+        Said::Denied { name, reason } => Said::Denied {
+            name: short(&name, NAME),
+            reason: short(&reason, LINE),
+        },
+        Said::Retrying {
+            why,
+            attempt,
+            delay_ms,
+        } => Said::Retrying {
+            why: short(&why, NAME),
+            attempt,
+            delay_ms,
+        },
+        Said::Result { verdict } => Said::Result {
+            verdict: Verdict {
+                reason: short(&verdict.reason, NAME),
+                text: short(&verdict.text, LINE),
+                session_id: cut(verdict.session_id),
+                limited: verdict.limited.or_else(|| {
+                    let refused = verdict.is_error && verdict.reason == "rate_limit";
+                    refused.then(|| Limited {
+                        until: limit::until(&verdict.text, clock::wall_ms()),
+                    })
+                }),
+                ..verdict
+            },
+        },
+        // A program that is any program has no session to count over.
+        Said::Usage {
+            tokens,
+            cost_usd,
+            turns,
+            meter: _,
+        } => Said::Usage {
+            tokens,
+            cost_usd,
+            turns,
+            meter: None,
+        },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::super::{Permission, Question, by_name, tests::job};
+    use super::*;
+
+    struct Nobody;
+
+    impl Ask for Nobody {
+        fn may(&mut self, _: &Question<'_>) -> Permission {
+            unreachable!("a command does not ask")
+        }
+    }
+
+    fn said(line: &[u8]) -> Vec<Said> {
+        let heard = Lines::default().line(line, &mut Nobody);
+        assert!(heard.answer.is_empty() && !heard.hang_up);
+        heard.said
+    }
+
+    #[test]
+    fn g4_a_line_is_text_and_a_known_object_is_what_it_says() {
+        let text = |text: &str| vec![Said::Text { text: text.into() }];
+        assert_eq!(said(b"hello \xff"), text("hello \u{fffd}"));
+        assert_eq!(said(b"  \r"), []);
+        for line in [
+            "{",
+            "{}",
+            r#"{"kind":"note","text":"x"}"#,
+            r#"{"kind":"dance"}"#,
+            r#"{"a":1}"#,
+            "null",
+        ] {
+            assert_eq!(said(line.as_bytes()), text(line), "{line}");
+        }
+        let usage = br#"{"turns":2,"kind":"usage","tokens":{"input":5,"output":7},"cost_usd":0.25,"new":1}"#;
+        let [Said::Usage { tokens, turns: 2, .. }] = &said(usage)[..] else {
+            panic!("{:?}", said(usage))
+        };
+        assert_eq!(tokens.total(), 12);
+        let result = br#"{"kind":"result","verdict":{"is_error":true,"reason":"tired"}}"#;
+        assert!(matches!(&said(result)[..], [Said::Result { verdict }] if verdict.is_error));
+        // A kind that is known, and a shape that is not, is kept as it came.
+        for line in [
+            r#"{"kind":"usage"}"#,
+            r#"{"kind":"usage","tokens":{"input":-1,"output":0},"turns":0}"#,
+        ] {
+            assert_eq!(said(line.as_bytes()), [Said::Unknown { line: line.into() }]);
+        }
+        let long = "x".repeat(100_000);
+        assert!(matches!(&said(long.as_bytes())[..], [Said::Text { text }] if text.len() < 3_000));
+    }
+
+    #[test]
+    fn g4_a_program_is_started_with_its_words_as_they_are() {
+        let (_folder, mut job) = job("do $(it)");
+        let agent = by_name("command").expect("an agent");
+        assert!(agent.launch(&job).is_err(), "nothing to run");
+        job.command = vec!["bin/run".into(), "$(rm -rf x)".into(), String::new()];
+        let launch = agent.launch(&job).expect("a launch");
+        assert_eq!(launch.program, job.dir.join("bin/run").into_os_string());
+        assert_eq!(launch.args, ["$(rm -rf x)", ""]);
+        assert_eq!(launch.stdin, Stdin::Bytes(b"do $(it)".to_vec()));
+        assert_eq!(launch.env[0].1, job.prompt_file.clone().into_os_string());
+        job.command = vec!["python3".into()];
+        assert_eq!(agent.launch(&job).expect("a launch").program, "python3");
+        job.prompt_file = "/nowhere/at/all".into();
+        assert!(
+            agent
+                .launch(&job)
+                .expect_err("no prompt")
+                .contains("/nowhere/at/all")
+        );
+    }
+
+    #[test]
+    fn g4_nobody_to_ask_is_a_no() {
+        let input = RawValue::from_string("{}".into()).expect("JSON");
+        let question = Question {
+            tool: "Fly",
+            input: &input,
+            cwd: None,
+        };
+        assert!(matches!(Nobody.approve(&question), Permission::Deny(why) if why.contains("Fly")));
+    }
+}

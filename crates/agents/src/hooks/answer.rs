@@ -1,0 +1,117 @@
+//! A verdict in the words each program understands.
+//!
+//! Format: all three read one JSON document from standard output with exit code 0. Claude Code and Codex share its shape;
+//! Gemini has its own. Nothing is printed where there is nothing to say. `permissionDecision: allow` is never said: it
+//! would skip the agent's own question to its user.
+//!
+//! Limitations: Gemini CLI shows a remark before a tool to its user only, not to the model.
+
+use serde_json::{Value, json};
+
+use super::{Event, Program};
+use crate::hooks::decision::Verdict;
+
+/// What is printed before the process ends with exit code 0; empty for nothing.
+pub fn before_tool(program: Program, verdict: &Verdict) -> String {
+    match (verdict.text(), verdict.is_denied()) {
+        (None, _) => String::new(),
+        (Some(text), true) => line(&denial(program, &text)),
+        (Some(text), false) => line(&warning(program, &text)),
+    }
+}
+
+/// A tool is refused, for this reason.
+pub fn denial(program: Program, text: &str) -> Value {
+    match program {
+        Program::Gemini => json!({ "decision": "deny", "reason": text }),
+        Program::Claude | Program::Codex => json!({ "hookSpecificOutput": {
+            "hookEventName": Event::BeforeTool.name(program),
+            "permissionDecision": "deny", "permissionDecisionReason": text,
+        }}),
+    }
+}
+
+/// A tool is not refused, and this is said about it.
+pub fn warning(program: Program, text: &str) -> Value {
+    match program {
+        Program::Gemini => json!({ "systemMessage": text }),
+        Program::Claude | Program::Codex => json!({
+            "systemMessage": text,
+            "hookSpecificOutput": {
+                "hookEventName": Event::BeforeTool.name(program), "additionalContext": text,
+            },
+        }),
+    }
+}
+
+/// Something for the model to know.
+pub fn context(program: Program, event: Event, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let name = event.name(program);
+    line(&json!({ "hookSpecificOutput": { "hookEventName": name, "additionalContext": text } }))
+}
+
+/// The agent is asked to go on, for this reason.
+pub fn not_yet(program: Program, reason: &str) -> String {
+    let decision = match program {
+        Program::Gemini => "deny",
+        Program::Claude | Program::Codex => "block",
+    };
+    line(&json!({ "decision": decision, "reason": reason }))
+}
+
+fn line(value: &Value) -> String {
+    format!("{value}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::decision::{Mode, Objection};
+
+    fn verdict(mode: Mode) -> Verdict {
+        let mut verdict = Verdict::default();
+        verdict.add(mode, Objection::new("It is locked.", "Wait."));
+        verdict
+    }
+
+    fn said(program: Program, mode: Mode) -> Value {
+        serde_json::from_str(&before_tool(program, &verdict(mode))).expect("one JSON document")
+    }
+
+    #[test]
+    fn f9_a_denial_is_said_the_way_each_program_wants_it() {
+        for program in [Program::Claude, Program::Codex] {
+            let said = &said(program, Mode::Deny)["hookSpecificOutput"];
+            assert_eq!(said["hookEventName"], "PreToolUse");
+            assert_eq!(said["permissionDecision"], "deny");
+            assert_eq!(said["permissionDecisionReason"], "jit: It is locked. Wait.");
+        }
+        let said = said(Program::Gemini, Mode::Deny);
+        assert_eq!(said["decision"], "deny");
+        assert_eq!(said["reason"], "jit: It is locked. Wait.");
+    }
+
+    #[test]
+    fn f9_a_warning_neither_denies_nor_approves() {
+        for program in Program::ALL {
+            let text = before_tool(program, &verdict(Mode::Warn));
+            assert!(text.contains("It is locked."), "{text}");
+            assert!(
+                !text.contains("ermissionDecision") && !text.contains("\"decision\""),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn f9_where_there_is_nothing_to_say_nothing_is_said() {
+        for program in Program::ALL {
+            assert_eq!(before_tool(program, &Verdict::default()), "");
+            assert_eq!(before_tool(program, &verdict(Mode::Off)), "");
+            assert_eq!(context(program, Event::SessionStart, ""), "");
+        }
+    }
+}

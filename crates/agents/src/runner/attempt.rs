@@ -1,0 +1,458 @@
+//! An attempt as everybody but its shim sees it: prepared, begun, watched, stopped, and buried if its shim was lost.
+//!
+//! What must hold: whatever is asked here is answered from the files alone; nothing is signalled by its number alone; of
+//! two that bury an attempt one does it, and both get its exit.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jit_os::process::{self, ProcessRef};
+use jit_os::{children, clock, file};
+use rustix::process::{Signal, WaitOptions, waitpid};
+
+use super::files::Files;
+use super::job::{End, Exit, Job, Stop};
+use super::log::{LAST, text_of_end};
+use super::talk::Sum;
+use super::{family, limits};
+use crate::event::{Line, Said};
+
+/// What is read of the events at once.
+const BLOCK: u64 = 256 << 10;
+/// How long a shim that is only just ending may take to let go of its lock.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long orphans may take to be gone before they are given up for now.
+const KILLED: Duration = Duration::from_secs(20);
+/// The longest that orphans are asked to end before they are killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How often in a row nobody must be seen before nobody is there: what forks just then can be missed once.
+const LOOKS: u32 = 3;
+
+/// How far an attempt has come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Attempt {
+    /// Nothing was begun, and nobody is about to.
+    NotStarted,
+    /// There is a shim, but no agent yet.
+    Starting,
+    Running(Running),
+    Ended(Exit),
+    /// It was begun, and its shim is no more: see [`bury`].
+    Lost,
+}
+
+/// An agent at work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Running {
+    pub shim: ProcessRef,
+    /// Missing if it ended at once; its exit will be there soon.
+    pub agent: Option<ProcessRef>,
+    /// Wall clock, milliseconds.
+    pub started_at: i64,
+    /// The last thing that was said, by it or about it.
+    pub last: Option<Line>,
+    /// Used up to now; a verdict if it gave one.
+    pub sum: Sum,
+    /// Its last words for people.
+    pub text: Option<String>,
+}
+
+/// Writes down what is to be done. Doing it twice is fine if it is the same; an attempt's job never changes.
+pub fn prepare(folder: &Path, job: &Job, prompt: &str) -> io::Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|dir| !dir.exists()).collect();
+    for dir in missing.iter().rev() {
+        file::make_dir_like_parent(dir)?;
+        if let Some(parent) = dir.parent() {
+            File::open(parent)?.sync_all()?;
+        }
+    }
+    let files = Files::of(folder);
+    match files.job() {
+        Ok(there) if there == *job => return Ok(()),
+        Ok(_) => {
+            let message = format!("{} has another job already", folder.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e),
+    }
+    file::put_like_parent(&files.path("prompt.md"), prompt.as_bytes())?;
+    files.put("job.json", job)
+}
+
+/// What is to be done.
+pub fn job(folder: &Path) -> io::Result<Job> {
+    Files::of(folder).job()
+}
+
+/// The shim of an attempt that has not ended.
+pub fn shim(folder: &Path) -> Option<ProcessRef> {
+    let files = Files::of(folder);
+    if files.has("exit.json") {
+        return None;
+    }
+    let processes = files.processes().ok().flatten()?;
+    let boot = clock::boot_id().ok();
+    (boot.as_deref() == Some(processes.boot.as_str())).then_some(processes.shim)
+}
+
+/// Starts a shim that belongs to nobody. Safe to repeat: of many shims one works, and it starts its agent once.
+pub fn spawn(folder: &Path) -> io::Result<()> {
+    let program = std::env::current_exe()?;
+    // Replaced by a newer one meanwhile: this one goes on as it is.
+    let own = Path::new("/proc/self/exe");
+    match program.exists() {
+        false if own.exists() => spawn_with(own, folder),
+        _ => spawn_with(&program, folder),
+    }
+}
+
+/// The same, with another `jit`.
+pub fn spawn_with(program: &Path, folder: &Path) -> io::Result<()> {
+    let folder = folder.canonicalize()?;
+    let log = folder.join("shim.log");
+    match file::create_like_parent(&log) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let log = File::options().append(true).open(log)?;
+    let mut command = Command::new(program);
+    command
+        .arg("shim")
+        .arg(&folder)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
+    children::detached(&mut command);
+    // The one that is waited for ended at once; the shim is another.
+    command.spawn()?.wait().map(drop)
+}
+
+/// How far it has come.
+pub fn look(folder: &Path) -> io::Result<Attempt> {
+    let files = Files::of(folder);
+    if let Some(exit) = files.exit()? {
+        return Ok(Attempt::Ended(exit));
+    }
+    // In this order: what was begun before nobody had the lock was begun by somebody who is gone.
+    let begun = files.has("started");
+    if files.is_locked()? {
+        return Ok(match files.processes()? {
+            Some(processes) => {
+                let (sum, last, text) = said(&files)?;
+                Attempt::Running(Running {
+                    shim: processes.shim,
+                    agent: processes.agent,
+                    started_at: processes.started_at,
+                    last,
+                    sum,
+                    text,
+                })
+            }
+            None => Attempt::Starting,
+        });
+    }
+    Ok(match files.exit()? {
+        Some(exit) => Attempt::Ended(exit),
+        None if begun => Attempt::Lost,
+        None => Attempt::NotStarted,
+    })
+}
+
+/// Takes away what was prepared and never begun. For whoever knows that nobody is about to begin it.
+pub fn discard(folder: &Path) -> io::Result<()> {
+    let files = Files::of(folder);
+    if files.has("started") || files.has("exit.json") || !folder.exists() || files.is_locked()? {
+        return Ok(());
+    }
+    std::fs::remove_dir_all(folder)
+}
+
+/// Whether a shim was started for it not longer ago than that.
+pub fn spawned_within(folder: &Path, time: Duration) -> bool {
+    let log = std::fs::metadata(folder.join("shim.log"));
+    let age = log
+        .and_then(|meta| meta.modified())
+        .ok()
+        .and_then(|at| at.elapsed().ok());
+    age.is_some_and(|age| age < time)
+}
+
+/// Why it was told to end.
+pub fn stop_reason(folder: &Path) -> Option<String> {
+    let stop: Option<Stop> = Files::of(folder).read("stop").ok().flatten();
+    stop.map(|stop| stop.reason)
+}
+
+/// Nothing will be said any more.
+pub fn is_over(folder: &Path) -> io::Result<bool> {
+    let files = Files::of(folder);
+    if files.has("exit.json") {
+        return Ok(true);
+    }
+    let begun = files.has("started");
+    Ok(begun && !files.is_locked()?)
+}
+
+/// Somebody wants it to end.
+pub fn is_stopping(folder: &Path) -> bool {
+    Files::of(folder).has("stop")
+}
+
+/// Waits for its end, for so long. Says whether it came.
+pub fn wait_for_end(folder: &Path, longest: Duration) -> io::Result<bool> {
+    let begun = Instant::now();
+    while !is_over(folder)? {
+        if begun.elapsed() >= longest {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(true)
+}
+
+/// What was said from this place in the events on, and the place to go on from. What is not understood is left out, and
+/// so is a last line that is not whole yet. Gives a part of it if it is much: repeat until nothing comes.
+pub fn follow(folder: &Path, from: u64) -> io::Result<(Vec<Line>, u64)> {
+    let file = match File::open(Files::of(folder).path("events.jsonl")) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), from)),
+        Err(e) => return Err(e),
+    };
+    // No line is longer than twice this.
+    let bytes = read(&file, from, 4 * BLOCK)?;
+    let Some(end) = bytes.iter().rposition(|b| *b == b'\n') else {
+        return Ok((Vec::new(), from));
+    };
+    let whole = bytes.get(..end).unwrap_or_default();
+    Ok((lines(whole).collect(), from + end as u64 + 1))
+}
+
+/// Asks the shim to end its agent. Says no if the attempt has ended. One that was not begun never will be.
+pub fn stop(folder: &Path, why: &Stop) -> io::Result<bool> {
+    let files = Files::of(folder);
+    if files.has("exit.json") {
+        return Ok(false);
+    }
+    files.put("stop", why).map(|()| true)
+}
+
+/// Ends what a lost shim left behind and writes down its exit, unless somebody did. An attempt that was not begun is
+/// given up: it never will be.
+///
+/// [`io::ErrorKind::WouldBlock`]: its shim lives. [`io::ErrorKind::TimedOut`]: something cannot be ended; try again later.
+pub fn bury(folder: &Path) -> io::Result<Exit> {
+    let files = Files::of(folder);
+    // Two who bury wait for each other; of a shim that lives nothing else can be seen than that it has the lock.
+    let own = || files.processes().ok().flatten().map(|its| its.shim);
+    let lives = || own().is_some_and(|shim| shim.is_alive().unwrap_or(true));
+    match files.lock(PATIENCE + KILLED, lives)? {
+        Some(_lock) => bury_locked(&files),
+        None => match files.exit()? {
+            Some(exit) => Ok(exit),
+            None => Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                "the shim of this attempt lives",
+            )),
+        },
+    }
+}
+
+/// The same, for whoever has the lock.
+pub fn bury_locked(files: &Files) -> io::Result<Exit> {
+    if let Some(exit) = files.exit()? {
+        return Ok(exit);
+    }
+    files.begin()?;
+    let processes = files.processes().ok().flatten();
+    let grace = files
+        .job()
+        .map_or(Duration::ZERO, |job| limits::secs(job.grace_secs));
+    let mut known: Vec<ProcessRef> = processes.as_ref().map(|its| its.to_end()).unwrap_or_default();
+    // An older mark tells nothing of another boot's processes, and needs not.
+    let mark = files.mark()?.unwrap_or_default();
+    let ended = end_orphans(&mark, &mut known, grace.min(GRACE))?;
+    let (sum, last) = everything_said(files)?;
+    let started_at = processes.map(|its| its.started_at);
+    let until = last.unwrap_or_else(clock::wall_ms);
+    let exit = Exit {
+        end: End::ShimLost,
+        exit_code: None,
+        signal: None,
+        verdict: sum.verdict,
+        session_id: sum.session_id,
+        meter: sum.meter,
+        tokens: sum.tokens,
+        cost_usd: sum.cost_usd,
+        turns: sum.turns,
+        duration_ms: started_at.map_or(0, |at| u64::try_from(until - at).unwrap_or(0)),
+        stderr_tail: stderr_tail(files),
+        ended_orphans: ended,
+    };
+    files.free_spare();
+    files.put("exit.json", &exit)?;
+    Ok(exit)
+}
+
+fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::Result<u32> {
+    let since = Instant::now();
+    let mut told: BTreeSet<ProcessRef> = BTreeSet::new();
+    let mut nap = Duration::from_millis(1);
+    let mut nobody = 0;
+    loop {
+        let (members, sure) = family::search(mark, known)?;
+        if members.is_empty() {
+            nobody += u32::from(sure || since.elapsed() >= grace + KILLED);
+            if nobody >= LOOKS {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        }
+        nobody = 0;
+        if since.elapsed() >= grace + KILLED {
+            let pids: Vec<String> = members.iter().map(|one| one.process.pid.to_string()).collect();
+            let message = format!("these processes cannot be ended: {}", pids.join(" "));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+        }
+        let signal = match since.elapsed() < grace {
+            true => Signal::TERM,
+            false => Signal::KILL,
+        };
+        let news: Vec<_> = members
+            .iter()
+            .filter(|one| signal == Signal::KILL || !told.contains(&one.process))
+            .copied()
+            .collect();
+        family::tell(&news, signal);
+        told.extend(members.iter().map(|one| one.process));
+        // Known from now on, also when its parent is gone.
+        known.extend(members.iter().map(|one| one.process));
+        known.sort_unstable();
+        known.dedup();
+        std::thread::sleep(nap);
+        nap = (nap * 2).min(Duration::from_millis(50));
+    }
+    for one in &told {
+        // Should orphans become children of ours, nobody else waits for them. Of others this says no.
+        if let Some(pid) = process::raw(one.pid) {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+    Ok(u32::try_from(told.len()).unwrap_or(u32::MAX))
+}
+
+fn stderr_tail(files: &Files) -> String {
+    let tail = || -> io::Result<String> {
+        let file = File::open(files.path("stderr.log"))?;
+        let len = file.metadata()?.len();
+        let bytes = read(&file, len.saturating_sub(LAST as u64), LAST as u64)?;
+        Ok(text_of_end(&bytes))
+    };
+    tail().unwrap_or_default()
+}
+
+/// What all that was said adds up to, and when the last of it was said.
+fn everything_said(files: &Files) -> io::Result<(Sum, Option<i64>)> {
+    let (mut sum, mut last, mut from) = (Sum::default(), None, 0);
+    loop {
+        let (lines, next) = follow(&files.folder, from)?;
+        for line in &lines {
+            sum.add(&line.said);
+            last = Some(line.at);
+        }
+        if next == from {
+            return Ok((sum, last));
+        }
+        from = next;
+    }
+}
+
+/// What was said lately: the newest usage and verdict, the last line, and the last words. Read from the end, as far back as
+/// it takes to find usage and words.
+fn said(files: &Files) -> io::Result<(Sum, Option<Line>, Option<String>)> {
+    let (mut sum, mut last, mut text) = (Sum::default(), None, None);
+    let (mut has_usage, mut has_cost) = (false, false);
+    let file = match File::open(files.path("events.jsonl")) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((sum, last, text)),
+        Err(e) => return Err(e),
+    };
+    let mut end = file.metadata()?.len();
+    // The beginning of a line whose end was read already.
+    let mut rest: Vec<u8> = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK);
+        let mut bytes = read(&file, start, end - start)?;
+        bytes.append(&mut rest);
+        let whole = match start {
+            0 => 0,
+            _ => bytes
+                .iter()
+                .position(|b| *b == b'\n')
+                .map_or(bytes.len(), |n| n + 1),
+        };
+        let found: Vec<Line> = lines(bytes.get(whole..).unwrap_or_default()).collect();
+        for line in found.into_iter().rev() {
+            match &line.said {
+                Said::Usage {
+                    tokens,
+                    cost_usd,
+                    turns,
+                    meter: _,
+                } => {
+                    if !has_usage {
+                        (sum.tokens, sum.turns) = (*tokens, *turns);
+                    }
+                    if !has_cost {
+                        sum.cost_usd = *cost_usd;
+                    }
+                    (has_usage, has_cost) = (true, has_cost || cost_usd.is_some());
+                }
+                Said::Result { verdict } if sum.verdict.is_none() => sum.verdict = Some(verdict.clone()),
+                Said::Text { text: words } if text.is_none() => text = Some(words.clone()),
+                _ => {}
+            }
+            last.get_or_insert(line);
+        }
+        // A verdict comes at the end if it comes at all; what it costs may never be said.
+        if has_usage && text.is_some() {
+            break;
+        }
+        bytes.truncate(whole);
+        rest = bytes;
+        end = start;
+    }
+    Ok((sum, last, text))
+}
+
+fn lines(bytes: &[u8]) -> impl Iterator<Item = Line> {
+    bytes
+        .split(|b| *b == b'\n')
+        .filter(|line| !line.is_empty())
+        .filter_map(|line| serde_json::from_slice(line).ok())
+}
+
+pub fn read(file: &File, from: u64, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    At(file, from).take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads from a place without moving anybody else's.
+struct At<'a>(&'a File, u64);
+
+impl io::Read for At<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read_at(buffer, self.1)?;
+        self.1 += count as u64;
+        Ok(count)
+    }
+}

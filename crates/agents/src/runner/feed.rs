@@ -1,0 +1,83 @@
+//! What is written to an agent's standard input, never waiting for the agent to read it.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::process::ChildStdin;
+
+/// Answers that may wait to be read. An agent that asks and does not listen gets no more.
+const MOST: usize = 1 << 20;
+
+#[derive(Debug, Default)]
+pub struct Feed {
+    pipe: Option<ChildStdin>,
+    waiting: VecDeque<u8>,
+    hang_up: bool,
+}
+
+impl Feed {
+    pub fn new(pipe: Option<ChildStdin>, first: Vec<u8>, hang_up: bool) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        Ok(Self {
+            pipe,
+            waiting: first.into(),
+            hang_up,
+        })
+    }
+
+    /// The agent may be waiting for something on it.
+    pub fn is_open(&self) -> bool {
+        self.pipe.is_some()
+    }
+
+    /// To be polled for room, while there is something to say.
+    pub fn wants(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe
+            .as_ref()
+            .filter(|_| !self.waiting.is_empty() || self.hang_up)
+            .map(|pipe| pipe.as_fd())
+    }
+
+    /// Says no, and keeps nothing of it, when too much is waiting already.
+    pub fn offer(&mut self, bytes: &[u8]) -> bool {
+        if self.pipe.is_none() || bytes.is_empty() {
+            return true;
+        }
+        // One answer is always taken: it may be large by itself.
+        if !self.waiting.is_empty() && self.waiting.len() + bytes.len() > MOST {
+            return false;
+        }
+        self.waiting.extend(bytes);
+        true
+    }
+
+    pub fn hang_up(&mut self) {
+        self.hang_up = true;
+    }
+
+    /// Writes what the pipe takes now.
+    pub fn push(&mut self) {
+        let Some(pipe) = &mut self.pipe else { return };
+        while !self.waiting.is_empty() {
+            let (bytes, _) = self.waiting.as_slices();
+            match pipe.write(bytes) {
+                Ok(count) => drop(self.waiting.drain(..count)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // Nobody will read it any more.
+                Err(_) => return self.close(),
+            }
+        }
+        self.waiting.shrink_to(4096);
+        if self.hang_up {
+            self.close();
+        }
+    }
+
+    pub fn close(&mut self) {
+        self.pipe = None;
+        self.waiting = VecDeque::new();
+    }
+}

@@ -1,0 +1,110 @@
+//! Lines out of pieces of output, however long they are.
+//!
+//! What must hold: no more than [`LONGEST`] bytes of a line are kept in memory, and what was said is the same however the
+//! output was cut into pieces.
+
+/// A longer line is not one an agent says: it is cut.
+pub const LONGEST: usize = 1 << 20;
+/// What the buffer keeps between lines.
+const USUAL: usize = 64 << 10;
+
+/// One line, without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    Whole(&'a [u8]),
+    /// Its first [`LONGEST`] bytes, and how long it was.
+    Cut(&'a [u8], u64),
+}
+
+#[derive(Debug, Default)]
+pub struct Lines {
+    begun: Vec<u8>,
+    /// How much of the line was thrown away.
+    over: u64,
+}
+
+impl Lines {
+    pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Line<'_>)) {
+        while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
+            let (line, rest) = bytes.split_at(end);
+            bytes = rest.get(1..).unwrap_or_default();
+            if self.begun.is_empty() && self.over == 0 && line.len() <= LONGEST {
+                each(Line::Whole(trimmed(line)));
+            } else {
+                self.keep(line);
+                self.say(each);
+            }
+        }
+        self.keep(bytes);
+    }
+
+    /// There is no more: a line that was begun ends here.
+    pub fn end(&mut self, each: &mut dyn FnMut(Line<'_>)) {
+        if !self.begun.is_empty() {
+            self.say(each);
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let fits = bytes.len().min(LONGEST - self.begun.len());
+        self.begun
+            .extend_from_slice(bytes.get(..fits).unwrap_or_default());
+        self.over += (bytes.len() - fits) as u64;
+    }
+
+    fn say(&mut self, each: &mut dyn FnMut(Line<'_>)) {
+        match self.over {
+            0 => each(Line::Whole(trimmed(&self.begun))),
+            over => each(Line::Cut(&self.begun, self.begun.len() as u64 + over)),
+        }
+        self.over = 0;
+        self.begun.clear();
+        self.begun.shrink_to(USUAL);
+    }
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(all: &[u8], piece: usize) -> Vec<(usize, u64, Vec<u8>)> {
+        let mut lines = Lines::default();
+        let mut said = Vec::new();
+        let mut each = |line: Line<'_>| {
+            said.push(match line {
+                Line::Whole(line) => (line.len(), 0, line.iter().copied().take(8).collect()),
+                Line::Cut(line, len) => (line.len(), len, line.iter().copied().take(8).collect()),
+            });
+        };
+        for bytes in all.chunks(piece) {
+            lines.take(bytes, &mut each);
+        }
+        lines.end(&mut each);
+        assert!(lines.begun.capacity() <= USUAL);
+        said
+    }
+
+    #[test]
+    fn g8_lines_are_the_same_however_the_output_comes() {
+        let mut all = b"one\r\n\ntw\0o\n".to_vec();
+        all.extend(vec![b'x'; LONGEST]);
+        all.push(b'\n');
+        all.extend(vec![b'y'; LONGEST + 5]);
+        all.extend(b"\nhalf");
+        let expected = vec![
+            (3, 0, b"one".to_vec()),
+            (0, 0, vec![]),
+            (4, 0, b"tw\0o".to_vec()),
+            (LONGEST, 0, b"xxxxxxxx".to_vec()),
+            (LONGEST, LONGEST as u64 + 5, b"yyyyyyyy".to_vec()),
+            (4, 0, b"half".to_vec()),
+        ];
+        for piece in [1, 2, 7, 4096, 64 << 10, all.len()] {
+            assert_eq!(said(&all, piece), expected, "pieces of {piece}");
+        }
+    }
+}

@@ -1,0 +1,695 @@
+//! The life of one agent, from its start to `exit.json`.
+//!
+//! One thread, asleep in poll(2) unless the agent says something, ends, or a limit is near. What must hold is said in
+//! [`super`]. `pulse` and `ask` are called from that thread: while they wait, nothing else is done, so they must not wait
+//! for long.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jit_git::run::is_users_own;
+use jit_os::children::{self, Below};
+use jit_os::process::{self, ProcessRef};
+use jit_os::watch::Watch;
+use jit_os::{clock, memory};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
+
+use super::attempt;
+use super::family::{self, Family};
+use super::feed::Feed;
+use super::files::{Files, Lock, Processes};
+use super::job::{End, Exit, Job};
+use super::limits::{self, Limits};
+use super::lines::Lines;
+use super::log::{LAST, Log};
+use super::record::Record;
+use super::redact::Redactor;
+use super::talk::{Sum, Talk};
+use crate::{Agent, Ask, Stdin};
+
+/// How often lease and session are renewed.
+const PULSE: Duration = Duration::from_secs(15);
+/// Between two times that others are told that it was refused.
+const TELL_LIMIT: Duration = Duration::from_secs(2);
+/// How long a lock may be waited for that others have only to look at it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long output may still come after the agent has ended.
+const DRAIN: Duration = Duration::from_millis(500);
+/// What the background may take to end when the agent has ended by itself.
+const BACKGROUND: Duration = Duration::from_secs(5);
+/// How often the family is looked at; sooner at the beginning.
+const LOOK: Duration = Duration::from_secs(5);
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+/// Between two attempts to kill what does not die.
+const AGAIN: Duration = Duration::from_millis(50);
+/// What an agent may take to end of itself when it was asked to in its own words.
+const ASKED: Duration = Duration::from_secs(2);
+/// When it is said that something does not die.
+const STUBBORN: Duration = Duration::from_secs(10);
+/// How many seconds a full disk is waited for.
+const DISK: u32 = 30;
+/// How often to look where the end of a process cannot be polled, and where new files cannot.
+const NO_HANDLE: Duration = Duration::from_millis(100);
+const NO_WATCH: Duration = Duration::from_secs(1);
+/// An agent that says one thing after the other is listened to in turns so far apart; what it says waits in its pipe. Each
+/// turn costs the same, however much was said. One that is answered is listened to at once, and so is one that says much.
+const GATHER: Duration = Duration::from_millis(250);
+const MUCH: usize = 4 << 10;
+/// What is read at once.
+const PIECE: usize = 64 << 10;
+
+/// What others are told of the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beat {
+    /// It lives.
+    Alive,
+    /// It has ended, with everything it started, by itself and without an error or not. That is not written down yet, so
+    /// nobody can have begun another attempt.
+    Ended { well: bool },
+}
+
+/// Starts the agent of this attempt, unless that was done before, and stays with it to its end.
+///
+/// [`io::ErrorKind::WouldBlock`]: another shim has this attempt. Any other error: nothing was started, or the disk does not
+/// take `exit.json`; then the attempt is lost, and whoever looks will bury it.
+pub fn run(
+    folder: &Path,
+    agent: &dyn Agent,
+    ask: &mut dyn Ask,
+    pulse: &mut dyn FnMut(Beat) -> io::Result<()>,
+) -> io::Result<Exit> {
+    let files = Files::of(folder);
+    let Some(_lock) = own(&files)? else {
+        return taken(&files);
+    };
+    if let Some(exit) = files.exit()? {
+        return Ok(exit);
+    }
+    let job = files.job()?;
+    files.take_spare();
+    let Some(mark) = files.begin()? else {
+        return attempt::bury_locked(&files);
+    };
+    let vars = job.vars.iter().map(|(name, value)| (name.into(), value.into()));
+    let redactor = Arc::new(Redactor::of(std::env::vars_os().chain(vars)));
+    let mut record = Record::new(&files.path("events.jsonl"), Arc::clone(&redactor));
+    if let Some(reason) = stop_asked(&files) {
+        record.note(&reason);
+        return ended_early(&files, End::Stopped, reason);
+    }
+    let adopts = children::adopt_orphans()?;
+    let me = ProcessRef::current()?;
+    let started = Instant::now();
+    let (mut child, feed) = match start(&job, agent, &mark) {
+        Ok(started) => started,
+        Err(reason) => {
+            record.note(&format!("it could not be started: {reason}"));
+            let reason = redactor.clean(&reason).into_owned();
+            return ended_early(&files, End::NotStarted, reason);
+        }
+    };
+    let talk = Talk::new(agent.listener(&job), ask, record, feed);
+    let its = ProcessRef::of(child.id()).ok().flatten();
+    let processes = Processes {
+        boot: clock::boot_id().unwrap_or_default(),
+        mark: mark.clone(),
+        started_at: clock::wall_ms(),
+        shim: me,
+        agent: its,
+        family: its.into_iter().collect(),
+    };
+    let mut shim = Shim {
+        limits: Limits::new(&job, started),
+        watch: Watch::on_new_files(folder).ok(),
+        files_came: true,
+        read_at: None,
+        deaf_until: None,
+        stdout: child.stdout.take(),
+        stderr: child.stderr.take(),
+        lines: Lines::default(),
+        out_log: Log::new(&files.path("stdout.log"), 0).without_secrets(Arc::clone(&redactor)),
+        err_log: Log::new(&files.path("stderr.log"), LAST).without_secrets(redactor),
+        family: Family::new(child.id(), &mark, adopts),
+        handle: its.and_then(process::handle),
+        end: None,
+        term_at: None,
+        kill_at: None,
+        look_at: started + FIRST_LOOK,
+        look_step: FIRST_LOOK,
+        pulse_at: started + PULSE,
+        told_limit: None,
+        pulse_error: None,
+        buffer: vec![0; PIECE],
+        pulse,
+        talk,
+        processes,
+        files,
+        job,
+        started,
+    };
+    shim.live()
+}
+
+/// This attempt cannot be begun, whoever tries: writes that down as its end, unless it has one.
+pub fn refuse(folder: &Path, reason: &str) -> io::Result<Exit> {
+    let files = Files::of(folder);
+    let Some(_lock) = own(&files)? else {
+        return taken(&files);
+    };
+    if let Some(exit) = files.exit()? {
+        return Ok(exit);
+    }
+    match files.begin()? {
+        Some(_) => ended_early(&files, End::NotStarted, reason.to_owned()),
+        None => attempt::bury_locked(&files),
+    }
+}
+
+/// The lock, for life, unless somebody has it.
+fn own(files: &Files) -> io::Result<Option<Lock>> {
+    files.lock(PATIENCE, || files.has("started"))
+}
+
+/// Somebody has it: another shim that lives, or one who looks at what has ended.
+fn taken(files: &Files) -> io::Result<Exit> {
+    files
+        .exit()?
+        .ok_or_else(|| io::Error::new(io::ErrorKind::WouldBlock, "this attempt has another shim"))
+}
+
+fn stop_asked(files: &Files) -> Option<String> {
+    match files.stop() {
+        Ok(Some(stop)) => Some(format!("stopped by {}: {}", stop.by, stop.reason)),
+        Ok(None) => None,
+        // Whatever is in it, somebody wanted it ended.
+        Err(_) => Some("stopped".to_owned()),
+    }
+}
+
+fn ended_early(files: &Files, end: End, reason: String) -> io::Result<Exit> {
+    let exit = Exit {
+        end,
+        exit_code: None,
+        signal: None,
+        verdict: None,
+        session_id: None,
+        meter: None,
+        tokens: Default::default(),
+        cost_usd: None,
+        turns: 0,
+        duration_ms: 0,
+        stderr_tail: reason,
+        ended_orphans: 0,
+    };
+    files.free_spare();
+    files.put("exit.json", &exit)?;
+    Ok(exit)
+}
+
+/// Starts the agent. Whatever goes wrong is told in words: it is the attempt's end, not ours.
+fn start(job: &Job, agent: &dyn Agent, mark: &str) -> Result<(Child, Feed), String> {
+    let launch = agent.launch(job)?;
+    let (input, first, hang_up) = match launch.stdin {
+        Stdin::Null => (Stdio::null(), Vec::new(), true),
+        Stdin::Bytes(bytes) => (Stdio::piped(), bytes, true),
+        Stdin::Open(bytes) => (Stdio::piped(), bytes, false),
+    };
+    if !job.dir.is_dir() {
+        return Err(format!("{} is not a folder", job.dir.display()));
+    }
+    let mut command = Command::new(&launch.program);
+    for (name, _) in std::env::vars_os() {
+        let bytes = name.as_bytes();
+        let ours = bytes.starts_with(b"JIT_") && !bytes.starts_with(b"JIT_CONFIG_");
+        let about_git = bytes.starts_with(b"GIT_") && !is_users_own(&name);
+        if ours || about_git {
+            command.env_remove(name);
+        }
+    }
+    let (mark_name, mark_value) = mark.split_once('=').unwrap_or((mark, ""));
+    command
+        .args(&launch.args)
+        .current_dir(&job.dir)
+        .envs(job.vars.iter().map(|(name, value)| (name, value)))
+        .envs(launch.env.iter().map(|(name, value)| (name, value)))
+        .env("JIT_UNIT", job.unit.as_str())
+        .env("JIT_ATTEMPT", format!("{}/{}", job.unit, job.attempt))
+        .env(mark_name, mark_value)
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    children::own_session(&mut command);
+    let named = |e: io::Error| format!("{}: {e}", launch.program.to_string_lossy());
+    let mut child = command.spawn().map_err(named)?;
+    let pipe = child.stdin.take();
+    let no_wait = |fd: Option<BorrowedFd<'_>>| match fd {
+        Some(fd) => rustix::io::ioctl_fionbio(fd, true).map_err(io::Error::from),
+        None => Ok(()),
+    };
+    let feed = no_wait(child.stdout.as_ref().map(|fd| fd.as_fd()))
+        .and_then(|()| no_wait(child.stderr.as_ref().map(|fd| fd.as_fd())))
+        .and_then(|()| Feed::new(pipe, first, hang_up));
+    match feed {
+        Ok(feed) => Ok((child, feed)),
+        Err(e) => {
+            // A child that was not waited for: its number is its own.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(named(e))
+        }
+    }
+}
+
+struct Shim<'a> {
+    files: Files,
+    job: Job,
+    started: Instant,
+    talk: Talk<'a>,
+    pulse: &'a mut dyn FnMut(Beat) -> io::Result<()>,
+    pulse_at: Instant,
+    /// When others were last told that it was refused.
+    told_limit: Option<Instant>,
+    /// Said once, until it is another one.
+    pulse_error: Option<String>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    lines: Lines,
+    out_log: Log,
+    err_log: Log,
+    buffer: Vec<u8>,
+    family: Family,
+    processes: Processes,
+    /// Readable when the agent has ended.
+    handle: Option<OwnedFd>,
+    watch: Option<Watch>,
+    /// There may be files that were not looked at.
+    files_came: bool,
+    /// When output was last taken, and until when none is.
+    read_at: Option<Instant>,
+    deaf_until: Option<Instant>,
+    limits: Limits,
+    look_at: Instant,
+    look_step: Duration,
+    /// Why it was told to end, and when that is enforced: with a signal, and with the one that cannot be ignored.
+    end: Option<End>,
+    term_at: Option<Instant>,
+    kill_at: Option<Instant>,
+}
+
+impl Shim<'_> {
+    fn live(&mut self) -> io::Result<Exit> {
+        self.write_processes();
+        memory::let_go_of_code();
+        while self.family.status.is_none() {
+            let now = Instant::now();
+            let mut until = self.pulse_at.min(self.look_at);
+            until = match self.term_at.or(self.kill_at) {
+                Some(at) => until.min(at),
+                None => until.min(self.limits.next()),
+            };
+            if self.handle.is_none() {
+                until = until.min(now + NO_HANDLE);
+            }
+            if self.watch.as_ref().and_then(Watch::handle).is_none() {
+                self.files_came = true;
+                until = until.min(now + NO_WATCH);
+            }
+            let woken = self.listen(until);
+            if woken || self.handle.is_none() {
+                self.family.reap();
+            }
+            self.tend();
+        }
+        let ended_orphans = self.settle();
+        self.write_exit(ended_orphans)
+    }
+
+    /// Everything that is due.
+    fn tend(&mut self) {
+        let now = Instant::now();
+        self.beat(now);
+        if now >= self.look_at {
+            self.look_step = (self.look_step * 3).min(LOOK);
+            self.look_at = now + self.look_step;
+            self.family.reap();
+            self.look();
+        }
+        if let Some(at) = self.kill_at {
+            if self.term_at.is_some_and(|at| now >= at) {
+                self.term_at = None;
+                self.tell(Signal::TERM);
+            }
+            if now >= at {
+                self.tell(Signal::KILL);
+                self.kill_at = Some(now + AGAIN);
+            }
+            return;
+        }
+        let sum = &self.talk.sum;
+        if std::mem::take(&mut self.files_came) && self.files.has("stop") {
+            let reason = stop_asked(&self.files).unwrap_or_else(|| "stopped".to_owned());
+            self.stop(End::Stopped, &reason);
+        } else if let Some(end) = self.limits.due(now) {
+            let said = match end {
+                End::Lingered => "it did not end after its result",
+                _ => "its time is up",
+            };
+            self.stop(end, said);
+        } else if let Some(end) =
+            limits::over(&self.job, sum.tokens, sum.cost_usd, sum.turns).filter(|_| sum.verdict.is_none())
+        {
+            let said = match end {
+                End::OverTurns => "it took more turns than it has",
+                _ => "it used more than its budget",
+            };
+            self.stop(end, said);
+        } else if self.limits.wants_look(now) {
+            self.family.reap();
+            let members = self.look();
+            let used = members.iter().map(|one| one.used).sum::<u64>() + children::used_by_reaped();
+            if self.limits.look(now, used) {
+                self.stop(End::Hung, "it is silent and idle");
+            }
+        }
+    }
+
+    /// Tells everybody to end.
+    fn stop(&mut self, end: End, why: &str) {
+        self.talk.record.note(why);
+        self.end = Some(end);
+        let grace = limits::secs(self.job.grace_secs);
+        if self.talk.ask_to_stop() {
+            self.term_at = Some(Instant::now() + ASKED.min(grace / 2));
+        } else {
+            self.tell(Signal::TERM);
+        }
+        self.kill_at = Some(Instant::now() + grace);
+    }
+
+    fn tell(&mut self, signal: Signal) {
+        let members = self.look();
+        family::tell(&members, signal);
+    }
+
+    /// Who is there. Written down if it is not as it was.
+    fn look(&mut self) -> Vec<Below> {
+        // A process table that cannot be read is looked at again soon.
+        let members = self.family.look().unwrap_or_default();
+        let seen = self.family.seen();
+        if seen != self.processes.family {
+            self.processes.family = seen;
+            self.write_processes();
+        }
+        members
+    }
+
+    fn write_processes(&self) {
+        // Without it the mark still tells who they are.
+        let _ = self.files.put_quick("process.json", &self.processes);
+    }
+
+    fn beat(&mut self, now: Instant) {
+        if now < self.pulse_at {
+            return;
+        }
+        let error = (self.pulse)(Beat::Alive).err().map(|e| e.to_string());
+        memory::let_go_of_code();
+        self.pulse_at = Instant::now() + PULSE;
+        if let Some(error) = &error
+            && self.pulse_error.as_ref() != Some(error)
+        {
+            self.talk.record.note(&format!("not renewed: {error}"));
+        }
+        self.pulse_error = error;
+    }
+
+    /// Sleeps until output comes, input can go, the agent ends, a file appears, or it is time. Takes the output. Says
+    /// whether the agent's end woke it.
+    fn listen(&mut self, until: Instant) -> bool {
+        let now = Instant::now();
+        self.deaf_until = self
+            .deaf_until
+            .filter(|end| now < *end && !self.talk.feed.is_open());
+        let until = self.deaf_until.map_or(until, |end| until.min(end));
+        let hears = self.deaf_until.is_none();
+        let stdout = self.stdout.as_ref().filter(|_| hears);
+        let stderr = self.stderr.as_ref().filter(|_| hears);
+        let pipes = [
+            (stdout.map(|fd| fd.as_fd()), PollFlags::IN),
+            (stderr.map(|fd| fd.as_fd()), PollFlags::IN),
+            (self.talk.feed.wants(), PollFlags::OUT),
+            (self.handle.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
+            (self.watch.as_ref().and_then(Watch::handle), PollFlags::IN),
+        ];
+        let mut which = Vec::with_capacity(pipes.len());
+        let mut fds = Vec::with_capacity(pipes.len());
+        for (n, (fd, flags)) in pipes.into_iter().enumerate() {
+            if let Some(fd) = fd {
+                which.push(n);
+                fds.push(PollFd::from_borrowed_fd(fd, flags));
+            }
+        }
+        let longest = until.saturating_duration_since(now);
+        let time = rustix::time::Timespec {
+            tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: longest.subsec_nanos().into(),
+        };
+        // Interrupted, or out of memory: looked at again.
+        if poll(&mut fds, Some(&time)).is_err() {
+            return true;
+        }
+        let mut ready = [false; 5];
+        for (n, fd) in which.into_iter().zip(&fds) {
+            if let Some(ready) = ready.get_mut(n) {
+                *ready = !fd.revents().is_empty();
+            }
+        }
+        drop(fds);
+        let [stdout, stderr, feed, handle, watch] = ready;
+        if stdout || stderr {
+            let out = if stdout { self.take_stdout() } else { 0 };
+            let err = if stderr { self.take_stderr() } else { 0 };
+            self.gather(out.max(err));
+        }
+        if feed {
+            self.talk.feed.push();
+        }
+        if watch && let Some(watch) = &self.watch {
+            watch.clear();
+            self.files_came = true;
+        }
+        handle
+    }
+
+    /// So much was taken: whether the next is waited for.
+    fn gather(&mut self, count: usize) {
+        let now = Instant::now();
+        let often = self.read_at.is_some_and(|at| now < at + 2 * GATHER);
+        self.deaf_until = (often && count < MUCH).then(|| now + GATHER);
+        self.read_at = Some(now);
+    }
+
+    /// Says how much came.
+    fn take_stdout(&mut self) -> usize {
+        let Some(count) = piece(&mut self.stdout, &mut self.buffer) else {
+            return 0;
+        };
+        let bytes = self.buffer.get(..count).unwrap_or_default();
+        self.out_log.take(bytes);
+        let talk = &mut self.talk;
+        self.lines.take(bytes, &mut |line| talk.line(line));
+        self.talk.record.flush();
+        self.heard();
+        count
+    }
+
+    fn take_stderr(&mut self) -> usize {
+        let Some(count) = piece(&mut self.stderr, &mut self.buffer) else {
+            return 0;
+        };
+        self.err_log.take(self.buffer.get(..count).unwrap_or_default());
+        self.heard();
+        count
+    }
+
+    fn heard(&mut self) {
+        let now = Instant::now();
+        self.limits.word(now);
+        if std::mem::take(&mut self.talk.results) > 0 {
+            self.limits.result(now);
+        }
+        if std::mem::take(&mut self.talk.limited) && self.told_limit.is_none_or(|at| now >= at + TELL_LIMIT) {
+            // Others are to know at once.
+            self.pulse_at = now;
+            self.told_limit = Some(now);
+        }
+    }
+
+    /// The agent has ended: takes what is left of its output, ends what is left of its family. Says how many that were.
+    fn settle(&mut self) -> u32 {
+        self.handle = None;
+        self.talk.feed.close();
+        let until = Instant::now() + DRAIN;
+        while (self.stdout.is_some() || self.stderr.is_some()) && Instant::now() < until {
+            // Its children may be all that holds the pipes open.
+            self.deaf_until = None;
+            self.listen(until);
+        }
+        let ended = self.end_family();
+        // What the pipes hold; but somebody out of reach may write for ever.
+        for _ in 0..32 {
+            let (out, err) = (self.take_stdout(), self.take_stderr());
+            if out + err == 0 {
+                break;
+            }
+        }
+        (self.stdout, self.stderr) = (None, None);
+        let talk = &mut self.talk;
+        self.lines.end(&mut |line| talk.line(line));
+        self.talk.end();
+        ended
+    }
+
+    fn end_family(&mut self) -> u32 {
+        let mut told: Vec<ProcessRef> = Vec::new();
+        let since = Instant::now();
+        let mut nap = Duration::from_millis(1);
+        let kill_at = self
+            .kill_at
+            .unwrap_or_else(|| since + limits::secs(self.job.grace_secs).min(BACKGROUND));
+        let mut complained = false;
+        loop {
+            let may_be_more = self.family.reap();
+            let mut members = match may_be_more {
+                true => self.family.look().unwrap_or_default(),
+                false => Vec::new(),
+            };
+            if members.is_empty() {
+                members = self.family.elsewhere().unwrap_or_default();
+                if members.is_empty() && !self.family.reap() {
+                    break;
+                }
+                if members.is_empty() && !self.family.adopts() {
+                    break;
+                }
+            }
+            let now = Instant::now();
+            let news: Vec<Below> = members
+                .iter()
+                .filter(|one| !told.contains(&one.process))
+                .copied()
+                .collect();
+            if now >= kill_at {
+                family::tell(&members, Signal::KILL);
+            } else {
+                family::tell(&news, Signal::TERM);
+            }
+            told.extend(news.iter().map(|one| one.process));
+            if now >= since + STUBBORN && now >= kill_at + STUBBORN && !complained {
+                complained = true;
+                let pids: Vec<String> = members.iter().map(|one| one.process.pid.to_string()).collect();
+                let text = format!("these processes cannot be ended: {}", pids.join(" "));
+                self.talk.record.note(&text);
+            }
+            self.beat(now);
+            self.listen(now + nap);
+            nap = match complained {
+                true => NO_WATCH,
+                false => (nap * 2).min(AGAIN),
+            };
+        }
+        match told.len() {
+            0 => {}
+            1 => self.talk.record.note("1 process was left and was ended"),
+            many => self
+                .talk
+                .record
+                .note(&format!("{many} processes were left and were ended")),
+        }
+        u32::try_from(told.len()).unwrap_or(u32::MAX)
+    }
+
+    fn write_exit(&mut self, ended_orphans: u32) -> io::Result<Exit> {
+        self.out_log.end();
+        self.err_log.end();
+        let lost = self.out_log.lost + self.err_log.lost;
+        let mut stderr_tail = self.err_log.last();
+        if lost > 0 || self.talk.record.lost > 0 {
+            let text = format!(
+                "[jit: the disk did not take {lost} bytes of output and {} events]",
+                self.talk.record.lost
+            );
+            self.talk.record.note(&text);
+            stderr_tail = format!("{stderr_tail}\n{text}");
+        }
+        let status = self.family.status;
+        if self.end.is_none() {
+            self.talk
+                .exited(status.and_then(|status| status.code), &stderr_tail);
+        }
+        let Sum {
+            tokens,
+            cost_usd,
+            turns,
+            verdict,
+            session_id,
+            meter,
+        } = self.talk.sum.clone();
+        let exit = Exit {
+            end: self.end.unwrap_or(End::Exited),
+            exit_code: status.and_then(|status| status.code),
+            signal: status.and_then(|status| status.signal),
+            verdict,
+            session_id,
+            meter,
+            tokens,
+            cost_usd,
+            turns,
+            duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            stderr_tail,
+            ended_orphans,
+        };
+        let well = exit.end == End::Exited && exit.exit_code == Some(0);
+        // What is not given back now is when its end is written down in the log.
+        let _ = (self.pulse)(Beat::Ended { well });
+        self.files.free_spare();
+        let mut tries = 0;
+        loop {
+            match self.files.put("exit.json", &exit) {
+                Ok(()) => return Ok(exit),
+                Err(e) if tries >= DISK => return Err(e),
+                Err(_) => {}
+            }
+            if tries == 0 {
+                // How it ended matters more than what it printed.
+                self.out_log.give_room();
+                self.err_log.give_room();
+            } else {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            tries += 1;
+        }
+    }
+}
+
+/// Reads what there is. `None`: nothing now, or nothing ever again; then the pipe is gone.
+fn piece(pipe: &mut Option<impl Read>, buffer: &mut [u8]) -> Option<usize> {
+    let read = loop {
+        match pipe.as_mut()?.read(buffer) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            read => break read,
+        }
+    };
+    match read {
+        Ok(count) if count > 0 => return Some(count),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+        _ => *pipe = None,
+    }
+    None
+}

@@ -1,0 +1,45 @@
+use jit_core::ids::{AgentId, IssuePrefix};
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output, duration};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Of any number of callers exactly one gets it; the others learn who has it and until when \
+    (exit code 4).\n\nExamples:\n  jit claim acquire WI-001\n  jit claim acquire WI-001 --ttl 30m --json\n  \
+    jit claim acquire WI-001 --wait 5m"
+)]
+pub struct Flags {
+    /// Its id, or the beginning of it
+    issue: IssuePrefix,
+    /// How long it lasts: 600, 90s, 10m, 1h30m
+    #[arg(long, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
+    ttl: Option<u64>,
+    /// If somebody has it, wait this long for it
+    #[arg(long, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
+    wait: Option<u64>,
+    /// What you are going to do with it
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who started you, and may end your lease from anywhere
+    #[arg(long, value_name = "AGENT")]
+    on_behalf_of: Option<AgentId>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let Flags {
+        issue,
+        ttl,
+        wait,
+        reason,
+        on_behalf_of,
+    } = flags;
+    cx.ask(Request::Acquire {
+        issue,
+        ttl_secs: ttl,
+        wait_secs: wait,
+        note: reason,
+        on_behalf_of,
+    })
+}

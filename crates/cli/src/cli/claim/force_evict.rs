@@ -1,0 +1,26 @@
+use jit_core::command::Target;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use super::target;
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Recorded with who and why. Agents may not do this unless agents.may_force_evict is set."
+)]
+pub struct Flags {
+    /// The lease, or its issue
+    #[arg(value_parser = target)]
+    lease: Target,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::ForceEvict {
+        target: flags.lease,
+        reason: flags.reason,
+    })
+}

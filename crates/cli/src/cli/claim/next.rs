@@ -1,0 +1,34 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output, duration};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Picks what is ready by priority, then by how much waits for it, then by age. Picking and taking is one \
+    step: many callers get many different issues. When nothing is ready: exit code 3, code nothing_ready.\n\n\
+    Examples:\n  jit claim next --json\n  jit claim next --label backend --wait 10m"
+)]
+pub struct Flags {
+    /// Only issues with this label
+    #[arg(long, value_name = "L")]
+    label: Option<String>,
+    /// Only issues of this type
+    #[arg(long = "type", value_name = "T")]
+    kind: Option<String>,
+    /// How long it lasts: 600, 90s, 10m, 1h30m
+    #[arg(long, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
+    ttl: Option<u64>,
+    /// If nothing is ready, wait this long for something
+    #[arg(long, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
+    wait: Option<u64>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Next {
+        label: flags.label,
+        kind: flags.kind,
+        ttl_secs: flags.ttl,
+        wait_secs: flags.wait,
+    })
+}

@@ -1,0 +1,17 @@
+use jit_core::command::Target;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use super::target;
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// The lease, or its issue
+    #[arg(value_parser = target)]
+    lease: Target,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Release { target: flags.lease })
+}

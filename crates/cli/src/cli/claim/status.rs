@@ -1,0 +1,16 @@
+use jit_core::ids::IssuePrefix;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Only this issue
+    #[arg(long, value_name = "ISSUE")]
+    issue: Option<IssuePrefix>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Claims { issue: flags.issue })
+}

@@ -1,0 +1,33 @@
+use jit_core::command::Target;
+use jit_core::ids::{AgentId, WorktreeId};
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use super::target;
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "One step: there is no moment at which nobody holds the issue.\n\nExample:\n  \
+    jit claim transfer WI-001 --to agent:reviewer --worktree wt:12ab34cd"
+)]
+pub struct Flags {
+    /// The lease, or its issue
+    #[arg(value_parser = target)]
+    lease: Target,
+    /// Who gets it
+    #[arg(long, value_name = "AGENT")]
+    to: AgentId,
+    /// Where it will be worked on; as before when not given
+    #[arg(long, value_name = "WT")]
+    worktree: Option<WorktreeId>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let Flags { lease, to, worktree } = flags;
+    cx.ask(Request::Transfer {
+        target: lease,
+        to,
+        worktree,
+    })
+}

@@ -1,0 +1,35 @@
+use clap_complete::Shell;
+use jit_store::Outcome;
+use serde_json::json;
+
+use super::{Cx, Output, documented};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum For {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  jit completions bash > ~/.local/share/bash-completion/completions/jit\n  \
+    jit completions zsh > \"${fpath[1]}/_jit\"\n  jit completions fish > ~/.config/fish/completions/jit.fish"
+)]
+pub struct Flags {
+    /// For which shell
+    shell: For,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let shell = match flags.shell {
+        For::Bash => Shell::Bash,
+        For::Zsh => Shell::Zsh,
+        For::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut documented(), "jit", &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    let value = json!({ "shell": shell.to_string(), "script": script });
+    Ok(cx.show(&value, |_| script))
+}

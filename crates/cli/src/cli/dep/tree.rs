@@ -1,0 +1,18 @@
+use jit_core::ids::IssuePrefix;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What is shown above is not shown again, and what is too deep is left out: both are said."
+)]
+pub struct Flags {
+    /// The issue that waits
+    issue: IssuePrefix,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::DepTree { issue: flags.issue })
+}

@@ -1,0 +1,34 @@
+use jit_engine::doctor::{Status, examine};
+use jit_store::Outcome;
+use serde_json::json;
+
+use super::{Cx, Output};
+use crate::render::clean_line;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {}
+
+pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
+    let checks = examine(&cx.options()?);
+    let failed = checks.iter().any(|check| check.status == Status::Fail);
+    let shown = cx.show(&json!({ "ok": !failed, "checks": checks }), |style| {
+        let mut text = String::new();
+        for check in &checks {
+            let mark = match check.status {
+                Status::Ok => style.good("✓"),
+                Status::Warn => style.bold("!"),
+                Status::Fail => style.bad("✗"),
+            };
+            text.push_str(&format!(
+                "{mark} {:<13} {}\n",
+                check.name,
+                clean_line(&check.message)
+            ));
+            if let Some(help) = &check.help {
+                text.push_str(&format!("    {}\n", clean_line(help)));
+            }
+        }
+        text
+    });
+    Ok(shown.exit(if failed { 6 } else { 0 }))
+}

@@ -1,0 +1,15 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use super::IssueAndGate;
+use crate::cli::{Cx, Output};
+
+pub type Flags = IssueAndGate;
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::RequireGate {
+        issue: flags.issue,
+        gate: flags.gate,
+        strict: flags.strict,
+    })
+}

@@ -1,0 +1,47 @@
+use jit_core::ids::IssuePrefix;
+use jit_core::refusal::Code;
+use jit_engine::gates::Status;
+use jit_engine::request::{Answer, Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use super::report_text;
+use crate::cli::{Cx, Output, text, trust};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code 6 when a gate fails. Ctrl-C ends what the gate has started. The result counts for the \
+    issue, whoever holds it, and remembers the content it was found on.\n\n\
+    Examples:\n  jit gate run WI-001\n  jit gate run WI-001 test"
+)]
+pub struct Flags {
+    /// Its id, or the beginning of it
+    issue: IssuePrefix,
+    /// Only this gate
+    gate: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let app = cx.app(Need::Write)?;
+    let request = Request::RunGates {
+        issue: flags.issue,
+        gate: flags.gate,
+    };
+    let Answer { reply, warnings } = match app.handle(request.clone()) {
+        Err(refusal) if refusal.code == Code::NotTrusted && trust::can_ask(&app) => {
+            trust::ask(&app)?;
+            app.handle(request)
+        }
+        other => other,
+    }?;
+    let failed = match &reply {
+        Reply::GateReport(report) => report.gates.iter().any(|g| g.result.status == Status::Failed),
+        _ => false,
+    };
+    let shown = cx.show(&reply, |style| match &reply {
+        _ if cx.quiet() && !failed => String::new(),
+        Reply::GateReport(report) => report_text(report, Some(&app.place.control_dir), style),
+        other => text(other, "", style),
+    });
+    Ok(shown.warn(warnings).exit(if failed { 6 } else { 0 }))
+}

@@ -1,0 +1,18 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Takes it out of .jit/gates/registry.json. Types that required it do not any more. An issue that asks \
+    for it itself still has to pass it: jit gate rm. Shows the gates that are left."
+)]
+pub struct Flags {
+    /// The gate's name
+    name: String,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::UndefineGate { name: flags.name })
+}

@@ -1,0 +1,22 @@
+use jit_core::ids::IssuePrefix;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use super::given;
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Its id, or the beginning of it
+    issue: IssuePrefix,
+    /// What you have to say; - reads it from standard input
+    #[arg(allow_hyphen_values = true)]
+    text: String,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Comment {
+        issue: flags.issue,
+        text: given(flags.text)?,
+    })
+}

@@ -1,0 +1,73 @@
+use jit_core::ids::{IssueId, IssuePrefix};
+use jit_core::issue::{Performer, Priority, State, check_word};
+use jit_engine::request::{CreateIssue, Request};
+use jit_store::Outcome;
+
+use super::given;
+use crate::cli::{Cx, Output, invalid};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  jit issue create \"Fix the login page\"\n  \
+    jit issue create \"Write tests\" --id WI-002 --depends-on WI-001 --priority high\n  \
+    jit issue create -- \"--strict is ignored\"")]
+pub struct Flags {
+    /// What is to be done, in one line
+    title: String,
+    /// An id of your own, such as WI-001; one is made up when not given
+    #[arg(long)]
+    id: Option<IssueId>,
+    /// What kind of work it is
+    #[arg(long = "type", value_name = "T", default_value = "issue", value_parser = word)]
+    kind: String,
+    /// The issue it is part of
+    #[arg(long, value_name = "ISSUE")]
+    parent: Option<IssuePrefix>,
+    /// critical, high, normal or low
+    #[arg(long, value_name = "P", default_value = "normal")]
+    priority: Priority,
+    /// backlog or ready
+    #[arg(long, value_name = "S", default_value = "ready")]
+    state: State,
+    /// A label; may be repeated
+    #[arg(long = "label", value_name = "L", value_parser = word)]
+    labels: Vec<String>,
+    /// An issue that must be done first; may be repeated
+    #[arg(long, value_name = "ISSUE")]
+    depends_on: Vec<IssuePrefix>,
+    /// The long text; - reads it from standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    description: Option<String>,
+    /// A gate that must pass; may be repeated
+    #[arg(long = "gate", value_name = "G", value_parser = word)]
+    gates: Vec<String>,
+    /// Who is to do it: agent, human or any
+    #[arg(long, value_name = "WHO", default_value = "any")]
+    actor: Performer,
+}
+
+/// A short word without surprises.
+fn word(text: &str) -> Result<String, String> {
+    check_word(text)?;
+    Ok(text.trim().to_owned())
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    if !matches!(flags.state, State::Backlog | State::Ready) {
+        return Err(invalid("a new issue is backlog or ready"));
+    }
+    let description = flags.description.map(given).transpose()?;
+    let create = CreateIssue {
+        id: flags.id,
+        title: flags.title,
+        kind: flags.kind,
+        state: flags.state,
+        priority: flags.priority,
+        parent: flags.parent,
+        labels: flags.labels,
+        depends_on: flags.depends_on,
+        gates: flags.gates,
+        actor: flags.actor,
+        description,
+    };
+    cx.ask(Request::CreateIssue(Box::new(create)))
+}

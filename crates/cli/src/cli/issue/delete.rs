@@ -1,0 +1,25 @@
+use jit_core::ids::IssuePrefix;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A tombstone stays behind, so that no older copy on another branch brings it back; a change that somebody makes \
+                  later without knowing of the deletion does. Its id is not used again. Take it back: jit issue restore"
+)]
+pub struct Flags {
+    /// Its id, or the beginning of it
+    issue: IssuePrefix,
+    /// Only if you hold it
+    #[arg(long)]
+    strict: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::DeleteIssue {
+        issue: flags.issue,
+        strict: flags.strict,
+    })
+}

@@ -1,0 +1,47 @@
+use std::path::PathBuf;
+
+use jit_engine::request::{Answer, Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+use serde_json::json;
+
+use crate::cli::{Cx, Output, invalid, write_file};
+use crate::render::clean_json;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Jsonl,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Every issue, open and closed, with its description and comments: one JSON object a line, by id.\n\
+    jit issue import --from jsonl reads it back. With --json it needs --output, for its lines are many documents."
+)]
+pub struct Flags {
+    /// How it is written
+    #[arg(long, value_name = "F", default_value = "jsonl")]
+    format: Format,
+    /// Into this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let Format::Jsonl = flags.format;
+    if cx.json() && flags.output.is_none() {
+        return Err(invalid(
+            "--json prints one document, an export has one a line: give --output, or leave --json out",
+        ));
+    }
+    let Answer { reply, warnings } = cx.app(Need::Read)?.handle(Request::Export)?;
+    let Reply::Exported { issues, lines } = reply else {
+        return Err(invalid("the answer is no export"));
+    };
+    let Some(file) = flags.output else {
+        return Ok(cx.show(&(), |_| clean_json(lines)).warn(warnings));
+    };
+    let file = write_file(&file, lines.as_bytes())?;
+    let value = json!({ "issues": issues, "file": file });
+    Ok(cx.wrote(&value, &file).warn(warnings))
+}

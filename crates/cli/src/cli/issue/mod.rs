@@ -1,0 +1,45 @@
+//! `jit issue`: the work itself.
+
+mod comment;
+mod create;
+mod delete;
+mod export;
+mod import;
+mod list;
+mod restore;
+mod search;
+mod show;
+mod update;
+
+use std::io::{self, Read as _};
+
+use jit_core::issue_file::MAX_DESCRIPTION;
+use jit_store::Outcome;
+
+use super::{Verb, invalid, verb};
+
+pub const VERBS: &[Verb] = &[
+    verb!("create", "Write down what is to be done", create),
+    verb!("show", "Everything about one issue", show),
+    verb!("list", "All issues, or some", list),
+    verb!("update", "Change an issue", update),
+    verb!("comment", "Say something about it", comment),
+    verb!("search", "Find words in issues", search),
+    verb!("delete", "Remove it", delete),
+    verb!("restore", "Bring back what was deleted", restore),
+    verb!("import", "Take over issues from elsewhere", import),
+    verb!("export", "Every issue as lines of JSON", export),
+];
+
+/// A text given on the command line, or on standard input when it is `-`.
+fn given(text: String) -> Outcome<String> {
+    if text != "-" {
+        return Ok(text);
+    }
+    let mut bytes = Vec::new();
+    io::stdin()
+        .take(MAX_DESCRIPTION + 1)
+        .read_to_end(&mut bytes)
+        .map_err(invalid)?;
+    String::from_utf8(bytes).map_err(|_| invalid("the text is not UTF-8"))
+}

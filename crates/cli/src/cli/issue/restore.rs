@@ -1,0 +1,19 @@
+use jit_core::ids::IssueId;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It comes back as it was, with its description and its comments. What was deleted, when and by whom:\n  \
+                  jit events --type issue.deleted"
+)]
+pub struct Flags {
+    /// Its id
+    issue: IssueId,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::RestoreIssue { issue: flags.issue })
+}

@@ -1,0 +1,21 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Looks into ids, titles, labels, comments and descriptions, without regard to case.")]
+pub struct Flags {
+    /// What to look for
+    text: String,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Search {
+        text: flags.text,
+        limit: flags.limit,
+    })
+}

@@ -1,0 +1,15 @@
+use jit_core::ids::IssuePrefix;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Its id, or the beginning of it
+    issue: IssuePrefix,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::ShowIssue { issue: flags.issue })
+}

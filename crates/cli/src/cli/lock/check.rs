@@ -1,0 +1,32 @@
+use std::ffi::OsString;
+
+use jit_core::scope::Scope;
+use jit_engine::app::LockPaths;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Files, folders or patterns
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+    /// As if you wanted to share it
+    #[arg(long)]
+    shared: bool,
+    /// As if you wanted it there
+    #[arg(long, value_name = "SCOPE")]
+    scope: Option<Scope>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::LockCheck {
+        paths: LockPaths {
+            paths: flags.paths,
+            shared: flags.shared,
+            scope: flags.scope,
+            ..LockPaths::default()
+        },
+    })
+}

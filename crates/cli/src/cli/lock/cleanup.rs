@@ -1,0 +1,11 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {}
+
+pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::LockCleanup)
+}

@@ -1,0 +1,21 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use super::Own;
+use crate::cli::{Cx, Output, duration};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    #[command(flatten)]
+    own: Own,
+    /// How long from now on: 90s, 10m
+    #[arg(long, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
+    ttl: Option<u64>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::LockExtend {
+        which: flags.own.locks(),
+        ttl_secs: flags.ttl,
+    })
+}

@@ -1,0 +1,17 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use super::Own;
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    #[command(flatten)]
+    own: Own,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::LockRelease {
+        which: flags.own.locks(),
+    })
+}

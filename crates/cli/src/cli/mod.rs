@@ -1,0 +1,1128 @@
+//! The command line: a table of nouns and verbs, the options that hold everywhere, and what happens around a command.
+//!
+//! Each verb is a file of its own with its flags and its request. Only what was typed is built: clap's tree of all
+//! commands would take longer to make than a claim takes.
+
+mod block;
+mod blocked;
+mod changelog;
+mod claim;
+mod completions;
+mod config;
+mod conflicts;
+mod consent;
+mod demo;
+mod dep;
+mod doctor;
+mod events;
+mod finish;
+mod gate;
+mod graph;
+mod handoff;
+mod heartbeat;
+mod hooks;
+mod init;
+mod issue;
+mod lock;
+mod log;
+mod man;
+mod mcp;
+mod merge_driver;
+mod migrate;
+mod notify;
+mod pivot;
+mod progress;
+mod ready;
+mod recover;
+mod rescue;
+mod run;
+mod schema;
+mod session;
+mod shim;
+mod start;
+mod status;
+mod trust;
+mod unblock;
+mod uninstall;
+mod validate;
+mod verify;
+mod whoami;
+mod workflow;
+mod worktree;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use jit_core::command::Change;
+use jit_core::ids::IssuePrefix;
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_engine::app::{App, Options};
+use jit_engine::request::{Answer, Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+use serde_json::json;
+
+use crate::exit;
+use crate::render::{self, Color, Style};
+
+/// A command: its name, one line about it, its flags, and what runs it.
+pub struct Verb {
+    name: &'static str,
+    about: &'static str,
+    flags: fn(Command) -> Command,
+    run: fn(&ArgMatches, &Cx) -> Outcome<Output>,
+    /// Shown by a plain `jit --help`.
+    shown: Shown,
+}
+
+#[derive(PartialEq, Eq, Clone, Copy)]
+enum Shown {
+    Everyday,
+    WithAll,
+    Never,
+}
+
+enum Entry {
+    Noun(&'static str, &'static str, Shown, &'static [Verb]),
+    Verb(Verb),
+}
+
+/// `verb!("acquire", "about", acquire)`: the module has `Flags` and `run`.
+macro_rules! verb {
+    ($name:literal, $about:literal, $module:ident) => {
+        verb!($name, $about, $module, $crate::cli::Shown::Everyday)
+    };
+    ($name:literal, $about:literal, $module:ident, $shown:expr) => {
+        $crate::cli::Verb {
+            name: $name,
+            about: $about,
+            flags: <$module::Flags as clap::Args>::augment_args,
+            run: |matches, cx| {
+                let flags = <$module::Flags as clap::FromArgMatches>::from_arg_matches(matches)
+                    .map_err(|e| $crate::cli::usage(&e))?;
+                $module::run(flags, cx)
+            },
+            shown: $shown,
+        }
+    };
+}
+use verb;
+
+const TABLE: &[Entry] = &[
+    Entry::Verb(verb!("init", "Set up jit in this repository", init)),
+    Entry::Noun("issue", "Work to be done", Shown::Everyday, issue::VERBS),
+    Entry::Verb(verb!("status", "Who does what, and what needs you", status)),
+    Entry::Verb(verb!("ready", "What can be taken now, best first", ready)),
+    Entry::Verb(verb!(
+        "blocked",
+        "What cannot go on, and why",
+        blocked,
+        Shown::WithAll
+    )),
+    Entry::Noun(
+        "claim",
+        "Take, keep and give back issues",
+        Shown::Everyday,
+        claim::VERBS,
+    ),
+    Entry::Noun("dep", "What waits for what", Shown::Everyday, dep::VERBS),
+    Entry::Noun(
+        "gate",
+        "What an issue must pass to be done",
+        Shown::Everyday,
+        gate::VERBS,
+    ),
+    Entry::Verb(verb!(
+        "graph",
+        "What waits for what, as text or as a picture",
+        graph,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!("progress", "How far everything has come", progress)),
+    Entry::Verb(verb!(
+        "block",
+        "Say why an issue cannot go on",
+        block,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "unblock",
+        "Nothing stands in its way any more",
+        unblock,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "changelog",
+        "What was worked on",
+        changelog,
+        Shown::WithAll
+    )),
+    Entry::Noun(
+        "pivot",
+        "Its scope is being revised",
+        Shown::WithAll,
+        pivot::VERBS,
+    ),
+    Entry::Verb(verb!(
+        "trust",
+        "Approve commands that came with the repository",
+        trust,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!("start", "Claim an issue and get a worktree for it", start)),
+    Entry::Verb(verb!(
+        "run",
+        "Agents for a plan, or for everything that is ready",
+        run
+    )),
+    Entry::Verb(verb!(
+        "handoff",
+        "Let another agent go on, and tell it what there is",
+        handoff,
+        Shown::WithAll
+    )),
+    Entry::Noun(
+        "workflow",
+        "Plans that are being worked off",
+        Shown::WithAll,
+        workflow::VERBS,
+    ),
+    Entry::Noun(
+        "notify",
+        "Who is told of what happens",
+        Shown::WithAll,
+        notify::VERBS,
+    ),
+    Entry::Verb(verb!(
+        "log",
+        "What landed when, and from whom",
+        log,
+        Shown::WithAll
+    )),
+    Entry::Noun("lock", "Locks on files", Shown::Everyday, lock::VERBS),
+    Entry::Noun("session", "Agents at work", Shown::WithAll, session::VERBS),
+    Entry::Noun("worktree", "Where work happens", Shown::Everyday, worktree::VERBS),
+    Entry::Noun(
+        "rescue",
+        "Work of worktrees that are gone",
+        Shown::WithAll,
+        rescue::VERBS,
+    ),
+    Entry::Verb(verb!(
+        "finish",
+        "Land the work of a unit, and mark its issue as done",
+        finish
+    )),
+    Entry::Verb(verb!(
+        "conflicts",
+        "Which worktrees would be in each other's way",
+        conflicts,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "whoami",
+        "Which agent jit takes you for, and why",
+        whoami,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "events",
+        "Everything that happened, in order",
+        events,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!("doctor", "Check everything and say how to mend it", doctor)),
+    Entry::Verb(verb!("demo", "The whole story on a scratch repository", demo)),
+    Entry::Noun(
+        "config",
+        "Settings and where they come from",
+        Shown::Everyday,
+        config::VERBS,
+    ),
+    Entry::Noun(
+        "hooks",
+        "Where git and agents ask jit before they act",
+        Shown::WithAll,
+        hooks::VERBS,
+    ),
+    Entry::Verb(verb!(
+        "mcp",
+        "Serve an agent by the Model Context Protocol",
+        mcp,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "heartbeat",
+        "Sign of life that also keeps leases alive",
+        heartbeat,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "verify",
+        "Were commits made under the leases they name?",
+        verify,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "validate",
+        "Compare every file with the log",
+        validate,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "schema",
+        "The formats of files that other programs read",
+        schema,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "migrate",
+        "Bring a registry of an older version to the newest",
+        migrate,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "recover",
+        "Save what can be saved from a damaged log",
+        recover,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "uninstall",
+        "Remove jit from this repository, after an export",
+        uninstall,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!(
+        "completions",
+        "A script that completes commands in a shell",
+        completions,
+        Shown::WithAll
+    )),
+    Entry::Verb(verb!("man", "Manual pages", man, Shown::WithAll)),
+    Entry::Verb(verb!(
+        "merge-driver",
+        "Called by git to merge issue files",
+        merge_driver,
+        Shown::Never
+    )),
+    Entry::Verb(verb!(
+        "shim",
+        "Called by jit to own one running agent",
+        shim,
+        Shown::Never
+    )),
+];
+
+/// Options that hold for every command.
+#[derive(Debug)]
+struct Everywhere {
+    dir: Vec<PathBuf>,
+    json: bool,
+    fields: Vec<String>,
+    agent_id: Option<String>,
+    request_id: Option<String>,
+    lock_timeout: Option<u64>,
+    quiet: bool,
+    color: Color,
+}
+
+type Build = fn(Arg) -> Arg;
+
+/// How each of them is written. A table, not a derive, so that only those that were typed need to be built.
+const EVERYWHERE: &[(&str, Build)] = &[
+    ("dir", |arg| {
+        arg.short('C')
+            .value_name("DIR")
+            .value_parser(clap::value_parser!(PathBuf))
+            .action(ArgAction::Append)
+            .help("Run as if started in this folder")
+    }),
+    ("json", |arg| {
+        arg.long("json")
+            .action(ArgAction::SetTrue)
+            .help("Print exactly one JSON document")
+    }),
+    ("fields", |arg| {
+        arg.long("fields")
+            .value_name("A,B")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .help("Keep only these fields of the JSON")
+    }),
+    ("agent-id", |arg| {
+        arg.long("agent-id")
+            .value_name("ID")
+            .help("Act as this agent, such as agent:copilot-1")
+    }),
+    ("request-id", |arg| {
+        arg.long("request-id")
+            .value_name("ID")
+            .help("Makes repeating a write safe")
+    }),
+    ("lock-timeout", |arg| {
+        arg.long("lock-timeout")
+            .value_name("D")
+            .value_parser(duration)
+            .allow_hyphen_values(true)
+            .help("How long to wait for the store's lock")
+    }),
+    ("quiet", |arg| {
+        arg.short('q')
+            .long("quiet")
+            .action(ArgAction::SetTrue)
+            .help("Say nothing but the answer; of a write, only the id")
+    }),
+    ("color", |arg| {
+        arg.long("color")
+            .value_name("WHEN")
+            .value_parser(clap::value_parser!(Color))
+            .help("Colours: only on a terminal unless told otherwise [default: auto]")
+    }),
+];
+
+impl Everywhere {
+    /// What was not typed may not even be known to `matches`. What was typed more than once counts where it stands
+    /// last: at the verb rather than before it.
+    fn of(matches: &ArgMatches) -> Self {
+        fn typed<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a ArgMatches> {
+            let below = matches.subcommand().and_then(|(_, below)| typed(below, name));
+            let here = || matches.try_contains_id(name).is_ok_and(|known| known);
+            let here = || here() && matches.value_source(name) == Some(ValueSource::CommandLine);
+            below.or_else(|| here().then_some(matches))
+        }
+        fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Option<T> {
+            let matches = typed(matches, name)?;
+            matches.try_get_one::<T>(name).ok().flatten().cloned()
+        }
+        fn many<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<T> {
+            typed(matches, name)
+                .and_then(|matches| matches.try_get_many::<T>(name).ok().flatten())
+                .map(|all| all.cloned().collect())
+                .unwrap_or_default()
+        }
+        Self {
+            dir: many(matches, "dir"),
+            json: one(matches, "json").unwrap_or(false),
+            fields: many(matches, "fields"),
+            agent_id: one(matches, "agent-id"),
+            request_id: one(matches, "request-id"),
+            lock_timeout: one(matches, "lock-timeout"),
+            quiet: one(matches, "quiet").unwrap_or(false),
+            color: one(matches, "color").unwrap_or(Color::Auto),
+        }
+    }
+}
+
+/// What a command knows about how it was called.
+pub struct Cx {
+    everywhere: Everywhere,
+    pub style: Style,
+    /// As typed, for printing it again.
+    typed: Vec<OsString>,
+}
+
+/// What a command has to show.
+pub struct Output {
+    text: String,
+    warnings: Vec<String>,
+    exit: u8,
+}
+
+impl Output {
+    /// Everything was printed already.
+    pub fn nothing() -> Self {
+        Self {
+            text: String::new(),
+            warnings: Vec::new(),
+            exit: 0,
+        }
+    }
+
+    pub fn exit(mut self, code: u8) -> Self {
+        self.exit = code;
+        self
+    }
+
+    pub fn warn(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.extend(warnings);
+        self
+    }
+}
+
+impl Cx {
+    pub fn json(&self) -> bool {
+        self.everywhere.json
+    }
+
+    pub fn options(&self) -> Outcome<Options> {
+        let named = match &self.everywhere.request_id {
+            Some(id) => Some(id.clone()),
+            None => std::env::var("JIT_REQUEST_ID").ok().filter(|id| !id.is_empty()),
+        };
+        let request = named.map(|id| id.parse()).transpose().map_err(invalid)?;
+        Ok(Options {
+            dir: None,
+            agent: self.everywhere.agent_id.clone(),
+            lock_timeout: self.everywhere.lock_timeout.map(Duration::from_secs),
+            request,
+        })
+    }
+
+    pub fn app(&self, need: Need) -> Outcome<App> {
+        App::open(&self.options()?, need)
+    }
+
+    /// The same for whoever may stand in a folder that was a worktree: then also which one it was.
+    pub fn app_or_lost(&self, need: Need) -> Outcome<(App, Option<String>)> {
+        let options = self.options()?;
+        match (App::open(&options, need), jit_engine::app::lost()) {
+            (Err(_), Some(lost)) => {
+                let app = App::open(
+                    &Options {
+                        dir: Some(lost.common),
+                        ..options
+                    },
+                    need,
+                )?;
+                Ok((app, Some(lost.folder.to_string_lossy().into_owned())))
+            }
+            (Err(_), None) if std::env::current_dir().is_err() => {
+                let refusal = Refusal::new(Code::NotFound, "the folder that you are in is gone");
+                Err(Box::new(
+                    refusal.help("cd <the repository>, then: jit finish <unit>"),
+                ))
+            }
+            (app, _) => Ok((app?, None)),
+        }
+    }
+
+    pub fn quiet(&self) -> bool {
+        self.everywhere.quiet
+    }
+
+    /// The answer in the form that was asked for.
+    pub fn show(&self, value: &impl serde::Serialize, text: impl FnOnce(Style) -> String) -> Output {
+        let fields = &self.everywhere.fields;
+        let mut warnings = Vec::new();
+        let text = if !self.json() {
+            text(self.style)
+        } else if fields.is_empty() {
+            self.json_line(value)
+        } else {
+            let value = serde_json::to_value(value).unwrap_or_default();
+            warnings.extend(render::unknown_fields(&value, fields));
+            format!("{}\n", render::keep_fields(value, fields))
+        };
+        Output {
+            text,
+            warnings,
+            exit: 0,
+        }
+    }
+
+    /// The answer to a write: with --quiet nothing but the ids, where there are any.
+    pub fn done(
+        &self,
+        value: &impl serde::Serialize,
+        ids: &[&str],
+        text: impl FnOnce(Style) -> String,
+    ) -> Output {
+        self.show(value, |style| match self.quiet() {
+            true => ids.iter().map(|id| format!("{id}\n")).collect(),
+            false => text(style),
+        })
+    }
+
+    /// Says that something was written to a file.
+    pub fn wrote(&self, value: &impl serde::Serialize, file: &str) -> Output {
+        self.done(value, &[], |_| format!("Wrote {}\n", render::clean_line(file)))
+    }
+
+    /// One JSON document on one line.
+    pub fn json_line(&self, value: &impl serde::Serialize) -> String {
+        let mut line = if self.everywhere.fields.is_empty() {
+            serde_json::to_string(value).unwrap_or_default()
+        } else {
+            self.kept(value).to_string()
+        };
+        line.push('\n');
+        render::clean_json(line)
+    }
+
+    /// Only the fields that were asked for.
+    pub fn kept(&self, value: &impl serde::Serialize) -> serde_json::Value {
+        let value = serde_json::to_value(value).unwrap_or_default();
+        match self.everywhere.fields.as_slice() {
+            [] => value,
+            fields => render::keep_fields(value, fields),
+        }
+    }
+
+    /// Changes an issue in one way, and shows it.
+    pub fn change(&self, issue: IssuePrefix, change: Change, strict: bool) -> Outcome<Output> {
+        self.ask(Request::ChangeIssue {
+            issue,
+            change: Box::new(change),
+            description: None,
+            strict,
+        })
+    }
+
+    /// Asks the engine and shows what it says.
+    pub fn ask(&self, request: Request) -> Outcome<Output> {
+        let writes = request.writes();
+        let need = if writes { Need::Write } else { Need::Read };
+        let done = match request {
+            Request::Renew { .. } => "Renewed:",
+            Request::Transfer { .. } => "Handed over:",
+            _ => "Granted:",
+        };
+        let mut app = self.app(need)?;
+        app.store = app.store.alone();
+        jit_os::memory::use_large_pages();
+        let (Answer { reply, warnings }, shown) = app.handle_and(request, |reply| {
+            self.show(reply, |style| match writes && self.quiet() {
+                true => ids(reply),
+                false => text(reply, done, style),
+            })
+        })?;
+        let output = shown.warn(warnings);
+        // The process ends with this answer, and a list of ten thousand takes as long to take apart as to make.
+        std::mem::forget(reply);
+        Ok(output)
+    }
+}
+
+/// The ids of what was written, a line each.
+fn ids(reply: &Reply) -> String {
+    let ids: Vec<&str> = match reply {
+        Reply::Lease(lease) => vec![lease.lease_id.as_str()],
+        Reply::Picked(picked) => vec![picked.issue.issue.id.as_str(), picked.lease.lease_id.as_str()],
+        Reply::Released { released: leases } | Reply::Evicted { evicted: leases } => {
+            leases.iter().map(|lease| lease.lease_id.as_str()).collect()
+        }
+        Reply::Issue(issue) => vec![issue.issue.id.as_str()],
+        Reply::Issues { issues } => issues.iter().map(|shown| shown.issue.id.as_str()).collect(),
+        Reply::Deleted { deleted } => vec![deleted.as_str()],
+        Reply::Comment(comment) => vec![&comment.id],
+        Reply::Imported(done) => done.imported.iter().map(|id| id.as_str()).collect(),
+        Reply::Handoff(view) => vec![view.unit.as_str()],
+        Reply::Unit(view) => vec![view.unit.id.as_str()],
+        Reply::Units { units } => units.iter().map(|view| view.unit.id.as_str()).collect(),
+        Reply::Session(session) => vec![session.session_id.as_str()],
+        Reply::Sessions { sessions } => sessions.iter().map(|s| s.session_id.as_str()).collect(),
+        Reply::Pruned { pruned } => pruned.iter().map(|id| id.as_str()).collect(),
+        Reply::Locks { locks } | Reply::Unlocked { released: locks } => {
+            locks.iter().map(|lock| lock.lease_id.as_str()).collect()
+        }
+        Reply::Account(account) => vec![account.id.as_str()],
+        Reply::Workflow(view) => vec![view.workflow.id.as_str()],
+        Reply::Workflows { workflows } => workflows.iter().map(|view| view.workflow.id.as_str()).collect(),
+        Reply::Merge(report) => report.units.iter().map(|one| one.unit.as_str()).collect(),
+        Reply::Rescue(reply) => rescue::ids(reply),
+        Reply::Claims(_)
+        | Reply::Conflicts(_)
+        | Reply::History { .. }
+        | Reply::Judged(_)
+        | Reply::Progress(_)
+        | Reply::Status(_)
+        | Reply::Gates { .. }
+        | Reply::GateReport(_)
+        | Reply::Commands { .. }
+        | Reply::Revoked { .. }
+        | Reply::Graph(_)
+        | Reply::Tree(_)
+        | Reply::LockChecks { .. }
+        | Reply::Env { .. }
+        | Reply::Diff(_)
+        | Reply::Notified { .. }
+        | Reply::Landings { .. }
+        | Reply::Orphans { .. }
+        | Reply::Verified(_)
+        | Reply::Exported { .. } => Vec::new(),
+    };
+    ids.iter().map(|id| format!("{id}\n")).collect()
+}
+
+/// Writes a file that the user named; returns its name. A link in its place is not followed: in a clone it may lead
+/// anywhere.
+pub fn write_file(path: &std::path::Path, content: &[u8]) -> Outcome<String> {
+    let failed = |e: std::io::Error| {
+        Box::new(Refusal::new(
+            Code::Io,
+            format!("cannot write {}: {e}", path.display()),
+        ))
+    };
+    let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    match path.metadata() {
+        // A device or a pipe.
+        Ok(meta) if !meta.is_file() && !meta.is_dir() => std::fs::write(path, content).map_err(failed)?,
+        _ if is_link => {
+            return Err(invalid(format!(
+                "{} is a symbolic link: name the file itself",
+                path.display()
+            )));
+        }
+        _ => jit_os::file::replace_here(path, content).map_err(failed)?,
+    }
+    Ok(path.display().to_string())
+}
+
+/// The whole grammar, with every command that people call.
+fn documented() -> Command {
+    let mut root = tree(Wanted::All);
+    for entry in TABLE {
+        let (name, shown) = match entry {
+            Entry::Verb(verb) => (verb.name, verb.shown),
+            Entry::Noun(name, _, shown, _) => (*name, *shown),
+        };
+        root = root.mut_subcommand(name, |command| command.hide(shown == Shown::Never));
+    }
+    root
+}
+
+fn text(reply: &Reply, done: &str, style: Style) -> String {
+    match reply {
+        Reply::Lease(lease) => render::lease(lease, done, style),
+        Reply::Released { released: leases } | Reply::Evicted { evicted: leases } => {
+            let done = if matches!(reply, Reply::Released { .. }) {
+                "Released"
+            } else {
+                "Evicted"
+            };
+            let line = |lease: &jit_core::wire::LeaseView| {
+                let what = lease
+                    .issue_id
+                    .as_ref()
+                    .map_or("a lock on files", |id| id.as_str());
+                format!("{done} {} (lease {})\n", style.bold(what), lease.lease_id)
+            };
+            leases.iter().map(line).collect()
+        }
+        Reply::Claims(claims) => render::claims(&claims.active, style),
+        Reply::History { records } => records.iter().map(claim::history::line).collect(),
+        Reply::Picked(picked) => {
+            render::lease(&picked.lease, done, style) + "\n" + &render::issue(&picked.issue, style)
+        }
+        Reply::Issue(issue) => render::issue(issue, style),
+        Reply::Issues { issues } => render::issues(issues, style),
+        Reply::Deleted { deleted } => format!("Deleted {}\n", style.bold(deleted.as_str())),
+        Reply::Comment(comment) => format!("Noted: {}\n", comment.id),
+        Reply::Judged(result) => format!("{}\n", if result.passed { "passed" } else { "failed" }),
+        Reply::Progress(progress) => render::progress(progress, style),
+        Reply::Status(status) => render::status(status, style),
+        Reply::Gates { gates } => gate::gates_text(gates, style),
+        Reply::GateReport(report) => gate::report_text(report, None, style),
+        Reply::Commands { commands } => trust::commands_text(commands, style),
+        Reply::Revoked { revoked } => format!("Approvals taken back: {revoked}\n"),
+        Reply::Graph(of) => jit_core::graph::text(&of.graph),
+        Reply::Tree(tree) => jit_core::graph::lines(tree),
+        Reply::Imported(_) => ids(reply),
+        Reply::Handoff(view) => handoff::view_text(view, style),
+        Reply::Unit(view) => worktree::view_text(view, style),
+        Reply::Units { units } => worktree::units_text(units, style),
+        Reply::Diff(diff) => render::clean(&diff.diff),
+        Reply::Account(account) => format!(
+            "Agents are started on {} again\n",
+            style.bold(account.id.as_str())
+        ),
+        Reply::Notified { sent } => notify::sent_text(sent, style),
+        Reply::Workflow(view) => workflow::workflow_text(view, style),
+        Reply::Workflows { workflows } => workflow::workflows_text(workflows, style),
+        Reply::Env { env } => env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect(),
+        Reply::Landings { landed } => log::text(landed),
+        Reply::Orphans { orphans } if orphans.is_empty() => "Everything fits together.\n".into(),
+        Reply::Orphans { orphans } => orphans
+            .iter()
+            .map(|one| {
+                let done = if one.settled { " (ended)" } else { "" };
+                let what = render::clean_line(&one.what);
+                format!("{}: {what}{done}\n", render::clean_line(&one.path))
+            })
+            .collect(),
+        Reply::Session(session) => session::session_text(session, style),
+        Reply::Sessions { sessions } => session::sessions_text(sessions, style),
+        Reply::Pruned { pruned } => format!("Taken off the list: {}\n", pruned.len()),
+        Reply::Locks { locks } => lock::locks_text(locks, "Nothing is locked.", style),
+        Reply::Unlocked { released } => released
+            .iter()
+            .map(|lock| format!("Released {}\n", style.bold(&render::clean_line(&lock.file_path))))
+            .collect(),
+        Reply::LockChecks { paths } => lock::checks_text(paths, style),
+        Reply::Verified(verified) => verify::text(verified, style),
+        Reply::Rescue(reply) => rescue::text(reply, style),
+        Reply::Exported { lines, .. } => lines.clone(),
+        Reply::Merge(report) => worktree::merge::report_text(report, style),
+        Reply::Conflicts(picture) => conflicts::picture_text(picture, style),
+    }
+}
+
+/// A length of time such as `600`, `90s` or `1h30m`, in seconds.
+pub fn duration(text: &str) -> Result<u64, String> {
+    jit_engine::duration::parse_secs(text).map_err(|e| e.to_string())
+}
+
+pub fn invalid(why: impl ToString) -> Box<Refusal> {
+    Box::new(Refusal::new(Code::Invalid, why.to_string()))
+}
+
+/// What clap has to say, as a refusal like any other.
+fn usage(e: &clap::Error) -> Box<Refusal> {
+    let text = e.render().to_string();
+    let mut lines = text.lines();
+    let message = lines
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned();
+    let rest: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut message = message;
+    let mut help = Vec::new();
+    for line in rest {
+        if let Some(usage) = line.strip_prefix("Usage: ") {
+            help.push(usage.to_owned());
+        } else if let Some(tip) = line.strip_prefix("tip: ") {
+            help.push(tip.to_owned());
+        } else if !line.starts_with("For more information") {
+            message.push(' ');
+            message.push_str(line);
+        }
+    }
+    let mut refusal = Refusal::new(Code::Usage, message);
+    refusal.help = help;
+    Box::new(refusal)
+}
+
+/// Two words that can be understood as one, an option with a value that looks like an option.
+fn as_value(args: &[OsString]) -> Option<String> {
+    (1..args.len()).find_map(|n| {
+        let (option, value) = (args[n - 1].to_str()?, args[n].to_str()?);
+        if !option.starts_with("--") || option.contains('=') || !value.starts_with('-') || value == "--" {
+            return None;
+        }
+        let joined = format!("{option}={value}");
+        let mut words = args.to_vec();
+        words.splice(n - 1..=n, [OsString::from(&joined)]);
+        let parsed = tree(Wanted::All).try_get_matches_from(words);
+        parsed.is_ok().then(|| {
+            let shown = jit_os::shell::shell_word(&joined);
+            format!("to pass {value:?} as the value of {option}, use {shown}")
+        })
+    })
+}
+
+/// What of the command line's grammar is built: all of it takes longer than a claim takes.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    All,
+    /// Only what these words could mean. Where that can be parsed, the whole grammar would parse it alike. Everything
+    /// else (help, mistakes and the suggestions that follow them) needs all of it.
+    Among(&'a [OsString]),
+}
+
+impl Wanted<'_> {
+    fn command(self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Among(words) => words.iter().any(|word| word == name),
+        }
+    }
+
+    /// Whether `--help` and `--version` are known: each command has its own, and hardly anybody asks for them.
+    fn help(self) -> bool {
+        self.option("help") || self.option("version")
+    }
+
+    fn option(self, name: &str) -> bool {
+        let Self::Among(words) = self else { return true };
+        // Short ones may stand together with others in one word.
+        let short = match name {
+            "dir" => b'C',
+            "quiet" => b'q',
+            "help" => b'h',
+            "version" => b'V',
+            _ => 0,
+        };
+        words
+            .iter()
+            .map(|word| word.as_encoded_bytes())
+            .any(|word| match word {
+                [b'-', b'-', long @ ..] => long.starts_with(name.as_bytes()),
+                [b'-', letters @ ..] => letters.contains(&short),
+                _ => false,
+            })
+    }
+}
+
+fn tree(wanted: Wanted<'_>) -> Command {
+    let help = wanted.help();
+    let mut root = Command::new("jit")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Many agents, one repository: work is never lost and never given to two")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_flag(!help)
+        .disable_version_flag(!help)
+        .disable_help_subcommand(true);
+    if wanted.option("all") {
+        let all = Arg::new("all").long("all").action(ArgAction::SetTrue);
+        root = root.arg(all.help("With --help: show every command"));
+    }
+    root = everywhere(root.next_help_heading("Everywhere"), wanted);
+    let name_of = |entry: &Entry| match entry {
+        Entry::Verb(verb) => verb.name,
+        Entry::Noun(name, ..) => name,
+    };
+    for entry in TABLE.iter().filter(|entry| wanted.command(name_of(entry))) {
+        root = root.subcommand(match entry {
+            Entry::Verb(verb) => verb_command(verb, wanted),
+            Entry::Noun(name, about, shown, verbs) => {
+                let mut noun = Command::new(*name)
+                    .about(*about)
+                    .hide(*shown != Shown::Everyday)
+                    .subcommand_required(true)
+                    .arg_required_else_help(true)
+                    .disable_help_flag(!help)
+                    .disable_help_subcommand(true);
+                for verb in verbs.iter().filter(|verb| wanted.command(verb.name)) {
+                    noun = noun.subcommand(verb_command(verb, wanted));
+                }
+                noun
+            }
+        });
+    }
+    root
+}
+
+fn verb_command(verb: &Verb, wanted: Wanted<'_>) -> Command {
+    let command = Command::new(verb.name)
+        .about(verb.about)
+        .disable_help_flag(!wanted.help())
+        .hide(verb.shown != Shown::Everyday)
+        .defer(verb.flags);
+    match wanted {
+        Wanted::All => command,
+        Wanted::Among(_) => everywhere(command, wanted),
+    }
+}
+
+/// Adds the options that hold everywhere. In the whole grammar clap hands them on to every command below; that takes
+/// long, so the shortened one has them where they are usually typed, at the beginning and at the end.
+fn everywhere(mut command: Command, wanted: Wanted<'_>) -> Command {
+    let all = matches!(wanted, Wanted::All);
+    for (name, build) in EVERYWHERE.iter().filter(|(name, _)| wanted.option(name)) {
+        command = command.arg(build(Arg::new(*name)).global(all));
+    }
+    command
+}
+
+fn all_commands() -> String {
+    let mut rows = Vec::new();
+    for entry in TABLE {
+        match entry {
+            Entry::Verb(verb) if verb.shown != Shown::Never => {
+                rows.push(vec![format!("  jit {}", verb.name), verb.about.to_owned()]);
+            }
+            Entry::Verb(_) => {}
+            Entry::Noun(noun, _, _, verbs) => {
+                for verb in *verbs {
+                    rows.push(vec![format!("  jit {noun} {}", verb.name), verb.about.to_owned()]);
+                }
+            }
+        }
+    }
+    format!("Every command (each has --help):\n\n{}", render::table(&rows))
+}
+
+fn find(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatches)> {
+    let (name, below) = matches.subcommand()?;
+    TABLE.iter().find_map(|entry| match entry {
+        Entry::Verb(verb) if verb.name == name => Some((verb, below)),
+        Entry::Noun(noun, _, _, verbs) if *noun == name => {
+            let (name, below) = below.subcommand()?;
+            verbs
+                .iter()
+                .find(|verb| verb.name == name)
+                .map(|verb| (verb, below))
+        }
+        _ => None,
+    })
+}
+
+pub fn main(args: Vec<OsString>) -> u8 {
+    // Asked for by every program that looks whether jit is there: answered without building anything.
+    if args.len() == 2 && (args[1] == "--version" || args[1] == "-V") {
+        return finish(render::print(concat!("jit ", env!("CARGO_PKG_VERSION"), "\n")), 0);
+    }
+    let says = |flag: &str| args.iter().skip(1).take_while(|a| *a != "--").any(|a| a == flag);
+    let typed = tree(Wanted::Among(&args)).try_get_matches_from(&args);
+    let matches = match typed.or_else(|_| tree(Wanted::All).try_get_matches_from(&args)) {
+        Ok(matches) => matches,
+        Err(e) => match e.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                let version = e.kind() == ErrorKind::DisplayVersion;
+                let text = if says("--all") && !version {
+                    all_commands()
+                } else {
+                    e.render().to_string()
+                };
+                let text = match (says("--json"), version) {
+                    (false, _) => text,
+                    (true, true) => json_line(&json!({ "version": env!("CARGO_PKG_VERSION") })),
+                    (true, false) => json_line(&json!({ "help": text })),
+                };
+                return finish(render::print(&text), 0);
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if !says("--json") => {
+                render::say(e.render().to_string().trim_end());
+                return 2;
+            }
+            _ => {
+                let mut refusal = usage(&e);
+                if let Some(joined) = as_value(&args) {
+                    // clap would have it behind `--`, where it is no value of the option.
+                    refusal.help.retain(|tip| !tip.contains("as a value"));
+                    refusal.help.insert(0, joined);
+                }
+                return fail(&refusal, says("--json"));
+            }
+        },
+    };
+    let everywhere = Everywhere::of(&matches);
+    let json = everywhere.json;
+    let Some((verb, below)) = find(&matches) else {
+        return fail(&invalid("no such command"), json);
+    };
+    for dir in &everywhere.dir {
+        if let Err(e) = std::env::set_current_dir(dir) {
+            let refusal = Refusal::new(Code::NotFound, format!("cannot go to {}: {e}", dir.display()));
+            return fail(&refusal, json);
+        }
+    }
+    let cx = Cx {
+        style: Style::new(everywhere.color),
+        everywhere,
+        typed: args,
+    };
+    match (verb.run)(below, &cx) {
+        Ok(output) => {
+            if !cx.everywhere.quiet {
+                for warning in &output.warnings {
+                    render::say(&format!("warning: {}", render::clean_line(warning)));
+                }
+            }
+            finish(render::print(&output.text), output.exit)
+        }
+        Err(mut refusal) => {
+            if refusal.code == Code::Unknown {
+                refusal.help.insert(0, repeat(&cx.typed, &refusal.details));
+            }
+            fail(&refusal, json)
+        }
+    }
+}
+
+/// The command to run again when the outcome is unknown: the same, with its request id.
+fn repeat(typed: &[OsString], details: &Details) -> String {
+    let Details::Facts(facts) = details else {
+        return String::new();
+    };
+    let id = facts
+        .iter()
+        .find(|(name, _)| *name == "request_id")
+        .map_or("", |(_, id)| id);
+    let quote = |word: &OsString| jit_os::shell::shell_word(&word.to_string_lossy());
+    let mut words: Vec<String> = vec!["jit".into()];
+    // In front: behind a `--` it would be taken for something else.
+    if !typed
+        .iter()
+        .any(|word| word.to_string_lossy().starts_with("--request-id"))
+    {
+        words.push(format!("--request-id {id}"));
+    }
+    words.extend(typed.iter().skip(1).map(quote));
+    words.join(" ")
+}
+
+fn json_line(value: &serde_json::Value) -> String {
+    render::clean_json(format!("{value}\n"))
+}
+
+fn fail(refusal: &Refusal, json: bool) -> u8 {
+    if json {
+        return finish(
+            render::print(&json_line(&exit::failure(refusal))),
+            refusal.code.exit(),
+        );
+    }
+    render::say(&format!("error: {}", render::clean(&refusal.message)));
+    for line in &refusal.help {
+        render::say(&format!("  try: {}", render::clean_line(line)));
+    }
+    refusal.code.exit()
+}
+
+fn finish(printed: std::io::Result<bool>, code: u8) -> u8 {
+    match printed {
+        Ok(true) => code,
+        Ok(false) => exit::BROKEN_PIPE,
+        Err(e) => {
+            render::say(&format!("error: cannot write to standard output: {e}"));
+            1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_the_command_to_repeat_can_be_pasted_and_has_its_request_id() {
+        let repeated = |typed: &[&str]| {
+            let typed: Vec<OsString> = typed.iter().map(OsString::from).collect();
+            repeat(&typed, &Details::Facts(vec![("request_id", "R1".into())]))
+        };
+        assert_eq!(
+            repeated(&["/bin/jit", "issue", "create", "--", "--it's odd"]),
+            r"jit --request-id R1 issue create -- '--it'\''s odd'"
+        );
+        assert_eq!(
+            repeated(&["jit", "claim", "acquire", "X", "--request-id=mine"]),
+            "jit claim acquire X --request-id=mine"
+        );
+    }
+
+    #[test]
+    fn i1_the_shortened_grammar_means_what_the_whole_one_means() {
+        for line in [
+            "jit claim acquire X",
+            "jit --json claim acquire X --agent-id agent:a",
+            "jit -C a -C b claim release X -C c --quiet",
+            "jit --agent-id agent:a claim acquire X --agent-id agent:b --fields a,b --fields c",
+            "jit -qC a whoami --color never --lock-timeout 5s",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let meant = |wanted| {
+                let matches = tree(wanted).try_get_matches_from(&words).expect(line);
+                format!("{:?}", Everywhere::of(&matches))
+            };
+            assert_eq!(meant(Wanted::Among(&words)), meant(Wanted::All), "{line}");
+        }
+    }
+
+    #[test]
+    fn i1_the_tree_of_commands_is_sound() {
+        let mut all = tree(Wanted::All);
+        all.build();
+        all.debug_assert();
+    }
+}

@@ -1,0 +1,28 @@
+use jit_engine::request::{Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use super::sent_text;
+use crate::cli::{Cx, Output};
+use crate::exit::CHECK_FAILED;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  jit config set --user notify.command '[\"notify-send\", \"jit\"]'\n  \
+    jit config set --user notify.webhook https://example.org/hook\n  jit notify test"
+)]
+pub struct Flags {}
+
+pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
+    let answer = cx.app(Need::Read)?.handle(Request::NotifyTest)?;
+    let failed = matches!(&answer.reply, Reply::Notified { sent } if sent.iter().any(|one| !one.ok));
+    let shown = cx.show(&answer.reply, |style| match &answer.reply {
+        Reply::Notified { sent } => sent_text(sent, style),
+        _ => String::new(),
+    });
+    let shown = shown.warn(answer.warnings);
+    Ok(match failed {
+        true => shown.exit(CHECK_FAILED),
+        false => shown,
+    })
+}

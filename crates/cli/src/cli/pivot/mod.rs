@@ -1,0 +1,23 @@
+//! `jit pivot`: the scope of an issue is being revised.
+
+mod complete;
+mod start;
+
+use jit_core::command::{Change, Pivot};
+use jit_core::ids::IssuePrefix;
+use jit_store::Outcome;
+
+use super::{Cx, Output, Verb, verb};
+
+pub const VERBS: &[Verb] = &[
+    verb!("start", "Its scope is being revised", start),
+    verb!("complete", "Its scope is settled again", complete),
+];
+
+fn ask(issue: IssuePrefix, pivot: Pivot, cx: &Cx) -> Outcome<Output> {
+    let change = Change {
+        pivot: Some(pivot),
+        ..Change::default()
+    };
+    cx.change(issue, change, false)
+}

@@ -1,0 +1,19 @@
+use jit_core::command::Pivot;
+use jit_core::ids::IssuePrefix;
+use jit_store::Outcome;
+
+use super::ask;
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Its id, or the beginning of it
+    issue: IssuePrefix,
+    /// Why it has to be revised
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    ask(flags.issue, Pivot::Start(flags.reason), cx)
+}

@@ -1,0 +1,30 @@
+use jit_core::ids::IssuePrefix;
+use jit_engine::request::{Answer, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use super::{Cx, Output, invalid};
+use crate::yaml::yaml;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "What has parts is counted by its parts.")]
+pub struct Flags {
+    /// Only this issue and its parts
+    issue: Option<IssuePrefix>,
+    /// The same as --json, in YAML
+    #[arg(long)]
+    yaml: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let request = Request::Progress { issue: flags.issue };
+    if !flags.yaml {
+        return cx.ask(request);
+    }
+    if cx.json() {
+        return Err(invalid("either --json or --yaml"));
+    }
+    let Answer { reply, warnings } = cx.app(Need::Read)?.handle(request)?;
+    let text = yaml(&cx.kept(&reply));
+    Ok(cx.show(&(), |_| text).warn(warnings))
+}

@@ -1,0 +1,50 @@
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+use jit_store::recover::Recovered;
+use serde_json::json;
+
+use super::{Cx, Output};
+use crate::render::clean_line;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Mends what can be mended. Where lines of the log are lost, all files are moved to a backup and \
+    a new log begins with every lease and issue that survived."
+)]
+pub struct Flags {}
+
+pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
+    let app = cx.app(Need::Write)?;
+    let value = match app.store.salvage(&app.actor)? {
+        Recovered::Sound { lines, mut mended } => {
+            mended.extend(app.sweep_left_overs()?);
+            json!({ "salvaged": false, "lines": lines, "mended": mended })
+        }
+        Recovered::Salvaged {
+            backup,
+            lost,
+            leases,
+            issues,
+        } => {
+            json!({ "salvaged": true, "backup": backup, "lost": lost, "leases": leases, "issues": issues })
+        }
+    };
+    Ok(cx.done(&value, &[], |_| {
+        if value["salvaged"] == false {
+            let mended: String = value["mended"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|m| format!("  {}\n", clean_line(m.as_str().unwrap_or(""))))
+                .collect();
+            return format!("The log is sound: {} lines.\n{mended}", value["lines"]);
+        }
+        format!(
+            "{} lines were lost; {} leases and {} issues survived.\nThe damaged files are kept in {}\n",
+            value["lost"],
+            value["leases"],
+            value["issues"],
+            clean_line(value["backup"].as_str().unwrap_or(""))
+        )
+    }))
+}

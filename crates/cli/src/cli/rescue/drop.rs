@@ -1,0 +1,26 @@
+use jit_core::refusal::{Code, Refusal};
+use jit_engine::request::{Request, RescueRequest};
+use jit_engine::rescue::RescueId;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Deletes its refs and its folder in the trash. After that the work is gone.")]
+pub struct Flags {
+    /// As jit rescue list names it
+    id: RescueId,
+    /// Really
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    if !flags.yes {
+        let help = format!("jit rescue drop {} --yes", flags.id);
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, "deleting rescued work needs a yes").help(help),
+        ));
+    }
+    cx.ask(Request::Rescue(RescueRequest::Drop { id: flags.id }))
+}

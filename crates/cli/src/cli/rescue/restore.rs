@@ -1,0 +1,31 @@
+use std::path::PathBuf;
+
+use jit_engine::request::{Request, RescueRequest};
+use jit_engine::rescue::RescueId;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The worktree comes back as it was: its files byte for byte, what was staged, its branch, an unfinished \
+    rebase. Nothing that is there is overwritten."
+)]
+pub struct Flags {
+    /// As jit rescue list names it
+    id: RescueId,
+    /// Where to [default: where it was]
+    #[arg(long, value_name = "PATH")]
+    to: Option<PathBuf>,
+    /// The name of its branch [default: the one it had]
+    #[arg(long, value_name = "B")]
+    branch: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Rescue(RescueRequest::Restore {
+        id: flags.id,
+        to: flags.to,
+        branch: flags.branch,
+    }))
+}

@@ -1,0 +1,19 @@
+use jit_engine::request::{Request, RescueRequest};
+use jit_engine::rescue::RescueId;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Single files can be taken from the refs: git show refs/jit/rescue/<id>/worktree:<path>, or \
+    …/index:<path> for what was staged."
+)]
+pub struct Flags {
+    /// As jit rescue list names it
+    id: RescueId,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Rescue(RescueRequest::Show { id: flags.id }))
+}

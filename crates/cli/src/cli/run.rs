@@ -1,0 +1,113 @@
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use jit_agents as agents;
+use jit_core::ids::IssueId;
+use jit_core::plan::{Plan, Settings};
+use jit_core::refusal::{Code, Refusal};
+use jit_engine::app::App;
+use jit_engine::plans;
+use jit_engine::request::{Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use super::workflow::follow;
+use super::worktree::dispatch::{self, RunFlags};
+use super::{Cx, Output, invalid};
+use crate::render;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Every unit gets a worktree and an agent; what passes lands on the target. Agents go on when this \
+    command ends, and `jit workflow resume` goes on with the rest.\n\nExamples:\n  jit run plan.yaml\n  \
+    jit run --ready --max 3 --budget 2\n  jit schema plan"
+)]
+pub struct Flags {
+    /// The plan
+    #[arg(required_unless_present = "ready", conflicts_with = "ready")]
+    plan: Option<PathBuf>,
+    /// What is ready to be worked on, best first
+    #[arg(long)]
+    ready: bool,
+    /// So many agents at the same time
+    #[arg(long, value_name = "N")]
+    max: Option<u32>,
+    /// So many issues at most, with --ready
+    #[arg(long, value_name = "N", requires = "ready")]
+    limit: Option<usize>,
+    #[command(flatten)]
+    run: RunFlags,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn plan(flags: &mut Flags, app: &App) -> Outcome<Plan> {
+    let run = std::mem::take(&mut flags.run).settings()?;
+    let mut plan = match &flags.plan {
+        Some(path) => plans::load_for(path, &app.run_settings(), agents::NAMES, &|plan| {
+            // What is said here counts more than what the plan says.
+            app.lacks(&Plan {
+                run: run.over(&plan.run),
+                ..plan.clone()
+            })
+        })?,
+        None => {
+            let ready = app.handle(Request::Ready {
+                filter: Default::default(),
+                limit: flags.limit,
+            })?;
+            let Reply::Issues { issues } = ready.reply else {
+                return Err(invalid("the engine answered something else"));
+            };
+            if issues.is_empty() {
+                return Err(Box::new(
+                    Refusal::new(Code::NotFound, "nothing is ready to be worked on").help("jit blocked"),
+                ));
+            }
+            let ids: Vec<IssueId> = issues.iter().map(|shown| shown.issue.id.issue_id()).collect();
+            plans::from_ready(&ids, app.config.dispatching().max_concurrent, Settings::default())
+        }
+    };
+    plan.run = run.over(&plan.run);
+    if let Some(max) = flags.max {
+        plan.max_concurrent = max;
+    }
+    Ok(plan)
+}
+
+/// What it may cost, before it does.
+fn announce(plan: &Plan, app: &App) -> String {
+    let config = app.run_settings();
+    let mut out = format!(
+        "{} units, {} agents at a time\n",
+        plan.units.len(),
+        plan.max_concurrent
+    );
+    for unit in &plan.units {
+        let run = plan.settings(unit, &config);
+        out.push_str(&format!("  {:<20}  {}\n", unit.id, dispatch::announce(&run)));
+    }
+    let all: BTreeSet<String> = plan
+        .units
+        .iter()
+        .flat_map(|unit| app.cautions(&plan.settings(unit, &config)))
+        .collect();
+    for caution in all {
+        out.push_str(&format!("  note: {}\n", render::clean_line(&caution)));
+    }
+    out
+}
+
+pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let app = cx.app(Need::Write)?;
+    let plan = plan(&mut flags, &app)?;
+    if !cx.json() && !cx.quiet() {
+        render::say(announce(&plan, &app).trim_end());
+    }
+    if flags.dry_run {
+        return Ok(cx.show(&plan, |_| String::new()));
+    }
+    let workflow = app.start_workflow(&plan)?;
+    follow::lead(&workflow.id, cx, &app)
+}

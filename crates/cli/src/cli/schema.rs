@@ -1,0 +1,64 @@
+use jit_core::plan;
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::registry::{self, SCHEMAS};
+use jit_engine::app::Surroundings;
+use jit_store::Outcome;
+use serde_json::json;
+
+use super::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Without a name: the names there are.\n\nExamples:\n  jit schema agent_lock\n  \
+                  jit validate --schema agent_lock --file _state/agent_lock.json"
+)]
+pub struct Flags {
+    /// Which format
+    name: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let Some(name) = flags.name else {
+        return Ok(cx.show(&json!({ "schemas": names() }), |_| {
+            names().iter().map(|name| format!("{name}\n")).collect()
+        }));
+    };
+    let schema = match name.as_str() {
+        PLAN => plan::schema(),
+        _ => registry::schema(&name, &agent_types(cx)).ok_or_else(|| unknown(&name))?,
+    };
+    Ok(cx.show(&schema, |_| {
+        let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+        format!("{text}\n")
+    }))
+}
+
+/// The schema of plans, which is none of a registry.
+pub const PLAN: &str = "plan";
+
+fn names() -> Vec<&'static str> {
+    SCHEMAS.iter().copied().chain([PLAN]).collect()
+}
+
+/// There is no schema of that name, but there are others.
+pub fn unknown(name: &str) -> Box<Refusal> {
+    let known = names().join(", ");
+    let shown: String = name.chars().take(40).collect();
+    Box::new(
+        Refusal::new(
+            Code::NotFound,
+            format!("there is no schema {shown:?}; there are {known}"),
+        )
+        .help("jit schema")
+        .details(Details::Candidates(
+            names().into_iter().map(str::to_owned).collect(),
+        )),
+    )
+}
+
+/// Types of agents that the settings add, where there are settings.
+pub fn agent_types(cx: &Cx) -> Vec<String> {
+    let found = cx.options().and_then(|options| Surroundings::find(&options));
+    let types = found.map(|found| found.config.agent_types()).unwrap_or_default();
+    types.into_iter().map(|(name, _)| name).collect()
+}

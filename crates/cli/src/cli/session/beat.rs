@@ -1,0 +1,17 @@
+use jit_core::ids::SessionId;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Yours when not given
+    session: Option<SessionId>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::BeatSession {
+        session: flags.session,
+    })
+}

@@ -1,0 +1,149 @@
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jit_agents as agents;
+use jit_agents::event::{Line, Said};
+use jit_agents::runner::attempt::{self, Attempt};
+use jit_agents::runner::job::Job;
+use jit_agents::runner::shim::{self, Beat};
+use jit_core::ids::{SessionId, UnitId};
+use jit_core::refusal::{Code, Refusal};
+use jit_core::session::Status;
+use jit_core::time::Wall;
+use jit_engine::app::{App, Options, Surroundings};
+use jit_engine::hooks::agent::permission::Policy;
+use jit_engine::request::{Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use super::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// The folder of the attempt
+    folder: PathBuf,
+}
+
+/// How long renewing may wait for the store: the agent's limits are not watched meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let io = |e: io::Error| {
+        let code = match e.kind() {
+            io::ErrorKind::WouldBlock => Code::Busy,
+            _ => Code::Io,
+        };
+        Box::new(Refusal::new(code, format!("the shim: {e}")))
+    };
+    let folder = flags.folder.canonicalize().map_err(io)?;
+    let exit = match attempt::job(&folder) {
+        Ok(job) => match agents::by_name(&job.agent) {
+            Some(agent) => {
+                let mut worker = Worker::of(&job, &folder);
+                let mut ask = Policy::of(&job);
+                shim::run(&folder, &*agent, &mut ask, &mut |beat| worker.tell(beat))
+            }
+            None => shim::refuse(&folder, &format!("there is no agent {:?}", job.agent)),
+        },
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => shim::refuse(&folder, &e.to_string()),
+        Err(e) => Err(e),
+    };
+    let exit = exit.map_err(io)?;
+    Ok(cx.show(&exit, |_| String::new()))
+}
+
+/// The agent as others see it: a session that lives as long as it does.
+struct Worker {
+    options: Options,
+    session: Option<SessionId>,
+    folder: PathBuf,
+    unit: UnitId,
+    attempt: u32,
+}
+
+impl Worker {
+    fn of(job: &Job, folder: &Path) -> Self {
+        let options = Options {
+            dir: Some(job.dir.clone()),
+            agent: Some(job.worker.to_string()),
+            lock_timeout: Some(PATIENCE),
+            request: None,
+        };
+        Self {
+            options,
+            session: None,
+            folder: folder.to_owned(),
+            unit: job.unit.clone(),
+            attempt: job.attempt,
+        }
+    }
+
+    /// Tells everybody if the agent was refused and waits to ask again.
+    fn tell_refusal(&self, app: &App) -> Outcome<()> {
+        let Ok(Attempt::Running(running)) = attempt::look(&self.folder) else {
+            return Ok(());
+        };
+        match running.last {
+            Some(Line {
+                at,
+                said: said @ Said::Retrying { delay_ms, .. },
+            }) if said.is_limited() => {
+                let until = Wall::from_ms(at).plus_ms(delay_ms);
+                app.park_while_it_waits(&self.unit, self.attempt, until, &said.for_people())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Who it is, and where, is in the job. What the agent made of the settings in its worktree is no reason to let go of
+    /// what it holds.
+    fn app(&self) -> Outcome<App> {
+        let (surroundings, _broken) = Surroundings::despite(&self.options)?;
+        App::within(surroundings, &self.options, Need::Write)
+    }
+
+    fn tell(&mut self, beat: Beat) -> io::Result<()> {
+        let told = match beat {
+            Beat::Alive => self.renew(),
+            Beat::Ended { well } => self.end(well),
+        };
+        told.map_err(|refusal| io::Error::other(refusal.message))
+    }
+
+    /// Says that it lives, and keeps what it holds.
+    fn renew(&mut self) -> Outcome<()> {
+        let app = self.app()?;
+        match &self.session {
+            Some(session) => {
+                app.handle(Request::BeatSession {
+                    session: Some(session.clone()),
+                })?;
+            }
+            // Only one that lives for a while is worth a session.
+            None => {
+                let answer = app.handle(Request::StartSession(Box::default()))?;
+                if let Reply::Session(session) = answer.reply {
+                    self.session = Some(session.session_id);
+                }
+            }
+        }
+        app.renew_own()?;
+        // What it holds comes first.
+        self.tell_refusal(&app)
+    }
+
+    /// The files it had locked are free for others. Who is gone without a word is noticed by its silence.
+    fn end(&self, well: bool) -> Outcome<()> {
+        let app = self.app()?;
+        app.let_go_of_files(&app.actor)?;
+        if let Some(session) = &self.session {
+            let status = if well { Status::Completed } else { Status::Failed };
+            app.handle(Request::EndSession {
+                session: Some(session.clone()),
+                status,
+            })?;
+        }
+        Ok(())
+    }
+}

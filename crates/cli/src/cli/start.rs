@@ -1,0 +1,156 @@
+use std::process::Command;
+
+use jit_core::ids::IssuePrefix;
+use jit_core::issue::{Performer, Priority, State};
+use jit_core::refusal::{Code, Refusal};
+use jit_engine::app::{CreateUnit, DispatchAsk};
+use jit_engine::request::{CreateIssue, Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
+
+use super::worktree::dispatch::{RunFlags, announce};
+use super::worktree::{self, logs};
+use super::{Cx, Output, duration, invalid};
+use crate::render;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Claims the issue (and makes it, when it is a title) and a worktree for it. What comes next is \
+    printed; with --shell you are in it at once.\n\nExamples:\n  jit start DATE-1\n  jit start \"Parse dates\" --shell\n  jit start DATE-1 --agent claude --budget 2"
+)]
+pub struct Flags {
+    /// An issue, or the title of a new one: two words or more
+    #[arg(value_name = "ISSUE|TITLE")]
+    what: String,
+    /// Where its branch begins; the target branch when not given
+    #[arg(long, value_name = "REV")]
+    base: Option<String>,
+    /// How long the claim lasts
+    #[arg(long, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
+    ttl: Option<u64>,
+    /// Open a shell in the worktree
+    #[arg(long)]
+    shell: bool,
+    /// What the agent is told besides the issue
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// With an agent: where it may write, a path or a glob; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    writes: Vec<String>,
+    #[command(flatten)]
+    run: RunFlags,
+    /// With an agent: also on an account that is parked
+    #[arg(long)]
+    force: bool,
+    /// With an agent: do not wait for it
+    #[arg(long)]
+    detach: bool,
+}
+
+/// The issue that is meant, made first when it is a title.
+fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
+    let app = cx.app(Need::Write)?;
+    if let Ok(issue) = flags.what.parse::<IssuePrefix>() {
+        match app.handle(Request::ShowIssue { issue }) {
+            Ok(answer) => {
+                if let Reply::Issue(view) = answer.reply {
+                    return Ok(view.issue.id.to_string());
+                }
+            }
+            Err(refusal) if refusal.code == Code::NotFound => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    // One word without a blank was meant as a name: better ask than make an issue of a typing mistake.
+    if !flags.what.trim().contains(' ') {
+        return Err(Box::new(
+            Refusal::new(Code::NotFound, format!("no issue is called {}", flags.what))
+                .help("jit ready")
+                .help(format!("jit issue create {}", shell_word(&flags.what))),
+        ));
+    }
+    let answer = app.handle(Request::CreateIssue(Box::new(CreateIssue {
+        id: None,
+        title: flags.what.clone(),
+        kind: "task".to_owned(),
+        state: State::Ready,
+        priority: Priority::Normal,
+        parent: None,
+        labels: Vec::new(),
+        depends_on: Vec::new(),
+        gates: Vec::new(),
+        actor: Performer::Any,
+        description: None,
+    })))?;
+    match answer.reply {
+        Reply::Issue(view) => Ok(view.issue.id.to_string()),
+        _ => Err(invalid("the issue could not be made")),
+    }
+}
+
+pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let settings = std::mem::take(&mut flags.run).settings()?;
+    if settings.agent.is_some() {
+        // Before anything is made for it.
+        cx.app(Need::Read)?
+            .require_open_account(&settings, flags.force, None)?;
+    }
+    let what = issue(&flags, cx)?;
+    let app = cx.app(Need::Write)?;
+    let answer = app.handle(Request::CreateUnit(Box::new(CreateUnit {
+        what,
+        base: flags.base,
+        ttl_secs: flags.ttl,
+        ..CreateUnit::default()
+    })))?;
+    let Reply::Unit(view) = &answer.reply else {
+        return Err(invalid("the unit could not be made"));
+    };
+    if settings.agent.is_some() {
+        let unit = view.unit.id.to_string();
+        if !cx.json() && !cx.quiet() {
+            render::say(&announce(&settings.over(&app.run_settings())));
+            if !flags.detach {
+                for caution in app.cautions(&settings) {
+                    render::say(&format!("note: {}", render::clean_line(&caution)));
+                }
+            }
+        }
+        let started = cx.ask(Request::Dispatch(Box::new(DispatchAsk {
+            unit: Some(unit.clone()),
+            run: settings,
+            prompt: flags.prompt,
+            writes: Some(flags.writes).filter(|writes| !writes.is_empty()),
+            force: flags.force,
+            ..DispatchAsk::default()
+        })))?;
+        return match flags.detach {
+            true => Ok(started.warn(answer.warnings)),
+            false => logs::follow_to_the_end(Some(&unit), cx),
+        };
+    }
+    if flags.shell && !cx.json() {
+        let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
+        let env = app.handle(Request::UnitEnv {
+            unit: Some(view.unit.id.to_string()),
+        })?;
+        let vars = match env.reply {
+            Reply::Env { env } => env,
+            _ => Default::default(),
+        };
+        let status = Command::new(&shell)
+            .current_dir(&view.unit.worktree_path)
+            .envs(vars)
+            .status();
+        status.map_err(|e| invalid(format!("cannot start {}: {e}", shell.to_string_lossy())))?;
+    }
+    let shown = cx.done(&answer.reply, &[view.unit.id.as_str()], |style| {
+        format!(
+            "{}\nNext:\n  cd {}\n  (work, and commit)\n  jit finish\n",
+            worktree::unit_text(&view.unit, style),
+            shell_word(&view.unit.worktree_path)
+        )
+    });
+    Ok(shown.warn(answer.warnings))
+}

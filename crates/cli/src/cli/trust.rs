@@ -1,0 +1,121 @@
+use std::io::{self, IsTerminal as _};
+
+use jit_core::refusal::{Code, Refusal};
+use jit_engine::app::App;
+use jit_engine::request::{Reply, Request};
+use jit_engine::trust::{Need as Command, none_trusted, set_apart};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use super::{Cx, Output, invalid};
+use crate::render::{self, Style, clean};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Commands that come with a repository run only after you approved their exact text on this \
+    machine. Approvals are in ~/.local/share/jit/trust.jsonl. Agents may not approve, unless your own configuration \
+    has agents.may_trust = true.\n\nExamples:\n  jit trust\n  jit trust --list"
+)]
+pub struct Flags {
+    /// Only show the commands
+    #[arg(long, conflicts_with_all = ["yes", "revoke"])]
+    list: bool,
+    /// Approve what is shown without asking
+    #[arg(long, short)]
+    yes: bool,
+    /// Take back what was approved for this repository
+    #[arg(long, conflicts_with = "yes")]
+    revoke: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let app = cx.app(Need::Read)?;
+    if flags.revoke {
+        let answer = app.handle(Request::Revoke)?;
+        return Ok(cx
+            .show(&answer.reply, |style| super::text(&answer.reply, "", style))
+            .warn(answer.warnings));
+    }
+    let all = commands(&app)?;
+    let open = not_approved(&all);
+    let shown = if flags.list || open.is_empty() {
+        all
+    } else if flags.yes {
+        approve(&app, open)?
+    } else if is_terminal() {
+        ask(&app)?
+    } else {
+        let help = match app.require_may_trust() {
+            Ok(()) => "jit trust --yes",
+            Err(_) => "ask a person to run: jit trust",
+        };
+        return Err(Box::new(none_trusted(&open).help(help)));
+    };
+    let reply = Reply::Commands { commands: shown };
+    Ok(match flags.list {
+        true => cx.show(&reply, |style| super::text(&reply, "", style)),
+        false => cx.done(&reply, &[], |style| super::text(&reply, "", style)),
+    })
+}
+
+fn commands(app: &App) -> Outcome<Vec<Command>> {
+    match app.handle(Request::Commands)?.reply {
+        Reply::Commands { commands } => Ok(commands),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn not_approved(all: &[Command]) -> Vec<Command> {
+    all.iter().filter(|one| !one.is_trusted).cloned().collect()
+}
+
+fn approve(app: &App, commands: Vec<Command>) -> Outcome<Vec<Command>> {
+    match app.handle(Request::Trust { commands })?.reply {
+        Reply::Commands { commands } => Ok(commands),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn is_terminal() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Whether there is somebody who could approve.
+pub fn can_ask(app: &App) -> bool {
+    is_terminal() && app.require_may_trust().is_ok()
+}
+
+/// Shows what is not approved and asks. Gives what was, all of it; a no is a refusal.
+pub fn ask(app: &App) -> Outcome<Vec<Command>> {
+    app.require_may_trust()?;
+    let open = not_approved(&commands(app)?);
+    render::say("These commands came with the repository:");
+    render::say(commands_text(&open, Style::plain()).trim_end());
+    render::say("May they run on this machine? [y/N]");
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).map_err(invalid)?;
+    if !matches!(line.trim().to_lowercase().as_str(), "y" | "yes") {
+        let message = "nothing was approved, so nothing runs";
+        return Err(Box::new(
+            Refusal::new(Code::NotTrusted, message).help("jit trust"),
+        ));
+    }
+    approve(app, open)
+}
+
+/// Each command with its exact text, harmless for a terminal.
+pub fn commands_text(commands: &[Command], style: Style) -> String {
+    if commands.is_empty() {
+        return "No commands came with this repository.\n".into();
+    }
+    let line = |one: &Command| {
+        let mark = if one.is_trusted {
+            style.good("approved")
+        } else {
+            style.bad("not approved")
+        };
+        let (kind, text) = (one.kind.as_str(), clean(&set_apart(&one.text)));
+        format!("{kind} {} ({mark}):{text}\n", clean(&one.name))
+    };
+    commands.iter().map(line).collect()
+}

@@ -1,0 +1,221 @@
+use std::path::{Path, PathBuf};
+
+use jit_core::plan::Settings;
+use jit_core::registry::check::check;
+use jit_engine::app::{App, Audit, Surroundings};
+use jit_engine::hooks::divergence;
+use jit_engine::worktree::identity::Need;
+use jit_engine::{plans, registry};
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
+use serde_json::json;
+
+use super::{Cx, Output};
+use crate::render::clean_line;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Reads every line of the log and every issue file, and compares everything that is derived from the log. \
+                  Changes nothing, but for files of issues that are behind the log.\n\nWith --schema, only that file is read: \
+                  jit validate --schema agent_lock --file _state/agent_lock.json"
+)]
+pub struct Flags {
+    /// Check a file by this schema (`jit schema` lists them)
+    #[arg(long, value_name = "NAME", requires = "file")]
+    schema: Option<String>,
+    /// The file to check
+    #[arg(long, value_name = "FILE", requires = "schema")]
+    file: Option<PathBuf>,
+    /// In the main worktree, also write the issues that are in no worktree and on no branch
+    #[arg(long, conflicts_with_all = ["schema", "divergence"])]
+    write_missing: bool,
+    /// Only check whether this branch contains the tip of the main branch
+    #[arg(long)]
+    divergence: bool,
+}
+
+/// Whether the branch has what everybody has (C6).
+fn divergence(cx: &Cx) -> Outcome<Output> {
+    let found = Surroundings::find(&cx.options()?)?;
+    let report = divergence::divergence(&found.place, &found.config)?;
+    let shown = cx.show(&report, |style| {
+        let mark = if report.ok {
+            style.good("✓")
+        } else {
+            style.bad("✗")
+        };
+        let mut text = format!("{mark} {}\n", clean_line(&report.message));
+        for command in &report.help {
+            text.push_str(&format!("    {}\n", clean_line(command)));
+        }
+        text
+    });
+    Ok(shown.exit(if report.ok { 0 } else { 6 }))
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    if flags.divergence {
+        return divergence(cx);
+    }
+    if let (Some(name), Some(file)) = (&flags.schema, &flags.file) {
+        return by_schema(name, file, cx);
+    }
+    // What is wrong with the settings is part of the report; nothing that is compared here depends on them.
+    let options = cx.options()?;
+    let (found, broken) = Surroundings::despite(&options)?;
+    let app = App::within(found, &options, Need::Read)?;
+    app.view().map(drop).or_else(|refusal| match refusal.code {
+        // That is what this command is there to describe.
+        jit_core::refusal::Code::Damaged => Ok(()),
+        _ => Err(refusal),
+    })?;
+    let report = app.store.validate(&app.actor)?;
+    // Where the log is damaged, nothing can be compared with it.
+    let sound = !report.problems.iter().any(|p| p.check == "log" && !p.heals);
+    let audit = if sound {
+        app.audit(flags.write_missing)?
+    } else {
+        Audit::default()
+    };
+    let ok = report.problems.is_empty() && audit.findings.is_empty() && broken.is_none();
+    const MEND: &str = "mend what the message names, then: jit validate";
+    let mut problems: Vec<_> = Vec::new();
+    problems.extend(broken.as_ref().map(|error| {
+        let (file, at) = error.file().unzip();
+        let (line, column) = at.flatten().unzip();
+        json!({
+            "check": "config", "message": error.to_string(), "heals": false, "help": MEND,
+            "file": file, "line": line, "column": column,
+        })
+    }));
+    let of_log = report
+        .problems
+        .iter()
+        .map(|p| json!({ "check": p.check, "message": p.message, "heals": p.heals, "help": p.help }));
+    problems.extend(of_log);
+    problems.extend(audit.findings.iter().map(|f| {
+        json!({
+            "check": f.check, "message": f.message, "heals": false, "help": f.help,
+            "file": f.file, "line": (f.line > 0).then_some(f.line),
+        })
+    }));
+    let value = json!({
+        "ok": ok,
+        "lines": report.lines,
+        "segments": report.segments,
+        "leases": report.leases,
+        "issues": report.issues,
+        "mended": audit.mended,
+        "notes": audit.notes,
+        "problems": problems,
+    });
+    let shown = cx.show(&value, |style| {
+        let mut text = format!(
+            "{} lines in {} segments, {} leases, {} issues\n",
+            report.lines, report.segments, report.leases, report.issues
+        );
+        if !audit.mended.is_empty() {
+            text.push_str(&format!(
+                "the files of {} issues were behind the log and have been written anew\n",
+                audit.mended.len()
+            ));
+        }
+        for note in &audit.notes {
+            text.push_str(&format!("{} {}\n", style.bad("!"), clean_line(note)));
+        }
+        if let Some(error) = &broken {
+            let message = clean_line(&error.to_string());
+            text.push_str(&format!("{} config: {message}\n    {MEND}\n", style.bad("✗")));
+        }
+        let findings = audit.findings.iter().map(|f| {
+            let place = f.file.as_ref().filter(|_| f.check != "issue files");
+            let place = place.map(|path| match f.line {
+                0 => format!(" ({})", path.display()),
+                line => format!(" ({}:{line})", path.display()),
+            });
+            (
+                f.check,
+                format!("{}{}", f.message, place.unwrap_or_default()),
+                &f.help,
+            )
+        });
+        let problems = report
+            .problems
+            .iter()
+            .map(|p| (p.check, p.message.clone(), &p.help));
+        for (check, message, help) in problems.chain(findings) {
+            text.push_str(&format!(
+                "{} {check}: {}\n    {}\n",
+                style.bad("✗"),
+                clean_line(&message),
+                clean_line(help)
+            ));
+        }
+        if ok {
+            text.push_str(&format!("{} everything agrees with the log\n", style.good("✓")));
+        }
+        text
+    });
+    Ok(shown.exit(if ok { 0 } else { 6 }))
+}
+
+/// Whether a plan could be run (G13).
+fn plan(file: &Path, cx: &Cx) -> Outcome<Output> {
+    // Where a plan names no agent, the configuration does.
+    let config = Settings {
+        agent: Some("claude".to_owned()),
+        ..Settings::default()
+    };
+    let flaws = plans::flaws(file, &config, plans::AGENTS)?;
+    let errors: Vec<_> = flaws
+        .iter()
+        .map(|flaw| json!({ "path": flaw.path, "line": flaw.line, "column": flaw.column, "problem": flaw.message }))
+        .collect();
+    let shown = cx.show(&json!({ "errors": errors }), |style| {
+        if flaws.is_empty() {
+            return format!("{} as plan says\n", style.good("✓"));
+        }
+        let line = |flaw: &plans::Flaw| format!("{} {}\n", style.bad("✗"), clean_line(&flaw.shown(file)));
+        flaws.iter().map(line).collect()
+    });
+    Ok(shown.exit(if flaws.is_empty() { 0 } else { 6 }))
+}
+
+fn by_schema(name: &str, file: &Path, cx: &Cx) -> Outcome<Output> {
+    if name == super::schema::PLAN {
+        return plan(file, cx);
+    }
+    if !jit_core::registry::SCHEMAS.contains(&name) {
+        return Err(super::schema::unknown(name));
+    }
+    let text = registry::read(file)?;
+    let flaws = check(name, &text, &super::schema::agent_types(cx), registry::now())
+        .ok_or_else(|| super::schema::unknown(name))?;
+    let own = format!("jit migrate {}", shell_word(&file.to_string_lossy()));
+    let errors: Vec<_> = flaws
+        .iter()
+        .map(|flaw| {
+            let fix = flaw.fix.replace("jit migrate FILE", &own);
+            json!({ "path": flaw.path, "line": flaw.line, "problem": flaw.problem, "fix": fix })
+        })
+        .collect();
+    let shown = cx.show(&json!({ "errors": errors }), |style| {
+        if flaws.is_empty() {
+            return format!("{} as {name} says\n", style.good("✓"));
+        }
+        let place = clean_line(&file.display().to_string());
+        let mut text = String::new();
+        for flaw in &flaws {
+            text.push_str(&format!(
+                "{} {place}:{} {}: {}\n    {}\n",
+                style.bad("✗"),
+                flaw.line,
+                clean_line(&flaw.path),
+                clean_line(&flaw.problem),
+                clean_line(&flaw.fix.replace("jit migrate FILE", &own))
+            ));
+        }
+        text
+    });
+    Ok(shown.exit(if flaws.is_empty() { 0 } else { 6 }))
+}

@@ -1,0 +1,68 @@
+use jit_core::refusal::Code;
+use jit_engine::app::{App, Surroundings};
+use jit_engine::hooks::{self, Judged, Verdict, Verified};
+use jit_engine::request::{Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use super::{Cx, Output};
+use crate::render::{Style, clean_line, table};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Compares the trailers of each commit with the log: was that lease held by that agent, in that \
+    worktree, when the commit was made (within 2 seconds), and had nobody been granted the same later? verified: yes. \
+    violated: no. unknown: it names no lease, or one that this log has never had, or there is no log. Exit code 6 for any \
+    that is violated, with --require also for any that is unknown.\n\nExamples:\n  jit verify main..HEAD\n  \
+    jit verify origin/main.. --require --json"
+)]
+pub struct Flags {
+    /// As for git log: main..HEAD; a single revision stands for itself and everything before it
+    #[arg(value_name = "REV-RANGE")]
+    range: String,
+    /// Every commit has to be verified
+    #[arg(long)]
+    require: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let options = cx.options()?;
+    let found = Surroundings::find(&options)?;
+    let place = found.place.clone();
+    let mut warnings = Vec::new();
+    let verified = match App::within(found, &options, Need::Read) {
+        Ok(app) => {
+            let answer = app.handle(Request::Verify { range: flags.range })?;
+            warnings = answer.warnings;
+            match answer.reply {
+                Reply::Verified(verified) => verified,
+                _ => Verified { commits: Vec::new() },
+            }
+        }
+        // Without jit there is no log, and that can be said of every commit.
+        Err(refusal) if refusal.code == Code::NotInitialized => hooks::verify(&place, None, &flags.range)?,
+        Err(refusal) => return Err(refusal),
+    };
+    let failed = verified.any(Verdict::Violated) || flags.require && verified.any(Verdict::Unknown);
+    let shown = cx.show(&verified, |style| text(&verified, style));
+    Ok(shown.warn(warnings).exit(if failed { 6 } else { 0 }))
+}
+
+pub fn text(verified: &Verified, style: Style) -> String {
+    if verified.commits.is_empty() {
+        return "There are no commits in that range.\n".into();
+    }
+    let row = |one: &Judged| {
+        let verdict = match one.verdict {
+            Verdict::Verified => style.good("verified"),
+            Verdict::Violated => style.bad("violated"),
+            Verdict::Unknown => style.dim("unknown"),
+        };
+        vec![
+            one.commit.get(..12).unwrap_or(&one.commit).to_owned(),
+            verdict,
+            clean_line(&one.reason),
+        ]
+    };
+    table(&verified.commits.iter().map(row).collect::<Vec<_>>())
+}

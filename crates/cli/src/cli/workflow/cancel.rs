@@ -1,0 +1,42 @@
+use std::time::Duration;
+
+use jit_core::refusal::Code;
+use jit_engine::request::{Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use super::follow;
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Its agents are stopped and nothing new begins. Worktrees, branches and what is not committed stay as \
+    they are."
+)]
+pub struct Flags {
+    /// The one that runs, if left out
+    workflow: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let app = cx.app(Need::Write)?;
+    let mut workflow = app.ask_to_cancel(flags.workflow.as_deref())?;
+    // Whoever coordinates it ends it; if nobody does, we do.
+    while !workflow.is_over() {
+        match follow::lead(&workflow.id, cx, &app) {
+            Ok(output) => return Ok(output.exit(0)),
+            Err(refusal) if refusal.code == Code::Held => std::thread::sleep(Duration::from_millis(100)),
+            Err(refusal) if refusal.code == Code::BadTransition => {}
+            Err(refusal) => return Err(refusal),
+        }
+        workflow = app.find_workflow(Some(workflow.id.as_str()))?;
+    }
+    let status = Request::WorkflowStatus {
+        workflow: Some(workflow.id.to_string()),
+    };
+    let answer = app.handle(status)?;
+    let reply: Reply = answer.reply;
+    Ok(cx
+        .show(&reply, |style| crate::cli::text(&reply, "", style))
+        .warn(answer.warnings))
+}

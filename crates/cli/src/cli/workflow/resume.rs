@@ -1,0 +1,25 @@
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use super::follow;
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Agents that run go on as they were: nothing is started twice. One that failed or was cancelled is opened \
+    again if something in it can go on: what failed is to be retried first.\n\nExamples:\n  jit workflow resume\n  \
+    jit worktree retry parser && jit workflow resume flow"
+)]
+pub struct Flags {
+    /// The one that runs, else the last one, if left out
+    workflow: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let app = cx.app(Need::Write)?;
+    let mut workflow = app.find_workflow(flags.workflow.as_deref())?;
+    if workflow.is_over() {
+        workflow = app.reopen_workflow(&workflow)?;
+    }
+    follow::lead(&workflow.id, cx, &app)
+}

@@ -1,0 +1,16 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// The one that runs, else the last one, if left out
+    workflow: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::WorkflowStatus {
+        workflow: flags.workflow,
+    })
+}

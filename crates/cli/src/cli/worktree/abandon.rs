@@ -1,0 +1,28 @@
+use jit_engine::request::{Force, Request, RescueRequest};
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "For a unit that is not to land. Its issue becomes free. Everything in its worktree is kept, committed or \
+    not: jit rescue list, jit rescue restore."
+)]
+pub struct Flags {
+    /// The unit to give up, by its name, issue, branch or path
+    unit: Option<String>,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Twice: also where the worktree is locked
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    force: u8,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Rescue(RescueRequest::Abandon {
+        unit: flags.unit,
+        reason: flags.reason,
+        force: Force::times(flags.force),
+    }))
+}

@@ -1,0 +1,24 @@
+use jit_engine::request::{Force, Request, RescueRequest};
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Whether everything has landed is read from git. Commits, changes, untracked files and whatever else is \
+    not on the target stop it; with --force they are kept first: jit rescue list. Cut short, run it again."
+)]
+pub struct Flags {
+    /// The unit whose worktree is to go, by its name, issue, branch or path
+    unit: Option<String>,
+    /// Also with work that is not on the target, which is kept; twice, also where the worktree is locked
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    force: u8,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Rescue(RescueRequest::Cleanup {
+        unit: flags.unit,
+        force: Force::times(flags.force),
+    }))
+}

@@ -1,0 +1,15 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "With what is not committed, and without what the target got meanwhile.")]
+pub struct Flags {
+    /// Unit, issue, branch or folder; that of this worktree if left out
+    unit: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::UnitDiff { unit: flags.unit })
+}

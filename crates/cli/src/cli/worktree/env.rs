@@ -1,0 +1,27 @@
+use jit_engine::request::{Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  eval \"$(jit worktree env)\"\n  jit worktree env DATE-1 --json")]
+pub struct Flags {
+    /// By its name, issue, branch or path; the one of this worktree when not given
+    unit: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let answer = cx
+        .app(Need::Read)?
+        .handle(Request::UnitEnv { unit: flags.unit })?;
+    let lines = match &answer.reply {
+        Reply::Env { env } => env
+            .iter()
+            .map(|(name, value)| format!("export {name}={}\n", shell_word(value)))
+            .collect(),
+        _ => String::new(),
+    };
+    Ok(cx.show(&answer.reply, |_| lines).warn(answer.warnings))
+}

@@ -1,0 +1,162 @@
+use std::path::Path;
+use std::time::Duration;
+
+use jit_agents::event::Line;
+use jit_agents::runner::attempt;
+use jit_core::unit::{Phase, Unit};
+use jit_engine::app::App;
+use jit_engine::request::{Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output, invalid, text};
+use crate::exit::{BROKEN_PIPE, CHECK_FAILED};
+use crate::render::{self, clean_line};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "All that it printed is in the folder that --folder names.\n\nExamples:\n  jit worktree logs date-1 \
+    --follow\n  jit worktree logs date-1 --attempt 1 --json"
+)]
+pub struct Flags {
+    /// Unit, issue, branch or folder; that of this worktree if left out
+    unit: Option<String>,
+    /// Go on until the agent has ended
+    #[arg(long, short)]
+    follow: bool,
+    /// Of an earlier attempt
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
+    /// Only say where the files are
+    #[arg(long)]
+    folder: bool,
+}
+
+fn unit(app: &App, named: Option<&str>) -> Outcome<Unit> {
+    let status = Request::UnitStatus {
+        unit: Some(match named {
+            Some(named) => named.to_owned(),
+            None => app.unit_here()?.to_string(),
+        }),
+        all: true,
+    };
+    match app.handle(status)?.reply {
+        Reply::Unit(view) => Ok(view.unit),
+        _ => Err(invalid("the engine answered something else")),
+    }
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let app = cx.app(Need::Read)?;
+    let unit = unit(&app, flags.unit.as_deref())?;
+    let folder = app.attempt_folder(&unit.id, flags.attempt.unwrap_or(unit.attempt));
+    if !folder.is_dir() {
+        return Err(Box::new(
+            jit_core::refusal::Refusal::new(
+                jit_core::refusal::Code::NotFound,
+                format!("no agent was started in {}", unit.id),
+            )
+            .help(format!("jit worktree dispatch {}", unit.id)),
+        ));
+    }
+    if flags.folder {
+        let shown = folder.to_string_lossy().into_owned();
+        return Ok(cx.show(&serde_json::json!({ "folder": shown }), |_| format!("{shown}\n")));
+    }
+    if cx.json() && !flags.follow {
+        let mut events = Vec::new();
+        each(&folder, false, &mut || Ok(()), &mut |line| {
+            events.push(line);
+            true
+        })?;
+        return Ok(cx.show(&serde_json::json!({ "events": events }), |_| String::new()));
+    }
+    match each(&folder, flags.follow, &mut || Ok(()), &mut |line| {
+        print(&line, cx)
+    })? {
+        true => Ok(Output::nothing()),
+        false => Ok(Output::nothing().exit(BROKEN_PIPE)),
+    }
+}
+
+/// One line, as JSON or for people. `false`: nobody reads it any more.
+fn print(line: &Line, cx: &Cx) -> bool {
+    let text = if cx.json() {
+        cx.json_line(line)
+    } else {
+        let at = jit_core::time::Wall::from_ms(line.at);
+        format!("{at}  {}\n", clean_line(&line.said.for_people()))
+    };
+    matches!(render::print(&text), Ok(true))
+}
+
+/// Everything that was said, and what is said until the end, as long as it is wanted. Says whether it was to the end.
+fn each(
+    folder: &Path,
+    to_the_end: bool,
+    now_and_then: &mut dyn FnMut() -> Outcome<()>,
+    take: &mut dyn FnMut(Line) -> bool,
+) -> Outcome<bool> {
+    let mut from = 0;
+    for round in 1_u32.. {
+        // Looked at before it is read: what is said last is not missed.
+        let over = !to_the_end || attempt::is_over(folder).map_err(invalid)?;
+        loop {
+            let (lines, next) = attempt::follow(folder, from).map_err(invalid)?;
+            if next == from {
+                break;
+            }
+            from = next;
+            for line in lines {
+                if !take(line) {
+                    return Ok(false);
+                }
+            }
+        }
+        if over {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        if round % 20 == 0 {
+            now_and_then()?;
+        }
+    }
+    Ok(true)
+}
+
+/// Follows the agent of a unit to its end, and shows what it came to.
+pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
+    let app = cx.app(Need::Write)?;
+    let mut unit = unit(&app, named)?;
+    // With --json, standard output is for the one answer at the end.
+    let mut shown = |line: Line| cx.json() || cx.quiet() || print(&line, cx);
+    // A shim that died before it began is started again by whoever looks at the unit.
+    let mut look = || self::unit(&app, Some(unit.id.as_str())).map(drop);
+    if !each(
+        &app.attempt_folder(&unit.id, unit.attempt),
+        true,
+        &mut look,
+        &mut shown,
+    )? {
+        return Ok(Output::nothing().exit(BROKEN_PIPE));
+    }
+    // Its end is written down by whoever looks; somebody else may be at it.
+    while matches!(unit.state, Phase::Dispatched | Phase::Running) {
+        app.settle_unless_led(&unit.id)?;
+        unit = self::unit(&app, Some(unit.id.as_str()))?;
+        if matches!(unit.state, Phase::Dispatched | Phase::Running) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    let answer = app.handle(Request::UnitStatus {
+        unit: Some(unit.id.to_string()),
+        all: true,
+    })?;
+    let shown = cx
+        .show(&answer.reply, |style| text(&answer.reply, "", style))
+        .warn(answer.warnings);
+    Ok(match unit.state {
+        Phase::Failed => shown.exit(CHECK_FAILED),
+        _ => shown,
+    })
+}

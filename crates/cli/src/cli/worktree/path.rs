@@ -1,0 +1,26 @@
+use jit_engine::request::{Reply, Request};
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+use serde_json::json;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  cd \"$(jit worktree path DATE-1)\"")]
+pub struct Flags {
+    /// By its name, issue or branch
+    unit: String,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let answer = cx.app(Need::Read)?.handle(Request::UnitStatus {
+        unit: Some(flags.unit),
+        all: false,
+    })?;
+    let path = match answer.reply {
+        Reply::Unit(view) => view.unit.worktree_path,
+        _ => String::new(),
+    };
+    let value = json!({ "worktree_path": path });
+    Ok(cx.show(&value, |_| format!("{path}\n")).warn(answer.warnings))
+}

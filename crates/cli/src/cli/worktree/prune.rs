@@ -1,0 +1,20 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Shows what does not fit together: units without a worktree, worktrees without a unit, removals that \
+    were cut short. With --settle, those go on, and units whose worktree is gone are ended; branches and files are left alone. \
+    What killed landings left of their trials is removed in any case."
+)]
+pub struct Flags {
+    /// End units whose worktree is gone, and go on with removals
+    #[arg(long)]
+    settle: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::PruneUnits { settle: flags.settle })
+}

@@ -1,0 +1,14 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// By its name, issue, branch or path
+    unit: Option<String>,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::RetryUnit { unit: flags.unit })
+}

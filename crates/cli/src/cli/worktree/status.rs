@@ -1,0 +1,57 @@
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use jit_engine::request::Request;
+use jit_engine::worktree::identity::Need;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output, text};
+use crate::exit::BROKEN_PIPE;
+use crate::render;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// By its name, issue, branch or path; all of them when not given
+    unit: Option<String>,
+    /// Those that are over too
+    #[arg(long)]
+    all: bool,
+    /// Go on showing how they stand
+    #[arg(long, short)]
+    watch: bool,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    let request = Request::UnitStatus {
+        unit: flags.unit,
+        all: flags.all,
+    };
+    if !flags.watch {
+        return cx.ask(request);
+    }
+    let app = cx.app(Need::Read)?;
+    let mut before = String::new();
+    loop {
+        let reply = app.handle(request.clone())?.reply;
+        let now = match cx.json() {
+            true => cx.json_line(&reply),
+            false => text(&reply, "", cx.style),
+        };
+        if now != before {
+            // On a terminal in its old place, elsewhere one picture after the other.
+            let home = if !cx.json() && std::io::stdout().is_terminal() {
+                "\x1b[H\x1b[2J"
+            } else {
+                ""
+            };
+            if !matches!(render::print(&format!("{home}{now}")), Ok(true)) {
+                return Ok(Output::nothing().exit(BROKEN_PIPE));
+            }
+            before = now;
+        }
+        std::thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,24 @@
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The agent is asked to end, and ended with everything it started if it does not. Its worktree stays as \
+    it is.\n\nExamples:\n  jit worktree stop date-1\n  jit worktree dispatch date-1 --resume"
+)]
+pub struct Flags {
+    /// Unit, issue, branch or folder; that of this worktree if left out
+    unit: Option<String>,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "stopped by hand")]
+    reason: String,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::StopUnit {
+        unit: flags.unit,
+        reason: flags.reason,
+    })
+}

@@ -1,0 +1,21 @@
+use jit_core::account::AccountId;
+use jit_engine::request::Request;
+use jit_store::Outcome;
+
+use crate::cli::{Cx, Output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "An account is parked when whoever runs its model says that too much was asked, until the time that was \
+    named. `jit status` shows those that are.\n\nExamples:\n  jit worktree unpark claude\n  jit worktree unpark claude/work"
+)]
+pub struct Flags {
+    /// An agent's name, and perhaps a word: claude, claude/work
+    account: AccountId,
+}
+
+pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
+    cx.ask(Request::Unpark {
+        account: flags.account,
+    })
+}

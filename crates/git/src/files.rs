@@ -1,0 +1,117 @@
+//! Reading git's small files in few system calls, and making paths plain.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// The whole file. One read where it is small: a read of a regular file that gives less than was asked for has
+/// reached its end.
+pub fn read(path: &Path) -> rustix::io::Result<Vec<u8>> {
+    read_with(path, OFlags::empty())
+}
+
+fn read_with(path: &Path, more: OFlags) -> rustix::io::Result<Vec<u8>> {
+    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | more, Mode::empty())?;
+    let mut file = File::from(fd);
+    let mut bytes = vec![0; 4096];
+    let mut filled = 0;
+    loop {
+        match file.read(bytes.get_mut(filled..).unwrap_or_default()) {
+            Ok(count) => {
+                filled += count;
+                if filled < bytes.len() {
+                    bytes.truncate(filled);
+                    return Ok(bytes);
+                }
+                bytes.resize(bytes.len() * 4, 0);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        }
+    }
+}
+
+/// The content of a HEAD file. Very old repositories have a symbolic link instead of `ref: …`.
+pub(super) fn read_head(git_dir: &Path) -> rustix::io::Result<Vec<u8>> {
+    let path = git_dir.join("HEAD");
+    match read_with(&path, OFlags::NOFOLLOW) {
+        Err(Errno::LOOP) => {
+            let target = rustix::fs::readlink(&path, Vec::new())?;
+            if target.as_bytes().starts_with(b"refs/") {
+                Ok([b"ref: ", target.as_bytes()].concat())
+            } else {
+                read(&path)
+            }
+        }
+        result => result,
+    }
+}
+
+/// The path without symbolic links, `.` and `..`; it must exist.
+pub(super) fn physical(path: &Path) -> io::Result<PathBuf> {
+    if path == Path::new(".") {
+        return std::env::current_dir();
+    }
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        // The kernel resolves it in one step; realpath would look at every component.
+        use std::ffi::OsString;
+        use std::os::fd::AsRawFd;
+        use std::os::unix::ffi::OsStringExt;
+        let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        if let Ok(found) = rustix::fs::readlink(link, Vec::with_capacity(256)) {
+            let found = found.into_bytes();
+            // A deleted folder, or one outside our root, has no honest name.
+            if found.starts_with(b"/") && !found.ends_with(b" (deleted)") {
+                return Ok(PathBuf::from(OsString::from_vec(found)));
+            }
+        }
+    }
+    std::fs::canonicalize(path)
+}
+
+/// `path` seen from `base`, which is physical. Leading `..` are resolved by text (right, since `base` has no links);
+/// anything else asks the system.
+pub(super) fn physical_from(base: &Path, path: &Path) -> io::Result<PathBuf> {
+    if path.is_relative()
+        && path
+            .components()
+            .all(|part| matches!(part, Component::ParentDir | Component::CurDir))
+    {
+        return Ok(plain(&base.join(path)));
+    }
+    physical(&base.join(path))
+}
+
+/// The path without `.` and `..`, by text alone: for what need not exist.
+pub fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// Physical where it exists, else plain: a control folder may be named before it is made.
+pub(super) fn physical_or_plain(path: &Path) -> PathBuf {
+    physical(path).unwrap_or_else(|_| plain(path))
+}
+
+/// Without the line ends that git's path files have at their end.
+pub(super) fn without_line_end(bytes: &[u8]) -> &[u8] {
+    let mut bytes = bytes;
+    while let [rest @ .., b'\n' | b'\r'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}

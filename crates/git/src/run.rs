@@ -1,0 +1,502 @@
+//! The only place that starts git.
+//!
+//! Invariants:
+//! - none of the variables by which a running git tells its children where they are (GIT_DIR, GIT_INDEX_FILE and the
+//!   like, which hooks inherit) reaches a git started here; only the ones in [`KEPT`] do, which hold a user's settings;
+//! - git never waits for a person: no prompt, no editor, no pager, no standard input;
+//! - no garbage collection is started on the side, and messages are in English, so that they can be shown and logged;
+//! - a git that holds a lock of ours ([`Git::holding`]) has it as its standard input, where there is nothing to read: the
+//!   kernel's lock then lasts as long as that git does, also when this process is killed;
+//! - output is bytes; a failure keeps the command and the end of what git said;
+//! - a worktree that somebody is just making breaks no command: git dies of its half-written files, and is asked again.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use super::config::RepoConfig;
+use super::discover::Place;
+
+/// Variables of the user rather than of a running git: which configuration files, how to reach a server.
+const KEPT: &[&str] = &[
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_EXEC_PATH",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH_VARIANT",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "GIT_SSL_NO_VERIFY",
+    "GIT_PROXY_COMMAND",
+];
+
+/// Whether a variable says who the user is, or how their git is set up: what an agent that commits for them needs.
+pub fn is_users_own(name: &OsStr) -> bool {
+    let who = [
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    ];
+    who.iter().chain(KEPT).any(|kept| name == *kept)
+}
+
+/// How often git is asked again when it met somebody who makes or removes a worktree, 10 milliseconds apart.
+const MAKING_TRIES: usize = 200;
+
+/// How much of git's complaint is kept.
+const TAIL: usize = 2000;
+
+/// A git command that did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("cannot start git in {dir:?}: {source}")]
+    Start { dir: PathBuf, source: std::io::Error },
+    #[error("`{command}` failed ({status}) in {dir:?}: {stderr}")]
+    Failed {
+        command: String,
+        dir: PathBuf,
+        status: std::process::ExitStatus,
+        stderr: String,
+    },
+    #[error("`{command}` answered something unexpected: {what}")]
+    Answer { command: String, what: String },
+}
+
+impl GitError {
+    /// The exit code, when git ran and ended by itself.
+    pub fn code(&self) -> Option<i32> {
+        match self {
+            Self::Failed { status, .. } => status.code(),
+            Self::Start { .. } | Self::Answer { .. } => None,
+        }
+    }
+}
+
+/// One git command being put together.
+#[derive(Debug)]
+pub struct Git {
+    dir: PathBuf,
+    settings: Vec<OsString>,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    stdin: Option<Vec<u8>>,
+    holds: Option<Arc<File>>,
+}
+
+impl Git {
+    /// Git as if started in `dir`.
+    pub fn at(dir: impl AsRef<Path>) -> Self {
+        Self {
+            dir: dir.as_ref().to_owned(),
+            settings: Vec::new(),
+            args: Vec::new(),
+            env: Vec::new(),
+            stdin: None,
+            holds: None,
+        }
+    }
+
+    /// Git on this git folder, wherever its work tree may be.
+    pub fn in_git_dir(git_dir: impl AsRef<Path>) -> Self {
+        let mut option = OsString::from("--git-dir=");
+        option.push(git_dir.as_ref());
+        Self::at(git_dir).arg(option)
+    }
+
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Overrides a git setting for this command.
+    #[must_use]
+    pub fn setting(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        let mut setting = OsString::from(name);
+        setting.push("=");
+        setting.push(value);
+        self.settings.push(setting);
+        self
+    }
+
+    /// Runs no hook of the repository: for commits and checkouts that are jit's own business.
+    #[must_use]
+    pub fn without_hooks(self) -> Self {
+        self.setting("core.hooksPath", "/dev/null")
+    }
+
+    /// Sets a variable for this command, GIT_INDEX_FILE for example.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Obeys what the caller of a hook set for one command, with `git -c`.
+    #[must_use]
+    pub fn with_callers_settings(mut self) -> Self {
+        let own = ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
+        for (name, value) in std::env::vars_os() {
+            let bytes = name.as_bytes();
+            if own.iter().any(|own| name == *own)
+                || bytes.starts_with(b"GIT_CONFIG_KEY_")
+                || bytes.starts_with(b"GIT_CONFIG_VALUE_")
+            {
+                self = self.env(name, value);
+            }
+        }
+        self
+    }
+
+    /// Sees the objects of a push that git has not accepted yet, when called from a hook that judges it.
+    #[must_use]
+    pub fn in_quarantine(mut self) -> Self {
+        let own = [
+            "GIT_QUARANTINE_PATH",
+            "GIT_OBJECT_DIRECTORY",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        ];
+        if std::env::var_os("GIT_QUARANTINE_PATH").is_some() {
+            for name in own {
+                if let Some(value) = std::env::var_os(name) {
+                    self = self.env(name, value);
+                }
+            }
+        }
+        self
+    }
+
+    /// This lock lasts until the command has ended, whatever becomes of this process. Not for one that gets something to read.
+    #[must_use]
+    pub fn holding(mut self, lock: Option<Arc<File>>) -> Self {
+        self.holds = lock;
+        self
+    }
+
+    #[must_use]
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// Runs it and gives what it printed; any exit code but 0 is an error.
+    pub fn run(self) -> Result<Vec<u8>, GitError> {
+        let output = self.output()?;
+        if output.status.success() {
+            Ok(output.stdout)
+        } else {
+            Err(self.failed(&output))
+        }
+    }
+
+    /// Runs it and says yes for exit code 0 and no for 1; anything else is an error.
+    pub fn test(self) -> Result<bool, GitError> {
+        let output = self.output()?;
+        match output.status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(self.failed(&output)),
+        }
+    }
+
+    /// Runs it and gives its output as one text without the line end.
+    pub fn line(self) -> Result<String, GitError> {
+        let command = self.shown();
+        let mut bytes = self.run()?;
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
+        String::from_utf8(bytes).map_err(|_| GitError::Answer {
+            command,
+            what: "the answer is not UTF-8".to_owned(),
+        })
+    }
+
+    /// The ref HEAD points to, `None` when it is detached.
+    pub fn symbolic_head(self) -> Result<Option<String>, GitError> {
+        self.symbolic("HEAD")
+    }
+
+    /// What a ref is another name for in the end, `None` where it is a ref of its own, or there is none.
+    pub fn symbolic(self, name: &str) -> Result<Option<String>, GitError> {
+        let git = self.args(["symbolic-ref", "-q", name]);
+        let output = git.output()?;
+        match output.status.code() {
+            Some(0) => {
+                let name = output.stdout.trim_ascii_end().to_vec();
+                match String::from_utf8(name) {
+                    Ok(name) => Ok(Some(name)),
+                    Err(_) => Err(GitError::Answer {
+                        command: git.shown(),
+                        what: "the branch name is not UTF-8".to_owned(),
+                    }),
+                }
+            }
+            Some(1) => Ok(None),
+            _ => Err(git.failed(&output)),
+        }
+    }
+
+    /// The object a revision names, `None` if there is none.
+    pub fn verify(self, revision: &str) -> Result<Option<String>, GitError> {
+        let git = self.args(["rev-parse", "--verify", "-q", "--end-of-options", revision]);
+        let output = git.output()?;
+        match output.status.code() {
+            Some(0) => Ok(Some(
+                String::from_utf8_lossy(output.stdout.trim_ascii_end()).into_owned(),
+            )),
+            Some(1) => Ok(None),
+            _ => Err(git.failed(&output)),
+        }
+    }
+
+    /// Runs it and gives exit code, output and the end of what it complained about, whatever the code is.
+    pub fn try_run(self) -> Result<(Option<i32>, Vec<u8>, String), GitError> {
+        let output = self.output()?;
+        let stderr = output.stderr.trim_ascii();
+        let tail = stderr.get(stderr.len().saturating_sub(TAIL)..).unwrap_or(stderr);
+        let tail = String::from_utf8_lossy(tail).into_owned();
+        Ok((output.status.code(), output.stdout, tail))
+    }
+
+    fn output(&self) -> Result<Output, GitError> {
+        let mut output = self.once()?;
+        for _ in 0..MAKING_TRIES {
+            if output.status.code() != Some(128) || !met_another_at_worktrees(&output.stderr) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            output = self.once()?;
+        }
+        Ok(output)
+    }
+
+    fn once(&self) -> Result<Output, GitError> {
+        let start = |source| GitError::Start {
+            dir: self.dir.clone(),
+            source,
+        };
+        let mut child = self.command().spawn().map_err(start)?;
+        let input = child.stdin.take().zip(self.stdin.as_deref());
+        std::thread::scope(|scope| {
+            if let Some((mut pipe, bytes)) = input {
+                // Beside the reading, or both sides wait for a full pipe. A git that does not want it all is fine.
+                scope.spawn(move || pipe.write_all(bytes));
+            }
+            child.wait_with_output().map_err(start)
+        })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("git");
+        for (name, _) in std::env::vars_os() {
+            if name.as_bytes().starts_with(b"GIT_") && !KEPT.iter().any(|kept| name == *kept) {
+                command.env_remove(name);
+            }
+        }
+        command
+            .env("LC_ALL", "C")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_EDITOR", ":")
+            .env("GIT_SEQUENCE_EDITOR", ":")
+            .env("GIT_PAGER", "cat")
+            .env("GIT_MERGE_AUTOEDIT", "no")
+            .env("GCM_INTERACTIVE", "never")
+            .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
+            .args(
+                self.settings
+                    .iter()
+                    .flat_map(|setting| [OsStr::new("-c"), setting]),
+            )
+            .args(&self.args)
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.dir)
+            .stdin(match (&self.stdin, &self.holds) {
+                (Some(_), _) => Stdio::piped(),
+                (None, Some(lock)) => lock.try_clone().map_or_else(|_| Stdio::null(), Stdio::from),
+                (None, None) => Stdio::null(),
+            })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// The command as a person would type it.
+    fn shown(&self) -> String {
+        let mut text = String::from("git");
+        for arg in &self.args {
+            let arg = arg.to_string_lossy();
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,~^{}".contains(c);
+            if !arg.is_empty() && arg.chars().all(plain) {
+                text.push(' ');
+                text.push_str(&arg);
+            } else {
+                text.push_str(&format!(" {arg:?}"));
+            }
+        }
+        text
+    }
+
+    fn failed(&self, output: &Output) -> GitError {
+        let stderr = output.stderr.trim_ascii();
+        let tail = stderr.get(stderr.len().saturating_sub(TAIL)..).unwrap_or(stderr);
+        GitError::Failed {
+            command: self.shown(),
+            dir: self.dir.clone(),
+            status: output.status,
+            stderr: String::from_utf8_lossy(tail).into_owned(),
+        }
+    }
+}
+
+/// Git lists all worktrees before it does anything, and dies when one has its `commondir` but not yet a word in it. The
+/// reason it then gives means nothing: reading nothing is no error, so it tells of whichever call failed last.
+fn met_another_at_worktrees(stderr: &[u8]) -> bool {
+    let has = |what: &[u8]| stderr.windows(what.len()).any(|part| part == what);
+    let half_made = has(b"failed to read ") && has(b"/commondir: ");
+    // Whoever removes the last worktree takes the folder of all of them along.
+    let folder_gone = has(b"could not create directory of ") && has(b": No such file or directory");
+    half_made || folder_gone
+}
+
+/// Whether the worktree has changes that are not committed: staged, unstaged or untracked, but not ignored.
+pub fn is_dirty(root: &Path) -> Result<bool, GitError> {
+    let status = Git::at(root)
+        .args(["--no-optional-locks", "status", "--porcelain", "-z"])
+        .args(["--untracked-files=normal", "--ignore-submodules=none"])
+        .run()?;
+    Ok(!status.is_empty())
+}
+
+/// The branch that work starts from and returns to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultBranch {
+    /// Without `refs/heads/`.
+    pub name: String,
+    /// The ref to read it from: the local branch, else the remote one, `None` while it has no commit.
+    pub refname: Option<String>,
+    pub because: Because,
+}
+
+/// Why that branch is the default one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Because {
+    RemoteHead,
+    Configured,
+    /// It was the current one when jit was set up, and nothing else told.
+    Noted,
+    Usual,
+    Current,
+}
+
+/// What was noted as the default branch when jit was set up.
+fn noted_default(common: &Path) -> Option<String> {
+    let text = std::fs::read(common.join("config")).ok()?;
+    let mut settings = RepoConfig::default();
+    settings.read(&text).ok()?;
+    settings.default_branch?.into_string().ok()
+}
+
+/// The default branch: what the remote's HEAD says, else the configured one, else what was noted when jit was set up, else
+/// main or master, else the current one. `None` only when HEAD is detached and nothing else is known. A remote HEAD counts for `origin`, or for the
+/// only remote.
+pub fn default_branch(place: &Place, configured: Option<&str>) -> Result<Option<DefaultBranch>, GitError> {
+    let Some(git_dir) = &place.git_dir else {
+        return Ok(None);
+    };
+    let listing = Git::in_git_dir(git_dir)
+        .args(["for-each-ref", "--format=%(refname)%00%(symref)"])
+        .args(["refs/heads", "refs/remotes"])
+        .run()?;
+    let mut refs: Vec<(String, String)> = Vec::new();
+    for line in listing.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+        let line = OsString::from_vec(line.to_vec());
+        // A name that is not UTF-8 cannot be what a person configured.
+        if let Some((name, target)) = line.to_str().and_then(|line| line.split_once('\0')) {
+            refs.push((name.to_owned(), target.to_owned()));
+        }
+    }
+    let exists = |name: &str| refs.iter().any(|(known, _)| known == name);
+    let remote_heads: Vec<&str> = refs
+        .iter()
+        .filter(|(_, target)| !target.is_empty())
+        .filter_map(|(name, _)| name.strip_prefix("refs/remotes/")?.strip_suffix("/HEAD"))
+        .collect();
+    let remote = match remote_heads.as_slice() {
+        heads if heads.contains(&"origin") => Some("origin"),
+        [only] => Some(*only),
+        _ => None,
+    };
+    let found = |name: &str, because: Because| {
+        let local = format!("refs/heads/{name}");
+        let remote = format!("refs/remotes/{}/{name}", remote.unwrap_or("origin"));
+        let refname = [local, remote].into_iter().find(|full| exists(full));
+        DefaultBranch {
+            name: name.to_owned(),
+            refname,
+            because,
+        }
+    };
+    if let Some(remote) = remote {
+        let head = format!("refs/remotes/{remote}/HEAD");
+        let prefix = format!("refs/remotes/{remote}/");
+        let name = refs
+            .iter()
+            .find(|(name, _)| *name == head)
+            .and_then(|(_, target)| target.strip_prefix(&prefix));
+        if let Some(name) = name {
+            return Ok(Some(found(name, Because::RemoteHead)));
+        }
+    }
+    let noted = place.common_dir.as_deref().and_then(noted_default);
+    let candidates = configured
+        .map(|name| (name, Because::Configured))
+        .into_iter()
+        .chain(noted.as_deref().map(|name| (name, Because::Noted)))
+        .chain([("main", Because::Usual), ("master", Because::Usual)]);
+    for (name, because) in candidates {
+        let branch = found(name, because);
+        if branch.refname.is_some() {
+            return Ok(Some(branch));
+        }
+    }
+    let current = Git::in_git_dir(git_dir).symbolic_head()?;
+    Ok(current
+        .as_deref()
+        .and_then(|name| name.strip_prefix("refs/heads/"))
+        .map(|name| found(name, Because::Current)))
+}
+
+/// The contents of objects, up to the first that is not there. Where git does not say, none.
+pub fn contents(at: &Path, names: impl IntoIterator<Item = String>) -> Vec<Vec<u8>> {
+    let names: String = names.into_iter().map(|name| format!("{name}\n")).collect();
+    let read = Git::at(at).args(["cat-file", "--batch"]).stdin(names).run();
+    let read = read.unwrap_or_default();
+    let mut rest = read.as_slice();
+    std::iter::from_fn(|| next_content(&mut rest).map(<[u8]>::to_vec)).collect()
+}
+
+/// The next content in the output of `git cat-file --batch`.
+pub fn next_content<'a>(out: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let end = out.iter().position(|b| *b == b'\n')?;
+    let line = std::str::from_utf8(out.get(..end)?).ok()?;
+    let size: usize = line.rsplit_once(' ')?.1.parse().ok()?;
+    let content = out.get(end + 1..end + 1 + size)?;
+    *out = out.get(end + 2 + size..)?;
+    Some(content)
+}

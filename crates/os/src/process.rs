@@ -1,0 +1,425 @@
+//! Which process is meant: a pid alone is not enough, because the system gives it out again.
+//!
+//! Invariants:
+//! - a process is named by its pid and its start time, and [`ProcessRef::is_alive`] is true only for that very one;
+//! - a zombie is dead: it can do nothing more, its parent only has not looked yet;
+//! - the name of a process may contain spaces, parentheses and newlines; it never moves the fields after it.
+//!
+//! Limitations: start times are in clock ticks since boot on Linux, so they compare only within one boot and one pid
+//! namespace. Elsewhere they come from `ps`, in a form that only compares for equality (not run here).
+
+use std::io;
+
+/// A process that cannot be mistaken for a later one with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct ProcessRef {
+    pub pid: u32,
+    /// Opaque outside this module; equal means the same process.
+    pub start: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    state: u8,
+    parent: u32,
+    group: u32,
+    /// Time of the processor that it and those it waited for have used, in hundredths of a second.
+    pub(super) used: u64,
+    pub(super) start: u64,
+}
+
+/// A line of the process table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    pub process: ProcessRef,
+    pub parent: u32,
+    pub group: u32,
+    /// Time of the processor used by it and by those it waited for, in hundredths of a second.
+    pub used: u64,
+}
+
+impl ProcessRef {
+    /// This process.
+    pub fn current() -> io::Result<Self> {
+        let pid = std::process::id();
+        match start_time(pid)? {
+            Some(start) => Ok(Self { pid, start }),
+            None => Err(io::Error::other("this process is not in the process table")),
+        }
+    }
+
+    /// The process that has this number now, if one has.
+    pub fn of(pid: u32) -> io::Result<Option<Self>> {
+        Ok(start_time(pid)?.map(|start| Self { pid, start }))
+    }
+
+    /// Whether that very process still runs.
+    pub fn is_alive(self) -> io::Result<bool> {
+        Ok(start_time(self.pid)? == Some(self.start))
+    }
+}
+
+/// Waits until the process ends, at most `longest`. Says whether it has ended.
+#[cfg(target_os = "linux")]
+pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    let Some(handle) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+        return Ok(!process.is_alive()?);
+    };
+    // The handle could belong to a later process with the same number.
+    if !process.is_alive()? {
+        return Ok(true);
+    }
+    let time = rustix::time::Timespec {
+        tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: longest.subsec_nanos().into(),
+    };
+    match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&time)) {
+        Ok(ended) => Ok(ended > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Waits until the process ends, at most `longest`. Says whether it has ended. Not run here.
+#[cfg(not(target_os = "linux"))]
+pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Result<bool> {
+    std::thread::sleep(longest.min(std::time::Duration::from_secs(1)));
+    Ok(!process.is_alive()?)
+}
+
+/// Every process that runs now, zombies left out. One that comes or goes meanwhile may be missing.
+pub fn list() -> io::Result<Vec<Listed>> {
+    let mut all = Vec::new();
+    for pid in pids()? {
+        // Whatever cannot be read (it ended, or it is hidden from us) is not listed.
+        let Ok(Some(stat)) = stat(pid) else { continue };
+        if !is_dead(stat) {
+            all.push(Listed {
+                process: ProcessRef {
+                    pid,
+                    start: stat.start,
+                },
+                parent: stat.parent,
+                group: stat.group,
+                used: stat.used,
+            });
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn pids() -> io::Result<Vec<u32>> {
+    let entries = std::fs::read_dir("/proc")?;
+    Ok(entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
+/// Not run here: written from the manual of `ps` on Darwin and the BSDs.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn pids() -> io::Result<Vec<u32>> {
+    let output = std::process::Command::new("/bin/ps")
+        .args(["-axo", "pid="])
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect())
+}
+
+/// Something to poll: it becomes readable when that very process ends. `None` where there is no such thing, or the
+/// process is gone.
+#[cfg(target_os = "linux")]
+pub fn handle(process: ProcessRef) -> Option<std::os::fd::OwnedFd> {
+    use rustix::process::{PidfdFlags, pidfd_open};
+    let handle = pidfd_open(raw(process.pid)?, PidfdFlags::empty()).ok()?;
+    // Opened first and looked at afterwards: from here on the handle cannot come to mean another process.
+    process.is_alive().ok()?.then_some(handle)
+}
+
+/// Something to poll. Not available here.
+#[cfg(not(target_os = "linux"))]
+pub fn handle(_process: ProcessRef) -> Option<std::os::fd::OwnedFd> {
+    None
+}
+
+/// Signals that very process and no later one with its number. Says whether it was there.
+#[cfg(target_os = "linux")]
+pub fn signal(process: ProcessRef, signal: rustix::process::Signal) -> io::Result<bool> {
+    if let Some(handle) = handle(process) {
+        return match rustix::process::pidfd_send_signal(handle, signal) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::SRCH) => Ok(false),
+            Err(error) => Err(error.into()),
+        };
+    }
+    signal_by_number(process, signal)
+}
+
+/// Signals that process, unless it ends and its number is given out again just now. Not run here.
+#[cfg(not(target_os = "linux"))]
+pub fn signal(process: ProcessRef, signal: rustix::process::Signal) -> io::Result<bool> {
+    signal_by_number(process, signal)
+}
+
+/// For systems without handles.
+fn signal_by_number(process: ProcessRef, signal: rustix::process::Signal) -> io::Result<bool> {
+    match raw(process.pid) {
+        Some(pid) if process.is_alive()? => match rustix::process::kill_process(pid, signal) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::SRCH) => Ok(false),
+            Err(error) => Err(error.into()),
+        },
+        _ => Ok(false),
+    }
+}
+
+pub fn raw(pid: u32) -> Option<rustix::process::Pid> {
+    i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
+}
+
+pub(super) fn is_dead(stat: Stat) -> bool {
+    matches!(stat.state, b'Z' | b'X' | b'x')
+}
+
+/// When the process with this pid started; `None` if there is no such process or it is a zombie.
+pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
+    Ok(stat(pid)?.filter(|stat| !is_dead(*stat)).map(|stat| stat.start))
+}
+
+/// What the process calls itself, shortened by the system; `None` when that cannot be read.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn name(pid: u32) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+/// Not run here.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn name(pid: u32) -> Option<String> {
+    let output = std::process::Command::new("/bin/ps")
+        .args(["-o", "comm=", "-p", &pid.to_string()])
+        .output()
+        .ok()?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Some(path.rsplit('/').next()?.to_owned())
+}
+
+/// The parents of a process, nearest first, ending with the topmost one that can be seen.
+pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessRef>> {
+    let mut chain: Vec<ProcessRef> = Vec::new();
+    let mut next = stat(pid)?.map(|stat| stat.parent);
+    // Processes end and numbers are given out again while we look, so a loop is possible in principle.
+    while let Some(parent) = next.filter(|parent| *parent != 0 && chain.len() < 1024) {
+        let Some(found) = stat(parent)? else { break };
+        if chain.iter().any(|seen| seen.pid == parent) {
+            break;
+        }
+        chain.push(ProcessRef {
+            pid: parent,
+            start: found.start,
+        });
+        next = Some(found.parent);
+    }
+    Ok(chain)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
+    match std::fs::read(format!("/proc/{pid}/stat")) {
+        Ok(bytes) => match parse_stat(&bytes) {
+            Some(stat) => Ok(Some(stat)),
+            None => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("/proc/{pid}/stat cannot be understood"),
+            )),
+        },
+        Err(error) if gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn gone(error: &io::Error) -> bool {
+    // ESRCH when it ends between open and read.
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+/// `pid (name) state ppid … starttime …`; the name may contain anything, so the last `)` is what counts.
+#[cfg(any(target_os = "linux", target_os = "android", test))]
+fn parse_stat(bytes: &[u8]) -> Option<Stat> {
+    let after_name = bytes.iter().rposition(|b| *b == b')')? + 1;
+    let text = std::str::from_utf8(bytes.get(after_name..)?).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    let parent = fields.next()?.parse().ok()?;
+    // The state is field 3, the parent 4, the group 5, the times used 14 to 17, the start time 22.
+    // A process on its way out has the group -1.
+    let group = u32::try_from(fields.next()?.parse::<i64>().ok()?).unwrap_or(0);
+    let mut used: u64 = 0;
+    for skipped in [8, 0, 0, 0] {
+        used = used.saturating_add(fields.nth(skipped)?.parse().unwrap_or(0));
+    }
+    let start = fields.nth(4)?.parse().ok()?;
+    Some(Stat {
+        state,
+        parent,
+        group,
+        used,
+        start,
+    })
+}
+
+/// Not run here: written from the manual of `ps` on Darwin and the BSDs.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
+    let output = std::process::Command::new("/bin/ps")
+        .args(["-o", "ppid=,pgid=,stat=,time=,lstart=", "-p", &pid.to_string()])
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC")
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut fields = text.split_ascii_whitespace();
+    let (Some(parent), Some(group), Some(state)) = (fields.next(), fields.next(), fields.next()) else {
+        return Ok(None);
+    };
+    // `minutes:seconds.hundredths`, of the process alone.
+    let digits = fields.next().unwrap_or_default().replace(['.', '-'], ":");
+    let used = digits.split(':').filter_map(|part| part.parse::<u64>().ok());
+    let started: Vec<&str> = fields.collect();
+    Ok(Some(Stat {
+        state: state.bytes().next().unwrap_or(b'?'),
+        parent: parent.parse().unwrap_or(0),
+        group: group.parse().unwrap_or(0),
+        used: used.fold(0, |sum, part| sum.saturating_mul(60).saturating_add(part)),
+        start: xxhash_rust::xxh3::xxh3_64(started.join(" ").as_bytes()),
+    }))
+}
+
+/// The login name of whoever runs this process: from `/etc/passwd`, else `$USER`, else the number.
+pub fn user_name() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let listed = std::fs::read("/etc/passwd")
+        .ok()
+        .and_then(|passwd| name_of_uid(&passwd, uid));
+    listed
+        .or_else(|| std::env::var("USER").ok().filter(|name| !name.is_empty()))
+        .unwrap_or_else(|| uid.to_string())
+}
+
+fn name_of_uid(passwd: &[u8], uid: u32) -> Option<String> {
+    passwd.split(|b| *b == b'\n').find_map(|line| {
+        let mut fields = line.split(|b| *b == b':');
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        let listed: u32 = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+        if listed != uid {
+            return None;
+        }
+        String::from_utf8(name.to_vec()).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d2_a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
+        let tail = "S 41 1 1 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
+        for name in ["sh", "a b", "(sd-pam)", ") R 1 (", "x) S 9 9", "line\nbreak", ""] {
+            let line = format!("42 ({name}) {tail}");
+            let stat = parse_stat(line.as_bytes()).expect(name);
+            assert_eq!(
+                (stat.state, stat.parent, stat.group, stat.used, stat.start),
+                (b'S', 41, 1, 26, 987_654),
+                "{name:?}"
+            );
+        }
+        for bad in ["", "42", "42 (x", "42 (x) S", "42 (x) S one"] {
+            assert_eq!(parse_stat(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn d2_only_the_very_same_process_is_alive() {
+        let me = ProcessRef::current().expect("me");
+        assert!(me.is_alive().expect("look"));
+        let earlier = ProcessRef {
+            start: me.start - 1,
+            ..me
+        };
+        assert!(!earlier.is_alive().expect("look"));
+        assert_eq!(ProcessRef::of(u32::MAX - 1).expect("look"), None);
+    }
+
+    #[test]
+    fn d2_a_zombie_is_dead() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("spawn");
+        let its = ProcessRef::of(child.id()).expect("look").expect("there");
+        assert!(its.is_alive().expect("look"));
+        child.kill().expect("kill");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        // Not waited for, so it stays in the table as a zombie.
+        while its.is_alive().expect("look") {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "a killed process counts as alive"
+            );
+            std::thread::yield_now();
+        }
+        child.wait().expect("wait");
+        assert!(!its.is_alive().expect("look"));
+    }
+
+    #[test]
+    fn e6_only_the_very_same_process_is_signalled() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("spawn");
+        let its = ProcessRef::of(child.id()).expect("look").expect("there");
+        let earlier = ProcessRef {
+            start: its.start - 1,
+            ..its
+        };
+        let kill = rustix::process::Signal::KILL;
+        assert!(!signal(earlier, kill).expect("nobody"));
+        assert!(its.is_alive().expect("look"));
+        let me = std::process::id();
+        let listed = list().expect("list");
+        let found = listed.iter().find(|one| one.process == its).expect("listed");
+        assert_eq!(found.parent, me);
+        assert!(signal(its, kill).expect("signalled"));
+        let status = child.wait().expect("wait");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+        assert!(!signal(its, kill).expect("gone"));
+    }
+
+    #[test]
+    fn parents_lead_upwards() {
+        let chain = ancestors(std::process::id()).expect("chain");
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+        assert_eq!(chain.first().map(|first| first.pid), parent);
+        assert!(chain.iter().all(|one| one.pid != std::process::id()));
+    }
+
+    #[test]
+    fn a4_user_name_comes_from_passwd() {
+        let passwd =
+            b"root:x:0:0::/root:/bin/sh\nbroken\n:x:7:7::/:\nzo\xeb:x:8:8::/:\nal ice:x:1000:1::/h:/bin/sh";
+        assert_eq!(name_of_uid(passwd, 0).as_deref(), Some("root"));
+        assert_eq!(name_of_uid(passwd, 1000).as_deref(), Some("al ice"));
+        for nobody in [7, 8, 9] {
+            assert_eq!(name_of_uid(passwd, nobody), None);
+        }
+        assert!(!user_name().is_empty());
+    }
+}

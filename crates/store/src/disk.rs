@@ -1,0 +1,451 @@
+//! The little of a file system that the store needs, as a port.
+//!
+//! Every byte the store reads or writes passes here, so tests can put a disk behind it that fails at the n-th call,
+//! loses what was not synced, or stops the world in between. Paths are relative to the control directory and made of
+//! the store's own names only.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jit_os::alarm::Alarm;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+/// How to open a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Read,
+    /// Read and write; must be there.
+    Existing,
+    /// Read and write; created empty when missing.
+    Write,
+    /// Read and write; emptied when there.
+    Fresh,
+    /// Read and write; a file that nobody else has open. What is in it is of no worth.
+    Spare,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meta {
+    pub len: u64,
+    pub inode: u64,
+    /// Nanoseconds of the last change of the inode.
+    pub changed: i128,
+}
+
+pub trait DiskFile: Debug + Send {
+    fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize>;
+    /// The same into the room that `buf` has left, which need not be zeroed for it.
+    fn read_more(&self, buf: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        let len = buf.len();
+        buf.resize(buf.capacity(), 0);
+        let read = self.read_at(&mut buf[len..], at);
+        buf.truncate(len + read.as_ref().unwrap_or(&0));
+        read
+    }
+    /// May write less than asked for, as the system call may.
+    fn write_at(&self, buf: &[u8], at: u64) -> io::Result<usize>;
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    fn meta(&self) -> io::Result<Meta>;
+    /// Data, and as much metadata as reading it back needs.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// Dropping it lets the lock go; the file stays.
+pub trait LockGuard: Debug {
+    /// The lock file itself, for the few bytes that are kept in it.
+    fn file(&self) -> &dyn DiskFile;
+    /// Lets others in, keeping the file open.
+    fn release(&mut self) -> io::Result<()>;
+    /// The lock once more, for processes that are started meanwhile: it is held until the last one who has it is gone, or
+    /// until [`Self::release`]. `None` where the lock is none of the kernel's.
+    fn shared(&self) -> Option<File> {
+        None
+    }
+}
+
+pub trait Disk: Debug + Send + Sync {
+    fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>>;
+    fn meta(&self, path: &str) -> io::Result<Option<Meta>>;
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Like `rename` over a file that is there, but without a promise about what a power loss leaves of it. The file
+    /// that was there may stay behind as `from`.
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        self.rename(from, to)
+    }
+    fn remove(&self, path: &str) -> io::Result<()>;
+    /// Names in a directory, in no order; empty when there is no such directory.
+    fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+    fn make_dir(&self, dir: &str) -> io::Result<()>;
+    /// The empty name is the control directory itself.
+    fn sync_dir(&self, dir: &str) -> io::Result<()>;
+    /// Waits in the kernel's queue; `ErrorKind::TimedOut` when it took longer than `wait`.
+    fn lock(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>>;
+    /// The same for a program that waits in its first thread and has no other use for the process's alarm clock: where
+    /// many wait, a thread for each is most of what waiting costs.
+    fn lock_alone(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>> {
+        self.lock(path, wait)
+    }
+    /// For messages only.
+    fn show(&self, path: &str) -> PathBuf;
+}
+
+/// Writes all of `buf`, or says how much of it got there before the error.
+pub fn write_all_at(file: &dyn DiskFile, mut buf: &[u8], mut at: u64) -> io::Result<()> {
+    while !buf.is_empty() {
+        match file.write_at(buf, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                buf = &buf[n..];
+                at += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Reads up to `len` bytes, less only at the end of the file.
+pub fn read_range(file: &dyn DiskFile, at: u64, len: usize) -> io::Result<Vec<u8>> {
+    read_range_into(file, at, len, Vec::new())
+}
+
+/// The same, in the room of a buffer that is not needed any more.
+pub fn read_range_into(file: &dyn DiskFile, at: u64, len: usize, mut buf: Vec<u8>) -> io::Result<Vec<u8>> {
+    // Grows with what is there: a length may come from a file that lies about it.
+    const STEP: usize = 4 << 20;
+    buf.clear();
+    buf.reserve_exact(len.min(STEP));
+    while buf.len() < len {
+        if buf.len() == buf.capacity() {
+            buf.reserve_exact(buf.len().min(len - buf.len()));
+        }
+        let next = at + buf.len() as u64;
+        match file.read_more(&mut buf, next) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    // There may be more room than was asked for.
+    buf.truncate(len);
+    Ok(buf)
+}
+
+/// `None` when the file is not there.
+pub fn open_if_there(disk: &dyn Disk, path: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
+    match disk.open(path, How::Read) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// A real directory.
+#[derive(Debug)]
+pub struct RealDisk {
+    root: PathBuf,
+    dir: OwnedFd,
+    /// Permission bits for new files, taken from the directory: 0700 gives 0600, a shared 2770 gives 0660.
+    file_mode: Mode,
+    dir_mode: Mode,
+}
+
+impl RealDisk {
+    /// Opens the control directory. A symbolic link or a file in its place is refused: nobody must be able to point
+    /// the store somewhere else.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = match rustix::fs::open(root, flags, Mode::empty()) {
+            Ok(dir) => dir,
+            Err(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::NotADirectory,
+                    "it is a symbolic link or a file where jit keeps its own directory; move it away",
+                ));
+            }
+            Err(e) => return Err(e.into()),
+        };
+        let bits = rustix::fs::fstat(&dir)?.st_mode & 0o7777;
+        Ok(Self {
+            root: root.to_owned(),
+            dir,
+            file_mode: Mode::from_bits_truncate(bits & 0o666),
+            dir_mode: Mode::from_bits_truncate(bits),
+        })
+    }
+
+    /// Opens without following a symbolic link anywhere on the way: not the file, and not the folder it is in.
+    #[cfg(target_os = "linux")]
+    fn openat(&self, path: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        use rustix::fs::ResolveFlags;
+        use rustix::io::Errno;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+        match rustix::fs::openat2(&self.dir, path, flags, mode, resolve) {
+            // Kernels before 5.6, and sandboxes that do not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&self.dir, path, flags, mode),
+            // Interrupted by a rename elsewhere: the kernel asks to try again.
+            Err(Errno::AGAIN) => rustix::fs::openat(&self.dir, path, flags, mode),
+            opened => opened,
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn openat(&self, path: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        rustix::fs::openat(&self.dir, path, flags, mode)
+    }
+
+    fn open_existing(&self, path: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(self.openat(path, flags, Mode::empty())?.into())
+    }
+
+    fn open_raw(&self, path: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Opening first without creating saves the change of mode that follows a creation.
+        match self.openat(path, flags, Mode::empty()) {
+            Ok(fd) => Ok(fd.into()),
+            Err(rustix::io::Errno::NOENT) if flags.contains(OFlags::RDWR) => {
+                let fd = self.openat(path, flags | OFlags::CREATE, self.file_mode)?;
+                // The umask may have taken bits that a shared repository needs.
+                if self.file_mode.intersects(Mode::RWXG | Mode::RWXO) {
+                    rustix::fs::fchmod(&fd, self.file_mode)?;
+                }
+                Ok(fd.into())
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl RealDisk {
+    fn open_spare(&self, path: &str) -> io::Result<File> {
+        let file = self.open_raw(path, OFlags::RDWR)?;
+        if jit_os::file::only_ours(&file) {
+            return Ok(file);
+        }
+        // Somebody who opened it under its better name may still be reading.
+        self.remove(path)?;
+        self.open_raw(path, OFlags::RDWR)
+    }
+}
+
+/// What an attempt to lock without waiting gave.
+enum Tried {
+    Have(RealLock),
+    Taken(File),
+}
+
+impl RealDisk {
+    fn try_lock(&self, path: &str, wait: Duration) -> io::Result<Tried> {
+        let file = self.open_raw(path, OFlags::RDWR)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Tried::Have(RealLock(RealFile(file)))),
+            Err(std::fs::TryLockError::WouldBlock) if wait.is_zero() => Err(io::ErrorKind::TimedOut.into()),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(Tried::Taken(file)),
+            Err(std::fs::TryLockError::Error(e)) => Err(e),
+        }
+    }
+}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>> {
+        let flags = match how {
+            How::Read => OFlags::RDONLY,
+            How::Existing => return Ok(Box::new(RealFile(self.open_existing(path, OFlags::RDWR)?))),
+            How::Write => OFlags::RDWR,
+            How::Fresh => OFlags::RDWR | OFlags::TRUNC,
+            How::Spare => return Ok(Box::new(RealFile(self.open_spare(path)?))),
+        };
+        Ok(Box::new(RealFile(self.open_raw(path, flags)?)))
+    }
+
+    fn meta(&self, path: &str) -> io::Result<Option<Meta>> {
+        match rustix::fs::statat(&self.dir, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(meta_of(&stat))),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.dir, from, &self.dir, to)?)
+    }
+
+    /// A plain rename over a file makes ext4 write the new one out at once (`auto_da_alloc`), which costs more than
+    /// everything else that a command does besides its sync, and makes the sync dearer too. Exchanging the two names
+    /// is as atomic for readers and writes nothing; the old file is a spare one for the next time ([`How::Spare`]),
+    /// which saves making an inode and freeing one.
+    #[cfg(target_os = "linux")]
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        let flags = rustix::fs::RenameFlags::EXCHANGE;
+        match rustix::fs::renameat_with(&self.dir, from, &self.dir, to, flags) {
+            Ok(()) => Ok(()),
+            // There is nothing to replace yet, or the file system cannot do it.
+            Err(_) => self.rename(from, to),
+        }
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.dir, path, AtFlags::empty())?)
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = match rustix::fs::openat(&self.dir, dir, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(rustix::io::Errno::NOENT) => return Ok(Vec::new()),
+            Err(e) => return Err(e.into()),
+        };
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::new(fd)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().to_str()
+                && name != "."
+                && name != ".."
+                && entry.file_type() != FileType::Directory
+            {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn make_dir(&self, dir: &str) -> io::Result<()> {
+        match rustix::fs::mkdirat(&self.dir, dir, self.dir_mode) {
+            Ok(()) => {
+                if self.dir_mode.intersects(Mode::RWXG | Mode::RWXO) {
+                    rustix::fs::chmodat(&self.dir, dir, self.dir_mode, AtFlags::empty())?;
+                }
+                Ok(())
+            }
+            Err(rustix::io::Errno::EXIST) => {
+                let stat = rustix::fs::statat(&self.dir, dir, AtFlags::SYMLINK_NOFOLLOW)?;
+                match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::Directory => Ok(()),
+                    _ => Err(io::ErrorKind::NotADirectory.into()),
+                }
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = if dir.is_empty() { "." } else { dir };
+        let fd = rustix::fs::openat(&self.dir, dir, flags, Mode::empty())?;
+        Ok(rustix::fs::fsync(fd)?)
+    }
+
+    fn lock(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>> {
+        let file = match self.try_lock(path, wait)? {
+            Tried::Have(lock) => return Ok(Box::new(lock)),
+            Tried::Taken(file) => file,
+        };
+        // Polling starves the unlucky, so a thread waits in the kernel's queue and this one watches the time. When
+        // the time is over the thread stays behind; should it get the lock after all, nobody takes it from the
+        // channel, the file is dropped and the lock with it.
+        let (give, take) = std::sync::mpsc::channel();
+        std::thread::Builder::new()
+            .name("lock-wait".into())
+            .spawn(move || {
+                let locked = file.lock().map(|()| file);
+                let _ = give.send(locked);
+            })?;
+        match take.recv_timeout(wait) {
+            Ok(locked) => Ok(Box::new(RealLock(RealFile(locked?)))),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    fn lock_alone(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>> {
+        let file = match self.try_lock(path, wait)? {
+            Tried::Have(lock) => return Ok(Box::new(lock)),
+            Tried::Taken(file) => file,
+        };
+        let since = Instant::now();
+        let _alarm = Alarm::after(wait)?;
+        loop {
+            match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(Box::new(RealLock(RealFile(file)))),
+                // A signal of somebody else's, such as the one that resizes a terminal.
+                Err(rustix::io::Errno::INTR) if since.elapsed() < wait => {}
+                Err(rustix::io::Errno::INTR) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    fn show(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+#[cfg_attr(
+    target_os = "linux",
+    expect(clippy::unnecessary_cast, reason = "the field types differ between systems")
+)]
+fn meta_of(stat: &rustix::fs::Stat) -> Meta {
+    Meta {
+        len: u64::try_from(stat.st_size).unwrap_or(0),
+        inode: stat.st_ino as u64,
+        changed: i128::from(stat.st_ctime as i64) * 1_000_000_000 + stat.st_ctime_nsec as i128,
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
+        self.0.read_at(buf, at)
+    }
+
+    fn read_more(&self, buf: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        Ok(rustix::io::pread(
+            &self.0,
+            rustix::buffer::spare_capacity(buf),
+            at,
+        )?)
+    }
+
+    fn write_at(&self, buf: &[u8], at: u64) -> io::Result<usize> {
+        self.0.write_at(buf, at)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn meta(&self) -> io::Result<Meta> {
+        Ok(meta_of(&rustix::fs::fstat(self.0.as_fd())?))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // On macOS the standard library asks the drive itself (F_FULLFSYNC). Not run here.
+        self.0.sync_data()
+    }
+}
+
+#[derive(Debug)]
+struct RealLock(RealFile);
+
+impl LockGuard for RealLock {
+    fn file(&self) -> &dyn DiskFile {
+        &self.0
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        self.0.0.unlock()
+    }
+
+    fn shared(&self) -> Option<File> {
+        self.0.0.try_clone().ok()
+    }
+}

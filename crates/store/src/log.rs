@@ -1,0 +1,385 @@
+//! The log: one file that is appended to, and the sealed ones before it.
+//!
+//! # Format
+//!
+//! `events/control.jsonl` is the active segment; `events/control-<first sequence>.jsonl` are sealed ones, never changed
+//! again. A segment counts up to the first sequence of the next one. Lines are as in `jit_core::wire`.
+//!
+//! # Invariants
+//!
+//! - Sequences have no gaps and each line names the checksum of the one before, across segments.
+//! - A transaction counts when all of its lines are there.
+//! - An unfinished end (no newline, or part of a transaction) is *torn*: it was never acknowledged and is cut. Anything
+//!   else that does not fit is *damage* and is refused with line and offset. After a power loss or a failed sync the
+//!   first bad line is torn too, unless it is known to have been durable: then it is damage.
+//! - A log that ends before what is known to have been durable is damaged, even where it ends with a line.
+
+use std::io;
+
+use jit_core::wire::{Line, decode_line};
+
+use super::disk::{Disk, DiskFile, read_range};
+use super::journal::Position;
+
+pub const ACTIVE: &str = "events/control.jsonl";
+/// A new segment in the making.
+pub const NEXT: &str = "events/next.jsonl";
+const CHUNK: usize = 1 << 18;
+/// No line of ours comes near this; a longer one is damage and must not fill the memory.
+const MAX_LINE: usize = 16 << 20;
+/// No longer line is written, so that every one can be read.
+pub const LONGEST: usize = MAX_LINE / 2;
+
+/// A segment's file and its first sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    pub path: String,
+    pub first: u64,
+}
+
+pub fn sealed_path(first: u64) -> String {
+    format!("events/control-{first:016}.jsonl")
+}
+
+/// Sealed segments, oldest first.
+pub fn sealed(disk: &dyn Disk) -> io::Result<Vec<Segment>> {
+    let mut found: Vec<Segment> = Vec::new();
+    for name in disk.list("events")? {
+        let digits = name
+            .strip_prefix("control-")
+            .and_then(|n| n.strip_suffix(".jsonl"));
+        if let Some(first) = digits.filter(|d| d.len() == 16).and_then(|d| d.parse().ok()) {
+            found.push(Segment {
+                path: format!("events/{name}"),
+                first,
+            });
+        }
+    }
+    found.sort_by_key(|segment| segment.first);
+    Ok(found)
+}
+
+/// Where the log stops making sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    pub path: String,
+    /// Counted from 1 within the file.
+    pub line: u64,
+    pub offset: u64,
+    /// The sequence that should have been there.
+    pub sequence: u64,
+    pub why: String,
+}
+
+#[derive(Debug)]
+pub enum Trouble {
+    Io(io::Error),
+    Damage(Damage),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(e: io::Error) -> Self {
+        Self::Io(e)
+    }
+}
+
+/// How to judge what does not fit.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Unsynced pages may be missing anywhere.
+    pub power_loss: bool,
+    /// Sequences up to this one had surely been durable.
+    pub durable: u64,
+}
+
+impl Rules {
+    /// A sealed segment was synced before it was sealed, and another follows: nothing of it may be torn.
+    pub const SEALED: Self = Self {
+        power_loss: false,
+        durable: u64::MAX,
+    };
+}
+
+/// Takes a line, its text, and the offset of its end.
+pub type EachLine<'a> = dyn FnMut(Line, &[u8], u64) -> Result<(), Trouble> + 'a;
+
+/// The outcome of reading a segment to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// The end of the last whole transaction.
+    pub position: Position,
+    /// Bytes after it that do not count.
+    pub torn: u64,
+}
+
+/// Reads the lines of one segment after `from`, in whole transactions, and hands each on with its end offset.
+///
+/// `until` is the first sequence of the next segment: lines from there on are not looked at.
+pub fn read_segment(
+    source: &dyn Source,
+    path: &str,
+    from: Position,
+    until: Option<u64>,
+    rules: Rules,
+    each: &mut EachLine<'_>,
+) -> Result<End, Trouble> {
+    let mut reader = Lines {
+        source,
+        at: from.offset,
+        buffer: Vec::new(),
+        start: 0,
+    };
+    let mut good = from;
+    // Lines of the transaction being read: the line, its text, where it ends.
+    let mut pending: Vec<(Line, Vec<u8>, u64)> = Vec::new();
+    let (mut sequence, mut sum) = (from.sequence, from.sum);
+    loop {
+        let offset = reader.at;
+        if until.is_some_and(|until| sequence + 1 >= until) && pending.is_empty() {
+            return Ok(End {
+                position: good,
+                torn: 0,
+            });
+        }
+        let text = match reader.next()? {
+            Next::Line(text) => text,
+            Next::Rest(rest) => {
+                let torn = reader.at + rest as u64 - good.offset;
+                // Lines that had been durable are gone, at the end of a line or in the midst of one.
+                if good.sequence < rules.durable && until.is_none() {
+                    return Err(damage(path, source, offset, sequence + 1, "it is cut off"));
+                }
+                if rest > MAX_LINE && !rules.power_loss {
+                    return Err(damage(path, source, offset, sequence + 1, "it has no end"));
+                }
+                if until.is_some() {
+                    return Err(damage(
+                        path,
+                        source,
+                        offset,
+                        sequence + 1,
+                        "lines are missing at its end",
+                    ));
+                }
+                return Ok(End { position: good, torn });
+            }
+        };
+        let fits = decode_line(&text).and_then(|line| {
+            let part = line.stamped.part;
+            if line.stamped.sequence != sequence + 1 {
+                Err(format!(
+                    "sequence {} where {} was expected",
+                    line.stamped.sequence,
+                    sequence + 1
+                ))
+            } else if line.prev != sum {
+                Err("it does not continue the line before".into())
+            } else if part.0 as usize != pending.len() + 1
+                || part.0 > part.1
+                || pending
+                    .first()
+                    .is_some_and(|(first, ..)| first.stamped.part.1 != part.1)
+            {
+                Err(format!(
+                    "part {} of {} of a transaction does not fit here",
+                    part.0, part.1
+                ))
+            } else {
+                Ok(line)
+            }
+        });
+        match fits {
+            Ok(line) => {
+                (sequence, sum) = (line.stamped.sequence, line.sum);
+                let whole = line.stamped.part.0 == line.stamped.part.1;
+                pending.push((line, text, reader.at));
+                if whole {
+                    good = Position {
+                        offset: reader.at,
+                        sequence,
+                        sum,
+                        ..good
+                    };
+                    for (line, text, end) in pending.drain(..) {
+                        each(line, &text, end)?;
+                    }
+                }
+            }
+            Err(why) => {
+                let expected = sequence + 1;
+                let cut_here = rules.power_loss
+                    && until.is_none()
+                    && rules.durable < expected
+                    && !proves_durable(&mut reader, &text, expected)?;
+                if !cut_here {
+                    return Err(damage(path, source, offset, expected, &why));
+                }
+                return Ok(End {
+                    position: good,
+                    torn: source.size()?.saturating_sub(good.offset),
+                });
+            }
+        }
+    }
+}
+
+/// Whether this line or a later one was written when `sequence` was already on disk.
+fn proves_durable(reader: &mut Lines<'_>, first: &[u8], sequence: u64) -> io::Result<bool> {
+    let proves = |text: &[u8]| decode_line(text).is_ok_and(|line| line.durable >= sequence);
+    if proves(first) {
+        return Ok(true);
+    }
+    while let Next::Line(text) = reader.next()? {
+        if proves(&text) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn damage(path: &str, source: &dyn Source, offset: u64, sequence: u64, why: &str) -> Trouble {
+    // Lines are counted only now, when somebody has to find the place.
+    let line = count_lines(source, offset).unwrap_or(0) + 1;
+    Trouble::Damage(Damage {
+        path: path.to_owned(),
+        line,
+        offset,
+        sequence,
+        why: why.to_owned(),
+    })
+}
+
+fn count_lines(source: &dyn Source, upto: u64) -> io::Result<u64> {
+    let (mut at, mut lines) = (0, 0);
+    while at < upto {
+        let bytes = source.read(at, CHUNK.min((upto - at) as usize))?;
+        if bytes.is_empty() {
+            break;
+        }
+        lines += bytes.iter().filter(|b| **b == b'\n').count() as u64;
+        at += bytes.len() as u64;
+    }
+    Ok(lines)
+}
+
+/// Bytes of a segment: a file, or a file as it would look after a repair.
+pub trait Source {
+    fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>>;
+    fn size(&self) -> io::Result<u64>;
+}
+
+impl Source for &dyn DiskFile {
+    fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        read_range(*self, at, len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.meta()?.len)
+    }
+}
+
+impl Source for Vec<u8> {
+    fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        let from = usize::try_from(at).unwrap_or(usize::MAX).min(Vec::len(self));
+        let to = from.saturating_add(len).min(Vec::len(self));
+        Ok(self[from..to].to_vec())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(Vec::len(self) as u64)
+    }
+}
+
+enum Next {
+    /// Without its newline.
+    Line(Vec<u8>),
+    /// No further newline; so many bytes are left.
+    Rest(usize),
+}
+
+struct Lines<'a> {
+    source: &'a dyn Source,
+    /// Offset of the next line.
+    at: u64,
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Lines<'_> {
+    fn next(&mut self) -> io::Result<Next> {
+        let mut searched = self.start;
+        loop {
+            if let Some(n) = self.buffer[searched..].iter().position(|b| *b == b'\n') {
+                let end = searched + n;
+                let line = self.buffer[self.start..end].to_vec();
+                self.at += line.len() as u64 + 1;
+                self.start = end + 1;
+                return Ok(Next::Line(line));
+            }
+            let have = self.buffer.len() - self.start;
+            let more = if have > MAX_LINE {
+                Vec::new()
+            } else {
+                self.source.read(self.at + have as u64, CHUNK)?
+            };
+            if more.is_empty() {
+                return Ok(Next::Rest(have));
+            }
+            self.buffer.drain(..self.start);
+            self.start = 0;
+            searched = self.buffer.len();
+            self.buffer.extend_from_slice(&more);
+        }
+    }
+}
+
+/// Whether the segment's first transaction is all there.
+pub fn has_transaction(source: &dyn Source, path: &str) -> io::Result<bool> {
+    let Some((first, prev)) = first_of(source)? else {
+        return Ok(false);
+    };
+    let start = Position::beginning(first, prev);
+    let rules = Rules {
+        power_loss: true,
+        durable: 0,
+    };
+    match read_segment(source, path, start, None, rules, &mut |_, _, _| Ok(())) {
+        Ok(end) => Ok(end.position.offset > 0),
+        Err(Trouble::Damage(_)) => Ok(false),
+        Err(Trouble::Io(e)) => Err(e),
+    }
+}
+
+/// The first sequence of a segment of which every byte belongs to a whole transaction.
+pub fn first_if_whole(source: &dyn Source) -> io::Result<Option<u64>> {
+    let Some((first, prev)) = first_of(source)? else {
+        return Ok(None);
+    };
+    let start = Position::beginning(first, prev);
+    let rules = Rules {
+        power_loss: false,
+        durable: 0,
+    };
+    match read_segment(source, NEXT, start, None, rules, &mut |_, _, _| Ok(())) {
+        Ok(end) => Ok((end.torn == 0 && end.position.offset > 0).then_some(first)),
+        Err(Trouble::Damage(_)) => Ok(None),
+        Err(Trouble::Io(e)) => Err(e),
+    }
+}
+
+/// The first sequence in a segment and the checksum before it, from its first line; `None` when it has none.
+pub fn first_of(source: &dyn Source) -> io::Result<Option<(u64, u64)>> {
+    let mut reader = Lines {
+        source,
+        at: 0,
+        buffer: Vec::new(),
+        start: 0,
+    };
+    Ok(match reader.next()? {
+        Next::Line(text) => decode_line(&text)
+            .ok()
+            .map(|line| (line.stamped.sequence, line.prev))
+            .filter(|(sequence, _)| *sequence > 0),
+        Next::Rest(_) => None,
+    })
+}

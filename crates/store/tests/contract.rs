@@ -1,0 +1,85 @@
+//! The contract of the store, on each store there is: in memory, in files, and in files on a disk of our own making
+//! whose segments and runs are so small that sealing and compaction happen all the time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jit_store::disk::RealDisk;
+use jit_store::file::FileStore;
+use jit_store::memory::MemoryStore;
+use jit_testkit::drive::{actor, open};
+use jit_testkit::store_contract;
+use jit_testkit::store_contract::{Backend, Handle};
+use jit_testkit::{ManualClock, SimDisk};
+
+struct InMemory(ManualClock, MemoryStore);
+
+fn in_memory() -> InMemory {
+    let clock = ManualClock::new();
+    InMemory(clock.clone(), MemoryStore::new(Arc::new(clock)))
+}
+
+impl Backend for InMemory {
+    fn clock(&self) -> &ManualClock {
+        &self.0
+    }
+
+    fn open(&self) -> Handle {
+        Box::new(self.1.clone())
+    }
+}
+
+struct InFiles(ManualClock, tempfile::TempDir);
+
+fn in_files() -> InFiles {
+    let backend = InFiles(ManualClock::new(), tempfile::tempdir().expect("a directory"));
+    backend.store().create(&actor("human:h", 1)).expect("a log");
+    backend
+}
+
+impl InFiles {
+    fn store(&self) -> FileStore {
+        let disk = RealDisk::open(self.1.path()).expect("a directory");
+        FileStore::new(Arc::new(disk), Arc::new(self.0.clone()), Duration::from_secs(10))
+    }
+}
+
+impl Backend for InFiles {
+    fn clock(&self) -> &ManualClock {
+        &self.0
+    }
+
+    fn open(&self) -> Handle {
+        Box::new(self.store())
+    }
+}
+
+struct Simulated(ManualClock, SimDisk);
+
+fn simulated() -> Simulated {
+    let backend = Simulated(ManualClock::new(), SimDisk::new());
+    backend.store().create(&actor("human:h", 1)).expect("a log");
+    backend
+}
+
+impl Simulated {
+    fn store(&self) -> FileStore {
+        open(&self.1.another_process(), &self.0)
+            .with_segment_limit(6_000)
+            .with_journal_limit(4_000)
+    }
+}
+
+impl Backend for Simulated {
+    fn clock(&self) -> &ManualClock {
+        &self.0
+    }
+
+    fn open(&self) -> Handle {
+        Box::new(self.store())
+    }
+}
+
+store_contract!(memory, in_memory());
+store_contract!(files, in_files());
+store_contract!(simulated_disk, simulated());
