@@ -28,7 +28,7 @@ use jit_os::{clock, file, io_refusal};
 use jit_store::Outcome;
 
 use crate::app::{
-    Again, App, DispatchAsk, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Touched, Troubles,
+    Again, Context, DispatchAsk, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Touched, Troubles,
     in_the_way,
 };
 use crate::notify::Notifier;
@@ -94,7 +94,7 @@ struct Came {
 
 /// One coordinator, at work.
 pub struct Coordinator<'a> {
-    app: &'a App,
+    cx: &'a Context,
     options: Options,
     id: WorkflowId,
     plan: Plan,
@@ -154,9 +154,9 @@ pub(crate) fn is_led(folder: &Path) -> bool {
 
 impl<'a> Coordinator<'a> {
     /// Takes the leadership of a workflow.
-    pub fn of(app: &'a App, options: Options, id: &WorkflowId) -> Outcome<Self> {
-        let workflow = app.find_workflow(Some(id.as_str()))?;
-        let Some(alive) = live(&app.workflow_folder(id))? else {
+    pub fn of(cx: &'a Context, options: Options, id: &WorkflowId) -> Outcome<Self> {
+        let workflow = crate::app::workflows::find_workflow(cx, Some(id.as_str()))?;
+        let Some(alive) = live(&crate::app::workflows::workflow_folder(cx, id))? else {
             return Err(Box::new(
                 Refusal::new(
                     Code::Held,
@@ -165,11 +165,11 @@ impl<'a> Coordinator<'a> {
                 .help(format!("jit workflow status {id}")),
             ));
         };
-        let plan = app.load_plan(&workflow)?;
+        let plan = crate::app::workflows::load_plan(cx, &workflow)?;
         // Whoever led it before has lost the kernel's lock, so it is dead.
-        app.lead_workflow(id, true)?;
+        crate::app::workflows::lead_workflow(cx, id, true)?;
         Ok(Self {
-            app,
+            cx,
             options,
             id: id.clone(),
             plan,
@@ -186,7 +186,10 @@ impl<'a> Coordinator<'a> {
             waits: BTreeMap::new(),
             touched: Touched::new(),
             stopped_by: BTreeMap::new(),
-            notifier: Notifier::of(app.notifying()?, &app.workflow_folder(id)),
+            notifier: Notifier::of(
+                crate::app::notify::notifying(cx)?,
+                &crate::app::workflows::workflow_folder(cx, id),
+            ),
             inbox: mpsc::channel(),
         })
     }
@@ -199,15 +202,15 @@ impl<'a> Coordinator<'a> {
     }
 
     fn work_off(&mut self, watcher: &mut dyn Watcher) -> Outcome<Workflow> {
-        let limits = self.app.limits(&self.plan, &self.id);
+        let limits = crate::app::situation::limits(self.cx, &self.plan, &self.id);
         loop {
             if !watcher.go_on() {
                 // At once, though what has begun is finished: nobody else leads it as long as this process lives.
-                self.app.leave_workflow(&self.id)?;
+                crate::app::workflows::leave_workflow(self.cx, &self.id)?;
                 while !self.busy.is_empty() && !watcher.hurry() {
                     self.rest(TICK, watcher);
                 }
-                return self.app.find_workflow(Some(self.id.as_str()));
+                return crate::app::workflows::find_workflow(self.cx, Some(self.id.as_str()));
             }
             self.renew_leadership(watcher);
             let Some(at) = self.look(watcher)? else {
@@ -236,8 +239,8 @@ impl<'a> Coordinator<'a> {
                     // Nothing is left that could go on by itself.
                     Step::Wait { why, .. } if self.busy.is_empty() && is_up_to_people(&why) => {
                         self.tell_waiting(&why, &at, watcher);
-                        self.app.leave_workflow(&self.id)?;
-                        return self.app.find_workflow(Some(self.id.as_str()));
+                        crate::app::workflows::leave_workflow(self.cx, &self.id)?;
+                        return crate::app::workflows::find_workflow(self.cx, Some(self.id.as_str()));
                     }
                     Step::Wait { until, why } => {
                         let ms = until.map_or(i64::MAX, |until| until.ms().saturating_sub(clock::wall_ms()));
@@ -245,8 +248,8 @@ impl<'a> Coordinator<'a> {
                         self.tell_waiting(&why, &at, watcher);
                     }
                     Step::End(outcome) if self.busy.is_empty() => {
-                        let workflow = self.app.end_workflow(&self.id, outcome)?;
-                        self.app.write_orchestration(&workflow)?;
+                        let workflow = crate::app::workflows::end_workflow(self.cx, &self.id, outcome)?;
+                        crate::app::workflows::write_orchestration(self.cx, &workflow)?;
                         return Ok(workflow);
                     }
                     Step::End(_) => {}
@@ -281,7 +284,7 @@ impl<'a> Coordinator<'a> {
         if self.renewed.elapsed() < RENEW {
             return;
         }
-        if let Err(refusal) = self.app.lead_workflow(&self.id, false) {
+        if let Err(refusal) = crate::app::workflows::lead_workflow(self.cx, &self.id, false) {
             watcher.told(&Told::Warning(refusal.message));
         }
         self.renewed = Instant::now();
@@ -297,7 +300,7 @@ impl<'a> Coordinator<'a> {
             if member.claimed
                 && member.seen != Seen::Running
                 && let Some(unit) = &member.unit
-                && let Err(refusal) = self.app.keep_claim(unit)
+                && let Err(refusal) = crate::app::dispatch::keep_claim(self.cx, unit)
             {
                 watcher.told(&Told::Warning(format!("{}: {}", unit.id, refusal.message)));
             }
@@ -306,13 +309,17 @@ impl<'a> Coordinator<'a> {
 
     /// How everything stands. What cannot be read or written for a moment is no reason to end.
     fn look(&mut self, watcher: &mut dyn Watcher) -> Outcome<Option<Situation>> {
-        let looked = self
-            .app
-            .situation(&self.id, Some(&self.plan), &self.troubles, &mut self.sight)
-            .and_then(|mut at| {
-                self.app.look_around(&mut at, &self.plan, &mut self.touched)?;
-                self.app.show_orchestration(&at, &mut self.sight).map(|()| at)
-            });
+        let looked = crate::app::situation::situation(
+            self.cx,
+            &self.id,
+            Some(&self.plan),
+            &self.troubles,
+            &mut self.sight,
+        )
+        .and_then(|mut at| {
+            crate::app::scope::look_around(self.cx, &mut at, &self.plan, &mut self.touched)?;
+            crate::app::situation::show_orchestration(self.cx, &at, &mut self.sight).map(|()| at)
+        });
         match looked {
             Ok(at) => {
                 self.blind = 0;
@@ -440,8 +447,8 @@ impl<'a> Coordinator<'a> {
                 let name = units.first().map_or("", UnitId::as_str).to_owned();
                 let (beside, of_step) = (units.clone(), step.clone());
                 let spawned = std::thread::Builder::new().name(name).spawn(move || {
-                    let outcome = App::open(&options, Need::Write)
-                        .and_then(|app| work.perform(&app, &of_step, &beside));
+                    let outcome = crate::app::open(&options, Need::Write)
+                        .and_then(|cx| work.perform(&cx, &of_step, &beside));
                     // Nobody listens when the coordinator has ended.
                     let _ = inbox.send(Done {
                         step: of_step,
@@ -484,7 +491,7 @@ impl<'a> Coordinator<'a> {
 
     /// What takes no time.
     fn at_once(&self, step: &Step) -> Outcome<()> {
-        let unit = |id: &UnitId| -> Outcome<Unit> { self.app.load_unit(id) };
+        let unit = |id: &UnitId| -> Outcome<Unit> { crate::app::dispatch::load_unit(self.cx, id) };
         match step {
             Step::Dispatch { unit: id, resume } => {
                 let Some(planned) = self.unit_of_plan(id) else {
@@ -498,10 +505,10 @@ impl<'a> Coordinator<'a> {
                     again: if *resume { Again::Resume } else { Again::Fresh },
                     ..DispatchAsk::of_plan(id, planned)?
                 };
-                self.app.start_attempt(&before.id, &ask).map(drop)
+                crate::app::dispatch::start_attempt(self.cx, &before.id, &ask).map(drop)
             }
-            Step::Stop { unit: id, why } => self.app.stop_attempt(&unit(id)?, why),
-            Step::GiveBack(id) => self.app.give_back_claim(&unit(id)?),
+            Step::Stop { unit: id, why } => crate::app::dispatch::stop_attempt(self.cx, &unit(id)?, why),
+            Step::GiveBack(id) => crate::app::dispatch::give_back_claim(self.cx, &unit(id)?),
             // Done beside, or not at all.
             _ => Ok(()),
         }
@@ -512,7 +519,7 @@ impl<'a> Coordinator<'a> {
         let Some(notifier) = &mut self.notifier else {
             return;
         };
-        let repository = self.app.repository_name();
+        let repository = crate::app::notify::repository_name(self.cx);
         let scene = Scene {
             repository: &repository,
             plan: &self.plan,
@@ -527,7 +534,7 @@ impl<'a> Coordinator<'a> {
             // What an agent was not allowed to do takes a person to allow.
             if notice.class == "failed"
                 && notifier.wants("needs_person", &notice.id)
-                && let Some(denials @ 1..) = unit.map(|unit| self.app.denials(unit))
+                && let Some(denials @ 1..) = unit.map(|unit| crate::app::notify::denials(self.cx, unit))
             {
                 notice.class = "needs_person";
                 notice.message = format!(
@@ -547,8 +554,8 @@ impl<'a> Coordinator<'a> {
         let Some(mut notifier) = self.notifier.take() else {
             return;
         };
-        let limits = self.app.limits(&self.plan, &self.id);
-        let repository = self.app.repository_name();
+        let limits = crate::app::situation::limits(self.cx, &self.plan, &self.id);
+        let repository = crate::app::notify::repository_name(self.cx);
         let scene = Scene {
             repository: &repository,
             plan: &self.plan,
@@ -556,9 +563,13 @@ impl<'a> Coordinator<'a> {
         };
         if let Some(workflow) = workflow.filter(|workflow| workflow.is_over()) {
             // What happened since the last look.
-            let at = self
-                .app
-                .situation(&self.id, Some(&self.plan), &self.troubles, &mut self.sight);
+            let at = crate::app::situation::situation(
+                self.cx,
+                &self.id,
+                Some(&self.plan),
+                &self.troubles,
+                &mut self.sight,
+            );
             if let Ok(at) = at {
                 scene
                     .all(&at, &[])
@@ -757,46 +768,53 @@ struct Work {
 }
 
 impl Work {
-    fn perform(&self, app: &App, step: &Step, units: &[UnitId]) -> Result<Came, Box<Refusal>> {
+    fn perform(&self, cx: &Context, step: &Step, units: &[UnitId]) -> Result<Came, Box<Refusal>> {
         match step {
             Step::Create(id) => {
                 let issue = self.plan.as_ref().and_then(|planned| planned.issue.clone());
-                app.create_for_workflow(id, issue, &self.target, &self.workflow)?;
+                crate::app::units::making::create_for_workflow(cx, id, issue, &self.target, &self.workflow)?;
                 Ok(Came::default())
             }
             // Both follow from the files of the attempt.
             Step::Launch(id) | Step::Running(id) => {
-                let before = app.load_unit(id)?.state;
-                if app.settle(id, Starting::Allowed)?.state == before {
+                let before = crate::app::dispatch::load_unit(cx, id)?.state;
+                if crate::app::judging::settle(cx, id, Starting::Allowed)?.state == before {
                     // It is on its way: to look at once again would only keep it from coming.
                     std::thread::sleep(ON_ITS_WAY);
                 }
                 Ok(Came::default())
             }
-            Step::Settle(id) => match app.settle(id, Starting::Forbidden)?.state {
+            Step::Settle(id) => match crate::app::judging::settle(cx, id, Starting::Forbidden)?.state {
                 Phase::Dispatched | Phase::Running => Err(Box::new(Refusal::new(
                     Code::Busy,
                     "its end is being written down by somebody else",
                 ))),
                 _ => Ok(Came::default()),
             },
-            Step::Retry(id) | Step::Resolve(id) => app.try_again(id).map(|_| Came::default()),
-            Step::Land(_) => self.merge(app, units, MergeMode::Land),
-            Step::SendBack(_) => self.merge(app, units, MergeMode::SendBack),
-            Step::Clean(id) => app.cleanup_unit(id, Force::No).map(|_| Came::default()),
-            Step::Abandon { unit, why } => app.abandon_unit(unit, why, Force::No).map(|_| Came::default()),
+            Step::Retry(id) | Step::Resolve(id) => {
+                crate::app::units::try_again(cx, id).map(|_| Came::default())
+            }
+            Step::Land(_) => self.merge(cx, units, MergeMode::Land),
+            Step::SendBack(_) => self.merge(cx, units, MergeMode::SendBack),
+            Step::Clean(id) => crate::app::rescue::cleanup_unit(cx, id, Force::No).map(|_| Came::default()),
+            Step::Abandon { unit, why } => {
+                crate::app::rescue::abandon_unit(cx, unit, why, Force::No).map(|_| Came::default())
+            }
             _ => Ok(Came::default()),
         }
     }
 
-    fn merge(&self, app: &App, units: &[UnitId], mode: MergeMode) -> Result<Came, Box<Refusal>> {
-        let answer = app.handle(Request::Merge(Box::new(MergeAsk {
-            units: units.iter().map(ToString::to_string).collect(),
-            all: false,
-            into: Some(self.target.clone()),
-            mode,
-            leave_proposed: true,
-        })))?;
+    fn merge(&self, cx: &Context, units: &[UnitId], mode: MergeMode) -> Result<Came, Box<Refusal>> {
+        let answer = crate::app::handle(
+            cx,
+            Request::Merge(Box::new(MergeAsk {
+                units: units.iter().map(ToString::to_string).collect(),
+                all: false,
+                into: Some(self.target.clone()),
+                mode,
+                leave_proposed: true,
+            })),
+        )?;
         let Reply::Merge(report) = answer.reply else {
             return Ok(Came::default());
         };

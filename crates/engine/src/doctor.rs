@@ -13,7 +13,7 @@ use jit_os::shell::shell_word;
 use jit_store::Outcome;
 use serde::Serialize;
 
-use crate::app::{App, Options, Surroundings, control_mode};
+use crate::app::{Context, Options, Surroundings, control_mode};
 use crate::duration::format_secs;
 use crate::heartbeat;
 use crate::hooks::State;
@@ -107,14 +107,14 @@ pub fn examine(options: &Options) -> Vec<Check> {
         git_locks(&mut found, common);
         turns(&mut found, &place.control_dir);
     }
-    match App::within(surroundings, options, Need::Read) {
+    match crate::app::within(surroundings, options, Need::Read) {
         Err(refusal) => {
             let help = refusal.help.first().map_or("jit init", String::as_str);
             found.fail("store", &refusal.message, help);
         }
-        Ok(app) => {
-            log(&mut found, &app);
-            orphans(&mut found, &app);
+        Ok(cx) => {
+            log(&mut found, &cx);
+            orphans(&mut found, &cx);
         }
     }
     found.0
@@ -412,8 +412,8 @@ pub(crate) fn on_path(program: &str) -> bool {
     })
 }
 
-fn log(found: &mut Findings, app: &App) {
-    match app.store.validate(&app.actor) {
+fn log(found: &mut Findings, cx: &Context) {
+    match cx.store.validate(&cx.actor) {
         Ok(report) => {
             let text = format!(
                 "{} lines, {} leases, {} issues",
@@ -440,10 +440,10 @@ fn log(found: &mut Findings, app: &App) {
 }
 
 /// Worktrees that are gone, and leases whose holders are.
-fn orphans(found: &mut Findings, app: &App) {
+fn orphans(found: &mut Findings, cx: &Context) {
     let mut fine = true;
     let mut known = Vec::new();
-    if let Some(common) = &app.place.common_dir {
+    if let Some(common) = &cx.place.common_dir {
         for entry in crate::worktree::list(common).unwrap_or_default() {
             if let Some(why) = entry.prunable {
                 fine = false;
@@ -459,12 +459,12 @@ fn orphans(found: &mut Findings, app: &App) {
             }
         }
     }
-    let view: Outcome<_> = app.view();
+    let view: Outcome<_> = crate::app::view(cx);
     if let Ok(view) = view {
         let leases = state::leases(&*view.table).unwrap_or_default();
         for lease in leases.iter().filter(|lease| !lease.expired(&view.now)) {
             let gone = lease.worktree_id.as_ref().is_some_and(|id| !known.contains(id));
-            if gone && app.place.has_git() {
+            if gone && cx.place.has_git() {
                 fine = false;
                 found.warn(
                     "leases",
@@ -480,7 +480,7 @@ fn orphans(found: &mut Findings, app: &App) {
             }
         }
     }
-    if let Ok(audit) = app.audit(false) {
+    if let Ok(audit) = crate::app::audit::audit(cx, false) {
         if let Some(first) = audit.findings.first() {
             fine = false;
             let more = match audit.findings.len() {
@@ -501,9 +501,9 @@ fn orphans(found: &mut Findings, app: &App) {
             );
         }
     }
-    if let Ok(view) = app.view() {
+    if let Ok(view) = crate::app::view(cx) {
         let lost = |issue: &jit_core::issue::Issue| {
-            !app.place
+            !cx.place
                 .control_dir
                 .join("issues")
                 .join(issue.id.as_str())
@@ -527,9 +527,9 @@ fn orphans(found: &mut Findings, app: &App) {
             );
         }
     }
-    for beat in heartbeat::all(&app.place.control_dir).unwrap_or_default() {
+    for beat in heartbeat::all(&cx.place.control_dir).unwrap_or_default() {
         if !beat.alive {
-            let path = heartbeat::path(&app.place.control_dir, &beat.heartbeat.agent_id);
+            let path = heartbeat::path(&cx.place.control_dir, &beat.heartbeat.agent_id);
             found.ok(
                 "heartbeats",
                 format!(

@@ -19,7 +19,7 @@ use jit_core::refusal::{Code, Refusal};
 use jit_core::roster::LockView;
 use jit_core::time::Wall;
 use jit_core::wire::LeaseView;
-use jit_engine::app::{App, Options, OwnLocks};
+use jit_engine::app::{Options, OwnLocks};
 use jit_engine::request::{Reply, Request};
 use jit_engine::worktree::identity::Need;
 use jit_os::clock;
@@ -244,8 +244,8 @@ impl Keep {
 }
 
 fn ask(options: &Options, request: Request) -> Outcome<Reply> {
-    let app = App::open(options, Need::Write)?;
-    app.handle(request).map(|answer| answer.reply)
+    let app = jit_engine::app::open(options, Need::Write)?;
+    jit_engine::app::handle(&app, request).map(|answer| answer.reply)
 }
 
 #[cfg(test)]

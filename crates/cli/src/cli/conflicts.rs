@@ -34,13 +34,16 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     if !flags.watch {
-        let Answer { reply, warnings } = app.handle(Request::Conflicts {
-            into: flags.into,
-            branches: flags.branches,
-        })?;
+        let Answer { reply, warnings } = jit_engine::app::handle(
+            &app,
+            Request::Conflicts {
+                into: flags.into,
+                branches: flags.branches,
+            },
+        )?;
         return Ok(cx.show(&reply, |style| text(&reply, "", style)).warn(warnings));
     }
-    let mut watch = app.watch_conflicts(flags.into.as_deref())?;
+    let mut watch = jit_engine::app::landing::watching::watch_conflicts(&app, flags.into.as_deref())?;
     let mut shown: Option<Picture> = None;
     loop {
         let picture = watch.look()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
-use jit_engine::app::App;
+use jit_engine::app::Context;
 use jit_engine::heartbeat::{self, Heartbeat};
 use jit_engine::worktree::identity::Need;
 use jit_os::clock::wall_ms;
@@ -56,8 +56,8 @@ fn vouched_for(pid: Option<u32>) -> Outcome<ProcessRef> {
 }
 
 /// Never longer than a third of the shortest lease: two beats may be late before anything is lost.
-fn interval(app: &App, asked: Option<u64>) -> Outcome<u64> {
-    let view = app.view()?;
+fn interval(app: &Context, asked: Option<u64>) -> Outcome<u64> {
+    let view = jit_engine::app::view(app)?;
     let own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(invalid)?;
     let shortest = own
         .iter()
@@ -75,7 +75,7 @@ fn interval(app: &App, asked: Option<u64>) -> Outcome<u64> {
     Ok(wanted.min(shortest.unwrap_or(u64::MAX) / 3).max(1))
 }
 
-fn beat(app: &App, heart: ProcessRef, interval_secs: u64) -> Outcome<Heartbeat> {
+fn beat(app: &Context, heart: ProcessRef, interval_secs: u64) -> Outcome<Heartbeat> {
     let beat = Heartbeat {
         agent_id: app.actor.agent_id.clone(),
         worktree_id: app.actor.worktree_id.clone(),
@@ -86,7 +86,7 @@ fn beat(app: &App, heart: ProcessRef, interval_secs: u64) -> Outcome<Heartbeat> 
         interval_secs,
     };
     heartbeat::write(&app.place.control_dir, &beat).map_err(io)?;
-    app.renew_own()?;
+    jit_engine::app::claims::renew_own(app)?;
     Ok(beat)
 }
 
@@ -130,7 +130,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     }
 }
 
-fn start_daemon(flags: &Flags, app: &App, vouched: ProcessRef, cx: &Cx) -> Outcome<Output> {
+fn start_daemon(flags: &Flags, app: &Context, vouched: ProcessRef, cx: &Cx) -> Outcome<Output> {
     use std::os::unix::process::CommandExt as _;
     let program = std::env::current_exe().map_err(io)?;
     let mut command = Command::new(program);

@@ -1,4 +1,4 @@
-use jit_engine::app::{App, Surroundings};
+use jit_engine::app::Surroundings;
 use jit_engine::worktree::identity::Need;
 use jit_engine::{hooks, setup};
 use jit_store::Outcome;
@@ -24,7 +24,8 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let mut done = setup::init(&found, options.lock_timeout)?;
     let place = found.place.clone();
     if done.log_is_new {
-        let (adopted, unsound) = App::within(found, &options, Need::Write)?.join_tree()?;
+        let (adopted, unsound) =
+            jit_engine::app::join::join_tree(&jit_engine::app::within(found, &options, Need::Write)?)?;
         if adopted > 0 {
             done.steps.push(format!("found {adopted} issues in .jit/issues"));
         }

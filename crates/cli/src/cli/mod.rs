@@ -60,7 +60,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use jit_core::command::Change;
 use jit_core::ids::IssuePrefix;
 use jit_core::refusal::{Code, Details, Refusal};
-use jit_engine::app::{App, Options};
+use jit_engine::app::{Context, Options};
 use jit_engine::request::{Answer, Reply, Request};
 use jit_engine::worktree::identity::Need;
 use jit_store::Outcome;
@@ -473,16 +473,16 @@ impl Cx {
         })
     }
 
-    pub fn app(&self, need: Need) -> Outcome<App> {
-        App::open(&self.options()?, need)
+    pub fn app(&self, need: Need) -> Outcome<Context> {
+        jit_engine::app::open(&self.options()?, need)
     }
 
     /// The same for whoever may stand in a folder that was a worktree: then also which one it was.
-    pub fn app_or_lost(&self, need: Need) -> Outcome<(App, Option<String>)> {
+    pub fn app_or_lost(&self, need: Need) -> Outcome<(Context, Option<String>)> {
         let options = self.options()?;
-        match (App::open(&options, need), jit_engine::app::lost()) {
+        match (jit_engine::app::open(&options, need), jit_engine::app::lost()) {
             (Err(_), Some(lost)) => {
-                let app = App::open(
+                let app = jit_engine::app::open(
                     &Options {
                         dir: Some(lost.common),
                         ..options
@@ -585,7 +585,7 @@ impl Cx {
         let mut app = self.app(need)?;
         app.store = app.store.alone();
         jit_os::memory::use_large_pages();
-        let (Answer { reply, warnings }, shown) = app.handle_and(request, |reply| {
+        let (Answer { reply, warnings }, shown) = jit_engine::app::handle_and(&app, request, |reply| {
             self.show(reply, |style| match writes && self.quiet() {
                 true => ids(reply),
                 false => text(reply, done, style),

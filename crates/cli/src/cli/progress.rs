@@ -24,7 +24,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if cx.json() {
         return Err(invalid("either --json or --yaml"));
     }
-    let Answer { reply, warnings } = cx.app(Need::Read)?.handle(request)?;
+    let Answer { reply, warnings } = jit_engine::app::handle(&cx.app(Need::Read)?, request)?;
     let text = yaml(&cx.kept(&reply));
     Ok(cx.show(&(), |_| text).warn(warnings))
 }

@@ -17,7 +17,7 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     let value = match app.store.salvage(&app.actor)? {
         Recovered::Sound { lines, mut mended } => {
-            mended.extend(app.sweep_left_overs()?);
+            mended.extend(jit_engine::app::audit::sweep_left_overs(&app)?);
             json!({ "salvaged": false, "lines": lines, "mended": mended })
         }
         Recovered::Salvaged {

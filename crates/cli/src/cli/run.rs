@@ -5,7 +5,7 @@ use jit_agents as agents;
 use jit_core::ids::IssueId;
 use jit_core::plan::{Plan, Settings};
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::app::App;
+use jit_engine::app::Context;
 use jit_engine::plans;
 use jit_engine::request::{Reply, Request};
 use jit_engine::worktree::identity::Need;
@@ -42,21 +42,32 @@ pub struct Flags {
     dry_run: bool,
 }
 
-fn plan(flags: &mut Flags, app: &App) -> Outcome<Plan> {
+fn plan(flags: &mut Flags, app: &Context) -> Outcome<Plan> {
     let run = std::mem::take(&mut flags.run).settings()?;
     let mut plan = match &flags.plan {
-        Some(path) => plans::load_for(path, &app.run_settings(), agents::NAMES, &|plan| {
-            // What is said here counts more than what the plan says.
-            app.lacks(&Plan {
-                run: run.over(&plan.run),
-                ..plan.clone()
-            })
-        })?,
+        Some(path) => plans::load_for(
+            path,
+            &jit_engine::app::dispatch::run_settings(app),
+            agents::NAMES,
+            &|plan| {
+                // What is said here counts more than what the plan says.
+                jit_engine::app::workflows::lacks(
+                    app,
+                    &Plan {
+                        run: run.over(&plan.run),
+                        ..plan.clone()
+                    },
+                )
+            },
+        )?,
         None => {
-            let ready = app.handle(Request::Ready {
-                filter: Default::default(),
-                limit: flags.limit,
-            })?;
+            let ready = jit_engine::app::handle(
+                app,
+                Request::Ready {
+                    filter: Default::default(),
+                    limit: flags.limit,
+                },
+            )?;
             let Reply::Issues { issues } = ready.reply else {
                 return Err(invalid("the engine answered something else"));
             };
@@ -77,8 +88,8 @@ fn plan(flags: &mut Flags, app: &App) -> Outcome<Plan> {
 }
 
 /// What it may cost, before it does.
-fn announce(plan: &Plan, app: &App) -> String {
-    let config = app.run_settings();
+fn announce(plan: &Plan, app: &Context) -> String {
+    let config = jit_engine::app::dispatch::run_settings(app);
     let mut out = format!(
         "{} units, {} agents at a time\n",
         plan.units.len(),
@@ -91,7 +102,7 @@ fn announce(plan: &Plan, app: &App) -> String {
     let all: BTreeSet<String> = plan
         .units
         .iter()
-        .flat_map(|unit| app.cautions(&plan.settings(unit, &config)))
+        .flat_map(|unit| jit_engine::app::dispatch::cautions(app, &plan.settings(unit, &config)))
         .collect();
     for caution in all {
         out.push_str(&format!("  note: {}\n", render::clean_line(&caution)));
@@ -108,6 +119,6 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     if flags.dry_run {
         return Ok(cx.show(&plan, |_| String::new()));
     }
-    let workflow = app.start_workflow(&plan)?;
+    let workflow = jit_engine::app::workflows::start_workflow(&app, &plan)?;
     follow::lead(&workflow.id, cx, &app)
 }

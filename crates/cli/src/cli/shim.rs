@@ -11,7 +11,7 @@ use jit_core::ids::{SessionId, UnitId};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::session::Status;
 use jit_core::time::Wall;
-use jit_engine::app::{App, Options, Surroundings};
+use jit_engine::app::{Context, Options, Surroundings};
 use jit_engine::hooks::agent::permission::Policy;
 use jit_engine::request::{Reply, Request};
 use jit_engine::worktree::identity::Need;
@@ -80,7 +80,7 @@ impl Worker {
     }
 
     /// Tells everybody if the agent was refused and waits to ask again.
-    fn tell_refusal(&self, app: &App) -> Outcome<()> {
+    fn tell_refusal(&self, app: &Context) -> Outcome<()> {
         let Ok(Attempt::Running(running)) = attempt::look(&self.folder) else {
             return Ok(());
         };
@@ -90,7 +90,13 @@ impl Worker {
                 said: said @ Said::Retrying { delay_ms, .. },
             }) if said.is_limited() => {
                 let until = Wall::from_ms(at).plus_ms(delay_ms);
-                app.park_while_it_waits(&self.unit, self.attempt, until, &said.for_people())
+                jit_engine::app::accounts::park_while_it_waits(
+                    app,
+                    &self.unit,
+                    self.attempt,
+                    until,
+                    &said.for_people(),
+                )
             }
             _ => Ok(()),
         }
@@ -98,9 +104,9 @@ impl Worker {
 
     /// Who it is, and where, is in the job. What the agent made of the settings in its worktree is no reason to let go of
     /// what it holds.
-    fn app(&self) -> Outcome<App> {
+    fn app(&self) -> Outcome<Context> {
         let (surroundings, _broken) = Surroundings::despite(&self.options)?;
-        App::within(surroundings, &self.options, Need::Write)
+        jit_engine::app::within(surroundings, &self.options, Need::Write)
     }
 
     fn tell(&mut self, beat: Beat) -> io::Result<()> {
@@ -116,19 +122,22 @@ impl Worker {
         let app = self.app()?;
         match &self.session {
             Some(session) => {
-                app.handle(Request::BeatSession {
-                    session: Some(session.clone()),
-                })?;
+                jit_engine::app::handle(
+                    &app,
+                    Request::BeatSession {
+                        session: Some(session.clone()),
+                    },
+                )?;
             }
             // Only one that lives for a while is worth a session.
             None => {
-                let answer = app.handle(Request::StartSession(Box::default()))?;
+                let answer = jit_engine::app::handle(&app, Request::StartSession(Box::default()))?;
                 if let Reply::Session(session) = answer.reply {
                     self.session = Some(session.session_id);
                 }
             }
         }
-        app.renew_own()?;
+        jit_engine::app::claims::renew_own(&app)?;
         // What it holds comes first.
         self.tell_refusal(&app)
     }
@@ -136,13 +145,16 @@ impl Worker {
     /// The files it had locked are free for others. Who is gone without a word is noticed by its silence.
     fn end(&self, well: bool) -> Outcome<()> {
         let app = self.app()?;
-        app.let_go_of_files(&app.actor)?;
+        jit_engine::app::locks::let_go_of_files(&app, &app.actor)?;
         if let Some(session) = &self.session {
             let status = if well { Status::Completed } else { Status::Failed };
-            app.handle(Request::EndSession {
-                session: Some(session.clone()),
-                status,
-            })?;
+            jit_engine::app::handle(
+                &app,
+                Request::EndSession {
+                    session: Some(session.clone()),
+                    status,
+                },
+            )?;
         }
         Ok(())
     }

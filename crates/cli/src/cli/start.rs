@@ -52,7 +52,7 @@ pub struct Flags {
 fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
     let app = cx.app(Need::Write)?;
     if let Ok(issue) = flags.what.parse::<IssuePrefix>() {
-        match app.handle(Request::ShowIssue { issue }) {
+        match jit_engine::app::handle(&app, Request::ShowIssue { issue }) {
             Ok(answer) => {
                 if let Reply::Issue(view) = answer.reply {
                     return Ok(view.issue.id.to_string());
@@ -70,19 +70,22 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
                 .help(format!("jit issue create {}", shell_word(&flags.what))),
         ));
     }
-    let answer = app.handle(Request::CreateIssue(Box::new(CreateIssue {
-        id: None,
-        title: flags.what.clone(),
-        kind: "task".to_owned(),
-        state: State::Ready,
-        priority: Priority::Normal,
-        parent: None,
-        labels: Vec::new(),
-        depends_on: Vec::new(),
-        gates: Vec::new(),
-        actor: Performer::Any,
-        description: None,
-    })))?;
+    let answer = jit_engine::app::handle(
+        &app,
+        Request::CreateIssue(Box::new(CreateIssue {
+            id: None,
+            title: flags.what.clone(),
+            kind: "task".to_owned(),
+            state: State::Ready,
+            priority: Priority::Normal,
+            parent: None,
+            labels: Vec::new(),
+            depends_on: Vec::new(),
+            gates: Vec::new(),
+            actor: Performer::Any,
+            description: None,
+        })),
+    )?;
     match answer.reply {
         Reply::Issue(view) => Ok(view.issue.id.to_string()),
         _ => Err(invalid("the issue could not be made")),
@@ -93,26 +96,30 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     let settings = std::mem::take(&mut flags.run).settings()?;
     if settings.agent.is_some() {
         // Before anything is made for it.
-        cx.app(Need::Read)?
-            .require_open_account(&settings, flags.force, None)?;
+        jit_engine::app::accounts::require_open_account(&cx.app(Need::Read)?, &settings, flags.force, None)?;
     }
     let what = issue(&flags, cx)?;
     let app = cx.app(Need::Write)?;
-    let answer = app.handle(Request::CreateUnit(Box::new(CreateUnit {
-        what,
-        base: flags.base,
-        ttl_secs: flags.ttl,
-        ..CreateUnit::default()
-    })))?;
+    let answer = jit_engine::app::handle(
+        &app,
+        Request::CreateUnit(Box::new(CreateUnit {
+            what,
+            base: flags.base,
+            ttl_secs: flags.ttl,
+            ..CreateUnit::default()
+        })),
+    )?;
     let Reply::Unit(view) = &answer.reply else {
         return Err(invalid("the unit could not be made"));
     };
     if settings.agent.is_some() {
         let unit = view.unit.id.to_string();
         if !cx.json() && !cx.quiet() {
-            render::say(&announce(&settings.over(&app.run_settings())));
+            render::say(&announce(
+                &settings.over(&jit_engine::app::dispatch::run_settings(&app)),
+            ));
             if !flags.detach {
-                for caution in app.cautions(&settings) {
+                for caution in jit_engine::app::dispatch::cautions(&app, &settings) {
                     render::say(&format!("note: {}", render::clean_line(&caution)));
                 }
             }
@@ -132,9 +139,12 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     }
     if flags.shell && !cx.json() {
         let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
-        let env = app.handle(Request::UnitEnv {
-            unit: Some(view.unit.id.to_string()),
-        })?;
+        let env = jit_engine::app::handle(
+            &app,
+            Request::UnitEnv {
+                unit: Some(view.unit.id.to_string()),
+            },
+        )?;
         let vars = match env.reply {
             Reply::Env { env } => env,
             _ => Default::default(),

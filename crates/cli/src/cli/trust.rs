@@ -1,7 +1,7 @@
 use std::io::{self, IsTerminal as _};
 
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::app::App;
+use jit_engine::app::Context;
 use jit_engine::request::{Reply, Request};
 use jit_engine::trust::{Need as Command, none_trusted, set_apart};
 use jit_engine::worktree::identity::Need;
@@ -31,7 +31,7 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     if flags.revoke {
-        let answer = app.handle(Request::Revoke)?;
+        let answer = jit_engine::app::handle(&app, Request::Revoke)?;
         return Ok(cx
             .show(&answer.reply, |style| super::text(&answer.reply, "", style))
             .warn(answer.warnings));
@@ -45,7 +45,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     } else if is_terminal() {
         ask(&app)?
     } else {
-        let help = match app.require_may_trust() {
+        let help = match jit_engine::app::trust::require_may_trust(&app) {
             Ok(()) => "jit trust --yes",
             Err(_) => "ask a person to run: jit trust",
         };
@@ -58,8 +58,8 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     })
 }
 
-fn commands(app: &App) -> Outcome<Vec<Command>> {
-    match app.handle(Request::Commands)?.reply {
+fn commands(app: &Context) -> Outcome<Vec<Command>> {
+    match jit_engine::app::handle(app, Request::Commands)?.reply {
         Reply::Commands { commands } => Ok(commands),
         _ => Ok(Vec::new()),
     }
@@ -69,8 +69,8 @@ fn not_approved(all: &[Command]) -> Vec<Command> {
     all.iter().filter(|one| !one.is_trusted).cloned().collect()
 }
 
-fn approve(app: &App, commands: Vec<Command>) -> Outcome<Vec<Command>> {
-    match app.handle(Request::Trust { commands })?.reply {
+fn approve(app: &Context, commands: Vec<Command>) -> Outcome<Vec<Command>> {
+    match jit_engine::app::handle(app, Request::Trust { commands })?.reply {
         Reply::Commands { commands } => Ok(commands),
         _ => Ok(Vec::new()),
     }
@@ -81,13 +81,13 @@ fn is_terminal() -> bool {
 }
 
 /// Whether there is somebody who could approve.
-pub fn can_ask(app: &App) -> bool {
-    is_terminal() && app.require_may_trust().is_ok()
+pub fn can_ask(app: &Context) -> bool {
+    is_terminal() && jit_engine::app::trust::require_may_trust(app).is_ok()
 }
 
 /// Shows what is not approved and asks. Gives what was, all of it; a no is a refusal.
-pub fn ask(app: &App) -> Outcome<Vec<Command>> {
-    app.require_may_trust()?;
+pub fn ask(app: &Context) -> Outcome<Vec<Command>> {
+    jit_engine::app::trust::require_may_trust(app)?;
     let open = not_approved(&commands(app)?);
     render::say("These commands came with the repository:");
     render::say(commands_text(&open, Style::plain()).trim_end());

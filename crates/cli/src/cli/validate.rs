@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use jit_core::plan::Settings;
 use jit_core::registry::check::check;
-use jit_engine::app::{App, Audit, Surroundings};
+use jit_engine::app::{Audit, Surroundings};
 use jit_engine::hooks::divergence;
 use jit_engine::worktree::identity::Need;
 use jit_engine::{plans, registry};
@@ -63,17 +63,19 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     // What is wrong with the settings is part of the report; nothing that is compared here depends on them.
     let options = cx.options()?;
     let (found, broken) = Surroundings::despite(&options)?;
-    let app = App::within(found, &options, Need::Read)?;
-    app.view().map(drop).or_else(|refusal| match refusal.code {
-        // That is what this command is there to describe.
-        jit_core::refusal::Code::Damaged => Ok(()),
-        _ => Err(refusal),
-    })?;
+    let app = jit_engine::app::within(found, &options, Need::Read)?;
+    jit_engine::app::view(&app)
+        .map(drop)
+        .or_else(|refusal| match refusal.code {
+            // That is what this command is there to describe.
+            jit_core::refusal::Code::Damaged => Ok(()),
+            _ => Err(refusal),
+        })?;
     let report = app.store.validate(&app.actor)?;
     // Where the log is damaged, nothing can be compared with it.
     let sound = !report.problems.iter().any(|p| p.check == "log" && !p.heals);
     let audit = if sound {
-        app.audit(flags.write_missing)?
+        jit_engine::app::audit::audit(&app, flags.write_missing)?
     } else {
         Audit::default()
     };

@@ -1,5 +1,5 @@
 use jit_core::refusal::Code;
-use jit_engine::app::{App, Surroundings};
+use jit_engine::app::Surroundings;
 use jit_engine::hooks::{self, Judged, Verdict, Verified};
 use jit_engine::request::{Reply, Request};
 use jit_engine::worktree::identity::Need;
@@ -30,9 +30,9 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let found = Surroundings::find(&options)?;
     let place = found.place.clone();
     let mut warnings = Vec::new();
-    let verified = match App::within(found, &options, Need::Read) {
+    let verified = match jit_engine::app::within(found, &options, Need::Read) {
         Ok(app) => {
-            let answer = app.handle(Request::Verify { range: flags.range })?;
+            let answer = jit_engine::app::handle(&app, Request::Verify { range: flags.range })?;
             warnings = answer.warnings;
             match answer.reply {
                 Reply::Verified(verified) => verified,

@@ -19,120 +19,122 @@ use jit_core::plan::{PlanUnit, Settings};
 use jit_core::unit::Unit;
 use jit_store::Outcome;
 
-use super::App;
+use super::Context;
 use super::dispatch::DispatchAsk;
 use super::situation::is_merging;
 
 /// What a session that is gone on with knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// Its task: the model has answered in it.
     pub task: bool,
     /// These very words.
     pub words: bool,
 }
 
-impl App {
-    /// The job of a unit's last attempt. One of the same name that is over has left its own behind.
-    pub(super) fn own_job(&self, unit: &Unit) -> Option<Job> {
-        unit.worker.as_ref()?;
-        attempt::job(&self.attempt_folder(&unit.id, unit.attempt)).ok()
-    }
+/// The job of a unit's last attempt. One of the same name that is over has left its own behind.
+pub(crate) fn own_job(cx: &Context, unit: &Unit) -> Option<Job> {
+    unit.worker.as_ref()?;
+    attempt::job(&crate::app::dispatch::attempt_folder(cx, &unit.id, unit.attempt)).ok()
+}
 
-    fn planned(&self, unit: &Unit) -> Outcome<Option<PlanUnit>> {
-        let Some(workflow) = &unit.workflow else {
-            return Ok(None);
-        };
-        let workflow = self.find_workflow(Some(workflow.as_str()))?;
-        let plan = self.load_plan(&workflow)?;
-        let mut units = plan.units.into_iter();
-        Ok(units.find(|planned| planned.id == unit.id.as_str()))
-    }
+pub(crate) fn planned(cx: &Context, unit: &Unit) -> Outcome<Option<PlanUnit>> {
+    let Some(workflow) = &unit.workflow else {
+        return Ok(None);
+    };
+    let workflow = crate::app::workflows::find_workflow(cx, Some(workflow.as_str()))?;
+    let plan = crate::app::workflows::load_plan(cx, &workflow)?;
+    let mut units = plan.units.into_iter();
+    Ok(units.find(|planned| planned.id == unit.id.as_str()))
+}
 
-    /// What a unit's agent was asked for: by whoever started the one before, else by the plan.
-    pub(super) fn asked_before(&self, unit: &Unit, before: Option<&Job>) -> Outcome<DispatchAsk> {
-        let plan = self.planned(unit)?;
-        let of_plan = match &plan {
-            Some(planned) => DispatchAsk::of_plan(&unit.id, planned)?,
-            None => DispatchAsk::default(),
-        };
-        let Some(job) = before else {
-            return Ok(DispatchAsk {
-                unit: Some(unit.id.to_string()),
-                ..of_plan
-            });
-        };
-        Ok(DispatchAsk {
+/// What a unit's agent was asked for: by whoever started the one before, else by the plan.
+pub(crate) fn asked_before(cx: &Context, unit: &Unit, before: Option<&Job>) -> Outcome<DispatchAsk> {
+    let plan = planned(cx, unit)?;
+    let of_plan = match &plan {
+        Some(planned) => DispatchAsk::of_plan(&unit.id, planned)?,
+        None => DispatchAsk::default(),
+    };
+    let Some(job) = before else {
+        return Ok(DispatchAsk {
             unit: Some(unit.id.to_string()),
-            run: Settings {
-                agent: Some(job.agent.clone()),
-                ..job.asked.clone()
-            },
-            prompt: job.task.clone(),
-            prompt_file: job.task_file.clone(),
-            artifacts: job.artifacts.clone(),
-            validate: job.validate.clone(),
-            writes: None,
             ..of_plan
-        })
-    }
+        });
+    };
+    Ok(DispatchAsk {
+        unit: Some(unit.id.to_string()),
+        run: Settings {
+            agent: Some(job.agent.clone()),
+            ..job.asked.clone()
+        },
+        prompt: job.task.clone(),
+        prompt_file: job.task_file.clone(),
+        artifacts: job.artifacts.clone(),
+        validate: job.validate.clone(),
+        writes: None,
+        ..of_plan
+    })
+}
 
-    /// What is asked for by hand, over what was asked for before; and the names of what was taken over.
-    pub(super) fn over_before(&self, unit: &Unit, ask: &DispatchAsk) -> Outcome<(DispatchAsk, Vec<String>)> {
-        let before = self.asked_before(unit, self.own_job(unit).as_ref())?;
-        let says = ask.prompt.is_some() || ask.prompt_file.is_some();
-        let (prompt, prompt_file) = match says {
-            true => (ask.prompt.clone(), ask.prompt_file.clone()),
-            false => (before.prompt, before.prompt_file),
-        };
-        let all = DispatchAsk {
-            unit: ask.unit.clone(),
-            run: ask.run.over(&before.run),
-            prompt,
-            prompt_file,
-            again: ask.again,
-            artifacts: before.artifacts,
-            validate: before.validate,
-            writes: ask.writes.clone().or(before.writes),
-            handoffs: before.handoffs,
-            force: ask.force,
-        };
-        let mut taken = taken_over(&ask.run, &all.run);
-        let mut add = |name: &str, is_taken: bool| taken.extend(is_taken.then(|| name.to_owned()));
-        add(
-            "prompt",
-            !says && (all.prompt.is_some() || all.prompt_file.is_some()),
-        );
-        let writes = all.writes.as_ref().unwrap_or(&unit.writes);
-        add("writes", ask.writes.is_none() && !writes.is_empty());
-        add("artifacts", !all.artifacts.is_empty());
-        add("validate", !all.validate.is_empty());
-        add("handoffs", !all.handoffs.from.is_empty());
-        Ok((all, taken))
-    }
+/// What is asked for by hand, over what was asked for before; and the names of what was taken over.
+pub(crate) fn over_before(
+    cx: &Context,
+    unit: &Unit,
+    ask: &DispatchAsk,
+) -> Outcome<(DispatchAsk, Vec<String>)> {
+    let before = asked_before(cx, unit, own_job(cx, unit).as_ref())?;
+    let says = ask.prompt.is_some() || ask.prompt_file.is_some();
+    let (prompt, prompt_file) = match says {
+        true => (ask.prompt.clone(), ask.prompt_file.clone()),
+        false => (before.prompt, before.prompt_file),
+    };
+    let all = DispatchAsk {
+        unit: ask.unit.clone(),
+        run: ask.run.over(&before.run),
+        prompt,
+        prompt_file,
+        again: ask.again,
+        artifacts: before.artifacts,
+        validate: before.validate,
+        writes: ask.writes.clone().or(before.writes),
+        handoffs: before.handoffs,
+        force: ask.force,
+    };
+    let mut taken = taken_over(&ask.run, &all.run);
+    let mut add = |name: &str, is_taken: bool| taken.extend(is_taken.then(|| name.to_owned()));
+    add(
+        "prompt",
+        !says && (all.prompt.is_some() || all.prompt_file.is_some()),
+    );
+    let writes = all.writes.as_ref().unwrap_or(&unit.writes);
+    add("writes", ask.writes.is_none() && !writes.is_empty());
+    add("artifacts", !all.artifacts.is_empty());
+    add("validate", !all.validate.is_empty());
+    add("handoffs", !all.handoffs.from.is_empty());
+    Ok((all, taken))
+}
 
-    /// What the session knows with which this job goes on.
-    pub(super) fn memory(&self, unit: &Unit, job: &Job) -> Memory {
-        let mut memory = Memory::default();
-        let Some(resume) = &job.resume else {
-            return memory;
+/// What the session knows with which this job goes on.
+pub(crate) fn memory(cx: &Context, unit: &Unit, job: &Job) -> Memory {
+    let mut memory = Memory::default();
+    let Some(resume) = &job.resume else {
+        return memory;
+    };
+    for n in (1..=unit.attempt).rev() {
+        let folder = crate::app::dispatch::attempt_folder(cx, &unit.id, n);
+        let Ok(before) = attempt::job(&folder) else {
+            continue;
         };
-        for n in (1..=unit.attempt).rev() {
-            let folder = self.attempt_folder(&unit.id, n);
-            let Ok(before) = attempt::job(&folder) else {
-                continue;
-            };
-            if in_session(&before, &folder, &resume.session) && has_answered(&folder) {
-                memory.task = true;
-                memory.words |= before.task == job.task && before.task_file == job.task_file;
-            }
+        if in_session(&before, &folder, &resume.session) && has_answered(&folder) {
+            memory.task = true;
+            memory.words |= before.task == job.task && before.task_file == job.task_file;
         }
-        memory
     }
+    memory
 }
 
 /// The conflict that a unit is to settle, if it has one.
-pub(super) fn conflict_of(unit: &Unit) -> Option<Conflict> {
+pub(crate) fn conflict_of(unit: &Unit) -> Option<Conflict> {
     let begun = is_merging(Path::new(&unit.worktree_path));
     let last = unit.last_error.as_ref().map(|error| error.reason.as_str());
     let open = !unit.merge_conflicts.is_empty() && (begun || last == Some(reason::CONFLICT));

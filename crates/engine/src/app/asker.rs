@@ -22,12 +22,12 @@ use jit_core::unit::Unit;
 use jit_os::process::{self, ProcessRef};
 use jit_store::Outcome;
 
-use super::{App, Surroundings};
+use super::{Context, Surroundings};
 use crate::sessions;
 
 /// The agent that asks, as far as the attempts tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Working {
+pub(crate) struct Working {
     pub unit: String,
     /// Not known where only a variable says so.
     pub worker: Option<AgentId>,
@@ -83,33 +83,31 @@ impl Surroundings {
     }
 }
 
-impl App {
-    /// The agent that asks, if one does.
-    pub(super) fn asking_agent(&self) -> Option<AgentId> {
-        asking(&self.place.control_dir, &self.actor.agent_id)
-    }
+/// The agent that asks, if one does.
+pub(crate) fn asking_agent(cx: &Context) -> Option<AgentId> {
+    asking(&cx.place.control_dir, &cx.actor.agent_id)
+}
 
-    /// The unit whose agent asks.
-    pub(super) fn working_in(&self) -> Option<Working> {
-        working(&self.place.control_dir)
-    }
+/// The unit whose agent asks.
+pub(crate) fn working_in(cx: &Context) -> Option<Working> {
+    working(&cx.place.control_dir)
+}
 
-    pub(super) fn is_agent_of(&self, id: &UnitId) -> bool {
-        self.working_in().is_some_and(|own| own.unit == id.as_str())
-    }
+pub(crate) fn is_agent_of(cx: &Context, id: &UnitId) -> bool {
+    working_in(cx).is_some_and(|own| own.unit == id.as_str())
+}
 
-    /// An agent that was started in a unit has nothing to say about the others, but for those it made.
-    pub(super) fn require_not_of_another(&self, unit: &Unit) -> Outcome<()> {
-        let id = &unit.id;
-        match self.working_in() {
-            Some(own) if own.unit != id.as_str() && own.worker.as_ref() != Some(&unit.created_by) => {
-                let message = format!("you work in {}, and {id} is somebody else's", own.unit);
-                Err(Box::new(
-                    Refusal::new(Code::NotAllowed, message)
-                        .help("say in your last message what should happen to it"),
-                ))
-            }
-            _ => Ok(()),
+/// An agent that was started in a unit has nothing to say about the others, but for those it made.
+pub(crate) fn require_not_of_another(cx: &Context, unit: &Unit) -> Outcome<()> {
+    let id = &unit.id;
+    match working_in(cx) {
+        Some(own) if own.unit != id.as_str() && own.worker.as_ref() != Some(&unit.created_by) => {
+            let message = format!("you work in {}, and {id} is somebody else's", own.unit);
+            Err(Box::new(
+                Refusal::new(Code::NotAllowed, message)
+                    .help("say in your last message what should happen to it"),
+            ))
         }
+        _ => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ use jit_core::wire::changelog_line;
 use jit_os::file;
 use jit_store::Store as _;
 
-use super::App;
+use super::Context;
 
 /// How much of the end of the file is read to find its last line.
 const END: u64 = 256 << 10;
@@ -23,51 +23,49 @@ struct Numbered {
     sequence: u64,
 }
 
-impl App {
-    /// Appends the entries among `lines`. Called under the store's lock.
-    pub(super) fn note_work(&self, lines: &[Stamped]) -> io::Result<()> {
-        let previous = lines.iter().find_map(|line| match &line.event {
-            Event::Worked { previous, .. } => Some(*previous),
-            _ => None,
-        });
-        let Some(previous) = previous else {
-            return Ok(());
-        };
-        let path = self.place.control_dir.join("changelog.log");
-        let file = match fs::OpenOptions::new().read(true).write(true).open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                drop(file::create_like_parent(&path)?);
-                fs::OpenOptions::new().read(true).write(true).open(&path)?
-            }
-            Err(e) => return Err(e),
-        };
-        let (mut end, mut last) = sound_end(&file)?;
-        let mut bytes = Vec::new();
-        if last != previous {
-            if last > previous {
-                // Not ours to explain: the whole of it is written again.
-                (end, last) = (0, 0);
-            }
-            let upto = previous;
-            self.store
-                .events(last, &mut |line: Stamped| {
-                    if line.sequence > upto {
-                        return ControlFlow::Break(());
-                    }
-                    bytes.extend(changelog_line(&line).unwrap_or_default());
-                    ControlFlow::Continue(())
-                })
-                .map_err(|refusal| io::Error::other(refusal.message))?;
+/// Appends the entries among `lines`. Called under the store's lock.
+pub(crate) fn note_work(cx: &Context, lines: &[Stamped]) -> io::Result<()> {
+    let previous = lines.iter().find_map(|line| match &line.event {
+        Event::Worked { previous, .. } => Some(*previous),
+        _ => None,
+    });
+    let Some(previous) = previous else {
+        return Ok(());
+    };
+    let path = cx.place.control_dir.join("changelog.log");
+    let file = match fs::OpenOptions::new().read(true).write(true).open(&path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            drop(file::create_like_parent(&path)?);
+            fs::OpenOptions::new().read(true).write(true).open(&path)?
         }
-        for line in lines {
-            bytes.extend(changelog_line(line).unwrap_or_default());
+        Err(e) => return Err(e),
+    };
+    let (mut end, mut last) = sound_end(&file)?;
+    let mut bytes = Vec::new();
+    if last != previous {
+        if last > previous {
+            // Not ours to explain: the whole of it is written again.
+            (end, last) = (0, 0);
         }
-        file.set_len(end)?;
-        let mut at = &file;
-        io::Seek::seek(&mut at, io::SeekFrom::Start(end))?;
-        at.write_all(&bytes)
+        let upto = previous;
+        cx.store
+            .events(last, &mut |line: Stamped| {
+                if line.sequence > upto {
+                    return ControlFlow::Break(());
+                }
+                bytes.extend(changelog_line(&line).unwrap_or_default());
+                ControlFlow::Continue(())
+            })
+            .map_err(|refusal| io::Error::other(refusal.message))?;
     }
+    for line in lines {
+        bytes.extend(changelog_line(line).unwrap_or_default());
+    }
+    file.set_len(end)?;
+    let mut at = &file;
+    io::Seek::seek(&mut at, io::SeekFrom::Start(end))?;
+    at.write_all(&bytes)
 }
 
 /// Up to where the file is made of whole lines, and the sequence of the last one.

@@ -34,7 +34,7 @@ use jit_store::Outcome;
 use super::again::conflict_of;
 use super::handoff::Handoffs;
 use super::scope::Scope;
-use super::{App, Kept};
+use super::{Context, Kept};
 use crate::config::Dispatching;
 use crate::duration::format_secs;
 use crate::refusals::refuse;
@@ -113,7 +113,7 @@ impl DispatchAsk {
 const RULES_MOST: u64 = 64 << 10;
 
 /// A program and its arguments as they are approved. Word for word: joined, two different ones could read the same.
-pub(super) fn words_as_text(words: &[String]) -> String {
+pub(crate) fn words_as_text(words: &[String]) -> String {
     format!("{words:?}")
 }
 
@@ -126,504 +126,501 @@ fn duration_secs(text: Option<&String>, usual: u64) -> Outcome<u64> {
     })
 }
 
-impl App {
-    /// Where the files of a unit's attempts are.
-    pub fn attempt_folder(&self, unit: &UnitId, attempt: u32) -> PathBuf {
-        let units = self.place.control_dir.join("units");
-        units.join(unit.as_str()).join(format!("attempt-{attempt}"))
-    }
+/// Where the files of a unit's attempts are.
+pub fn attempt_folder(cx: &Context, unit: &UnitId, attempt: u32) -> PathBuf {
+    let units = cx.place.control_dir.join("units");
+    units.join(unit.as_str()).join(format!("attempt-{attempt}"))
+}
 
-    /// Whoever has it begins or settles attempts of this unit. `None`: somebody else is at it.
-    pub(super) fn unit_turn(&self, unit: &UnitId, wait: bool) -> Outcome<Option<std::fs::File>> {
-        let units = self.place.control_dir.join("units");
-        let folder = units.join(unit.as_str());
-        let path = folder.join("lock");
-        let io = |e: std::io::Error| io_refusal("lock", &path, &e);
-        for folder in [&units, &folder] {
-            file::make_dir_like_parent(folder).map_err(|e| io_refusal("create", folder, &e))?;
-        }
-        let file = file::open_lock(&path).map_err(io)?;
-        if wait {
-            file.lock().map_err(io)?;
-            return Ok(Some(file));
-        }
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-            Err(std::fs::TryLockError::Error(e)) => Err(io(e)),
-        }
+/// Whoever has it begins or settles attempts of this unit. `None`: somebody else is at it.
+pub(crate) fn unit_turn(cx: &Context, unit: &UnitId, wait: bool) -> Outcome<Option<std::fs::File>> {
+    let units = cx.place.control_dir.join("units");
+    let folder = units.join(unit.as_str());
+    let path = folder.join("lock");
+    let io = |e: std::io::Error| io_refusal("lock", &path, &e);
+    for folder in [&units, &folder] {
+        file::make_dir_like_parent(folder).map_err(|e| io_refusal("create", folder, &e))?;
     }
-
-    /// The unit whose worktree this is.
-    pub fn unit_here(&self) -> Outcome<UnitId> {
-        Ok(self.living_unit(&self.view()?, None)?.id)
+    let file = file::open_lock(&path).map_err(io)?;
+    if wait {
+        file.lock().map_err(io)?;
+        return Ok(Some(file));
     }
-
-    /// How agents are run where nobody says otherwise.
-    pub fn run_settings(&self) -> Settings {
-        let set = self.config.dispatching();
-        let list = |words: Vec<String>| Some(words).filter(|words| !words.is_empty());
-        Settings {
-            agent: Some(set.agent),
-            account: Some(set.account).filter(|word| !word.is_empty()),
-            command: list(set.command),
-            model: None,
-            // `dispatch.allow` is asked when the agent asks.
-            allowed_tools: None,
-            permission_mode: Some(set.permission_mode),
-            max_turns: set.max_turns,
-            budget_usd: set.budget.map(|usd| usd.0 as f64 / 1e6),
-            budget_tokens: set.budget_tokens,
-            timeout: Some(format_secs(set.timeout_secs)),
-            idle: Some(format_secs(set.idle_secs)),
-            max_retries: Some(set.max_retries),
-        }
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+        Err(std::fs::TryLockError::Error(e)) => Err(io(e)),
     }
+}
 
-    pub(super) fn require_trusted_dispatch(&self) -> Outcome<()> {
-        let risky: Vec<(Kind, String, String)> = self.dispatch_commands();
-        if risky.is_empty() {
-            return Ok(());
-        }
-        let (trust, repository) = (self.approvals()?, self.repository());
-        for (kind, name, text) in &risky {
-            trust.require(&repository, *kind, name, text)?;
-        }
-        Ok(())
+/// The unit whose worktree this is.
+pub fn unit_here(cx: &Context) -> Outcome<UnitId> {
+    Ok(crate::app::units::living_unit(cx, &crate::app::view(cx)?, None)?.id)
+}
+
+/// How agents are run where nobody says otherwise.
+pub fn run_settings(cx: &Context) -> Settings {
+    let set = cx.config.dispatching();
+    let list = |words: Vec<String>| Some(words).filter(|words| !words.is_empty());
+    Settings {
+        agent: Some(set.agent),
+        account: Some(set.account).filter(|word| !word.is_empty()),
+        command: list(set.command),
+        model: None,
+        // `dispatch.allow` is asked when the agent asks.
+        allowed_tools: None,
+        permission_mode: Some(set.permission_mode),
+        max_turns: set.max_turns,
+        budget_usd: set.budget.map(|usd| usd.0 as f64 / 1e6),
+        budget_tokens: set.budget_tokens,
+        timeout: Some(format_secs(set.timeout_secs)),
+        idle: Some(format_secs(set.idle_secs)),
+        max_retries: Some(set.max_retries),
     }
+}
 
-    /// Settings about agents that came with the repository and need to be approved.
-    pub(super) fn dispatch_commands(&self) -> Vec<(Kind, String, String)> {
-        let set = self.config.dispatching();
-        let text = |key: &str| match key {
-            "dispatch.command" => words_as_text(&set.command),
-            _ => set.permission_mode.clone(),
-        };
-        RISKY
-            .iter()
-            .filter(|key| self.comes_with_repository(key))
-            .map(|key| (Kind::Agent, (*key).to_owned(), text(key)))
-            .collect()
+pub(crate) fn require_trusted_dispatch(cx: &Context) -> Outcome<()> {
+    let risky: Vec<(Kind, String, String)> = dispatch_commands(cx);
+    if risky.is_empty() {
+        return Ok(());
     }
-
-    /// T4: one agent is started in the unit.
-    pub(super) fn dispatch_unit(&self, ask: &DispatchAsk) -> Outcome<Answer> {
-        let unit = self.living_unit(&self.view()?, ask.unit.as_deref())?;
-        self.require_not_of_another(&unit)?;
-        let (ask, as_before) = self.over_before(&unit, ask)?;
-        let unit = self.start_attempt(&unit.id, &ask)?;
-        let view = self.view()?;
-        let shown = UnitView {
-            as_before,
-            ..UnitView::of(unit)
-        };
-        let mut answer = self.read_answer(&view, Reply::Unit(Box::new(shown)))?;
-        answer.warnings.extend(self.cautions(&ask.run));
-        Ok(answer)
+    let (trust, repository) = (crate::app::trust::approvals()?, crate::app::trust::repository(cx));
+    for (kind, name, text) in &risky {
+        trust.require(&repository, *kind, name, text)?;
     }
+    Ok(())
+}
 
-    /// The same, for a coordinator.
-    pub(crate) fn start_attempt(&self, id: &UnitId, ask: &DispatchAsk) -> Outcome<Unit> {
-        self.require_trusted_dispatch()?;
-        let _turn = self.unit_turn(id, true)?;
-        let unit = self.settle_held(self.load_unit(id)?, Starting::Allowed)?;
-        if unit.worktree_id.is_none() && unit.state == Phase::Failed {
+/// Settings about agents that came with the repository and need to be approved.
+pub(crate) fn dispatch_commands(cx: &Context) -> Vec<(Kind, String, String)> {
+    let set = cx.config.dispatching();
+    let text = |key: &str| match key {
+        "dispatch.command" => words_as_text(&set.command),
+        _ => set.permission_mode.clone(),
+    };
+    RISKY
+        .iter()
+        .filter(|key| crate::app::units::comes_with_repository(cx, key))
+        .map(|key| (Kind::Agent, (*key).to_owned(), text(key)))
+        .collect()
+}
+
+/// T4: one agent is started in the unit.
+pub(crate) fn dispatch_unit(cx: &Context, ask: &DispatchAsk) -> Outcome<Answer> {
+    let unit = crate::app::units::living_unit(cx, &crate::app::view(cx)?, ask.unit.as_deref())?;
+    crate::app::asker::require_not_of_another(cx, &unit)?;
+    let (ask, as_before) = crate::app::again::over_before(cx, &unit, ask)?;
+    let unit = start_attempt(cx, &unit.id, &ask)?;
+    let view = crate::app::view(cx)?;
+    let shown = UnitView {
+        as_before,
+        ..UnitView::of(unit)
+    };
+    let mut answer = crate::app::read_answer(cx, &view, Reply::Unit(Box::new(shown)))?;
+    answer.warnings.extend(cautions(cx, &ask.run));
+    Ok(answer)
+}
+
+/// The same, for a coordinator.
+pub(crate) fn start_attempt(cx: &Context, id: &UnitId, ask: &DispatchAsk) -> Outcome<Unit> {
+    require_trusted_dispatch(cx)?;
+    let _turn = unit_turn(cx, id, true)?;
+    let unit = crate::app::judging::settle_held(cx, load_unit(cx, id)?, Starting::Allowed)?;
+    if unit.worktree_id.is_none() && unit.state == Phase::Failed {
+        return Err(Box::new(
+            Refusal::new(Code::BadTransition, format!("the worktree of {id} is not ready"))
+                .help(format!("jit worktree retry {id}")),
+        ));
+    }
+    if !matches!(unit.state, Phase::Ready | Phase::Failed) {
+        return Err(Box::new(
+            Refusal::new(
+                Code::BadTransition,
+                format!(
+                    "{id} is {}: an agent is started in a unit that is READY",
+                    unit.state
+                ),
+            )
+            .help(match unit.state {
+                Phase::Provisioning => format!("jit worktree retry {id}"),
+                Phase::Merging => format!("jit worktree merge {id}"),
+                _ => format!("jit worktree status {id}"),
+            }),
+        ));
+    }
+    if unit.worktree_id.is_some() {
+        crate::app::landing::looking::require_there(cx, &unit, Path::new(&unit.worktree_path))?;
+    }
+    let account = crate::app::accounts::require_open_account(cx, &ask.run, ask.force, Some(id))?;
+    let (job, facts) = prepare_attempt(cx, &unit, ask, account)?;
+    if unit.state == Phase::Failed {
+        crate::app::units::advance(cx, id, Input::RetryDispatch, Facts::default())?;
+    }
+    let unit = crate::app::units::advance(cx, id, Input::DispatchInstance, facts)?;
+    begin_attempt(cx, &unit.id, job.attempt)?;
+    Ok(unit)
+}
+
+/// The shim of an attempt that the log knows is started.
+pub(crate) fn begin_attempt(cx: &Context, id: &UnitId, attempt: u32) -> Outcome<()> {
+    let folder = attempt_folder(cx, id, attempt);
+    if let Err(e) = attempt::spawn(&folder) {
+        crate::app::units::advance(cx, id, Input::SpawnFailed, Facts::default())?;
+        return Err(io_refusal("start the shim for", &folder, &e));
+    }
+    Ok(())
+}
+
+/// Everything that an attempt needs is on disk. Until the log knows of it, that means nothing.
+pub(crate) fn prepare_attempt(
+    cx: &Context,
+    unit: &Unit,
+    ask: &DispatchAsk,
+    account: Option<AccountId>,
+) -> Outcome<(Job, Facts)> {
+    let mut job = job(cx, unit, ask)?;
+    let knows = crate::app::again::memory(cx, unit, &job);
+    let words = match (&job.task, &job.task_file) {
+        _ if knows.words => None,
+        (Some(text), _) => Some(Words::Text(text.clone())),
+        (None, Some(path)) => Some(Words::file(path.clone())),
+        (None, None) => None,
+    };
+    let mut brief = brief(cx, unit, job.attempt)?;
+    brief.writes.clone_from(&job.writes);
+    brief.resumed = knows.task;
+    brief.conflict = conflict_of(unit);
+    if let (true, Some(issue)) = (knows.task, &mut brief.issue) {
+        issue
+            .comments
+            .retain(|one| unit.dispatch_time.is_none_or(|at| one.at > at));
+    }
+    let received = crate::app::handoff::receive(cx, unit, ask, &mut job, &mut brief)?;
+    let prompt = prompt::make(words.as_ref(), &brief).map_err(|e| refuse(Code::Invalid, e))?;
+    let folder = attempt_folder(cx, &unit.id, job.attempt);
+    // What somebody prepared who was killed, or refused, before the log knew of it.
+    attempt::discard(&folder).map_err(|e| io_refusal("remove", &folder, &e))?;
+    attempt::prepare(&folder, &job, &prompt).map_err(|e| io_refusal("write", &folder, &e))?;
+    received
+        .put(&folder)
+        .map_err(|e| io_refusal("write", &folder, &e))?;
+    let facts = Facts {
+        agent: Some(job.agent.clone()),
+        session_id: job.session.clone(),
+        worker: Some(job.worker.clone()),
+        writes: Some(job.writes.clone()),
+        handoffs: received.news,
+        account,
+        despite_parked: ask.force,
+        ..Facts::default()
+    };
+    Ok((job, facts))
+}
+
+pub(crate) fn job(cx: &Context, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> {
+    let invalid = |why: String| refuse(Code::Invalid, why);
+    let set: Dispatching = cx.config.dispatching();
+    let run = ask.run.over(&run_settings(cx));
+    let agent = run.agent.clone().unwrap_or_default();
+    let Some(program) = agents::by_name(&agent) else {
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, format!("there is no agent {agent:?}"))
+                .help(format!("choose one of {}", agents::NAMES.join(", "))),
+        ));
+    };
+    let command = run.command.clone().unwrap_or_default();
+    if matches!(agent.as_str(), "command" | "acp") && command.is_empty() {
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, "it is not said which command the agent is")
+                .help(format!(
+                    "jit worktree dispatch <unit> --agent {agent} --command <program>"
+                ))
+                .help("jit config set dispatch.command '[\"<program>\"]'"),
+        ));
+    }
+    // What earlier attempts used is gone.
+    let budget = run
+        .budget()
+        .map(|all| Usd(all.0.saturating_sub(unit.cost_usd.unwrap_or_default().0)));
+    let budget_tokens = run
+        .budget_tokens
+        .map(|all| all.saturating_sub(unit.tokens.total()));
+    if budget == Some(Usd(0)) || budget_tokens == Some(0) {
+        return Err(Box::new(
+            Refusal::new(Code::NotAllowed, format!("{} has used up its budget", unit.id))
+                .help(format!("jit worktree dispatch {} --budget <more>", unit.id)),
+        ));
+    }
+    let resume = match ask.again {
+        Again::Fresh => None,
+        Again::Fork if !program.forks() => {
             return Err(Box::new(
-                Refusal::new(Code::BadTransition, format!("the worktree of {id} is not ready"))
-                    .help(format!("jit worktree retry {id}")),
+                Refusal::new(Code::Invalid, format!("{agent} cannot fork a session"))
+                    .help(format!("jit worktree dispatch {} --resume", unit.id)),
             ));
         }
-        if !matches!(unit.state, Phase::Ready | Phase::Failed) {
-            return Err(Box::new(
-                Refusal::new(
-                    Code::BadTransition,
-                    format!(
-                        "{id} is {}: an agent is started in a unit that is READY",
-                        unit.state
-                    ),
-                )
-                .help(match unit.state {
-                    Phase::Provisioning => format!("jit worktree retry {id}"),
-                    Phase::Merging => format!("jit worktree merge {id}"),
-                    _ => format!("jit worktree status {id}"),
-                }),
-            ));
-        }
-        if unit.worktree_id.is_some() {
-            self.require_there(&unit, Path::new(&unit.worktree_path))?;
-        }
-        let account = self.require_open_account(&ask.run, ask.force, Some(id))?;
-        let (job, facts) = self.prepare_attempt(&unit, ask, account)?;
-        if unit.state == Phase::Failed {
-            self.advance(id, Input::RetryDispatch, Facts::default())?;
-        }
-        let unit = self.advance(id, Input::DispatchInstance, facts)?;
-        self.begin_attempt(&unit.id, job.attempt)?;
-        Ok(unit)
-    }
-
-    /// The shim of an attempt that the log knows is started.
-    pub(super) fn begin_attempt(&self, id: &UnitId, attempt: u32) -> Outcome<()> {
-        let folder = self.attempt_folder(id, attempt);
-        if let Err(e) = attempt::spawn(&folder) {
-            self.advance(id, Input::SpawnFailed, Facts::default())?;
-            return Err(io_refusal("start the shim for", &folder, &e));
-        }
-        Ok(())
-    }
-
-    /// Everything that an attempt needs is on disk. Until the log knows of it, that means nothing.
-    pub(super) fn prepare_attempt(
-        &self,
-        unit: &Unit,
-        ask: &DispatchAsk,
-        account: Option<AccountId>,
-    ) -> Outcome<(Job, Facts)> {
-        let mut job = self.job(unit, ask)?;
-        let knows = self.memory(unit, &job);
-        let words = match (&job.task, &job.task_file) {
-            _ if knows.words => None,
-            (Some(text), _) => Some(Words::Text(text.clone())),
-            (None, Some(path)) => Some(Words::file(path.clone())),
-            (None, None) => None,
-        };
-        let mut brief = self.brief(unit, job.attempt)?;
-        brief.writes.clone_from(&job.writes);
-        brief.resumed = knows.task;
-        brief.conflict = conflict_of(unit);
-        if let (true, Some(issue)) = (knows.task, &mut brief.issue) {
-            issue
-                .comments
-                .retain(|one| unit.dispatch_time.is_none_or(|at| one.at > at));
-        }
-        let received = self.receive(unit, ask, &mut job, &mut brief)?;
-        let prompt = prompt::make(words.as_ref(), &brief).map_err(|e| refuse(Code::Invalid, e))?;
-        let folder = self.attempt_folder(&unit.id, job.attempt);
-        // What somebody prepared who was killed, or refused, before the log knew of it.
-        attempt::discard(&folder).map_err(|e| io_refusal("remove", &folder, &e))?;
-        attempt::prepare(&folder, &job, &prompt).map_err(|e| io_refusal("write", &folder, &e))?;
-        received
-            .put(&folder)
-            .map_err(|e| io_refusal("write", &folder, &e))?;
-        let facts = Facts {
-            agent: Some(job.agent.clone()),
-            session_id: job.session.clone(),
-            worker: Some(job.worker.clone()),
-            writes: Some(job.writes.clone()),
-            handoffs: received.news,
-            account,
-            despite_parked: ask.force,
-            ..Facts::default()
-        };
-        Ok((job, facts))
-    }
-
-    pub(super) fn job(&self, unit: &Unit, ask: &DispatchAsk) -> Outcome<Job> {
-        let invalid = |why: String| refuse(Code::Invalid, why);
-        let set: Dispatching = self.config.dispatching();
-        let run = ask.run.over(&self.run_settings());
-        let agent = run.agent.clone().unwrap_or_default();
-        let Some(program) = agents::by_name(&agent) else {
-            return Err(Box::new(
-                Refusal::new(Code::Invalid, format!("there is no agent {agent:?}"))
-                    .help(format!("choose one of {}", agents::NAMES.join(", "))),
-            ));
-        };
-        let command = run.command.clone().unwrap_or_default();
-        if matches!(agent.as_str(), "command" | "acp") && command.is_empty() {
-            return Err(Box::new(
-                Refusal::new(Code::Invalid, "it is not said which command the agent is")
-                    .help(format!(
-                        "jit worktree dispatch <unit> --agent {agent} --command <program>"
-                    ))
-                    .help("jit config set dispatch.command '[\"<program>\"]'"),
-            ));
-        }
-        // What earlier attempts used is gone.
-        let budget = run
-            .budget()
-            .map(|all| Usd(all.0.saturating_sub(unit.cost_usd.unwrap_or_default().0)));
-        let budget_tokens = run
-            .budget_tokens
-            .map(|all| all.saturating_sub(unit.tokens.total()));
-        if budget == Some(Usd(0)) || budget_tokens == Some(0) {
-            return Err(Box::new(
-                Refusal::new(Code::NotAllowed, format!("{} has used up its budget", unit.id))
-                    .help(format!("jit worktree dispatch {} --budget <more>", unit.id)),
-            ));
-        }
-        let resume = match ask.again {
-            Again::Fresh => None,
-            Again::Fork if !program.forks() => {
-                return Err(Box::new(
-                    Refusal::new(Code::Invalid, format!("{agent} cannot fork a session"))
-                        .help(format!("jit worktree dispatch {} --resume", unit.id)),
-                ));
-            }
-            Again::Resume | Again::Fork => {
-                // A session is its own agent's.
-                let own = program.resumes() && unit.agent.as_ref().is_none_or(|last| *last == agent);
-                let Some(session) = unit.session_id.clone().filter(|_| own) else {
-                    return Err(invalid(format!(
-                        "{} has no session that {agent} could go on with",
-                        unit.id
-                    )));
-                };
-                Some(Resume {
-                    session,
-                    fork: ask.again == Again::Fork,
-                })
-            }
-        };
-        let session = match &resume {
-            Some(resume) if !resume.fork => Some(resume.session.clone()),
-            _ if !program.takes_session_ids() => None,
-            _ => Some(uuid().map_err(|e| refuse(Code::Io, e))?),
-        };
-        let worker: AgentId = format!("agent:{agent}-{}", unit.id)
-            .parse()
-            .map_err(|e| invalid(format!("{e}")))?;
-        let mut vars = self.unit_vars(unit);
-        vars.push(("JIT_AGENT_ID".to_owned(), worker.to_string()));
-        if std::env::var_os("JIT_DIR").is_some() {
-            let control = self.place.control_dir.to_string_lossy().into_owned();
-            vars.push(("JIT_DIR".to_owned(), control));
-        }
-        let writes = ask.writes.clone().unwrap_or_else(|| unit.writes.clone());
-        Scope::of(&writes)?;
-        let attempt = unit.attempt + 1;
-        let before = resume.as_ref().and(unit.cost_usd);
-        let meter = resume
-            .as_ref()
-            .and_then(|resume| self.meter_of(unit, &resume.session));
-        Ok(Job {
-            unit: unit.id.clone(),
-            attempt,
-            prompt_file: self.attempt_folder(&unit.id, attempt).join("prompt.md"),
-            cost_before: before,
-            meter_before: meter,
-            prices: set.prices,
-            agent,
-            worker,
-            dir: PathBuf::from(&unit.worktree_path),
-            command,
-            vars,
-            session,
-            resume,
-            model: run.model.clone(),
-            allowed_tools: run.allowed_tools.clone().unwrap_or_default(),
-            permission_mode: run.permission_mode.clone(),
-            one_shot: false,
-            max_turns: run.max_turns,
-            budget,
-            budget_tokens,
-            timeout_secs: duration_secs(run.timeout.as_ref(), set.timeout_secs)?,
-            idle_secs: duration_secs(run.idle.as_ref(), set.idle_secs)?,
-            linger_secs: set.linger_secs,
-            grace_secs: set.grace_secs,
-            artifacts: ask.artifacts.clone(),
-            validate: ask.validate.clone(),
-            writes,
-            task: ask.prompt.clone(),
-            task_file: match &ask.prompt {
-                Some(_) => None,
-                None => ask.prompt_file.as_ref().map(|path| self.place.start.join(path)),
-            },
-            asked: ask.run.clone(),
-        })
-    }
-
-    /// What the counter of this session showed when an attempt last told of it. One that was ended before its time told
-    /// nothing: what it used is the next one's, and is not lost.
-    fn meter_of(&self, unit: &Unit, session: &str) -> Option<Meter> {
-        (1..=unit.attempt)
-            .rev()
-            .filter_map(|n| match attempt::look(&self.attempt_folder(&unit.id, n)) {
-                Ok(Attempt::Ended(exit)) => Some(exit),
-                _ => None,
+        Again::Resume | Again::Fork => {
+            // A session is its own agent's.
+            let own = program.resumes() && unit.agent.as_ref().is_none_or(|last| *last == agent);
+            let Some(session) = unit.session_id.clone().filter(|_| own) else {
+                return Err(invalid(format!(
+                    "{} has no session that {agent} could go on with",
+                    unit.id
+                )));
+            };
+            Some(Resume {
+                session,
+                fork: ask.again == Again::Fork,
             })
-            .filter(|exit| exit.session_id.as_deref() == Some(session))
-            .find_map(|exit| exit.meter)
-    }
-
-    /// What somebody should know who starts agents in this way: limits that cannot be kept, locks that do not count.
-    pub fn cautions(&self, run: &Settings) -> Vec<String> {
-        let run = run.over(&self.run_settings());
-        let name = run.agent.unwrap_or_default();
-        let mut said = Vec::new();
-        let Some(agent) = agents::by_name(&name) else {
-            return said;
-        };
-        let prices = self.config.dispatching().prices;
-        let price = price::find(&prices, &name, run.model.as_deref());
-        if let (Some(budget), false, None) = (run.budget_usd, agent.tells_cost(), price) {
-            said.push(format!(
-                "{name} does not say what it costs, and dispatch.prices has nothing for {}: a budget of ${budget:.2} cannot be \
-                 checked; turns and time bound it",
-                shell_word(run.model.as_deref().unwrap_or(&name)),
-            ));
         }
-        if name == "gemini" && !self.has_hook(Program::Gemini) {
-            said.push(
-                "file locks do not hold gemini back while it works: jit hooks install --agent gemini --user"
-                    .to_owned(),
-            );
-        }
-        said
+    };
+    let session = match &resume {
+        Some(resume) if !resume.fork => Some(resume.session.clone()),
+        _ if !program.takes_session_ids() => None,
+        _ => Some(uuid().map_err(|e| refuse(Code::Io, e))?),
+    };
+    let worker: AgentId = format!("agent:{agent}-{}", unit.id)
+        .parse()
+        .map_err(|e| invalid(format!("{e}")))?;
+    let mut vars = crate::app::units::unit_vars(cx, unit);
+    vars.push(("JIT_AGENT_ID".to_owned(), worker.to_string()));
+    if std::env::var_os("JIT_DIR").is_some() {
+        let control = cx.place.control_dir.to_string_lossy().into_owned();
+        vars.push(("JIT_DIR".to_owned(), control));
     }
+    let writes = ask.writes.clone().unwrap_or_else(|| unit.writes.clone());
+    Scope::of(&writes)?;
+    let attempt = unit.attempt + 1;
+    let before = resume.as_ref().and(unit.cost_usd);
+    let meter = resume
+        .as_ref()
+        .and_then(|resume| meter_of(cx, unit, &resume.session));
+    Ok(Job {
+        unit: unit.id.clone(),
+        attempt,
+        prompt_file: attempt_folder(cx, &unit.id, attempt).join("prompt.md"),
+        cost_before: before,
+        meter_before: meter,
+        prices: set.prices,
+        agent,
+        worker,
+        dir: PathBuf::from(&unit.worktree_path),
+        command,
+        vars,
+        session,
+        resume,
+        model: run.model.clone(),
+        allowed_tools: run.allowed_tools.clone().unwrap_or_default(),
+        permission_mode: run.permission_mode.clone(),
+        one_shot: false,
+        max_turns: run.max_turns,
+        budget,
+        budget_tokens,
+        timeout_secs: duration_secs(run.timeout.as_ref(), set.timeout_secs)?,
+        idle_secs: duration_secs(run.idle.as_ref(), set.idle_secs)?,
+        linger_secs: set.linger_secs,
+        grace_secs: set.grace_secs,
+        artifacts: ask.artifacts.clone(),
+        validate: ask.validate.clone(),
+        writes,
+        task: ask.prompt.clone(),
+        task_file: match &ask.prompt {
+            Some(_) => None,
+            None => ask.prompt_file.as_ref().map(|path| cx.place.start.join(path)),
+        },
+        asked: ask.run.clone(),
+    })
+}
 
-    /// Whether this agent program asks before it acts, as far as settings here and of this user tell.
-    fn has_hook(&self, program: Program) -> bool {
-        let root = self.place.worktree_root.as_deref().unwrap_or(&self.place.start);
-        [Reach::Project, Reach::User].into_iter().any(|reach| {
-            let file = settings::file(program, reach, root, |name| std::env::var_os(name));
-            let text = file.and_then(|file| std::fs::read_to_string(file).ok());
-            text.is_some_and(|text| settings::has_hook(&text))
+/// What the counter of this session showed when an attempt last told of it. One that was ended before its time told
+/// nothing: what it used is the next one's, and is not lost.
+fn meter_of(cx: &Context, unit: &Unit, session: &str) -> Option<Meter> {
+    (1..=unit.attempt)
+        .rev()
+        .filter_map(|n| match attempt::look(&attempt_folder(cx, &unit.id, n)) {
+            Ok(Attempt::Ended(exit)) => Some(exit),
+            _ => None,
         })
-    }
+        .filter(|exit| exit.session_id.as_deref() == Some(session))
+        .find_map(|exit| exit.meter)
+}
 
-    /// What is known about the work, for whoever is to do it.
-    fn brief(&self, unit: &Unit, attempt: u32) -> Outcome<Brief> {
-        let view = self.view()?;
-        let unreadable = |e| refuse(Code::Io, e);
-        let issue = match &unit.issue_id {
-            Some(id) => state::issue(&*view.table, id).map_err(unreadable)?,
-            None => None,
-        };
-        let issue = match issue {
-            Some(issue) => {
-                let described = self.described(issue, &[], &view.now);
-                let comments = state::comments(&*view.table, &described.issue.id).map_err(unreadable)?;
-                Some(IssueText {
-                    id: described.issue.id.to_string(),
-                    title: described.issue.title.clone(),
-                    description: described.description.clone().unwrap_or_default(),
-                    labels: described.issue.labels.iter().map(ToString::to_string).collect(),
-                    comments: comments
-                        .into_iter()
-                        .map(|comment| Comment {
-                            at: comment.at,
-                            author: comment.agent_id.to_string(),
-                            text: comment.text,
-                        })
-                        .collect(),
-                })
-            }
-            None => None,
-        };
-        let rules = Path::new(&unit.worktree_path).join(".jit/rules.md");
-        let rules = file::read_real(&rules, RULES_MOST).ok().flatten();
-        Ok(Brief {
-            issue,
-            unit: unit.id.to_string(),
-            branch: unit.branch.clone(),
-            target: unit.target.clone(),
-            rules: rules.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
-            handoffs: Vec::new(),
-            handoff_files: Vec::new(),
-            writes: Vec::new(),
-            attempt,
-            last_failure: unit
-                .last_error
-                .as_ref()
-                .map(|error| format!("{}: {}", error.reason, error.message)),
-            resumed: false,
-            conflict: None,
-        })
+/// What somebody should know who starts agents in this way: limits that cannot be kept, locks that do not count.
+pub fn cautions(cx: &Context, run: &Settings) -> Vec<String> {
+    let run = run.over(&run_settings(cx));
+    let name = run.agent.unwrap_or_default();
+    let mut said = Vec::new();
+    let Some(agent) = agents::by_name(&name) else {
+        return said;
+    };
+    let prices = cx.config.dispatching().prices;
+    let price = price::find(&prices, &name, run.model.as_deref());
+    if let (Some(budget), false, None) = (run.budget_usd, agent.tells_cost(), price) {
+        said.push(format!(
+            "{name} does not say what it costs, and dispatch.prices has nothing for {}: a budget of ${budget:.2} cannot be \
+             checked; turns and time bound it",
+            shell_word(run.model.as_deref().unwrap_or(&name)),
+        ));
     }
-
-    /// T12, as somebody asks for it: an agent that has just ended is seen first.
-    pub(super) fn retry_by_hand(&self, named: Option<&str>) -> Outcome<Answer> {
-        let unit = self.find_unit(&self.view()?, named)?;
-        self.require_not_of_another(&unit)?;
-        let _ = self.settle(&unit.id, Starting::Allowed)?;
-        self.retry_unit(Some(unit.id.as_str()))
+    if name == "gemini" && !has_hook(cx, Program::Gemini) {
+        said.push(
+            "file locks do not hold gemini back while it works: jit hooks install --agent gemini --user"
+                .to_owned(),
+        );
     }
+    said
+}
 
-    /// Asks the agent of a unit to end. It is settled when it has.
-    pub(super) fn stop_unit(&self, named: Option<&str>, reason: &str) -> Outcome<Answer> {
-        let unit = self.living_unit(&self.view()?, named)?;
-        self.require_not_of_another(&unit)?;
-        let unit = self.settle(&unit.id, Starting::Allowed)?;
-        if !matches!(unit.state, Phase::Dispatched | Phase::Running) || unit.worker.is_none() {
-            return Err(Box::new(
-                Refusal::new(
-                    Code::BadTransition,
-                    format!("no agent runs in {}, it is {}", unit.id, unit.state),
-                )
-                .help(format!("jit worktree status {}", unit.id)),
-            ));
+/// Whether this agent program asks before it acts, as far as settings here and of this user tell.
+fn has_hook(cx: &Context, program: Program) -> bool {
+    let root = cx.place.worktree_root.as_deref().unwrap_or(&cx.place.start);
+    [Reach::Project, Reach::User].into_iter().any(|reach| {
+        let file = settings::file(program, reach, root, |name| std::env::var_os(name));
+        let text = file.and_then(|file| std::fs::read_to_string(file).ok());
+        text.is_some_and(|text| settings::has_hook(&text))
+    })
+}
+
+/// What is known about the work, for whoever is to do it.
+pub(crate) fn brief(cx: &Context, unit: &Unit, attempt: u32) -> Outcome<Brief> {
+    let view = crate::app::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let issue = match &unit.issue_id {
+        Some(id) => state::issue(&*view.table, id).map_err(unreadable)?,
+        None => None,
+    };
+    let issue = match issue {
+        Some(issue) => {
+            let described = crate::app::tracker::described(cx, issue, &[], &view.now);
+            let comments = state::comments(&*view.table, &described.issue.id).map_err(unreadable)?;
+            Some(IssueText {
+                id: described.issue.id.to_string(),
+                title: described.issue.title.clone(),
+                description: described.description.clone().unwrap_or_default(),
+                labels: described.issue.labels.iter().map(ToString::to_string).collect(),
+                comments: comments
+                    .into_iter()
+                    .map(|comment| Comment {
+                        at: comment.at,
+                        author: comment.agent_id.to_string(),
+                        text: comment.text,
+                    })
+                    .collect(),
+            })
         }
-        self.stop_attempt(&unit, reason)?;
-        let folder = self.attempt_folder(&unit.id, unit.attempt);
-        let longest = attempt::job(&folder).map_or(60, |job| job.grace_secs + 20);
-        attempt::wait_for_end(&folder, Duration::from_secs(longest))
-            .map_err(|e| io_refusal("watch", &folder, &e))?;
-        let unit = self.settle(&unit.id, Starting::Allowed)?;
-        let view = self.view()?;
-        self.read_answer(&view, Reply::Unit(Box::new(UnitView::of(unit))))
-    }
+        None => None,
+    };
+    let rules = Path::new(&unit.worktree_path).join(".jit/rules.md");
+    let rules = file::read_real(&rules, RULES_MOST).ok().flatten();
+    Ok(Brief {
+        issue,
+        unit: unit.id.to_string(),
+        branch: unit.branch.clone(),
+        target: unit.target.clone(),
+        rules: rules.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+        handoffs: Vec::new(),
+        handoff_files: Vec::new(),
+        writes: Vec::new(),
+        attempt,
+        last_failure: unit
+            .last_error
+            .as_ref()
+            .map(|error| format!("{}: {}", error.reason, error.message)),
+        resumed: false,
+        conflict: None,
+    })
+}
 
-    pub(crate) fn stop_attempt(&self, unit: &Unit, reason: &str) -> Outcome<()> {
-        let folder = self.attempt_folder(&unit.id, unit.attempt);
-        let stop = Stop {
-            by: self.actor.agent_id.to_string(),
-            reason: reason.to_owned(),
-        };
-        attempt::stop(&folder, &stop)
-            .map(drop)
-            .map_err(|e| io_refusal("write", &folder, &e))
-    }
+/// T12, as somebody asks for it: an agent that has just ended is seen first.
+pub(crate) fn retry_by_hand(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
+    let unit = crate::app::units::find_unit(cx, &crate::app::view(cx)?, named)?;
+    crate::app::asker::require_not_of_another(cx, &unit)?;
+    let _ = crate::app::judging::settle(cx, &unit.id, Starting::Allowed)?;
+    crate::app::units::retry_unit(cx, Some(unit.id.as_str()))
+}
 
-    /// The claim on a unit's issue is kept while nobody works in it.
-    pub(crate) fn keep_claim(&self, unit: &Unit) -> Outcome<()> {
-        let renew = |lease: &Lease| Command::Renew {
-            target: Target::Lease(lease.lease_id.clone()),
-            ttl_secs: None,
-            if_half_gone: true,
-        };
-        self.as_holder(unit, &renew)
+/// Asks the agent of a unit to end. It is settled when it has.
+pub(crate) fn stop_unit(cx: &Context, named: Option<&str>, reason: &str) -> Outcome<Answer> {
+    let unit = crate::app::units::living_unit(cx, &crate::app::view(cx)?, named)?;
+    crate::app::asker::require_not_of_another(cx, &unit)?;
+    let unit = crate::app::judging::settle(cx, &unit.id, Starting::Allowed)?;
+    if !matches!(unit.state, Phase::Dispatched | Phase::Running) || unit.worker.is_none() {
+        return Err(Box::new(
+            Refusal::new(
+                Code::BadTransition,
+                format!("no agent runs in {}, it is {}", unit.id, unit.state),
+            )
+            .help(format!("jit worktree status {}", unit.id)),
+        ));
     }
+    stop_attempt(cx, &unit, reason)?;
+    let folder = attempt_folder(cx, &unit.id, unit.attempt);
+    let longest = attempt::job(&folder).map_or(60, |job| job.grace_secs + 20);
+    attempt::wait_for_end(&folder, Duration::from_secs(longest))
+        .map_err(|e| io_refusal("watch", &folder, &e))?;
+    let unit = crate::app::judging::settle(cx, &unit.id, Starting::Allowed)?;
+    let view = crate::app::view(cx)?;
+    crate::app::read_answer(cx, &view, Reply::Unit(Box::new(UnitView::of(unit))))
+}
 
-    /// The claim on a unit's issue is given back, for others to take.
-    pub(crate) fn give_back_claim(&self, unit: &Unit) -> Outcome<()> {
-        let release = |lease: &Lease| Command::Release {
-            target: Target::Lease(lease.lease_id.clone()),
-        };
-        self.as_holder(unit, &release)
-    }
+pub(crate) fn stop_attempt(cx: &Context, unit: &Unit, reason: &str) -> Outcome<()> {
+    let folder = attempt_folder(cx, &unit.id, unit.attempt);
+    let stop = Stop {
+        by: cx.actor.agent_id.to_string(),
+        reason: reason.to_owned(),
+    };
+    attempt::stop(&folder, &stop)
+        .map(drop)
+        .map_err(|e| io_refusal("write", &folder, &e))
+}
 
-    /// Does something about the claim on a unit's issue as whoever holds it for the unit, if anybody does.
-    fn as_holder(&self, unit: &Unit, command: &dyn Fn(&Lease) -> Command) -> Outcome<()> {
-        let Some(issue) = &unit.issue_id else {
-            return Ok(());
-        };
-        let view = self.view()?;
-        let key = Resource::Issue(issue.clone()).key();
-        let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
-        let own = |lease: &Lease| {
-            lease.agent_id == unit.created_by || unit.worker.as_ref() == Some(&lease.agent_id)
-        };
-        let Some(lease) = lease.filter(own) else {
-            return Ok(());
-        };
-        let holder = Actor {
-            agent_id: lease.agent_id.clone(),
-            worktree_id: lease.worktree_id.clone(),
-        };
-        let command = command(&lease);
-        let kept = Kept {
-            actor: Some(&holder),
-            ..Kept::default()
-        };
-        self.transact_as(None, &command, kept).map(drop)
-    }
+/// The claim on a unit's issue is kept while nobody works in it.
+pub(crate) fn keep_claim(cx: &Context, unit: &Unit) -> Outcome<()> {
+    let renew = |lease: &Lease| Command::Renew {
+        target: Target::Lease(lease.lease_id.clone()),
+        ttl_secs: None,
+        if_half_gone: true,
+    };
+    as_holder(cx, unit, &renew)
+}
 
-    pub(crate) fn load_unit(&self, id: &UnitId) -> Outcome<Unit> {
-        let view = self.view()?;
-        let unit = jit_core::unit::require(&*view.table, id).map_err(crate::refusals::stopped)?;
-        Ok(self.located(unit))
-    }
+/// The claim on a unit's issue is given back, for others to take.
+pub(crate) fn give_back_claim(cx: &Context, unit: &Unit) -> Outcome<()> {
+    let release = |lease: &Lease| Command::Release {
+        target: Target::Lease(lease.lease_id.clone()),
+    };
+    as_holder(cx, unit, &release)
+}
+
+/// Does something about the claim on a unit's issue as whoever holds it for the unit, if anybody does.
+fn as_holder(cx: &Context, unit: &Unit, command: &dyn Fn(&Lease) -> Command) -> Outcome<()> {
+    let Some(issue) = &unit.issue_id else {
+        return Ok(());
+    };
+    let view = crate::app::view(cx)?;
+    let key = Resource::Issue(issue.clone()).key();
+    let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
+    let own =
+        |lease: &Lease| lease.agent_id == unit.created_by || unit.worker.as_ref() == Some(&lease.agent_id);
+    let Some(lease) = lease.filter(own) else {
+        return Ok(());
+    };
+    let holder = Actor {
+        agent_id: lease.agent_id.clone(),
+        worktree_id: lease.worktree_id.clone(),
+    };
+    let command = command(&lease);
+    let kept = Kept {
+        actor: Some(&holder),
+        ..Kept::default()
+    };
+    crate::app::transact_as(cx, None, &command, kept).map(drop)
+}
+
+pub(crate) fn load_unit(cx: &Context, id: &UnitId) -> Outcome<Unit> {
+    let view = crate::app::view(cx)?;
+    let unit = jit_core::unit::require(&*view.table, id).map_err(crate::refusals::stopped)?;
+    Ok(crate::app::moved::located(cx, unit))
 }
 
 /// A random UUID, as agents want for the names of their sessions.

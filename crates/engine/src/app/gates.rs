@@ -24,7 +24,7 @@ use jit_os::clock;
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, Store as _, View};
 
-use super::App;
+use super::Context;
 use super::audit::listed;
 use crate::gates::run;
 use crate::gates::run::{GRACE, gate_vars};
@@ -35,7 +35,7 @@ use crate::trust::{self, How, Trust};
 
 /// What was noticed, each thing once.
 #[derive(Default)]
-struct Notes(Vec<String>);
+pub(crate) struct Notes(Vec<String>);
 
 impl Notes {
     fn add(&mut self, note: String) {
@@ -51,562 +51,557 @@ fn is_another(before: &Gate, gate: &Gate) -> bool {
     before.definition() != gate.definition() || before.required_for().iter().any(|kind| !now.contains(kind))
 }
 
-impl App {
-    /// The folder of this worktree's gates.
-    pub(super) fn require_jit(&self) -> Outcome<&Path> {
-        self.place.local_jit.as_deref().ok_or_else(|| {
-            let refusal = Refusal::new(Code::Invalid, "gates are defined in a worktree, and this is none");
-            Box::new(refusal.help("git worktree list"))
+/// The folder of this worktree's gates.
+pub(crate) fn require_jit(cx: &Context) -> Outcome<&Path> {
+    cx.place.local_jit.as_deref().ok_or_else(|| {
+        let refusal = Refusal::new(Code::Invalid, "gates are defined in a worktree, and this is none");
+        Box::new(refusal.help("git worktree list"))
+    })
+}
+
+/// A word about each of these gates that nobody defined. May be, for a while: they can come with another branch.
+pub(crate) fn undefined(cx: &Context, names: &[String]) -> Vec<String> {
+    let Some(jit) = cx.place.local_jit.as_ref().filter(|_| !names.is_empty()) else {
+        return Vec::new();
+    };
+    // A registry that cannot be read is told to whoever needs it.
+    let registry = Registry::load(jit).unwrap_or_default();
+    let unknown = names.iter().filter(|name| registry.find(name).is_none());
+    unknown
+        .map(|name| {
+            format!("the gate {name:?} is not defined yet, and what is not defined cannot be passed: jit gate list")
         })
-    }
+        .collect()
+}
 
-    /// A word about each of these gates that nobody defined. May be, for a while: they can come with another branch.
-    pub(super) fn undefined(&self, names: &[String]) -> Vec<String> {
-        let Some(jit) = self.place.local_jit.as_ref().filter(|_| !names.is_empty()) else {
-            return Vec::new();
-        };
-        // A registry that cannot be read is told to whoever needs it.
-        let registry = Registry::load(jit).unwrap_or_default();
-        let unknown = names.iter().filter(|name| registry.find(name).is_none());
-        unknown
-            .map(|name| {
-                format!("the gate {name:?} is not defined yet, and what is not defined cannot be passed: jit gate list")
-            })
-            .collect()
+/// For an agent that is held back by gates as they are committed, where this tree has others: how it comes by them.
+pub(crate) fn with_way_to_gates(cx: &Context, mut refusal: Box<Refusal>) -> Box<Refusal> {
+    if refusal.code == Code::GateNotPassed
+        && let Details::Candidates(names) = &refusal.details
+        && let Some(Ok(here)) = cx.place.local_jit.as_deref().map(Registry::load)
+        && let Ok(ways) = crate::app::committed::ways_to_gates(cx, &here, names)
+    {
+        refusal.help.splice(0..0, ways);
     }
+    refusal
+}
 
-    /// For an agent that is held back by gates as they are committed, where this tree has others: how it comes by them.
-    pub(super) fn with_way_to_gates(&self, mut refusal: Box<Refusal>) -> Box<Refusal> {
-        if refusal.code == Code::GateNotPassed
-            && let Details::Candidates(names) = &refusal.details
-            && let Some(Ok(here)) = self.place.local_jit.as_deref().map(Registry::load)
-            && let Ok(ways) = self.ways_to_gates(&here, names)
-        {
-            refusal.help.splice(0..0, ways);
+/// With a name that nobody defined, most likely mistyped, the issue could never be done.
+pub(crate) fn require_gate(cx: &Context, issue: IssuePrefix, gate: String, strict: bool) -> Outcome<Answer> {
+    Registry::load(require_jit(cx)?)?.require(&gate)?;
+    let change = Change {
+        add_gates: vec![gate],
+        ..Change::default()
+    };
+    crate::app::tracker::change_issue(cx, issue, change, None, strict)
+}
+
+pub(crate) fn define_gates(cx: &Context, gates: &[(GateName, Gate)], brought: bool) -> Outcome<Answer> {
+    let jit = require_jit(cx)?;
+    let mut notes = Notes(cx.warnings.clone());
+    // The user wrote it: that is the approval. First, because a text that is approved and not there harms nobody.
+    for (name, gate) in gates {
+        let Some(text) = gate.command() else { continue };
+        if !brought && crate::app::trust::may_trust(cx) {
+            crate::app::trust::approve(cx, trust::Kind::Gate, name.as_str(), text, How::DefinedHere)?;
         }
-        refusal
     }
-
-    /// With a name that nobody defined, most likely mistyped, the issue could never be done.
-    pub(super) fn require_gate(&self, issue: IssuePrefix, gate: String, strict: bool) -> Outcome<Answer> {
-        Registry::load(self.require_jit()?)?.require(&gate)?;
-        let change = Change {
-            add_gates: vec![gate],
-            ..Change::default()
-        };
-        self.change_issue(issue, change, None, strict)
-    }
-
-    pub(super) fn define_gates(&self, gates: &[(GateName, Gate)], brought: bool) -> Outcome<Answer> {
-        let jit = self.require_jit()?;
-        let mut notes = Notes(self.warnings.clone());
-        // The user wrote it: that is the approval. First, because a text that is approved and not there harms nobody.
+    let bound = agent_bound_by_gates(cx)?;
+    let replaced = Registry::edit(jit, |registry| {
+        let mut replaced = Vec::new();
         for (name, gate) in gates {
-            let Some(text) = gate.command() else { continue };
-            if !brought && self.may_trust() {
-                self.approve(trust::Kind::Gate, name.as_str(), text, How::DefinedHere)?;
+            if brought && registry.find(name.as_str()).is_some_and(|before| before != gate) {
+                let message = format!("there is another {name} here already, which is left as it is");
+                let refusal = Refusal::new(Code::Exists, message);
+                return Err(Box::new(refusal.help("jit gate list")));
             }
-        }
-        let bound = self.agent_bound_by_gates()?;
-        let replaced = Registry::edit(jit, |registry| {
-            let mut replaced = Vec::new();
-            for (name, gate) in gates {
-                if brought && registry.find(name.as_str()).is_some_and(|before| before != gate) {
-                    let message = format!("there is another {name} here already, which is left as it is");
-                    let refusal = Refusal::new(Code::Exists, message);
-                    return Err(Box::new(refusal.help("jit gate list")));
-                }
-                if let (Some(agent), Some(before)) = (&bound, registry.find(name.as_str()))
-                    && is_another(before, gate)
-                {
-                    // Whoever could define it anew could say what it takes to pass it.
-                    let message = format!(
-                        "{agent} is an agent, and agents may not define {name} anew, which there is already"
-                    );
-                    let refusal = Refusal::new(Code::NotAllowed, message);
-                    return Err(Box::new(
-                        refusal.help("ask a person to run it, or take another name"),
-                    ));
-                }
-                let before = registry.define(name.clone(), gate.clone());
-                if before.is_some_and(|before| before != *gate) {
-                    replaced.push(name.to_string());
-                }
-            }
-            Ok(replaced)
-        })?;
-        if !replaced.is_empty() {
-            notes.add(format!("defined anew: {}", replaced.join(", ")));
-        }
-        let trust = self.approvals_if_any(&mut notes);
-        let view =
-            |(name, gate): &(GateName, Gate)| self.gate_view(name.as_str(), Some(gate), trust.as_ref());
-        let shown: Vec<GateView> = gates.iter().map(view).collect();
-        if !self.may_trust() && shown.iter().any(|gate| gate.trusted == Some(false)) {
-            notes.add(format!(
-                "what an agent defines may not run before a person has run jit trust, and {} is one",
-                self.actor.agent_id
-            ));
-        }
-        Ok(Answer {
-            reply: Reply::Gates { gates: shown },
-            warnings: notes.0,
-        })
-    }
-
-    /// The agent that asks, unless it may say what it takes to pass a gate.
-    fn agent_bound_by_gates(&self) -> Outcome<Option<AgentId>> {
-        let Some(agent) = self.asking_agent() else {
-            return Ok(None);
-        };
-        let mut policy = self.policy.clone();
-        self.bind_rights(&mut policy)?;
-        Ok((!policy.agents_may_pass_gates).then_some(agent))
-    }
-
-    /// Takes a definition away. What asks for the gate still has to pass it, which it cannot: that is told.
-    pub(super) fn undefine_gate(&self, name: &str) -> Outcome<Answer> {
-        let jit = self.require_jit()?;
-        Registry::load(jit)?.require(name)?;
-        if let Some(agent) = self.agent_bound_by_gates()? {
-            let message = format!("{agent} is an agent, and agents may not take {name} away");
-            let help = format!("ask a person to run: jit gate undefine {name}");
-            return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
-        }
-        let left = Registry::edit(jit, |registry| {
-            registry.remove(name)?;
-            Ok(registry.clone())
-        })?;
-        let mut notes = Notes(self.warnings.clone());
-        let issues = state::issues(&*self.view()?.table).map_err(|e| refuse(Code::Io, e))?;
-        let asks = |issue: &&Issue| !issue.state.is_closed() && issue.gates.iter().any(|gate| gate == name);
-        let asking: Vec<String> = issues.iter().filter(asks).map(|one| one.id.to_string()).collect();
-        if let Some(first) = asking.first() {
-            notes.add(format!(
-                "what is not defined cannot be passed, and these still ask for it: {}; jit gate rm {first} {name}",
-                listed(&asking)
-            ));
-        }
-        let trust = self.approvals_if_any(&mut notes);
-        let gates = left
-            .iter()
-            .map(|(name, gate)| self.gate_view(name.as_str(), Some(gate), trust.as_ref()))
-            .collect();
-        Ok(Answer {
-            reply: Reply::Gates { gates },
-            warnings: notes.0,
-        })
-    }
-
-    /// For showing them: where they cannot be read nothing is approved.
-    fn approvals_if_any(&self, notes: &mut Notes) -> Option<Trust> {
-        match self.approvals() {
-            Ok(trust) => Some(trust),
-            Err(refusal) => {
-                notes.add(format!("nothing counts as approved: {}", refusal.message));
-                None
-            }
-        }
-    }
-
-    fn gate_view(&self, name: &str, gate: Option<&Gate>, trust: Option<&Trust>) -> GateView {
-        let text = gate.and_then(Gate::command);
-        let is_trusted = |text: &str| {
-            trust.is_some_and(|trust| trust.is_trusted(&self.repository(), trust::Kind::Gate, name, text))
-        };
-        GateView {
-            name: name.to_owned(),
-            command: text.map(str::to_owned),
-            manual: gate.is_some_and(Gate::is_manual),
-            timeout_secs: gate.map(|gate| gate.timeout().as_secs()),
-            description: gate.and_then(Gate::description).map(str::to_owned),
-            required_for: gate.map_or(Vec::new(), |gate| gate.required_for().to_vec()),
-            trusted: text.map(is_trusted),
-            standing: None,
-        }
-    }
-
-    pub(super) fn list_gates(&self, text: Option<&IssuePrefix>) -> Outcome<Answer> {
-        let registry = Registry::load(self.require_jit()?)?;
-        let mut notes = Notes::default();
-        let trust = self.approvals_if_any(&mut notes);
-        let Some(text) = text else {
-            let all = registry.iter();
-            let gates = all
-                .map(|(name, gate)| self.gate_view(name.as_str(), Some(gate), trust.as_ref()))
-                .collect();
-            let mut answer = self.plain(Reply::Gates { gates });
-            answer.warnings.append(&mut notes.0);
-            return Ok(answer);
-        };
-        let view = self.view()?;
-        let issue = self.resolve(&view, text)?;
-        let judged = state::gate_results(&*view.table, &issue.id).map_err(|e| refuse(Code::Io, e))?;
-        let required = registry.required(&issue.kind, &issue.gates);
-        let mut names: Vec<&str> = required.iter().copied().collect();
-        names.extend(judged.iter().map(|(name, _)| name.as_str()));
-        names.sort_unstable();
-        names.dedup();
-        let tree = if judged.is_empty() {
-            None
-        } else {
-            self.tree_now(&mut notes)
-        };
-        let results = self.results_if_any(&issue.id, &mut notes);
-        let mut gates = Vec::with_capacity(names.len());
-        for name in names {
-            let gate = registry.find(name);
-            let result = judged.iter().find(|(known, _)| known == name);
-            let mut shown = self.gate_view(name, gate, trust.as_ref());
-            shown.standing = Some(GateStanding {
-                required: required.contains(name),
-                ..standing(
-                    gate,
-                    result.map(|(_, judged)| judged),
-                    results.find(name),
-                    tree.as_deref(),
-                )
-            });
-            gates.push(shown);
-        }
-        let mut answer = self.read_answer(&view, Reply::Gates { gates })?;
-        answer.warnings.append(&mut notes.0);
-        Ok(answer)
-    }
-
-    /// What the tree has about an issue's gates. It is data from outside, and not what counts.
-    fn results_if_any(&self, issue: &IssueId, notes: &mut Notes) -> Results {
-        let loaded = self.require_jit().and_then(|jit| Results::load(jit, issue));
-        loaded.unwrap_or_else(|refusal| {
-            notes.add(format!("without the details: {}", refusal.message));
-            Results::none(issue)
-        })
-    }
-
-    fn tree_now(&self, notes: &mut Notes) -> Option<String> {
-        content_tree(&self.place).unwrap_or_else(|error| {
-            notes.add(format!("it is not known which content is here: {error}"));
-            None
-        })
-    }
-
-    pub(super) fn run_gates(&self, text: &IssuePrefix, named: Option<&str>) -> Outcome<Answer> {
-        let registry = Registry::load(self.require_jit()?)?;
-        let issue = {
-            let view = self.view()?;
-            self.resolve(&view, text)?
-        };
-        let names: Vec<&str> = match named {
-            Some(name) if registry.require(name)?.is_manual() => {
-                return Err(judged_by_people(&issue.id, name));
-            }
-            Some(name) => vec![name],
-            None => {
-                let required = registry.required(&issue.kind, &issue.gates).into_iter();
-                required
-                    .filter(|name| !registry.find(name).is_some_and(Gate::is_manual))
-                    .collect()
-            }
-        };
-        self.require_trusted(&registry, &names)?;
-        let mut notes = Notes(self.warnings.clone());
-        let mut gates = Vec::with_capacity(names.len());
-        for name in names {
-            let defined = registry.iter().find(|(known, _)| known.as_str() == name);
-            let runnable = defined.and_then(|(name, gate)| Some((name, gate, gate.command()?)));
-            let result = match runnable {
-                Some((name, gate, command)) => {
-                    self.run_one(&issue.id, (name, command, gate.timeout()), &mut notes)?
-                }
-                // The log is not told: another worktree may know it.
-                None => GateResult::impossible(
-                    match name.parse::<GateName>() {
-                        Ok(name) => format!("it is not defined here: jit gate define {name} --command …"),
-                        Err(bad) => format!("{bad}; jit gate rm {} {}", issue.id, shell_word(name)),
-                    },
-                    self.actor.agent_id.clone(),
-                    Wall::from_ms(clock::wall_ms()),
-                ),
-            };
-            gates.push(Judgement {
-                name: name.to_owned(),
-                result,
-            });
-        }
-        self.report(issue.id, &registry, gates, notes)
-    }
-
-    fn require_trusted(&self, registry: &Registry, names: &[&str]) -> Outcome<()> {
-        let commands: Vec<(&str, &str)> = names
-            .iter()
-            .filter_map(|name| Some((*name, registry.find(name)?.command()?)))
-            .collect();
-        if commands.is_empty() {
-            return Ok(());
-        }
-        let (trust, repository) = (self.approvals()?, self.repository());
-        for (name, text) in commands {
-            trust.require(&repository, trust::Kind::Gate, name, text)?;
-        }
-        Ok(())
-    }
-
-    /// The caller's name for running this gate: one command may run many.
-    fn request_for(&self, issue: &IssueId, gate: &GateName) -> Outcome<Option<RequestId>> {
-        let Some(request) = &self.request else {
-            return Ok(None);
-        };
-        let name = text_digest(format!("{request}\0{}\0{gate}", issue.key()).as_bytes());
-        let request = format!("gate-{name}").parse();
-        request.map(Some).map_err(|e| refuse(Code::Invalid, e))
-    }
-
-    /// What came of a gate when it was asked for under this name before; `None` when it was not.
-    fn result_of(
-        &self,
-        request: Option<&RequestId>,
-        issue: &IssueId,
-        (gate, command): (&GateName, &str),
-        notes: &mut Notes,
-    ) -> Outcome<Option<GateResult>> {
-        let unreadable = |e| refuse(Code::Io, e);
-        let Some(request) = request else {
-            return Ok(None);
-        };
-        let Some(answered) = state::answered(&*self.view()?.table, request).map_err(unreadable)? else {
-            return Ok(None);
-        };
-        // Not what came of it since.
-        let mut judged = None;
-        self.store.events(answered.first.saturating_sub(1), &mut |line| {
-            let is_last = line.sequence >= answered.last;
-            if let Event::GateJudged { result, .. } = line.event {
-                judged = Some(result);
-            }
-            match is_last {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        })?;
-        let Some(judged) = judged else {
-            return Ok(None);
-        };
-        // The file may be as another branch has it.
-        let results = self.results_if_any(issue, notes);
-        let kept = results.find(gate.as_str()).filter(|kept| kept.at == judged.at);
-        Ok(Some(match kept {
-            Some(kept) => kept.clone(),
-            None => GateResult {
-                kind: Kind::Automatic,
-                command: Some(command.to_owned()),
-                reason: (!judged.passed)
-                    .then(|| "it failed when it was run under this request id".to_owned()),
-                ..GateResult::manual(
-                    match judged.passed {
-                        true => Status::Passed,
-                        false => Status::Failed,
-                    },
-                    None,
-                    judged.by,
-                    judged.at,
-                    judged.tree,
-                )
-            },
-        }))
-    }
-
-    fn run_one(
-        &self,
-        issue: &IssueId,
-        (name, command, timeout): (&GateName, &str, std::time::Duration),
-        notes: &mut Notes,
-    ) -> Outcome<GateResult> {
-        let request = self.request_for(issue, name)?;
-        if let Some(result) = self.result_of(request.as_ref(), issue, (name, command), notes)? {
-            return Ok(result);
-        }
-        let dir = self.place.worktree_root.as_deref().unwrap_or(&self.place.start);
-        let tree = self.tree_now(notes);
-        let mut vars = gate_vars(issue.as_str(), name.as_str());
-        // It names this command, not those that the gate runs.
-        vars.push(("JIT_REQUEST_ID".into(), "".into()));
-        let below = PathBuf::from("gates")
-            .join(issue.as_str())
-            .join(format!("{name}.log"));
-        let mut log = self.log_file(&below).map_err(|error| {
-            notes.add(format!(
-                "the output of {name} is not kept in {}: {error}",
-                below.display()
-            ));
-        });
-        let ran = {
-            let mut nowhere = io::sink();
-            let output: &mut dyn io::Write = match &mut log {
-                Ok(file) => file,
-                Err(()) => &mut nowhere,
-            };
-            let grace = GRACE;
-            run(
-                &Run {
-                    command,
-                    dir,
-                    timeout,
-                    grace,
-                    vars: &vars,
-                },
-                output,
-            )
-        };
-        if let Some(error) = &ran.output_error {
-            notes.add(format!("not all output of {name} could be kept: {error}"));
-        }
-        if !ran.survivors.is_empty() {
-            notes.add(format!(
-                "{name} left processes that do not end: {:?}",
-                ran.survivors
-            ));
-        }
-        let what = (ran.passed(), Some(command), tree);
-        let judged = self.judge(request.as_ref(), issue, name.as_str(), what, notes)?;
-        let mut result = GateResult::automatic(command, &ran, judged.by, judged.at, judged.tree);
-        result.output_file = log.is_ok().then(|| below.to_string_lossy().into_owned());
-        Ok(self.keep_result(issue, name, result, notes))
-    }
-
-    /// Tells the log: whether it passed, by which command if it was not somebody's judgement, and on what. `request` is the
-    /// caller's name for exactly this.
-    fn judge(
-        &self,
-        request: Option<&jit_core::ids::RequestId>,
-        issue: &IssueId,
-        gate: &str,
-        (passed, by_command, tree): (bool, Option<&str>, Option<String>),
-        notes: &mut Notes,
-    ) -> Outcome<Judged> {
-        let manual = by_command.is_none();
-        let command = Command::JudgeGate {
-            issue: issue.as_str().parse().map_err(|e| refuse(Code::Invalid, e))?,
-            gate: gate.to_owned(),
-            passed,
-            manual,
-            tree,
-            definition: Some(Gate::definition_of(by_command)),
-        };
-        let mut policy = Policy {
-            agent_asks: manual && passed && self.asking_agent().is_some(),
-            ..self.policy.clone()
-        };
-        if policy.agent_asks {
-            self.bind_rights(&mut policy)?;
-        }
-        let kept = super::Kept {
-            policy: Some(&policy),
-            ..super::Kept::default()
-        };
-        let answer = self.answer(self.transact_as(request, &command, kept)?);
-        for warning in answer.warnings {
-            notes.add(warning);
-        }
-        match answer.reply {
-            Reply::Judged(judged) => Ok(judged),
-            _ => Err(refuse(Code::Io, "the log has no answer to that")),
-        }
-    }
-
-    /// The log has it: what goes wrong here is said and does not stand in the way. Gives what is kept of that very result.
-    fn keep_result(
-        &self,
-        issue: &IssueId,
-        gate: &GateName,
-        result: GateResult,
-        notes: &mut Notes,
-    ) -> GateResult {
-        let kept = self
-            .require_jit()
-            .and_then(|jit| Results::record(jit, issue, gate, result.clone()));
-        match kept {
-            Ok(kept) => {
-                let same = kept.find(gate.as_str()).filter(|kept| kept.is_same(&result));
-                same.cloned().unwrap_or(result)
-            }
-            Err(refusal) => {
-                notes.add(format!(
-                    "the result counts, but its details are lost: {}",
-                    refusal.message
+            if let (Some(agent), Some(before)) = (&bound, registry.find(name.as_str()))
+                && is_another(before, gate)
+            {
+                // Whoever could define it anew could say what it takes to pass it.
+                let message = format!(
+                    "{agent} is an agent, and agents may not define {name} anew, which there is already"
+                );
+                let refusal = Refusal::new(Code::NotAllowed, message);
+                return Err(Box::new(
+                    refusal.help("ask a person to run it, or take another name"),
                 ));
-                result
+            }
+            let before = registry.define(name.clone(), gate.clone());
+            if before.is_some_and(|before| before != *gate) {
+                replaced.push(name.to_string());
             }
         }
+        Ok(replaced)
+    })?;
+    if !replaced.is_empty() {
+        notes.add(format!("defined anew: {}", replaced.join(", ")));
     }
-
-    pub(super) fn judge_gate(
-        &self,
-        text: IssuePrefix,
-        name: &str,
-        passed: bool,
-        note: Option<String>,
-    ) -> Outcome<Answer> {
-        let registry = Registry::load(self.require_jit()?)?;
-        let gate = registry.require(name)?;
-        let issue = {
-            let view = self.view()?;
-            self.resolve(&view, &text)?
-        };
-        if !gate.is_manual() {
-            let message = format!("{name} is judged by running its command, not by hand");
-            let run = format!("jit gate run {} {name}", issue.id);
-            return Err(Box::new(Refusal::new(Code::Invalid, message).help(run)));
-        }
-        if note.as_ref().is_some_and(|note| note.len() > MAX_COMMENT) {
-            return Err(refuse(Code::Invalid, "the note is longer than 64 KiB"));
-        }
-        let mut notes = Notes::default();
-        let request = self.request.as_ref();
-        let tree = self.tree_now(&mut notes);
-        let judged = self.judge(request, &issue.id, name, (passed, None, tree), &mut notes)?;
-        let status = if judged.passed {
-            Status::Passed
-        } else {
-            Status::Failed
-        };
-        let result = GateResult::manual(status, note, judged.by, judged.at, judged.tree);
-        let name: GateName = name.parse().map_err(|e| refuse(Code::Invalid, e))?;
-        let result = self.keep_result(&issue.id, &name, result, &mut notes);
-        let judgement = Judgement {
-            name: name.to_string(),
-            result,
-        };
-        self.report(issue.id, &registry, vec![judgement], notes)
+    let trust = approvals_if_any(&mut notes);
+    let view = |(name, gate): &(GateName, Gate)| gate_view(cx, name.as_str(), Some(gate), trust.as_ref());
+    let shown: Vec<GateView> = gates.iter().map(view).collect();
+    if !crate::app::trust::may_trust(cx) && shown.iter().any(|gate| gate.trusted == Some(false)) {
+        notes.add(format!(
+            "what an agent defines may not run before a person has run jit trust, and {} is one",
+            cx.actor.agent_id
+        ));
     }
+    Ok(Answer {
+        reply: Reply::Gates { gates: shown },
+        warnings: notes.0,
+    })
+}
 
-    /// What came of it, and what is still to be done.
-    fn report(
-        &self,
-        issue_id: IssueId,
-        registry: &Registry,
-        gates: Vec<Judgement>,
-        notes: Notes,
-    ) -> Outcome<Answer> {
-        let view = self.view()?;
-        let unreadable = |e| refuse(Code::Io, e);
-        let issue = state::issue(&*view.table, &issue_id).map_err(unreadable)?;
-        let missing = match &issue {
-            Some(issue) => missing(&view, registry, issue)?,
-            None => Vec::new(),
-        };
-        let is_gated = issue.is_some_and(|issue| issue.state == State::Gated);
-        let next =
-            (is_gated && missing.is_empty()).then(|| format!("jit issue update {issue_id} --state done"));
-        Ok(Answer {
-            reply: Reply::GateReport(Box::new(GateReport {
-                issue_id,
-                gates,
-                missing,
-                next,
-            })),
-            warnings: notes.0,
+/// The agent that asks, unless it may say what it takes to pass a gate.
+fn agent_bound_by_gates(cx: &Context) -> Outcome<Option<AgentId>> {
+    let Some(agent) = crate::app::asker::asking_agent(cx) else {
+        return Ok(None);
+    };
+    let mut policy = cx.policy.clone();
+    crate::app::committed::bind_rights(cx, &mut policy)?;
+    Ok((!policy.agents_may_pass_gates).then_some(agent))
+}
+
+/// Takes a definition away. What asks for the gate still has to pass it, which it cannot: that is told.
+pub(crate) fn undefine_gate(cx: &Context, name: &str) -> Outcome<Answer> {
+    let jit = require_jit(cx)?;
+    Registry::load(jit)?.require(name)?;
+    if let Some(agent) = agent_bound_by_gates(cx)? {
+        let message = format!("{agent} is an agent, and agents may not take {name} away");
+        let help = format!("ask a person to run: jit gate undefine {name}");
+        return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
+    }
+    let left = Registry::edit(jit, |registry| {
+        registry.remove(name)?;
+        Ok(registry.clone())
+    })?;
+    let mut notes = Notes(cx.warnings.clone());
+    let issues = state::issues(&*crate::app::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?;
+    let asks = |issue: &&Issue| !issue.state.is_closed() && issue.gates.iter().any(|gate| gate == name);
+    let asking: Vec<String> = issues.iter().filter(asks).map(|one| one.id.to_string()).collect();
+    if let Some(first) = asking.first() {
+        notes.add(format!(
+            "what is not defined cannot be passed, and these still ask for it: {}; jit gate rm {first} {name}",
+            listed(&asking)
+        ));
+    }
+    let trust = approvals_if_any(&mut notes);
+    let gates = left
+        .iter()
+        .map(|(name, gate)| gate_view(cx, name.as_str(), Some(gate), trust.as_ref()))
+        .collect();
+    Ok(Answer {
+        reply: Reply::Gates { gates },
+        warnings: notes.0,
+    })
+}
+
+/// For showing them: where they cannot be read nothing is approved.
+fn approvals_if_any(notes: &mut Notes) -> Option<Trust> {
+    match crate::app::trust::approvals() {
+        Ok(trust) => Some(trust),
+        Err(refusal) => {
+            notes.add(format!("nothing counts as approved: {}", refusal.message));
+            None
+        }
+    }
+}
+
+fn gate_view(cx: &Context, name: &str, gate: Option<&Gate>, trust: Option<&Trust>) -> GateView {
+    let text = gate.and_then(Gate::command);
+    let is_trusted = |text: &str| {
+        trust.is_some_and(|trust| {
+            trust.is_trusted(&crate::app::trust::repository(cx), trust::Kind::Gate, name, text)
         })
+    };
+    GateView {
+        name: name.to_owned(),
+        command: text.map(str::to_owned),
+        manual: gate.is_some_and(Gate::is_manual),
+        timeout_secs: gate.map(|gate| gate.timeout().as_secs()),
+        description: gate.and_then(Gate::description).map(str::to_owned),
+        required_for: gate.map_or(Vec::new(), |gate| gate.required_for().to_vec()),
+        trusted: text.map(is_trusted),
+        standing: None,
     }
+}
+
+pub(crate) fn list_gates(cx: &Context, text: Option<&IssuePrefix>) -> Outcome<Answer> {
+    let registry = Registry::load(require_jit(cx)?)?;
+    let mut notes = Notes::default();
+    let trust = approvals_if_any(&mut notes);
+    let Some(text) = text else {
+        let all = registry.iter();
+        let gates = all
+            .map(|(name, gate)| gate_view(cx, name.as_str(), Some(gate), trust.as_ref()))
+            .collect();
+        let mut answer = crate::app::trust::plain(cx, Reply::Gates { gates });
+        answer.warnings.append(&mut notes.0);
+        return Ok(answer);
+    };
+    let view = crate::app::view(cx)?;
+    let issue = crate::app::resolve(&view, text)?;
+    let judged = state::gate_results(&*view.table, &issue.id).map_err(|e| refuse(Code::Io, e))?;
+    let required = registry.required(&issue.kind, &issue.gates);
+    let mut names: Vec<&str> = required.iter().copied().collect();
+    names.extend(judged.iter().map(|(name, _)| name.as_str()));
+    names.sort_unstable();
+    names.dedup();
+    let tree = if judged.is_empty() {
+        None
+    } else {
+        tree_now(cx, &mut notes)
+    };
+    let results = results_if_any(cx, &issue.id, &mut notes);
+    let mut gates = Vec::with_capacity(names.len());
+    for name in names {
+        let gate = registry.find(name);
+        let result = judged.iter().find(|(known, _)| known == name);
+        let mut shown = gate_view(cx, name, gate, trust.as_ref());
+        shown.standing = Some(GateStanding {
+            required: required.contains(name),
+            ..standing(
+                gate,
+                result.map(|(_, judged)| judged),
+                results.find(name),
+                tree.as_deref(),
+            )
+        });
+        gates.push(shown);
+    }
+    let mut answer = crate::app::read_answer(cx, &view, Reply::Gates { gates })?;
+    answer.warnings.append(&mut notes.0);
+    Ok(answer)
+}
+
+/// What the tree has about an issue's gates. It is data from outside, and not what counts.
+fn results_if_any(cx: &Context, issue: &IssueId, notes: &mut Notes) -> Results {
+    let loaded = require_jit(cx).and_then(|jit| Results::load(jit, issue));
+    loaded.unwrap_or_else(|refusal| {
+        notes.add(format!("without the details: {}", refusal.message));
+        Results::none(issue)
+    })
+}
+
+fn tree_now(cx: &Context, notes: &mut Notes) -> Option<String> {
+    content_tree(&cx.place).unwrap_or_else(|error| {
+        notes.add(format!("it is not known which content is here: {error}"));
+        None
+    })
+}
+
+pub(crate) fn run_gates(cx: &Context, text: &IssuePrefix, named: Option<&str>) -> Outcome<Answer> {
+    let registry = Registry::load(require_jit(cx)?)?;
+    let issue = {
+        let view = crate::app::view(cx)?;
+        crate::app::resolve(&view, text)?
+    };
+    let names: Vec<&str> = match named {
+        Some(name) if registry.require(name)?.is_manual() => {
+            return Err(judged_by_people(&issue.id, name));
+        }
+        Some(name) => vec![name],
+        None => {
+            let required = registry.required(&issue.kind, &issue.gates).into_iter();
+            required
+                .filter(|name| !registry.find(name).is_some_and(Gate::is_manual))
+                .collect()
+        }
+    };
+    require_trusted(cx, &registry, &names)?;
+    let mut notes = Notes(cx.warnings.clone());
+    let mut gates = Vec::with_capacity(names.len());
+    for name in names {
+        let defined = registry.iter().find(|(known, _)| known.as_str() == name);
+        let runnable = defined.and_then(|(name, gate)| Some((name, gate, gate.command()?)));
+        let result = match runnable {
+            Some((name, gate, command)) => {
+                run_one(cx, &issue.id, (name, command, gate.timeout()), &mut notes)?
+            }
+            // The log is not told: another worktree may know it.
+            None => GateResult::impossible(
+                match name.parse::<GateName>() {
+                    Ok(name) => format!("it is not defined here: jit gate define {name} --command …"),
+                    Err(bad) => format!("{bad}; jit gate rm {} {}", issue.id, shell_word(name)),
+                },
+                cx.actor.agent_id.clone(),
+                Wall::from_ms(clock::wall_ms()),
+            ),
+        };
+        gates.push(Judgement {
+            name: name.to_owned(),
+            result,
+        });
+    }
+    report(cx, issue.id, &registry, gates, notes)
+}
+
+pub(crate) fn require_trusted(cx: &Context, registry: &Registry, names: &[&str]) -> Outcome<()> {
+    let commands: Vec<(&str, &str)> = names
+        .iter()
+        .filter_map(|name| Some((*name, registry.find(name)?.command()?)))
+        .collect();
+    if commands.is_empty() {
+        return Ok(());
+    }
+    let (trust, repository) = (crate::app::trust::approvals()?, crate::app::trust::repository(cx));
+    for (name, text) in commands {
+        trust.require(&repository, trust::Kind::Gate, name, text)?;
+    }
+    Ok(())
+}
+
+/// The caller's name for running this gate: one command may run many.
+fn request_for(cx: &Context, issue: &IssueId, gate: &GateName) -> Outcome<Option<RequestId>> {
+    let Some(request) = &cx.request else {
+        return Ok(None);
+    };
+    let name = text_digest(format!("{request}\0{}\0{gate}", issue.key()).as_bytes());
+    let request = format!("gate-{name}").parse();
+    request.map(Some).map_err(|e| refuse(Code::Invalid, e))
+}
+
+/// What came of a gate when it was asked for under this name before; `None` when it was not.
+fn result_of(
+    cx: &Context,
+    request: Option<&RequestId>,
+    issue: &IssueId,
+    (gate, command): (&GateName, &str),
+    notes: &mut Notes,
+) -> Outcome<Option<GateResult>> {
+    let unreadable = |e| refuse(Code::Io, e);
+    let Some(request) = request else {
+        return Ok(None);
+    };
+    let Some(answered) = state::answered(&*crate::app::view(cx)?.table, request).map_err(unreadable)? else {
+        return Ok(None);
+    };
+    // Not what came of it since.
+    let mut judged = None;
+    cx.store.events(answered.first.saturating_sub(1), &mut |line| {
+        let is_last = line.sequence >= answered.last;
+        if let Event::GateJudged { result, .. } = line.event {
+            judged = Some(result);
+        }
+        match is_last {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    let Some(judged) = judged else {
+        return Ok(None);
+    };
+    // The file may be as another branch has it.
+    let results = results_if_any(cx, issue, notes);
+    let kept = results.find(gate.as_str()).filter(|kept| kept.at == judged.at);
+    Ok(Some(match kept {
+        Some(kept) => kept.clone(),
+        None => GateResult {
+            kind: Kind::Automatic,
+            command: Some(command.to_owned()),
+            reason: (!judged.passed).then(|| "it failed when it was run under this request id".to_owned()),
+            ..GateResult::manual(
+                match judged.passed {
+                    true => Status::Passed,
+                    false => Status::Failed,
+                },
+                None,
+                judged.by,
+                judged.at,
+                judged.tree,
+            )
+        },
+    }))
+}
+
+fn run_one(
+    cx: &Context,
+    issue: &IssueId,
+    (name, command, timeout): (&GateName, &str, std::time::Duration),
+    notes: &mut Notes,
+) -> Outcome<GateResult> {
+    let request = request_for(cx, issue, name)?;
+    if let Some(result) = result_of(cx, request.as_ref(), issue, (name, command), notes)? {
+        return Ok(result);
+    }
+    let dir = cx.place.worktree_root.as_deref().unwrap_or(&cx.place.start);
+    let tree = tree_now(cx, notes);
+    let mut vars = gate_vars(issue.as_str(), name.as_str());
+    // It names this command, not those that the gate runs.
+    vars.push(("JIT_REQUEST_ID".into(), "".into()));
+    let below = PathBuf::from("gates")
+        .join(issue.as_str())
+        .join(format!("{name}.log"));
+    let mut log = crate::app::units::log_file(cx, &below).map_err(|error| {
+        notes.add(format!(
+            "the output of {name} is not kept in {}: {error}",
+            below.display()
+        ));
+    });
+    let ran = {
+        let mut nowhere = io::sink();
+        let output: &mut dyn io::Write = match &mut log {
+            Ok(file) => file,
+            Err(()) => &mut nowhere,
+        };
+        let grace = GRACE;
+        run(
+            &Run {
+                command,
+                dir,
+                timeout,
+                grace,
+                vars: &vars,
+            },
+            output,
+        )
+    };
+    if let Some(error) = &ran.output_error {
+        notes.add(format!("not all output of {name} could be kept: {error}"));
+    }
+    if !ran.survivors.is_empty() {
+        notes.add(format!(
+            "{name} left processes that do not end: {:?}",
+            ran.survivors
+        ));
+    }
+    let what = (ran.passed(), Some(command), tree);
+    let judged = judge(cx, request.as_ref(), issue, name.as_str(), what, notes)?;
+    let mut result = GateResult::automatic(command, &ran, judged.by, judged.at, judged.tree);
+    result.output_file = log.is_ok().then(|| below.to_string_lossy().into_owned());
+    Ok(keep_result(cx, issue, name, result, notes))
+}
+
+/// Tells the log: whether it passed, by which command if it was not somebody's judgement, and on what. `request` is the
+/// caller's name for exactly this.
+pub(crate) fn judge(
+    cx: &Context,
+    request: Option<&jit_core::ids::RequestId>,
+    issue: &IssueId,
+    gate: &str,
+    (passed, by_command, tree): (bool, Option<&str>, Option<String>),
+    notes: &mut Notes,
+) -> Outcome<Judged> {
+    let manual = by_command.is_none();
+    let command = Command::JudgeGate {
+        issue: issue.as_str().parse().map_err(|e| refuse(Code::Invalid, e))?,
+        gate: gate.to_owned(),
+        passed,
+        manual,
+        tree,
+        definition: Some(Gate::definition_of(by_command)),
+    };
+    let mut policy = Policy {
+        agent_asks: manual && passed && crate::app::asker::asking_agent(cx).is_some(),
+        ..cx.policy.clone()
+    };
+    if policy.agent_asks {
+        crate::app::committed::bind_rights(cx, &mut policy)?;
+    }
+    let kept = super::Kept {
+        policy: Some(&policy),
+        ..super::Kept::default()
+    };
+    let answer = crate::app::answer(cx, crate::app::transact_as(cx, request, &command, kept)?);
+    for warning in answer.warnings {
+        notes.add(warning);
+    }
+    match answer.reply {
+        Reply::Judged(judged) => Ok(judged),
+        _ => Err(refuse(Code::Io, "the log has no answer to that")),
+    }
+}
+
+/// The log has it: what goes wrong here is said and does not stand in the way. Gives what is kept of that very result.
+fn keep_result(
+    cx: &Context,
+    issue: &IssueId,
+    gate: &GateName,
+    result: GateResult,
+    notes: &mut Notes,
+) -> GateResult {
+    let kept = require_jit(cx).and_then(|jit| Results::record(jit, issue, gate, result.clone()));
+    match kept {
+        Ok(kept) => {
+            let same = kept.find(gate.as_str()).filter(|kept| kept.is_same(&result));
+            same.cloned().unwrap_or(result)
+        }
+        Err(refusal) => {
+            notes.add(format!(
+                "the result counts, but its details are lost: {}",
+                refusal.message
+            ));
+            result
+        }
+    }
+}
+
+pub(crate) fn judge_gate(
+    cx: &Context,
+    text: IssuePrefix,
+    name: &str,
+    passed: bool,
+    note: Option<String>,
+) -> Outcome<Answer> {
+    let registry = Registry::load(require_jit(cx)?)?;
+    let gate = registry.require(name)?;
+    let issue = {
+        let view = crate::app::view(cx)?;
+        crate::app::resolve(&view, &text)?
+    };
+    if !gate.is_manual() {
+        let message = format!("{name} is judged by running its command, not by hand");
+        let run = format!("jit gate run {} {name}", issue.id);
+        return Err(Box::new(Refusal::new(Code::Invalid, message).help(run)));
+    }
+    if note.as_ref().is_some_and(|note| note.len() > MAX_COMMENT) {
+        return Err(refuse(Code::Invalid, "the note is longer than 64 KiB"));
+    }
+    let mut notes = Notes::default();
+    let request = cx.request.as_ref();
+    let tree = tree_now(cx, &mut notes);
+    let judged = judge(cx, request, &issue.id, name, (passed, None, tree), &mut notes)?;
+    let status = if judged.passed {
+        Status::Passed
+    } else {
+        Status::Failed
+    };
+    let result = GateResult::manual(status, note, judged.by, judged.at, judged.tree);
+    let name: GateName = name.parse().map_err(|e| refuse(Code::Invalid, e))?;
+    let result = keep_result(cx, &issue.id, &name, result, &mut notes);
+    let judgement = Judgement {
+        name: name.to_string(),
+        result,
+    };
+    report(cx, issue.id, &registry, vec![judgement], notes)
+}
+
+/// What came of it, and what is still to be done.
+pub(crate) fn report(
+    cx: &Context,
+    issue_id: IssueId,
+    registry: &Registry,
+    gates: Vec<Judgement>,
+    notes: Notes,
+) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let issue = state::issue(&*view.table, &issue_id).map_err(unreadable)?;
+    let missing = match &issue {
+        Some(issue) => missing(&view, registry, issue)?,
+        None => Vec::new(),
+    };
+    let is_gated = issue.is_some_and(|issue| issue.state == State::Gated);
+    let next = (is_gated && missing.is_empty()).then(|| format!("jit issue update {issue_id} --state done"));
+    Ok(Answer {
+        reply: Reply::GateReport(Box::new(GateReport {
+            issue_id,
+            gates,
+            missing,
+            next,
+        })),
+        warnings: notes.0,
+    })
 }
 
 fn judged_by_people(issue: &IssueId, gate: &str) -> Box<Refusal> {

@@ -7,37 +7,35 @@ use jit_core::refusal::Code;
 use jit_core::state;
 use jit_store::{Outcome, View};
 
-use super::App;
+use super::Context;
 use super::board::Board;
 use crate::refusals::refuse;
 use crate::request::{Answer, GraphOf, IssueView, Reply};
 
-impl App {
-    pub(super) fn graph(&self, root: Option<&IssuePrefix>, closed: bool) -> Outcome<Answer> {
-        let view = self.view()?;
-        let root = root.map(|text| self.resolve(&view, text)).transpose()?;
-        let is_root = |issue: &Issue| root.as_ref().is_some_and(|root| root.id == issue.id);
-        let mut nodes = nodes(&view, |issue| {
-            closed || is_root(issue) || !issue.state.is_closed()
-        })?;
-        if let Some(root) = &root {
-            nodes = around(nodes, root.id.as_str());
-        }
-        let graph = Graph::new(nodes);
-        let reply = Reply::Graph(GraphOf {
-            data: data(&graph),
-            graph,
-        });
-        self.read_answer(&view, reply)
+pub(crate) fn graph(cx: &Context, root: Option<&IssuePrefix>, closed: bool) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let root = root.map(|text| crate::app::resolve(&view, text)).transpose()?;
+    let is_root = |issue: &Issue| root.as_ref().is_some_and(|root| root.id == issue.id);
+    let mut nodes = nodes(&view, |issue| {
+        closed || is_root(issue) || !issue.state.is_closed()
+    })?;
+    if let Some(root) = &root {
+        nodes = around(nodes, root.id.as_str());
     }
+    let graph = Graph::new(nodes);
+    let reply = Reply::Graph(GraphOf {
+        data: data(&graph),
+        graph,
+    });
+    crate::app::read_answer(cx, &view, reply)
+}
 
-    pub(super) fn dep_tree(&self, root: &IssuePrefix) -> Outcome<Answer> {
-        let view = self.view()?;
-        let root = self.resolve(&view, root)?;
-        let graph = Graph::new(nodes(&view, |_| true)?);
-        let tree = branches(&graph, root.id.as_str(), Bounds::default());
-        self.read_answer(&view, Reply::Tree(tree))
-    }
+pub(crate) fn dep_tree(cx: &Context, root: &IssuePrefix) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let root = crate::app::resolve(&view, root)?;
+    let graph = Graph::new(nodes(&view, |_| true)?);
+    let tree = branches(&graph, root.id.as_str(), Bounds::default());
+    crate::app::read_answer(cx, &view, Reply::Tree(tree))
 }
 
 /// The issues that are wanted, by id. Dependencies on others are left out, but not on what nobody knows.

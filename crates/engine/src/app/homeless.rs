@@ -29,135 +29,128 @@ use jit_git::Git;
 use jit_git::run::contents;
 use jit_store::Outcome;
 
-use super::App;
+use super::Context;
 use crate::issues::tree;
 use crate::refusals::refuse;
 use crate::worktree::identity;
 
-impl App {
-    /// The issues among these that no tree has, where this is the tree that should.
-    pub(super) fn homeless(&self, table: &dyn Table, issues: &[Issue]) -> Outcome<Vec<IssueId>> {
-        let (Some(common), Some(root)) = (&self.place.common_dir, &self.place.worktree_root) else {
-            return Ok(Vec::new());
-        };
-        let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
-        let main = all.first().and_then(|entry| entry.root.as_ref());
-        let projects = self
-            .place
-            .local_jit
-            .as_ref()
-            .is_some_and(|tree| *tree != self.place.control_dir);
-        if !projects || main.is_some_and(|main| main != root) {
-            return Ok(Vec::new());
-        }
-        let mut by_id: HashMap<WorktreeId, usize> = HashMap::new();
-        let mut trees: Vec<PathBuf> = Vec::new();
-        for entry in all {
-            let Some(issues) = entry.root.and_then(|root| tree::issues_dir(&root.join(".jit"))) else {
-                continue;
-            };
-            if let Some(known) = identity::peek(&entry.git_dir) {
-                by_id.insert(known.worktree_id, trees.len());
-            }
-            trees.push(issues);
-        }
-        let mut homeless = Vec::new();
-        for issue in issues {
-            let home = issue.lives_in.as_ref().and_then(|id| by_id.get(id)).copied();
-            let mut order = home
-                .into_iter()
-                .chain((0..trees.len()).filter(|n| Some(*n) != home));
-            let has = |n: usize| is_in(table, &trees[n], issue);
-            let mut found = false;
-            while !found && let Some(n) = order.next() {
-                found = has(n).map_err(|e| refuse(Code::Io, e))?;
-            }
-            if !found {
-                homeless.push(issue.id.clone());
-            }
-        }
-        self.leave_out_committed(common, table, homeless)
+/// The issues among these that no tree has, where this is the tree that should.
+pub(crate) fn homeless(cx: &Context, table: &dyn Table, issues: &[Issue]) -> Outcome<Vec<IssueId>> {
+    let (Some(common), Some(root)) = (&cx.place.common_dir, &cx.place.worktree_root) else {
+        return Ok(Vec::new());
+    };
+    let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
+    let main = all.first().and_then(|entry| entry.root.as_ref());
+    let projects = cx
+        .place
+        .local_jit
+        .as_ref()
+        .is_some_and(|tree| *tree != cx.place.control_dir);
+    if !projects || main.is_some_and(|main| main != root) {
+        return Ok(Vec::new());
     }
+    let mut by_id: HashMap<WorktreeId, usize> = HashMap::new();
+    let mut trees: Vec<PathBuf> = Vec::new();
+    for entry in all {
+        let Some(issues) = entry.root.and_then(|root| tree::issues_dir(&root.join(".jit"))) else {
+            continue;
+        };
+        if let Some(known) = identity::peek(&entry.git_dir) {
+            by_id.insert(known.worktree_id, trees.len());
+        }
+        trees.push(issues);
+    }
+    let mut homeless = Vec::new();
+    for issue in issues {
+        let home = issue.lives_in.as_ref().and_then(|id| by_id.get(id)).copied();
+        let mut order = home
+            .into_iter()
+            .chain((0..trees.len()).filter(|n| Some(*n) != home));
+        let has = |n: usize| is_in(table, &trees[n], issue);
+        let mut found = false;
+        while !found && let Some(n) = order.next() {
+            found = has(n).map_err(|e| refuse(Code::Io, e))?;
+        }
+        if !found {
+            homeless.push(issue.id.clone());
+        }
+    }
+    leave_out_committed(common, table, homeless)
+}
 
-    /// Those of the issues that are at the tip of no branch as the log knows them. Where there are too many to ask for, the
-    /// rest is taken to be.
-    fn leave_out_committed(
-        &self,
-        common: &Path,
-        table: &dyn Table,
-        mut ids: Vec<IssueId>,
-    ) -> Outcome<Vec<IssueId>> {
-        if ids.is_empty() {
-            return Ok(ids);
-        }
-        let failed = |e| refuse(Code::Io, e);
-        let tips = Git::in_git_dir(common)
-            .args(["for-each-ref", "--format=%(objectname)", "--sort=-committerdate"])
-            .arg(format!("--count={MOST_TIPS}"))
-            .args(["refs/heads", "refs/remotes"])
-            .run()
-            .map_err(failed)?;
-        let tips = String::from_utf8_lossy(&tips).into_owned();
-        let tips: BTreeSet<&str> = tips.lines().collect();
-        ids.truncate(MOST_ASKED / (tips.len() * NAMES.len()).max(1));
-        let names = |id: &IssueId| {
-            let of = |tip: &&str| -> String {
-                let name = |file: &&str| format!("{tip}:.jit/issues/{id}/{file}\n");
-                NAMES.iter().map(name).collect()
-            };
-            tips.iter().map(of).collect::<String>()
-        };
-        let asked: String = ids.iter().map(names).collect();
-        let listed = Git::in_git_dir(common)
-            .args([
-                "cat-file",
-                "--batch-check=%(objectname) %(objecttype) %(objectsize)",
-            ])
-            .stdin(asked)
-            .run()
-            .map_err(failed)?;
-        let listed = String::from_utf8_lossy(&listed).into_owned();
-        let blob = |line: &str| -> Option<String> {
-            let mut words = line.split(' ');
-            let (name, kind, size) = (words.next()?, words.next()?, words.next()?);
-            let is_read = kind == "blob" && size.parse().is_ok_and(|size: u64| size <= MAX_FILE);
-            is_read.then(|| name.to_owned())
-        };
-        let blobs: Vec<Option<String>> = listed.lines().map(blob).collect();
-        // Most branches have the same version of a file, which is read once.
-        let each: BTreeSet<&String> = blobs.iter().flatten().collect();
-        let read = contents(common, each.iter().map(|name| (*name).clone()));
-        let read: HashMap<&String, Vec<u8>> = each.into_iter().zip(read).collect();
-        let folders: Vec<&[Option<String>]> = blobs.chunks(NAMES.len()).collect();
-        let of_each: Vec<&[&[Option<String>]]> = folders.chunks(tips.len().max(1)).collect();
-        let unreadable = |e| refuse(Code::Io, e);
-        let mut missing = Vec::new();
-        for (n, id) in ids.into_iter().enumerate() {
-            let versions: BTreeSet<&&[Option<String>]> =
-                of_each.get(n).into_iter().flat_map(|of| of.iter()).collect();
-            let mut is_safe = false;
-            for version in versions {
-                let content = |name: &str| {
-                    let at = NAMES.iter().position(|known| *known == name)?;
-                    read.get(version.get(at)?.as_ref()?).cloned()
-                };
-                let folder = Folder {
-                    issue: content(ISSUE).unwrap_or_default(),
-                    description: content(DESCRIPTION),
-                    labels: content(LABELS).unwrap_or_default(),
-                    deps: content(DEPS).unwrap_or_default(),
-                    comments: content(COMMENTS).unwrap_or_default(),
-                };
-                if let Ok(found) = parse(&id, &folder) {
-                    is_safe |= has_all(table, &found).map_err(unreadable)?;
-                }
-            }
-            if !is_safe {
-                missing.push(id);
-            }
-        }
-        Ok(missing)
+/// Those of the issues that are at the tip of no branch as the log knows them. Where there are too many to ask for, the
+/// rest is taken to be.
+fn leave_out_committed(common: &Path, table: &dyn Table, mut ids: Vec<IssueId>) -> Outcome<Vec<IssueId>> {
+    if ids.is_empty() {
+        return Ok(ids);
     }
+    let failed = |e| refuse(Code::Io, e);
+    let tips = Git::in_git_dir(common)
+        .args(["for-each-ref", "--format=%(objectname)", "--sort=-committerdate"])
+        .arg(format!("--count={MOST_TIPS}"))
+        .args(["refs/heads", "refs/remotes"])
+        .run()
+        .map_err(failed)?;
+    let tips = String::from_utf8_lossy(&tips).into_owned();
+    let tips: BTreeSet<&str> = tips.lines().collect();
+    ids.truncate(MOST_ASKED / (tips.len() * NAMES.len()).max(1));
+    let names = |id: &IssueId| {
+        let of = |tip: &&str| -> String {
+            let name = |file: &&str| format!("{tip}:.jit/issues/{id}/{file}\n");
+            NAMES.iter().map(name).collect()
+        };
+        tips.iter().map(of).collect::<String>()
+    };
+    let asked: String = ids.iter().map(names).collect();
+    let listed = Git::in_git_dir(common)
+        .args([
+            "cat-file",
+            "--batch-check=%(objectname) %(objecttype) %(objectsize)",
+        ])
+        .stdin(asked)
+        .run()
+        .map_err(failed)?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let blob = |line: &str| -> Option<String> {
+        let mut words = line.split(' ');
+        let (name, kind, size) = (words.next()?, words.next()?, words.next()?);
+        let is_read = kind == "blob" && size.parse().is_ok_and(|size: u64| size <= MAX_FILE);
+        is_read.then(|| name.to_owned())
+    };
+    let blobs: Vec<Option<String>> = listed.lines().map(blob).collect();
+    // Most branches have the same version of a file, which is read once.
+    let each: BTreeSet<&String> = blobs.iter().flatten().collect();
+    let read = contents(common, each.iter().map(|name| (*name).clone()));
+    let read: HashMap<&String, Vec<u8>> = each.into_iter().zip(read).collect();
+    let folders: Vec<&[Option<String>]> = blobs.chunks(NAMES.len()).collect();
+    let of_each: Vec<&[&[Option<String>]]> = folders.chunks(tips.len().max(1)).collect();
+    let unreadable = |e| refuse(Code::Io, e);
+    let mut missing = Vec::new();
+    for (n, id) in ids.into_iter().enumerate() {
+        let versions: BTreeSet<&&[Option<String>]> =
+            of_each.get(n).into_iter().flat_map(|of| of.iter()).collect();
+        let mut is_safe = false;
+        for version in versions {
+            let content = |name: &str| {
+                let at = NAMES.iter().position(|known| *known == name)?;
+                read.get(version.get(at)?.as_ref()?).cloned()
+            };
+            let folder = Folder {
+                issue: content(ISSUE).unwrap_or_default(),
+                description: content(DESCRIPTION),
+                labels: content(LABELS).unwrap_or_default(),
+                deps: content(DEPS).unwrap_or_default(),
+                comments: content(COMMENTS).unwrap_or_default(),
+            };
+            if let Ok(found) = parse(&id, &folder) {
+                is_safe |= has_all(table, &found).map_err(unreadable)?;
+            }
+        }
+        if !is_safe {
+            missing.push(id);
+        }
+    }
+    Ok(missing)
 }
 
 /// So many branches are looked at, the newest, and so many files on them.

@@ -12,14 +12,14 @@
 //! - the same command once more is no mistake: it does what is left, and of what has landed it says so;
 //! - the unit's issue is done when the target has the unit, in the same run, and what lands says so.
 
-mod issue_file;
-mod looking;
-mod moving;
-mod over;
-mod proposing;
-mod submodules;
-mod telling;
-mod watching;
+pub mod issue_file;
+pub mod looking;
+pub mod moving;
+pub mod over;
+pub mod proposing;
+pub mod submodules;
+pub mod telling;
+pub mod watching;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ use jit_store::disk::{Disk as _, LockGuard, RealDisk};
 use jit_store::{Outcome, View};
 
 use super::moved::real;
-use super::{App, Kept};
+use super::{Context, Kept};
 use crate::config::{Config, Merging, Sources};
 use crate::doctor::locks::holders;
 use crate::gates::Registry;
@@ -64,7 +64,7 @@ use crate::request::{Answer, Force, Reply};
 use crate::rescue::site::leads_to;
 use crate::trust::Kind;
 
-pub(super) use looking::unfinished;
+pub(crate) use looking::unfinished;
 pub use watching::ConflictWatch;
 
 /// The target may move so often under a landing before it gives up.
@@ -183,7 +183,7 @@ fn told(unit: &Unit, verdict: Verdict, refusal: &Refusal) -> UnitReport {
 
 /// One run of merging, for one target.
 struct Run<'a> {
-    app: &'a App,
+    cx: &'a Context,
     repo: Repo,
     target: String,
     /// The branch that somebody named.
@@ -200,492 +200,494 @@ struct Run<'a> {
     known: RefCell<Option<(Vec<u8>, Rc<Rules>)>>,
 }
 
-impl App {
-    pub(super) fn landing_repo(&self) -> Outcome<Repo> {
-        let Some(common) = &self.place.common_dir else {
-            return Err(refuse(Code::Invalid, "without git there is nothing to merge"));
-        };
-        Repo::new(common, &self.place.control_dir).map_err(|e| io_refusal("use", &self.place.control_dir, &e))
-    }
+pub(crate) fn landing_repo(cx: &Context) -> Outcome<Repo> {
+    let Some(common) = &cx.place.common_dir else {
+        return Err(refuse(Code::Invalid, "without git there is nothing to merge"));
+    };
+    Repo::new(common, &cx.place.control_dir).map_err(|e| io_refusal("use", &cx.place.control_dir, &e))
+}
 
-    pub(super) fn merge_units(&self, ask: &MergeAsk) -> Outcome<Answer> {
-        let repo = self.landing_repo()?;
-        let named = ask.into.as_deref();
-        let ask = &MergeAsk {
-            into: named.map(|into| repo.meant(into)),
-            ..ask.clone()
-        };
-        let view = self.view()?;
-        let mut over: Vec<Unit> = Vec::new();
-        let units = match (ask.all, ask.units.as_slice()) {
-            (true, _) => {
-                let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-                all.into_iter()
-                    .filter(|unit| match &ask.into {
-                        Some(into) => unit.goes_to() == into || Some(unit.goes_to()) == named,
-                        // What somebody sent elsewhere has nothing to do with where the others go.
-                        None => unit.state == Phase::Merging || unit.landing_on.is_none(),
-                    })
-                    // One that is to be tried again has not been judged.
-                    .filter(|unit| unit.state != Phase::Ready || unit.worker.is_none())
-                    .filter(waits_for_landing)
-                    .collect()
+pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
+    let repo = landing_repo(cx)?;
+    let named = ask.into.as_deref();
+    let ask = &MergeAsk {
+        into: named.map(|into| repo.meant(into)),
+        ..ask.clone()
+    };
+    let view = crate::app::view(cx)?;
+    let mut over: Vec<Unit> = Vec::new();
+    let units = match (ask.all, ask.units.as_slice()) {
+        (true, _) => {
+            let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+            all.into_iter()
+                .filter(|unit| match &ask.into {
+                    Some(into) => unit.goes_to() == into || Some(unit.goes_to()) == named,
+                    // What somebody sent elsewhere has nothing to do with where the others go.
+                    None => unit.state == Phase::Merging || unit.landing_on.is_none(),
+                })
+                // One that is to be tried again has not been judged.
+                .filter(|unit| unit.state != Phase::Ready || unit.worker.is_none())
+                .filter(waits_for_landing)
+                .collect()
+        }
+        (false, []) => vec![crate::app::units::living_unit(cx, &view, None)?],
+        (false, named) => {
+            let mut units: Vec<Unit> = Vec::new();
+            for text in named {
+                let unit = crate::app::landing::over::unit_to_land(cx, &view, Some(text))?;
+                let list = match unit.is_over() {
+                    true => &mut over,
+                    false => &mut units,
+                };
+                if !list.iter().any(|known| known.id == unit.id) {
+                    list.push(unit);
+                }
             }
-            (false, []) => vec![self.living_unit(&view, None)?],
-            (false, named) => {
-                let mut units: Vec<Unit> = Vec::new();
-                for text in named {
-                    let unit = self.unit_to_land(&view, Some(text))?;
-                    let list = match unit.is_over() {
-                        true => &mut over,
-                        false => &mut units,
-                    };
-                    if !list.iter().any(|known| known.id == unit.id) {
-                        list.push(unit);
+            units
+        }
+    };
+    drop(view);
+    if let (true, Some(first)) = (units.is_empty(), over.first()) {
+        let target = match &ask.into {
+            Some(into) => into.clone(),
+            None => repo.meant(first.goes_to()),
+        };
+        return crate::app::landing::over::only_over(cx, repo, target, ask, &over);
+    }
+    let target = landing_target(cx, &repo, ask, &units)?;
+    let mut run = Run::new(cx, repo, target, ask);
+    run.alone = units.len() == 1 && over.is_empty();
+    if ask.into.is_none() {
+        run.warnings.extend(units.iter().filter_map(sent_before));
+    }
+    let _turn = match run.mode {
+        MergeMode::DryRun => None,
+        _ => Some(run.take_turn()?),
+    };
+    run.tell_of_over(&over)?;
+    let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
+    let report = run.all(&asked)?;
+    let warnings = run.warnings;
+    Ok(Answer {
+        reply: Reply::Merge(Box::new(report)),
+        warnings,
+    })
+}
+
+pub(crate) fn landing_target(cx: &Context, repo: &Repo, ask: &MergeAsk, units: &[Unit]) -> Outcome<String> {
+    let targets: BTreeSet<&str> = units.iter().map(Unit::goes_to).collect();
+    let meant: BTreeSet<String> = targets.iter().map(|name| repo.meant(name)).collect();
+    let target = match (&ask.into, targets.first()) {
+        (Some(into), _) => into.clone(),
+        (None, Some(_)) if meant.len() == 1 => meant.into_iter().next().unwrap_or_default(),
+        (None, Some(_)) => {
+            let names: Vec<&str> = targets.into_iter().collect();
+            let message = format!("these units have different targets: {}", names.join(", "));
+            let mut refusal = Refusal::new(Code::Invalid, message);
+            for name in names {
+                refusal = refusal.help(match ask.all {
+                    true => format!("jit worktree merge --all --into {}", shell_word(name)),
+                    false => {
+                        let own = units.iter().filter(|unit| unit.goes_to() == name);
+                        let own: Vec<&str> = own.map(|unit| unit.id.as_str()).collect();
+                        format!("jit worktree merge {}", own.join(" "))
                     }
-                }
-                units
+                });
             }
-        };
-        drop(view);
-        if let (true, Some(first)) = (units.is_empty(), over.first()) {
-            let target = match &ask.into {
-                Some(into) => into.clone(),
-                None => repo.meant(first.goes_to()),
-            };
-            return self.only_over(repo, target, ask, &over);
+            return Err(Box::new(refusal));
         }
-        let target = self.landing_target(&repo, ask, &units)?;
-        let mut run = Run::new(self, repo, target, ask);
-        run.alone = units.len() == 1 && over.is_empty();
-        if ask.into.is_none() {
-            run.warnings.extend(units.iter().filter_map(sent_before));
-        }
-        let _turn = match run.mode {
-            MergeMode::DryRun => None,
-            _ => Some(run.take_turn()?),
-        };
-        run.tell_of_over(&over)?;
-        let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
-        let report = run.all(&asked)?;
-        let warnings = run.warnings;
-        Ok(Answer {
-            reply: Reply::Merge(Box::new(report)),
-            warnings,
-        })
+        (None, None) => repo.meant(&usual_target(cx, repo)?),
+    };
+    if let Some(unit) = units.iter().find(|unit| unit.branch == target) {
+        let message = format!("{target} is the branch of {} itself", unit.id);
+        return Err(refuse(Code::Invalid, message));
     }
+    if ask.mode != MergeMode::DryRun {
+        crate::app::landing::moving::require_begun_for(repo, &target, units)?;
+    }
+    match repo.require_tip(&target) {
+        Err(refusal) if ask.into.is_none() => match has_all(cx, repo, units)? {
+            Some(other) => Ok(other),
+            None => Err(no_target(cx, repo, refusal, units)),
+        },
+        found => found.map(|_| target),
+    }
+}
 
-    fn landing_target(&self, repo: &Repo, ask: &MergeAsk, units: &[Unit]) -> Outcome<String> {
-        let targets: BTreeSet<&str> = units.iter().map(Unit::goes_to).collect();
-        let meant: BTreeSet<String> = targets.iter().map(|name| repo.meant(name)).collect();
-        let target = match (&ask.into, targets.first()) {
-            (Some(into), _) => into.clone(),
-            (None, Some(_)) if meant.len() == 1 => meant.into_iter().next().unwrap_or_default(),
-            (None, Some(_)) => {
-                let names: Vec<&str> = targets.into_iter().collect();
-                let message = format!("these units have different targets: {}", names.join(", "));
-                let mut refusal = Refusal::new(Code::Invalid, message);
-                for name in names {
-                    refusal = refusal.help(match ask.all {
-                        true => format!("jit worktree merge --all --into {}", shell_word(name)),
-                        false => {
-                            let own = units.iter().filter(|unit| unit.goes_to() == name);
-                            let own: Vec<&str> = own.map(|unit| unit.id.as_str()).collect();
-                            format!("jit worktree merge {}", own.join(" "))
-                        }
-                    });
-                }
-                return Err(Box::new(refusal));
-            }
-            (None, None) => repo.meant(&self.usual_target(repo)?),
-        };
-        if let Some(unit) = units.iter().find(|unit| unit.branch == target) {
-            let message = format!("{target} is the branch of {} itself", unit.id);
-            return Err(refuse(Code::Invalid, message));
-        }
-        if ask.mode != MergeMode::DryRun {
-            self.require_begun_for(repo, &target, units)?;
-        }
-        match repo.require_tip(&target) {
-            Err(refusal) if ask.into.is_none() => match self.has_all(repo, units)? {
-                Some(other) => Ok(other),
-                None => Err(self.no_target(repo, refusal, units)),
-            },
-            found => found.map(|_| target),
+/// The branch that a unit landed on is gone: its own target, or the usual one, if that has all of it.
+fn has_all(cx: &Context, repo: &Repo, units: &[Unit]) -> Outcome<Option<String>> {
+    let [unit] = units else { return Ok(None) };
+    let (Some(commit), Phase::Merged | Phase::Cleanup) = (&unit.merge_commit, unit.state) else {
+        return Ok(None);
+    };
+    let what = match repo.tip(&unit.branch)? {
+        Some(tip) => tip,
+        None => commit.clone(),
+    };
+    let usual = usual_target(cx, repo).ok();
+    for name in [Some(unit.target.clone()), usual].into_iter().flatten() {
+        let name = repo.meant(&name);
+        if name != unit.branch
+            && let Some(tip) = repo.tip(&name)?
+            && repo.has(&tip, &what, Some(commit))?
+        {
+            return Ok(Some(name));
         }
     }
+    Ok(None)
+}
 
-    /// The branch that a unit landed on is gone: its own target, or the usual one, if that has all of it.
-    fn has_all(&self, repo: &Repo, units: &[Unit]) -> Outcome<Option<String>> {
-        let [unit] = units else { return Ok(None) };
-        let (Some(commit), Phase::Merged | Phase::Cleanup) = (&unit.merge_commit, unit.state) else {
-            return Ok(None);
-        };
-        let what = match repo.tip(&unit.branch)? {
-            Some(tip) => tip,
-            None => commit.clone(),
-        };
-        let usual = self.usual_target(repo).ok();
-        for name in [Some(unit.target.clone()), usual].into_iter().flatten() {
-            let name = repo.meant(&name);
-            if name != unit.branch
-                && let Some(tip) = repo.tip(&name)?
-                && repo.has(&tip, &what, Some(commit))?
-            {
-                return Ok(Some(name));
-            }
+/// The branch that units were to land on was renamed or deleted: where they can go instead.
+fn no_target(cx: &Context, repo: &Repo, mut refusal: Box<Refusal>, units: &[Unit]) -> Box<Refusal> {
+    let ids: Vec<&str> = units.iter().map(|unit| unit.id.as_str()).collect();
+    let own = |name: &str| units.iter().any(|unit| unit.branch == name);
+    let other = usual_target(cx, repo).ok().filter(|name| {
+        let there = repo.tip(name).is_ok_and(|tip| tip.is_some());
+        there && !own(name)
+    });
+    let other = other.map_or_else(|| "<branch>".to_owned(), |name| shell_word(&name));
+    let mut help = vec![format!("jit worktree merge {} --into {other}", ids.join(" "))];
+    help.append(&mut refusal.help);
+    refusal.help = help;
+    refusal
+}
+
+/// Where work goes when nobody says: as configured, else the default branch.
+pub(crate) fn usual_target(cx: &Context, repo: &Repo) -> Outcome<String> {
+    for name in cx.config.merging().target {
+        if repo.tip(&name)?.is_some() {
+            return Ok(name);
         }
-        Ok(None)
     }
+    let found = default_branch(&cx.place, None).map_err(failed)?;
+    found.map(|branch| branch.name).ok_or_else(|| {
+        Box::new(
+            Refusal::new(Code::NotFound, "it is not known which branch work goes to")
+                .help("jit config set merge.target <branch>"),
+        )
+    })
+}
 
-    /// The branch that units were to land on was renamed or deleted: where they can go instead.
-    fn no_target(&self, repo: &Repo, mut refusal: Box<Refusal>, units: &[Unit]) -> Box<Refusal> {
-        let ids: Vec<&str> = units.iter().map(|unit| unit.id.as_str()).collect();
-        let own = |name: &str| units.iter().any(|unit| unit.branch == name);
-        let other = self.usual_target(repo).ok().filter(|name| {
-            let there = repo.tip(name).is_ok_and(|tip| tip.is_some());
-            there && !own(name)
-        });
-        let other = other.map_or_else(|| "<branch>".to_owned(), |name| shell_word(&name));
-        let mut help = vec![format!("jit worktree merge {} --into {other}", ids.join(" "))];
-        help.append(&mut refusal.help);
-        refusal.help = help;
-        refusal
-    }
-
-    /// Where work goes when nobody says: as configured, else the default branch.
-    fn usual_target(&self, repo: &Repo) -> Outcome<String> {
-        for name in self.config.merging().target {
-            if repo.tip(&name)?.is_some() {
-                return Ok(name);
-            }
-        }
-        let found = default_branch(&self.place, None).map_err(failed)?;
-        found.map(|branch| branch.name).ok_or_else(|| {
-            Box::new(
-                Refusal::new(Code::NotFound, "it is not known which branch work goes to")
-                    .help("jit config set merge.target <branch>"),
+/// Waits until nobody else lands on this target.
+fn landing_turn(cx: &Context, target: &str) -> Outcome<Turn> {
+    let control = &cx.place.control_dir;
+    let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
+    let name = landing_lock(&digest(target));
+    disk.make_dir("locks")
+        .map_err(|e| io_refusal("use", &control.join("locks"), &e))?;
+    let wait = cx.config.merging().wait;
+    disk.lock(&name, wait).map(Turn).map_err(|e| match e.kind() {
+        std::io::ErrorKind::TimedOut => Box::new(
+            Refusal::new(
+                Code::Busy,
+                format!(
+                    "somebody else has been landing on {target} for {}s{}",
+                    wait.as_secs(),
+                    shown_holders(&control.join(&name))
+                ),
             )
-        })
-    }
+            .help(format!(
+                "jit config set merge.wait_secs {}",
+                wait.as_secs().saturating_mul(2).clamp(60, 86_400)
+            )),
+        ),
+        _ => io_refusal("lock", &control.join(&name), &e),
+    })
+}
 
-    /// Waits until nobody else lands on this target.
-    fn landing_turn(&self, target: &str) -> Outcome<Turn> {
-        let control = &self.place.control_dir;
-        let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
-        let name = landing_lock(&digest(target));
-        disk.make_dir("locks")
-            .map_err(|e| io_refusal("use", &control.join("locks"), &e))?;
-        let wait = self.config.merging().wait;
-        disk.lock(&name, wait).map(Turn).map_err(|e| match e.kind() {
-            std::io::ErrorKind::TimedOut => Box::new(
-                Refusal::new(
-                    Code::Busy,
-                    format!(
-                        "somebody else has been landing on {target} for {}s{}",
-                        wait.as_secs(),
-                        shown_holders(&control.join(&name))
-                    ),
-                )
-                .help(format!(
-                    "jit config set merge.wait_secs {}",
-                    wait.as_secs().saturating_mul(2).clamp(60, 86_400)
-                )),
-            ),
-            _ => io_refusal("lock", &control.join(&name), &e),
-        })
-    }
+/// Whether somebody lands on this target now.
+pub(crate) fn is_landing(cx: &Context, target: &str) -> bool {
+    let disk = RealDisk::open(&cx.place.control_dir);
+    disk.is_ok_and(|disk| disk.lock(&landing_lock(&digest(target)), Duration::ZERO).is_err())
+}
 
-    /// Whether somebody lands on this target now.
-    pub(super) fn is_landing(&self, target: &str) -> bool {
-        let disk = RealDisk::open(&self.place.control_dir);
-        disk.is_ok_and(|disk| disk.lock(&landing_lock(&digest(target)), Duration::ZERO).is_err())
+/// Whether this tree is as somebody wants it: not one in which a landing is tried out, nor the checkout of a target that is
+/// half way to something else. A step that was cut off is put back first; a git that a killed landing left there has the
+/// turn until it has ended, which is soon, and is waited for so long.
+pub(crate) fn is_settled(cx: &Context, wait: Duration) -> bool {
+    let control = &cx.place.control_dir;
+    if let Some(root) = &cx.place.worktree_root
+        && let (Some(name), Some(folder)) = (root.file_name(), root.parent())
+        && name.to_string_lossy().starts_with(TRIAL)
+        && real(folder) == real(&control.join("scratch"))
+    {
+        return false;
     }
-
-    /// Whether this tree is as somebody wants it: not one in which a landing is tried out, nor the checkout of a target that is
-    /// half way to something else. A step that was cut off is put back first; a git that a killed landing left there has the
-    /// turn until it has ended, which is soon, and is waited for so long.
-    pub(super) fn is_settled(&self, wait: Duration) -> bool {
-        let control = &self.place.control_dir;
-        if let Some(root) = &self.place.worktree_root
-            && let (Some(name), Some(folder)) = (root.file_name(), root.parent())
-            && name.to_string_lossy().starts_with(TRIAL)
-            && real(folder) == real(&control.join("scratch"))
-        {
-            return false;
-        }
-        let Some(branch) = &self.branch else { return true };
-        if !half_way::is_noted(control, branch) {
-            return true;
-        }
-        let (Ok(disk), Ok(repo)) = (RealDisk::open(control), self.landing_repo()) else {
-            return false;
-        };
-        let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), wait) else {
-            return false;
-        };
-        let _ = half_way::settle(&repo, branch);
-        !half_way::is_noted(control, branch)
+    let Some(branch) = &cx.branch else { return true };
+    if !half_way::is_noted(control, branch) {
+        return true;
     }
+    let (Ok(disk), Ok(repo)) = (RealDisk::open(control), landing_repo(cx)) else {
+        return false;
+    };
+    let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), wait) else {
+        return false;
+    };
+    let _ = half_way::settle(&repo, branch);
+    !half_way::is_noted(control, branch)
+}
 
-    /// Keeps everybody from landing. Nothing where somebody is at it: which unit that lands, its lock does not tell.
-    fn no_landings(&self, target: &str) -> Outcome<Option<Vec<Box<dyn LockGuard>>>> {
-        let control = &self.place.control_dir;
-        let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
-        let folder = control.join("locks");
-        disk.make_dir("locks")
-            .map_err(|e| io_refusal("use", &folder, &e))?;
-        let mut names = BTreeSet::from([landing_lock(&digest(target))]);
-        for entry in fs::read_dir(&folder).map_err(|e| io_refusal("read", &folder, &e))? {
-            let entry = entry.map_err(|e| io_refusal("read", &folder, &e))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with("land-") {
-                names.insert(format!("locks/{name}"));
-            }
+/// Keeps everybody from landing. Nothing where somebody is at it: which unit that lands, its lock does not tell.
+fn no_landings(cx: &Context, target: &str) -> Outcome<Option<Vec<Box<dyn LockGuard>>>> {
+    let control = &cx.place.control_dir;
+    let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
+    let folder = control.join("locks");
+    disk.make_dir("locks")
+        .map_err(|e| io_refusal("use", &folder, &e))?;
+    let mut names = BTreeSet::from([landing_lock(&digest(target))]);
+    for entry in fs::read_dir(&folder).map_err(|e| io_refusal("read", &folder, &e))? {
+        let entry = entry.map_err(|e| io_refusal("read", &folder, &e))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("land-") {
+            names.insert(format!("locks/{name}"));
         }
-        let mut turns = Vec::with_capacity(names.len());
-        for name in names {
-            match disk.lock(&name, Duration::ZERO) {
-                Ok(turn) => turns.push(turn),
-                Err(e) if e.kind() == std::io::ErrorKind::TimedOut => return Ok(None),
-                Err(e) => return Err(io_refusal("lock", &control.join(&name), &e)),
-            }
-        }
-        Ok(Some(turns))
     }
-
-    /// Where the landing of a unit that was cut off came to: the branch that has it. Its target may have another name now.
-    fn landed_on(&self, repo: &Repo, unit: &Unit) -> Outcome<Option<String>> {
-        let Some(tip) = repo.tip(&unit.branch)? else {
-            return Ok(None);
-        };
-        let base = repo.git().verify(&format!("{}^{{commit}}", unit.base));
-        let base = base.map_err(failed)?.unwrap_or_else(|| tip.clone());
-        let about = (tip.as_str(), base.as_str());
-        let goes_to = unit.goes_to();
-        if let Some(target) = repo.tip(goes_to)?
-            && landed_as(repo, unit, about, (goes_to, &target))?.is_some()
-        {
-            return Ok(Some(goes_to.to_owned()));
+    let mut turns = Vec::with_capacity(names.len());
+    for name in names {
+        match disk.lock(&name, Duration::ZERO) {
+            Ok(turn) => turns.push(turn),
+            Err(e) if e.kind() == std::io::ErrorKind::TimedOut => return Ok(None),
+            Err(e) => return Err(io_refusal("lock", &control.join(&name), &e)),
         }
-        let branches = repo
+    }
+    Ok(Some(turns))
+}
+
+/// Where the landing of a unit that was cut off came to: the branch that has it. Its target may have another name now.
+pub(crate) fn landed_on(repo: &Repo, unit: &Unit) -> Outcome<Option<String>> {
+    let Some(tip) = repo.tip(&unit.branch)? else {
+        return Ok(None);
+    };
+    let base = repo.git().verify(&format!("{}^{{commit}}", unit.base));
+    let base = base.map_err(failed)?.unwrap_or_else(|| tip.clone());
+    let about = (tip.as_str(), base.as_str());
+    let goes_to = unit.goes_to();
+    if let Some(target) = repo.tip(goes_to)?
+        && landed_as(repo, unit, about, (goes_to, &target))?.is_some()
+    {
+        return Ok(Some(goes_to.to_owned()));
+    }
+    let branches = repo
+        .git()
+        .args(["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"])
+        .run()
+        .map_err(failed)?;
+    for branch in String::from_utf8_lossy(&branches).lines() {
+        if branch == unit.branch || branch == goes_to {
+            continue;
+        }
+        // Others may go on from it: only what its log says landed there.
+        let refname = format!("refs/heads/{branch}");
+        let log = repo
             .git()
-            .args(["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"])
-            .run()
-            .map_err(failed)?;
-        for branch in String::from_utf8_lossy(&branches).lines() {
-            if branch == unit.branch || branch == goes_to {
-                continue;
-            }
-            // Others may go on from it: only what its log says landed there.
-            let refname = format!("refs/heads/{branch}");
-            let log = repo
-                .git()
-                .args(["reflog", "show", "--format=%gs", &refname, "--"]);
-            let (_, log, _) = log.try_run().map_err(failed)?;
-            let says_so = String::from_utf8_lossy(&log)
-                .lines()
-                .any(|line| tells_of(line, &unit.id));
-            if says_so
-                && let Some(target) = repo.tip(branch)?
-                && landed_as(repo, unit, about, (branch, &target))?.is_some()
-            {
-                return Ok(Some(branch.to_owned()));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The command that takes up a landing that was cut off: onto the branch that has it already, or onto another one where
-    /// its target is not there any more.
-    pub(super) fn land_again(&self, unit: &Unit) -> String {
-        let plain = format!("jit worktree merge {}", unit.id);
-        let other = || -> Outcome<Option<String>> {
-            let repo = self.landing_repo()?;
-            if let Some(branch) = self.landed_on(&repo, unit)? {
-                return Ok(Some(branch));
-            }
-            match repo.tip(unit.goes_to())? {
-                Some(_) => Ok(unit.landing_on.clone()),
-                None => self.usual_target(&repo).map(Some),
-            }
-        };
-        match other() {
-            Ok(Some(branch)) if branch != unit.target && branch != unit.branch => {
-                format!("{plain} --into {}", shell_word(&branch))
-            }
-            _ => plain,
+            .args(["reflog", "show", "--format=%gs", &refname, "--"]);
+        let (_, log, _) = log.try_run().map_err(failed)?;
+        let says_so = String::from_utf8_lossy(&log)
+            .lines()
+            .any(|line| tells_of(line, &unit.id));
+        if says_so
+            && let Some(target) = repo.tip(branch)?
+            && landed_as(repo, unit, about, (branch, &target))?.is_some()
+        {
+            return Ok(Some(branch.to_owned()));
         }
     }
+    Ok(None)
+}
 
-    /// A landing that was cut off comes to its end: as landed where a branch has it, else as failed.
-    pub(super) fn end_landing(&self, unit: Unit) -> Outcome<Unit> {
-        if unit.state != Phase::Merging {
-            return Ok(unit);
+/// The command that takes up a landing that was cut off: onto the branch that has it already, or onto another one where
+/// its target is not there any more.
+pub(crate) fn land_again(cx: &Context, unit: &Unit) -> String {
+    let plain = format!("jit worktree merge {}", unit.id);
+    let other = || -> Outcome<Option<String>> {
+        let repo = landing_repo(cx)?;
+        if let Some(branch) = landed_on(&repo, unit)? {
+            return Ok(Some(branch));
         }
-        let id = unit.id.clone();
-        let Some(turns) = self.no_landings(unit.goes_to())? else {
-            let message = format!("somebody is landing now, and that may be {id}");
-            return Err(Box::new(
-                Refusal::new(Code::Busy, message).help("run the command again when it is done"),
-            ));
-        };
-        let unit = self.load_unit(&id)?;
-        if unit.state != Phase::Merging {
-            return Ok(unit);
+        match repo.tip(unit.goes_to())? {
+            Some(_) => Ok(unit.landing_on.clone()),
+            None => usual_target(cx, &repo).map(Some),
         }
-        let repo = self.landing_repo()?;
-        half_way::settle(&repo, unit.goes_to())?;
-        if let Some(branch) = self.landed_on(&repo, &unit)? {
-            drop(turns);
-            let _ = self.merge_units(&MergeAsk {
+    };
+    match other() {
+        Ok(Some(branch)) if branch != unit.target && branch != unit.branch => {
+            format!("{plain} --into {}", shell_word(&branch))
+        }
+        _ => plain,
+    }
+}
+
+/// A landing that was cut off comes to its end: as landed where a branch has it, else as failed.
+pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
+    if unit.state != Phase::Merging {
+        return Ok(unit);
+    }
+    let id = unit.id.clone();
+    let Some(turns) = no_landings(cx, unit.goes_to())? else {
+        let message = format!("somebody is landing now, and that may be {id}");
+        return Err(Box::new(
+            Refusal::new(Code::Busy, message).help("run the command again when it is done"),
+        ));
+    };
+    let unit = crate::app::dispatch::load_unit(cx, &id)?;
+    if unit.state != Phase::Merging {
+        return Ok(unit);
+    }
+    let repo = landing_repo(cx)?;
+    half_way::settle(&repo, unit.goes_to())?;
+    if let Some(branch) = landed_on(&repo, &unit)? {
+        drop(turns);
+        let _ = merge_units(
+            cx,
+            &MergeAsk {
                 units: vec![id.to_string()],
                 all: false,
                 into: Some(branch),
                 mode: MergeMode::Land,
                 leave_proposed: false,
-            })?;
-            return self.load_unit(&id);
+            },
+        )?;
+        return crate::app::dispatch::load_unit(cx, &id);
+    }
+    let facts = Facts {
+        error: Some(Failure {
+            reason: "cut_short".to_owned(),
+            message: "its landing was cut short".to_owned(),
+            exit_code: None,
+            output: None,
+        }),
+        tip: repo.tip(&unit.branch)?,
+        ..Facts::default()
+    };
+    crate::app::units::advance(cx, &id, Input::InstanceFailed, facts)
+}
+
+/// Removes what landings left that were killed. Only where nobody is at it: whoever lands has the target's lock.
+pub(crate) fn sweep_scratch(cx: &Context, repo: &Repo) {
+    sweep(repo.scratch());
+    let Ok(disk) = RealDisk::open(&cx.place.control_dir) else {
+        return;
+    };
+    for entry in fs::read_dir(repo.scratch()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(target) = trial_target(&name) else {
+            continue;
+        };
+        if let Ok(turn) = disk.lock(&landing_lock(target), Duration::ZERO).map(Turn) {
+            discard_trials(&repo.clone().holding(turn.shared()), target);
         }
-        let facts = Facts {
-            error: Some(Failure {
-                reason: "cut_short".to_owned(),
-                message: "its landing was cut short".to_owned(),
-                exit_code: None,
-                output: None,
-            }),
-            tip: repo.tip(&unit.branch)?,
-            ..Facts::default()
-        };
-        self.advance(&id, Input::InstanceFailed, facts)
     }
+}
 
-    /// Removes what landings left that were killed. Only where nobody is at it: whoever lands has the target's lock.
-    pub(super) fn sweep_scratch(&self, repo: &Repo) {
-        sweep(repo.scratch());
-        let Ok(disk) = RealDisk::open(&self.place.control_dir) else {
-            return;
-        };
-        for entry in fs::read_dir(repo.scratch()).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(target) = trial_target(&name) else {
-                continue;
-            };
-            if let Ok(turn) = disk.lock(&landing_lock(target), Duration::ZERO).map(Turn) {
-                discard_trials(&repo.clone().holding(turn.shared()), target);
-            }
+/// Commands of merging that need to be approved, as this worktree has them.
+pub(crate) fn merge_commands(cx: &Context) -> Vec<(Kind, String, String)> {
+    let merging = cx.config.merging();
+    let rules = merging
+        .policy
+        .commands()
+        .map(|(pattern, text)| (Kind::Validate, rule_name(pattern), text.to_owned()));
+    let checks = merging
+        .validate
+        .iter()
+        .map(|text| (Kind::Validate, VALIDATE.to_owned(), text.clone()));
+    rules.chain(checks).collect()
+}
+
+/// Who would be in whose way: the worktrees as they are now, or these branches as they are committed.
+pub(crate) fn conflicts(cx: &Context, into: Option<&str>, branches: &[String]) -> Outcome<Answer> {
+    let repo = landing_repo(cx)?;
+    let target = match into {
+        Some(into) => into.to_owned(),
+        None => usual_target(cx, &repo)?,
+    };
+    let mut live = Live::new(&repo)?;
+    let picture = match branches {
+        [] => {
+            let units = crate::app::landing::watching::unit_roots(cx)?;
+            live.look(&target, |root| units.get(&real(root)).cloned(), |_| Touched::All)?
         }
-    }
+        names => {
+            let names: BTreeSet<String> = names.iter().cloned().collect();
+            live.branches(&target, &names.into_iter().collect::<Vec<_>>())?
+        }
+    };
+    let view = crate::app::view(cx)?;
+    crate::app::read_answer(cx, &view, Reply::Conflicts(Box::new(picture)))
+}
 
-    /// Commands of merging that need to be approved, as this worktree has them.
-    pub(super) fn merge_commands(&self) -> Vec<(Kind, String, String)> {
-        let merging = self.config.merging();
-        let rules = merging
-            .policy
-            .commands()
-            .map(|(pattern, text)| (Kind::Validate, rule_name(pattern), text.to_owned()));
-        let checks = merging
-            .validate
-            .iter()
-            .map(|text| (Kind::Validate, VALIDATE.to_owned(), text.clone()));
-        rules.chain(checks).collect()
-    }
+/// What a unit that has landed has besides, if its target has it not.
+pub(crate) fn more_work(cx: &Context, unit: &Unit) -> Option<String> {
+    let repo = landing_repo(cx).ok()?;
+    let target = repo.tip(unit.goes_to()).ok()??;
+    let tip = repo.tip(&unit.branch).ok()??;
+    let has = repo.has(&target, &tip, unit.merge_commit.as_deref()).ok()?;
+    (!has).then(|| {
+        format!(
+            "{} has commits that {} has not: jit finish {}",
+            unit.branch,
+            unit.goes_to(),
+            unit.id
+        )
+    })
+}
 
-    /// Who would be in whose way: the worktrees as they are now, or these branches as they are committed.
-    pub(super) fn conflicts(&self, into: Option<&str>, branches: &[String]) -> Outcome<Answer> {
-        let repo = self.landing_repo()?;
-        let target = match into {
-            Some(into) => into.to_owned(),
-            None => self.usual_target(&repo)?,
-        };
-        let mut live = Live::new(&repo)?;
-        let picture = match branches {
-            [] => {
-                let units = self.unit_roots()?;
-                live.look(&target, |root| units.get(&real(root)).cloned(), |_| Touched::All)?
-            }
-            names => {
-                let names: BTreeSet<String> = names.iter().cloned().collect();
-                live.branches(&target, &names.into_iter().collect::<Vec<_>>())?
-            }
-        };
-        let view = self.view()?;
-        self.read_answer(&view, Reply::Conflicts(Box::new(picture)))
-    }
-
-    /// What a unit that has landed has besides, if its target has it not.
-    pub(super) fn more_work(&self, unit: &Unit) -> Option<String> {
-        let repo = self.landing_repo().ok()?;
-        let target = repo.tip(unit.goes_to()).ok()??;
-        let tip = repo.tip(&unit.branch).ok()??;
-        let has = repo.has(&target, &tip, unit.merge_commit.as_deref()).ok()?;
-        (!has).then(|| {
-            format!(
-                "{} has commits that {} has not: jit finish {}",
-                unit.branch,
-                unit.goes_to(),
-                unit.id
-            )
-        })
-    }
-
-    /// Lands the unit; what is left of it is removed afterwards.
-    pub(super) fn finish_unit(&self, text: Option<&str>) -> Outcome<Answer> {
-        let unit = self.unit_to_land(&self.view()?, text)?;
-        let mut answer = self.merge_units(&MergeAsk {
+/// Lands the unit; what is left of it is removed afterwards.
+pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
+    let unit = crate::app::landing::over::unit_to_land(cx, &crate::app::view(cx)?, text)?;
+    let mut answer = merge_units(
+        cx,
+        &MergeAsk {
             units: vec![unit.id.to_string()],
             all: false,
             into: None,
             mode: MergeMode::Land,
             leave_proposed: true,
-        })?;
-        if let Reply::Merge(report) = &mut answer.reply
-            && report.units.iter().all(|one| one.verdict.is_good())
-            && !self.load_unit(&unit.id)?.is_over()
-        {
-            // What is left of a removal that was cut short is done here.
-            report.units.iter_mut().for_each(|one| one.help.clear());
-            if let Err((why, next)) = self.clean_up_after_landing(&unit) {
-                answer.warnings.push(why);
-                report.next.extend(next);
-            }
+        },
+    )?;
+    if let Reply::Merge(report) = &mut answer.reply
+        && report.units.iter().all(|one| one.verdict.is_good())
+        && !crate::app::dispatch::load_unit(cx, &unit.id)?.is_over()
+    {
+        // What is left of a removal that was cut short is done here.
+        report.units.iter_mut().for_each(|one| one.help.clear());
+        if let Err((why, next)) = clean_up_after_landing(cx, &unit) {
+            answer.warnings.push(why);
+            report.next.extend(next);
         }
-        let now = self.load_unit(&unit.id)?;
-        if let Some(told) = sent_before(&unit).filter(|_| now.is_over()) {
-            // Nothing is left that could go elsewhere.
-            answer.warnings.retain(|one| *one != told);
-            answer.warnings.push(format!(
-                "{} went to {}, where it was sent, and not to {}",
-                now.id,
-                now.goes_to(),
-                now.target
-            ));
-        }
-        Ok(answer)
     }
+    let now = crate::app::dispatch::load_unit(cx, &unit.id)?;
+    if let Some(told) = sent_before(&unit).filter(|_| now.is_over()) {
+        // Nothing is left that could go elsewhere.
+        answer.warnings.retain(|one| *one != told);
+        answer.warnings.push(format!(
+            "{} went to {}, where it was sent, and not to {}",
+            now.id,
+            now.goes_to(),
+            now.target
+        ));
+    }
+    Ok(answer)
+}
 
-    /// Removes the worktree of a unit that has landed. What stands in the way, such as the shell this was called from, is
-    /// told: the landing stands in any case.
-    fn clean_up_after_landing(&self, unit: &Unit) -> Result<(), (String, Vec<String>)> {
-        let later = format!("jit worktree cleanup {}", unit.id);
-        // Whoever stands in the folder would stand nowhere.
-        let inside = self.place.start.starts_with(&unit.worktree_path);
-        if inside {
-            let main = self
-                .main_root()
-                .map_or(String::new(), |root| root.display().to_string());
-            return Err((
-                "the worktree stays as long as you are in it".to_owned(),
-                vec![format!("cd {} && {later}", shell_word(&main))],
-            ));
-        }
-        match self.cleanup_unit(&unit.id, Force::No) {
-            Ok(_) => Ok(()),
-            Err(refusal) => {
-                let lock = obstacles::lock_in(&refusal.message);
-                let first = lock.map(|lock| obstacles::help_with_lock(&lock));
-                Err((refusal.message, first.into_iter().chain([later]).collect()))
-            }
+/// Removes the worktree of a unit that has landed. What stands in the way, such as the shell this was called from, is
+/// told: the landing stands in any case.
+pub(crate) fn clean_up_after_landing(cx: &Context, unit: &Unit) -> Result<(), (String, Vec<String>)> {
+    let later = format!("jit worktree cleanup {}", unit.id);
+    // Whoever stands in the folder would stand nowhere.
+    let inside = cx.place.start.starts_with(&unit.worktree_path);
+    if inside {
+        let main = crate::app::units::main_root(cx).map_or(String::new(), |root| root.display().to_string());
+        return Err((
+            "the worktree stays as long as you are in it".to_owned(),
+            vec![format!("cd {} && {later}", shell_word(&main))],
+        ));
+    }
+    match crate::app::rescue::cleanup_unit(cx, &unit.id, Force::No) {
+        Ok(_) => Ok(()),
+        Err(refusal) => {
+            let lock = obstacles::lock_in(&refusal.message);
+            let first = lock.map(|lock| obstacles::help_with_lock(&lock));
+            Err((refusal.message, first.into_iter().chain([later]).collect()))
         }
     }
 }
@@ -747,9 +749,9 @@ fn waits_for_landing(unit: &Unit) -> bool {
 }
 
 impl<'a> Run<'a> {
-    fn new(app: &'a App, repo: Repo, target: String, ask: &MergeAsk) -> Self {
+    fn new(cx: &'a Context, repo: Repo, target: String, ask: &MergeAsk) -> Self {
         Self {
-            app,
+            cx,
             repo,
             target,
             into: ask.into.clone(),
@@ -758,15 +760,15 @@ impl<'a> Run<'a> {
             every: ask.all,
             alone: false,
             reports: Vec::new(),
-            warnings: app.warnings.clone(),
+            warnings: cx.warnings.clone(),
             known: RefCell::default(),
         }
     }
 
     /// Waits for the target's turn, and makes up for what a killed landing left there.
     fn take_turn(&mut self) -> Outcome<Turn> {
-        self.app.sweep_scratch(&self.repo);
-        let turn = self.app.landing_turn(&self.target)?;
+        sweep_scratch(self.cx, &self.repo);
+        let turn = landing_turn(self.cx, &self.target)?;
         self.repo = self.repo.clone().holding(turn.shared());
         step("locked");
         // What cannot be put back is told where it is in the way.
@@ -778,11 +780,11 @@ impl<'a> Run<'a> {
     fn all(&mut self, asked: &[UnitId]) -> Outcome<MergeReport> {
         let mut left: Vec<Work> = Vec::new();
         for id in asked {
-            let unit = self.app.load_unit(id)?;
+            let unit = crate::app::dispatch::load_unit(self.cx, id)?;
             if self.mode != MergeMode::DryRun {
                 // Another command may have begun to land it elsewhere while this one waited for its turn.
                 let own = std::slice::from_ref(&unit);
-                self.app.require_begun_for(&self.repo, &self.target, own)?;
+                crate::app::landing::moving::require_begun_for(&self.repo, &self.target, own)?;
             }
             // Another command landed and removed it while this one waited for its turn.
             if unit.is_over() && unit.merge_commit.is_some() && unit.abandoned.is_none() {

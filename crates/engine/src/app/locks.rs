@@ -25,7 +25,7 @@ use jit_os::watch::Watch;
 use jit_os::{clock, file, random};
 use jit_store::{Done, Outcome, View};
 
-use super::{App, Kept};
+use super::{Context, Kept};
 use crate::locks::{Named, Paths};
 use crate::refusals::refuse;
 use crate::request::{Answer, LockCheck, Reply};
@@ -67,361 +67,357 @@ impl Drop for Place {
     }
 }
 
-impl App {
-    /// The session that acts here, if one is known.
-    pub(super) fn own_session(&self, view: &View) -> Outcome<Option<Session>> {
-        let mut all = state::sessions(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        all.retain(|session| session.is_active() && session.actor() == self.actor);
-        all.sort_by_key(|session| session.started_at);
-        Ok(all.pop())
-    }
+/// The session that acts here, if one is known.
+pub(crate) fn own_session(cx: &Context, view: &View) -> Outcome<Option<Session>> {
+    let mut all = state::sessions(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    all.retain(|session| session.is_active() && session.actor() == cx.actor);
+    all.sort_by_key(|session| session.started_at);
+    Ok(all.pop())
+}
 
-    fn wants(&self, asked: &LockPaths, session: Option<&Session>) -> Outcome<Vec<Want>> {
-        let labels = self.labels(session)?;
-        let named = self.named(&asked.paths, asked.literal)?;
-        Ok(named
-            .into_iter()
-            .map(
-                |Named {
-                     pattern,
-                     outside,
-                     scope,
-                 }| Want {
-                    pattern,
-                    outside,
-                    scope: Scope::widest(scope, session.map(|session| session.lock_scope), asked.scope),
-                    shared: asked.shared,
-                    labels: labels.clone(),
-                    ttl_secs: asked.ttl_secs,
-                },
-            )
-            .collect())
-    }
-
-    fn named(&self, paths: &[OsString], literal: bool) -> Outcome<Vec<Named>> {
-        let known = Paths::new(&self.place, &self.config);
-        paths
-            .iter()
-            .map(|path| {
-                known
-                    .name(Path::new(path), literal)
-                    .map_err(|e| refuse(Code::Invalid, e))
-            })
-            .collect()
-    }
-
-    /// What the registry says of this worktree and session.
-    pub(super) fn labels(&self, session: Option<&Session>) -> Outcome<Labels> {
-        Ok(Labels {
-            worktree_path: self.worktree_path(),
-            agent_type: session.map(|session| session.agent_type.clone()),
-            task_id: session.and_then(|session| session.task_id.clone()),
-            pr_group: session.and_then(|session| session.pr_group.clone()),
-        })
-    }
-
-    /// This worktree as seen from the main checkout: `../worktrees/pr-001-auth`.
-    pub(super) fn worktree_path(&self) -> Option<String> {
-        let root = self.place.worktree_root.as_deref()?;
-        let common = self.place.common_dir.as_deref()?;
-        let main = common.parent().filter(|_| common.ends_with(".git"));
-        Some(match main {
-            Some(main) => crate::locks::relative(root, main).to_string_lossy().into_owned(),
-            None => root.to_string_lossy().into_owned(),
-        })
-    }
-
-    pub(super) fn lock_files(&self, asked: &LockPaths, wait: Option<Duration>) -> Outcome<Answer> {
-        let view = self.view()?;
-        let wants = self.wants(asked, self.own_session(&view)?.as_ref())?;
-        let gone = self.gone(&view)?;
-        let command = |queueing: Queueing| Command::LockFiles {
-            wants: wants.clone(),
-            queueing,
-        };
-        let at_once = Queueing {
-            gone,
-            ..Queueing::default()
-        };
-        let Some(wait) = wait else {
-            return self.locked(self.transact(&command(at_once))?);
-        };
-        let until = Instant::now() + wait;
-        let place = self.take_place()?;
-        let watch = Watch::on(&self.place.control_dir.join("events")).map_err(|e| refuse(Code::Io, e))?;
-        let first = Queueing {
-            enqueue: Some((
-                place.ticket.clone(),
-                u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-            )),
-            ..at_once
-        };
-        let done = self.transact(&command(first))?;
-        if !matches!(done.reply, Decided::Queued(_)) {
-            return self.locked(done);
-        }
-        loop {
-            let view = self.view()?;
-            let gone = self.gone(&view)?;
-            let (free, soonest) = self.my_turn(&view, &place.ticket, &gone)?;
-            if free {
-                let queueing = Queueing {
-                    ticket: Some(place.ticket.clone()),
-                    gone,
-                    ..Queueing::default()
-                };
-                match self.transact_as(None, &command(queueing), Kept::default()) {
-                    // Somebody was quicker, by rights: the look was a moment ago.
-                    Err(refusal) if refusal.code == Code::Held => {}
-                    other => return self.locked(other?),
-                }
-                continue;
-            }
-            let Some(left) = until.checked_duration_since(Instant::now()) else {
-                let left = Command::LeaveQueue {
-                    ticket: place.ticket.clone(),
-                };
-                self.transact_as(None, &left, Kept::default())?;
-                return Err(self.in_the_way(&view, &wants));
-            };
-            let nap = soonest.map_or(left, |soonest| left.min(soonest));
-            // A waiter in front may die without a line in the log: look again now and then.
-            watch
-                .wait(nap.min(Duration::from_secs(2)))
-                .map_err(|e| refuse(Code::Io, e))?;
-        }
-    }
-
-    /// Whether nothing stands in the way of a ticket, and else how soon the first lock in the way runs out.
-    fn my_turn(
-        &self,
-        view: &View,
-        ticket: &TicketId,
-        gone: &[TicketId],
-    ) -> Outcome<(bool, Option<Duration>)> {
-        let unreadable = |e: jit_core::table::Unreadable| refuse(Code::Io, e);
-        let table = &*view.table;
-        let own = state::tickets(table)
-            .map_err(unreadable)?
-            .into_iter()
-            .find(|own| own.ticket_id == *ticket);
-        // Taken off the list: a reboot, or a recovery. Asking again says what is so.
-        let Some(own) = own else {
-            return Ok((true, None));
-        };
-        let mut in_the_way: Vec<Lease> = Vec::new();
-        for target in &own.wants {
-            in_the_way.extend(file_lock::rivals(table, target, &view.now).map_err(unreadable)?);
-        }
-        let ahead = file_lock::ahead(table, &own.wants, Some(ticket), gone, &view.now).map_err(unreadable)?;
-        let soonest = in_the_way
-            .iter()
-            .map(|lease| Duration::from_millis(lease.remaining_ms(&view.now) + 1))
-            .min();
-        Ok((in_the_way.is_empty() && ahead.is_empty(), soonest))
-    }
-
-    fn in_the_way(&self, view: &View, wants: &[Want]) -> Box<Refusal> {
-        let mut locks: Vec<Lease> = Vec::new();
-        for want in wants {
-            let target = self.target(want);
-            locks.extend(file_lock::rivals(&*view.table, &target, &view.now).unwrap_or_default());
-        }
-        let who = locks.first().map_or_else(
-            || "others who came first".to_owned(),
-            |lease| lease.agent_id.to_string(),
-        );
-        Box::new(
-            Refusal::new(
-                Code::Held,
-                format!("the wait is over, and it is still with {who}"),
-            )
-            .help("jit lock list")
-            .details(Details::Locks(locks)),
+pub(crate) fn wants(cx: &Context, asked: &LockPaths, session: Option<&Session>) -> Outcome<Vec<Want>> {
+    let labels = labels(cx, session)?;
+    let named = named(cx, &asked.paths, asked.literal)?;
+    Ok(named
+        .into_iter()
+        .map(
+            |Named {
+                 pattern,
+                 outside,
+                 scope,
+             }| Want {
+                pattern,
+                outside,
+                scope: Scope::widest(scope, session.map(|session| session.lock_scope), asked.scope),
+                shared: asked.shared,
+                labels: labels.clone(),
+                ttl_secs: asked.ttl_secs,
+            },
         )
-    }
+        .collect())
+}
 
-    fn target(&self, want: &Want) -> FileTarget {
-        FileTarget {
-            pattern: want.pattern.clone(),
-            outside: want.outside,
-            scope: want.scope,
-            shared: want.shared,
-            holder: self.actor.clone(),
-            latest: 0,
-            labels: want.labels.clone(),
-        }
-    }
-
-    fn take_place(&self) -> Outcome<Place> {
-        let folder = self.place.control_dir.join(WAITING);
-        let make = || -> io::Result<Place> {
-            file::make_dir_like_parent(&folder)?;
-            let ticket = TicketId::generate(clock::wall_ms(), random::u128()?);
-            let path = folder.join(format!("{ticket}.lock"));
-            let held = file::create_like_parent(&path)?;
-            held.try_lock().map_err(io::Error::other)?;
-            Ok(Place {
-                ticket,
-                path,
-                _held: held,
-            })
-        };
-        make().map_err(|e| jit_os::io_refusal("take a place in", &folder, &e))
-    }
-
-    /// Tickets whose owners live no more.
-    fn gone(&self, view: &View) -> Outcome<Vec<TicketId>> {
-        let tickets = state::tickets(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let folder = self.place.control_dir.join(WAITING);
-        let mut gone = Vec::new();
-        for ticket in tickets {
-            let dead = match File::open(folder.join(format!("{}.lock", ticket.ticket_id))) {
-                Ok(file) => file.try_lock_shared().is_ok(),
-                Err(e) => e.kind() == io::ErrorKind::NotFound,
-            };
-            if dead {
-                gone.push(ticket.ticket_id);
-            }
-        }
-        Ok(gone)
-    }
-
-    fn locked(&self, done: Done) -> Outcome<Answer> {
-        let locks = match &done.reply {
-            Decided::Locks(leases) => leases.iter().filter_map(LockView::of).collect(),
-            _ => Vec::new(),
-        };
-        let mut answer = self.answer(done);
-        answer.reply = Reply::Locks { locks };
-        Ok(answer)
-    }
-
-    fn which(&self, own: &OwnLocks) -> Outcome<Which> {
-        Ok(match own {
-            OwnLocks::All => Which::All,
-            OwnLocks::Leases(leases) => Which::Leases(leases.clone()),
-            OwnLocks::Paths(paths) => Which::These(
-                self.named(paths, false)?
-                    .into_iter()
-                    .map(|named| (named.pattern, named.outside))
-                    .collect(),
-            ),
+pub(crate) fn named(cx: &Context, paths: &[OsString], literal: bool) -> Outcome<Vec<Named>> {
+    let known = Paths::new(&cx.place, &cx.config);
+    paths
+        .iter()
+        .map(|path| {
+            known
+                .name(Path::new(path), literal)
+                .map_err(|e| refuse(Code::Invalid, e))
         })
-    }
+        .collect()
+}
 
-    pub(super) fn extend_locks(&self, own: &OwnLocks, ttl_secs: Option<u64>) -> Outcome<Answer> {
-        let which = self.which(own)?;
-        self.locked(self.transact(&Command::ExtendLocks { which, ttl_secs })?)
-    }
+/// What the registry says of this worktree and session.
+fn labels(cx: &Context, session: Option<&Session>) -> Outcome<Labels> {
+    Ok(Labels {
+        worktree_path: worktree_path(cx),
+        agent_type: session.map(|session| session.agent_type.clone()),
+        task_id: session.and_then(|session| session.task_id.clone()),
+        pr_group: session.and_then(|session| session.pr_group.clone()),
+    })
+}
 
-    pub(super) fn release_locks(&self, own: &OwnLocks) -> Outcome<Answer> {
-        let which = self.which(own)?;
-        self.let_go(&Command::ReleaseLocks { which })
-    }
+/// This worktree as seen from the main checkout: `../worktrees/pr-001-auth`.
+pub(crate) fn worktree_path(cx: &Context) -> Option<String> {
+    let root = cx.place.worktree_root.as_deref()?;
+    let common = cx.place.common_dir.as_deref()?;
+    let main = common.parent().filter(|_| common.ends_with(".git"));
+    Some(match main {
+        Some(main) => crate::locks::relative(root, main).to_string_lossy().into_owned(),
+        None => root.to_string_lossy().into_owned(),
+    })
+}
 
-    /// Somebody who has ended holds no files any more. Nothing is written where nothing is held.
-    pub fn let_go_of_files(&self, holder: &Actor) -> Outcome<()> {
-        let view = self.view()?;
-        let held = file_lock::held_by(&*view.table, holder).map_err(|e| refuse(Code::Io, e))?;
-        if held.is_empty() {
-            return Ok(());
+pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let wants = wants(cx, asked, own_session(cx, &view)?.as_ref())?;
+    let gone = self::gone(cx, &view)?;
+    let command = |queueing: Queueing| Command::LockFiles {
+        wants: wants.clone(),
+        queueing,
+    };
+    let at_once = Queueing {
+        gone,
+        ..Queueing::default()
+    };
+    let Some(wait) = wait else {
+        return locked(cx, crate::app::transact(cx, &command(at_once))?);
+    };
+    let until = Instant::now() + wait;
+    let place = take_place(cx)?;
+    let watch = Watch::on(&cx.place.control_dir.join("events")).map_err(|e| refuse(Code::Io, e))?;
+    let first = Queueing {
+        enqueue: Some((
+            place.ticket.clone(),
+            u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+        )),
+        ..at_once
+    };
+    let done = crate::app::transact(cx, &command(first))?;
+    if !matches!(done.reply, Decided::Queued(_)) {
+        return locked(cx, done);
+    }
+    loop {
+        let view = crate::app::view(cx)?;
+        let gone = self::gone(cx, &view)?;
+        let (free, soonest) = my_turn(&view, &place.ticket, &gone)?;
+        if free {
+            let queueing = Queueing {
+                ticket: Some(place.ticket.clone()),
+                gone,
+                ..Queueing::default()
+            };
+            match crate::app::transact_as(cx, None, &command(queueing), Kept::default()) {
+                // Somebody was quicker, by rights: the look was a moment ago.
+                Err(refusal) if refusal.code == Code::Held => {}
+                other => return locked(cx, other?),
+            }
+            continue;
         }
-        let command = Command::ReleaseLocks { which: Which::All };
-        let kept = Kept {
-            actor: Some(holder),
-            ..Kept::default()
+        let Some(left) = until.checked_duration_since(Instant::now()) else {
+            let left = Command::LeaveQueue {
+                ticket: place.ticket.clone(),
+            };
+            crate::app::transact_as(cx, None, &left, Kept::default())?;
+            return Err(in_the_way(cx, &view, &wants));
         };
-        self.transact_as(None, &command, kept).map(drop)
+        let nap = soonest.map_or(left, |soonest| left.min(soonest));
+        // A waiter in front may die without a line in the log: look again now and then.
+        watch
+            .wait(nap.min(Duration::from_secs(2)))
+            .map_err(|e| refuse(Code::Io, e))?;
     }
+}
 
-    pub(super) fn clean_locks(&self) -> Outcome<Answer> {
-        let gone = self.gone(&self.view()?)?;
-        self.let_go(&Command::CleanLocks { gone })
+/// Whether nothing stands in the way of a ticket, and else how soon the first lock in the way runs out.
+fn my_turn(view: &View, ticket: &TicketId, gone: &[TicketId]) -> Outcome<(bool, Option<Duration>)> {
+    let unreadable = |e: jit_core::table::Unreadable| refuse(Code::Io, e);
+    let table = &*view.table;
+    let own = state::tickets(table)
+        .map_err(unreadable)?
+        .into_iter()
+        .find(|own| own.ticket_id == *ticket);
+    // Taken off the list: a reboot, or a recovery. Asking again says what is so.
+    let Some(own) = own else {
+        return Ok((true, None));
+    };
+    let mut in_the_way: Vec<Lease> = Vec::new();
+    for target in &own.wants {
+        in_the_way.extend(file_lock::rivals(table, target, &view.now).map_err(unreadable)?);
     }
+    let ahead = file_lock::ahead(table, &own.wants, Some(ticket), gone, &view.now).map_err(unreadable)?;
+    let soonest = in_the_way
+        .iter()
+        .map(|lease| Duration::from_millis(lease.remaining_ms(&view.now) + 1))
+        .min();
+    Ok((in_the_way.is_empty() && ahead.is_empty(), soonest))
+}
 
-    fn let_go(&self, command: &Command) -> Outcome<Answer> {
-        let done = self.transact(command)?;
-        let released = match &done.reply {
-            Decided::Released(leases) => leases.iter().filter_map(LockView::of).collect(),
-            _ => Vec::new(),
+fn in_the_way(cx: &Context, view: &View, wants: &[Want]) -> Box<Refusal> {
+    let mut locks: Vec<Lease> = Vec::new();
+    for want in wants {
+        let target = target(cx, want);
+        locks.extend(file_lock::rivals(&*view.table, &target, &view.now).unwrap_or_default());
+    }
+    let who = locks.first().map_or_else(
+        || "others who came first".to_owned(),
+        |lease| lease.agent_id.to_string(),
+    );
+    Box::new(
+        Refusal::new(
+            Code::Held,
+            format!("the wait is over, and it is still with {who}"),
+        )
+        .help("jit lock list")
+        .details(Details::Locks(locks)),
+    )
+}
+
+pub(crate) fn target(cx: &Context, want: &Want) -> FileTarget {
+    FileTarget {
+        pattern: want.pattern.clone(),
+        outside: want.outside,
+        scope: want.scope,
+        shared: want.shared,
+        holder: cx.actor.clone(),
+        latest: 0,
+        labels: want.labels.clone(),
+    }
+}
+
+fn take_place(cx: &Context) -> Outcome<Place> {
+    let folder = cx.place.control_dir.join(WAITING);
+    let make = || -> io::Result<Place> {
+        file::make_dir_like_parent(&folder)?;
+        let ticket = TicketId::generate(clock::wall_ms(), random::u128()?);
+        let path = folder.join(format!("{ticket}.lock"));
+        let held = file::create_like_parent(&path)?;
+        held.try_lock().map_err(io::Error::other)?;
+        Ok(Place {
+            ticket,
+            path,
+            _held: held,
+        })
+    };
+    make().map_err(|e| jit_os::io_refusal("take a place in", &folder, &e))
+}
+
+/// Tickets whose owners live no more.
+fn gone(cx: &Context, view: &View) -> Outcome<Vec<TicketId>> {
+    let tickets = state::tickets(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let folder = cx.place.control_dir.join(WAITING);
+    let mut gone = Vec::new();
+    for ticket in tickets {
+        let dead = match File::open(folder.join(format!("{}.lock", ticket.ticket_id))) {
+            Ok(file) => file.try_lock_shared().is_ok(),
+            Err(e) => e.kind() == io::ErrorKind::NotFound,
         };
-        let mut answer = self.answer(done);
-        answer.reply = Reply::Unlocked { released };
-        Ok(answer)
-    }
-
-    pub(super) fn list_locks(&self) -> Outcome<Answer> {
-        let view = self.view()?;
-        let mut locks = self.live_locks(&view)?;
-        locks.sort_by(|a, b| (&a.file_path, a.token).cmp(&(&b.file_path, b.token)));
-        self.read_answer(&view, Reply::Locks { locks })
-    }
-
-    fn live_locks(&self, view: &View) -> Outcome<Vec<LockView>> {
-        let all = file_lock::all(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        Ok(all
-            .iter()
-            .filter(|lease| !lease.expired(&view.now))
-            .filter_map(LockView::of)
-            .collect())
-    }
-
-    /// Would I get it, and who has it?
-    pub(super) fn check_locks(&self, asked: &LockPaths) -> Outcome<Answer> {
-        let view = self.view()?;
-        let unreadable = |e: jit_core::table::Unreadable| refuse(Code::Io, e);
-        let wants = self.wants(asked, self.own_session(&view)?.as_ref())?;
-        let gone = self.gone(&view)?;
-        let mut checks = Vec::new();
-        for want in &wants {
-            let target = self.target(want);
-            let rivals = file_lock::rivals(&*view.table, &target, &view.now).map_err(unreadable)?;
-            let waiting = file_lock::ahead(
-                &*view.table,
-                std::slice::from_ref(&target),
-                None,
-                &gone,
-                &view.now,
-            )
-            .map_err(unreadable)?;
-            let own = file_lock::held_by(&*view.table, &self.actor).map_err(unreadable)?;
-            checks.push(LockCheck {
-                file_path: target.path(),
-                lock_scope: target.scope,
-                available: rivals.is_empty() && waiting.is_empty(),
-                mine: own.iter().any(|lease| {
-                    !lease.expired(&view.now)
-                        && lease
-                            .resource
-                            .file()
-                            .is_some_and(|file| file.pattern == target.pattern)
-                }),
-                waiting: waiting.len(),
-                locks: rivals.iter().filter_map(LockView::of).collect(),
-            });
+        if dead {
+            gone.push(ticket.ticket_id);
         }
-        self.read_answer(&view, Reply::LockChecks { paths: checks })
     }
+    Ok(gone)
+}
 
-    /// Brings the registry up to date after `lines`, under the store's lock.
-    pub(super) fn note_locks(&self, lines: &[Stamped], table: &dyn Table) -> io::Result<()> {
-        let touched = lines.iter().any(|line| {
-            matches!(line.event, Event::Boot { .. } | Event::LogRecovered { .. })
-                || line
-                    .event
-                    .lease()
-                    .is_some_and(|lease| lease.resource.file().is_some())
+fn locked(cx: &Context, done: Done) -> Outcome<Answer> {
+    let locks = match &done.reply {
+        Decided::Locks(leases) => leases.iter().filter_map(LockView::of).collect(),
+        _ => Vec::new(),
+    };
+    let mut answer = crate::app::answer(cx, done);
+    answer.reply = Reply::Locks { locks };
+    Ok(answer)
+}
+
+fn which(cx: &Context, own: &OwnLocks) -> Outcome<Which> {
+    Ok(match own {
+        OwnLocks::All => Which::All,
+        OwnLocks::Leases(leases) => Which::Leases(leases.clone()),
+        OwnLocks::Paths(paths) => Which::These(
+            named(cx, paths, false)?
+                .into_iter()
+                .map(|named| (named.pattern, named.outside))
+                .collect(),
+        ),
+    })
+}
+
+pub(crate) fn extend_locks(cx: &Context, own: &OwnLocks, ttl_secs: Option<u64>) -> Outcome<Answer> {
+    let which = which(cx, own)?;
+    locked(
+        cx,
+        crate::app::transact(cx, &Command::ExtendLocks { which, ttl_secs })?,
+    )
+}
+
+pub(crate) fn release_locks(cx: &Context, own: &OwnLocks) -> Outcome<Answer> {
+    let which = which(cx, own)?;
+    let_go(cx, &Command::ReleaseLocks { which })
+}
+
+/// Somebody who has ended holds no files any more. Nothing is written where nothing is held.
+pub fn let_go_of_files(cx: &Context, holder: &Actor) -> Outcome<()> {
+    let view = crate::app::view(cx)?;
+    let held = file_lock::held_by(&*view.table, holder).map_err(|e| refuse(Code::Io, e))?;
+    if held.is_empty() {
+        return Ok(());
+    }
+    let command = Command::ReleaseLocks { which: Which::All };
+    let kept = Kept {
+        actor: Some(holder),
+        ..Kept::default()
+    };
+    crate::app::transact_as(cx, None, &command, kept).map(drop)
+}
+
+pub(crate) fn clean_locks(cx: &Context) -> Outcome<Answer> {
+    let gone = gone(cx, &crate::app::view(cx)?)?;
+    let_go(cx, &Command::CleanLocks { gone })
+}
+
+pub(crate) fn let_go(cx: &Context, command: &Command) -> Outcome<Answer> {
+    let done = crate::app::transact(cx, command)?;
+    let released = match &done.reply {
+        Decided::Released(leases) => leases.iter().filter_map(LockView::of).collect(),
+        _ => Vec::new(),
+    };
+    let mut answer = crate::app::answer(cx, done);
+    answer.reply = Reply::Unlocked { released };
+    Ok(answer)
+}
+
+pub(crate) fn list_locks(cx: &Context) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let mut locks = live_locks(&view)?;
+    locks.sort_by(|a, b| (&a.file_path, a.token).cmp(&(&b.file_path, b.token)));
+    crate::app::read_answer(cx, &view, Reply::Locks { locks })
+}
+
+fn live_locks(view: &View) -> Outcome<Vec<LockView>> {
+    let all = file_lock::all(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    Ok(all
+        .iter()
+        .filter(|lease| !lease.expired(&view.now))
+        .filter_map(LockView::of)
+        .collect())
+}
+
+/// Would I get it, and who has it?
+pub(crate) fn check_locks(cx: &Context, asked: &LockPaths) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let unreadable = |e: jit_core::table::Unreadable| refuse(Code::Io, e);
+    let wants = wants(cx, asked, own_session(cx, &view)?.as_ref())?;
+    let gone = gone(cx, &view)?;
+    let mut checks = Vec::new();
+    for want in &wants {
+        let target = target(cx, want);
+        let rivals = file_lock::rivals(&*view.table, &target, &view.now).map_err(unreadable)?;
+        let waiting = file_lock::ahead(
+            &*view.table,
+            std::slice::from_ref(&target),
+            None,
+            &gone,
+            &view.now,
+        )
+        .map_err(unreadable)?;
+        let own = file_lock::held_by(&*view.table, &cx.actor).map_err(unreadable)?;
+        checks.push(LockCheck {
+            file_path: target.path(),
+            lock_scope: target.scope,
+            available: rivals.is_empty() && waiting.is_empty(),
+            mine: own.iter().any(|lease| {
+                !lease.expired(&view.now)
+                    && lease
+                        .resource
+                        .file()
+                        .is_some_and(|file| file.pattern == target.pattern)
+            }),
+            waiting: waiting.len(),
+            locks: rivals.iter().filter_map(LockView::of).collect(),
         });
-        let Some(last) = lines.last().filter(|_| touched) else {
-            return Ok(());
-        };
-        let all = file_lock::all(table).map_err(io::Error::other)?;
-        let now = self
-            .store
-            .now()
-            .map_err(|refusal| io::Error::other(refusal.message))?;
-        let content = roster::locks_file(&all, &now, last.sequence);
-        file::replace_unsynced(&self.place.control_dir.join(LOCKS), &content)
     }
+    crate::app::read_answer(cx, &view, Reply::LockChecks { paths: checks })
+}
+
+/// Brings the registry up to date after `lines`, under the store's lock.
+pub(crate) fn note_locks(cx: &Context, lines: &[Stamped], table: &dyn Table) -> io::Result<()> {
+    let touched = lines.iter().any(|line| {
+        matches!(line.event, Event::Boot { .. } | Event::LogRecovered { .. })
+            || line
+                .event
+                .lease()
+                .is_some_and(|lease| lease.resource.file().is_some())
+    });
+    let Some(last) = lines.last().filter(|_| touched) else {
+        return Ok(());
+    };
+    let all = file_lock::all(table).map_err(io::Error::other)?;
+    let now = cx
+        .store
+        .now()
+        .map_err(|refusal| io::Error::other(refusal.message))?;
+    let content = roster::locks_file(&all, &now, last.sequence);
+    file::replace_unsynced(&cx.place.control_dir.join(LOCKS), &content)
 }

@@ -1,41 +1,41 @@
 //! The program without a face: where we are, who we are, and every request carried out.
 //!
-//! Opening an [`App`] starts no process and reads a handful of small files: it is on the path of every command.
+//! Opening an [`Context`] starts no process and reads a handful of small files: it is on the path of every command.
 
-mod accounts;
-mod activities;
-mod again;
-mod asker;
-mod audit;
-mod board;
-mod changelog;
-mod claims;
-mod committed;
-mod dispatch;
-mod exchange;
-mod gates;
-mod graph;
-mod handoff;
-mod homeless;
-mod join;
-mod judging;
-mod landing;
-mod locks;
-mod lost;
-mod moved;
-mod notify;
-mod prune;
-mod rescue;
-mod restore;
-mod scope;
-mod sessions;
-mod situation;
-mod tracker;
-mod trust;
-mod uninstall;
-mod units;
-mod way_back;
-mod workflows;
+pub mod accounts;
+pub mod activities;
+pub mod again;
+pub mod asker;
+pub mod audit;
+pub mod board;
+pub mod changelog;
+pub mod claims;
+pub mod committed;
+pub mod dispatch;
+pub mod exchange;
+pub mod gates;
+pub mod graph;
+pub mod handoff;
+pub mod homeless;
+pub mod join;
+pub mod judging;
+pub mod landing;
+pub mod locks;
+pub mod lost;
+pub mod moved;
+pub mod notify;
+pub mod prune;
+pub mod rescue;
+pub mod restore;
+pub mod scope;
+pub mod sessions;
+pub mod situation;
+pub mod tracker;
+pub mod trust;
+pub mod uninstall;
+pub mod units;
+pub mod way_back;
+pub mod workflows;
 
 pub use audit::{Audit, Finding};
 
@@ -102,7 +102,7 @@ pub struct Surroundings {
 
 /// What a command keeps in files.
 #[derive(Debug, Clone, Copy)]
-struct Kept<'a> {
+pub(crate) struct Kept<'a> {
     /// Long texts that its events name by their digests.
     texts: &'a [Vec<u8>],
     /// Texts that are known once its events are in the log.
@@ -131,7 +131,7 @@ impl Default for Kept<'_> {
 }
 
 #[derive(Debug)]
-pub struct App {
+pub struct Context {
     pub place: Place,
     pub config: Config,
     pub whoami: Whoami,
@@ -221,394 +221,422 @@ pub fn ensure_control_dir(place: &Place) -> Outcome<bool> {
     }
 }
 
-impl App {
-    /// For a command that works on the store; `need` tells whether it writes.
-    pub fn open(options: &Options, need: Need) -> Outcome<Self> {
-        Self::within(Surroundings::find(options)?, options, need)
-    }
+/// For a command that works on the store; `need` tells whether it writes.
+pub fn open(options: &Options, need: Need) -> Outcome<Context> {
+    within(Surroundings::find(options)?, options, need)
+}
 
-    pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outcome<Self> {
-        let Surroundings {
-            place,
-            config,
-            whoami,
-        } = surroundings;
-        let mut warnings = whoami.warnings.clone();
-        let disk = match RealDisk::open(&place.control_dir) {
-            Ok(disk) => disk,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                // A fresh clone of a repository that uses jit: the shared plane is made at first use.
-                if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
-                    return Err(not_initialized(&place));
-                }
-                ensure_control_dir(&place)?;
-                RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?
+pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outcome<Context> {
+    let Surroundings {
+        place,
+        config,
+        whoami,
+    } = surroundings;
+    let mut warnings = whoami.warnings.clone();
+    let disk = match RealDisk::open(&place.control_dir) {
+        Ok(disk) => disk,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            // A fresh clone of a repository that uses jit: the shared plane is made at first use.
+            if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
+                return Err(not_initialized(&place));
             }
-            Err(e) => return Err(io_refusal("open", &place.control_dir, &e)),
-        };
-        let wait = options
-            .lock_timeout
-            .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
-        let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
-        let (worktree_id, branch) = if place.worktree_root.is_some() {
-            let (identity, notices) = identity::load_or_create(&place, jiff::Timestamp::now(), need)
-                .map_err(|e| refuse(Code::Io, e))?;
-            warnings.extend(notices.iter().map(ToString::to_string));
-            (
-                Some(identity.worktree_id),
-                place.branch().map_err(|e| refuse(Code::Io, e))?,
-            )
-        } else {
-            (None, None)
-        };
-        let replica = Replica::at(&place.control_dir);
-        let policy = config.policy();
-        let actor = Actor {
-            agent_id: whoami.agent_id.clone(),
-            worktree_id,
-        };
-        let request = options.request.clone();
-        let mut app = Self {
-            place,
-            config,
-            whoami,
-            actor,
-            branch,
-            store,
-            replica,
-            request,
-            policy,
-            warnings,
-        };
-        app.bind_leases();
-        Ok(app)
-    }
-
-    /// Retries `act` once after making the log, where `.jit/` is there but this machine has no log yet.
-    fn with_log<T>(&self, act: &mut dyn FnMut() -> Outcome<T>) -> Outcome<T> {
-        match act() {
-            Err(refusal)
-                if refusal.code == Code::NotInitialized
-                    && self.place.local_jit.as_deref().is_some_and(Path::is_dir) =>
-            {
-                self.store.create(&self.actor)?;
-                self.join_tree()?;
-                act()
-            }
-            other => other,
+            ensure_control_dir(&place)?;
+            RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?
         }
-    }
+        Err(e) => return Err(io_refusal("open", &place.control_dir, &e)),
+    };
+    let wait = options
+        .lock_timeout
+        .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
+    let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
+    let (worktree_id, branch) = if place.worktree_root.is_some() {
+        let (identity, notices) = identity::load_or_create(&place, jiff::Timestamp::now(), need)
+            .map_err(|e| refuse(Code::Io, e))?;
+        warnings.extend(notices.iter().map(ToString::to_string));
+        (
+            Some(identity.worktree_id),
+            place.branch().map_err(|e| refuse(Code::Io, e))?,
+        )
+    } else {
+        (None, None)
+    };
+    let replica = Replica::at(&place.control_dir);
+    let policy = config.policy();
+    let actor = Actor {
+        agent_id: whoami.agent_id.clone(),
+        worktree_id,
+    };
+    let request = options.request.clone();
+    let mut cx = Context {
+        place,
+        config,
+        whoami,
+        actor,
+        branch,
+        store,
+        replica,
+        request,
+        policy,
+        warnings,
+    };
+    crate::app::committed::bind_leases(&mut cx);
+    Ok(cx)
+}
 
-    fn transact(&self, command: &Command) -> Outcome<Done> {
-        self.transact_as(self.request.as_ref(), command, Kept::default())
+/// Retries `act` once after making the log, where `.jit/` is there but this machine has no log yet.
+fn with_log<T>(cx: &Context, act: &mut dyn FnMut() -> Outcome<T>) -> Outcome<T> {
+    match act() {
+        Err(refusal)
+            if refusal.code == Code::NotInitialized
+                && cx.place.local_jit.as_deref().is_some_and(Path::is_dir) =>
+        {
+            cx.store.create(&cx.actor)?;
+            crate::app::join::join_tree(cx)?;
+            act()
+        }
+        other => other,
     }
+}
 
-    /// `named` is the request id that the caller gave for exactly this command.
-    fn transact_as(&self, named: Option<&RequestId>, command: &Command, kept: Kept<'_>) -> Outcome<Done> {
-        let entropy = || random::u128().map_err(|e| refuse(Code::Io, e));
-        let wall = jit_os::clock::wall_ms();
-        let fresh_lease = LeaseId::generate(wall, entropy()?);
-        let request = match named {
-            Some(id) => id.clone(),
-            None => RequestId::make_up(wall, entropy()?),
-        };
-        let beside = kept.aside.map(|wait| self.store.clone().waiting(wait));
-        let store = beside.as_ref().unwrap_or(&self.store);
-        let outcome = self.with_log(&mut || {
-            store.transact(&mut Ask {
-                command,
-                actor: kept.actor.unwrap_or(&self.actor),
-                branch: self.branch.clone(),
-                fresh_lease: fresh_lease.clone(),
-                policy: kept.policy.unwrap_or(&self.policy),
-                request: request.clone(),
-                repeatable: named.is_some(),
-                prepare: &mut |events| {
-                    self.keep_texts(events, kept.texts)?;
-                    self.take_lock_files(events)
-                },
-                publish: &mut |lines, table| {
-                    let is_taken = |id: &IssueId| {
-                        lines
-                            .iter()
-                            .any(|line| matches!(&line.event, Event::Issue { issue, .. } if issue.id == *id))
-                    };
-                    let met = kept.met.iter().filter(|(id, _)| is_taken(id));
-                    let refused = self.keep_met(met).err();
-                    let mut warnings = self.publish(lines, table, kept.project);
-                    warnings.extend(refused.map(|refusal| refusal.message));
-                    warnings
-                },
-            })
-        });
-        outcome.map_err(|mut refusal| {
-            if refusal.code == Code::Unknown {
-                refusal.details = Details::Facts(vec![("request_id", request.to_string())]);
-            }
-            refusal
+pub(crate) fn transact(cx: &Context, command: &Command) -> Outcome<Done> {
+    transact_as(cx, cx.request.as_ref(), command, Kept::default())
+}
+
+/// `named` is the request id that the caller gave for exactly this command.
+pub(crate) fn transact_as(
+    cx: &Context,
+    named: Option<&RequestId>,
+    command: &Command,
+    kept: Kept<'_>,
+) -> Outcome<Done> {
+    let entropy = || random::u128().map_err(|e| refuse(Code::Io, e));
+    let wall = jit_os::clock::wall_ms();
+    let fresh_lease = LeaseId::generate(wall, entropy()?);
+    let request = match named {
+        Some(id) => id.clone(),
+        None => RequestId::make_up(wall, entropy()?),
+    };
+    let beside = kept.aside.map(|wait| cx.store.clone().waiting(wait));
+    let store = beside.as_ref().unwrap_or(&cx.store);
+    let outcome = with_log(cx, &mut || {
+        store.transact(&mut Ask {
+            command,
+            actor: kept.actor.unwrap_or(&cx.actor),
+            branch: cx.branch.clone(),
+            fresh_lease: fresh_lease.clone(),
+            policy: kept.policy.unwrap_or(&cx.policy),
+            request: request.clone(),
+            repeatable: named.is_some(),
+            prepare: &mut |events| {
+                crate::app::join::texts::keep_texts(cx, events, kept.texts)?;
+                crate::app::activities::take_lock_files(cx, events)
+            },
+            publish: &mut |lines, table| {
+                let is_taken = |id: &IssueId| {
+                    lines
+                        .iter()
+                        .any(|line| matches!(&line.event, Event::Issue { issue, .. } if issue.id == *id))
+                };
+                let met = kept.met.iter().filter(|(id, _)| is_taken(id));
+                let refused = crate::app::join::texts::keep_met(cx, met).err();
+                let mut warnings = crate::app::join::publishing::publish(cx, lines, table, kept.project);
+                warnings.extend(refused.map(|refusal| refusal.message));
+                warnings
+            },
         })
-    }
-
-    pub fn view(&self) -> Outcome<View> {
-        self.foresee_lock_files(self.view_of_log()?)
-    }
-
-    /// What the log says, whatever lock files say.
-    fn view_of_log(&self) -> Outcome<View> {
-        self.with_log(&mut || self.store.view())
-    }
-
-    /// Carries out a request, after whatever git or an editor changed in this tree has been taken notice of.
-    pub fn handle(&self, request: Request) -> Outcome<Answer> {
-        self.handle_and(request, |_| ()).map(|(answer, ())| answer)
-    }
-
-    /// The same, and what is made of the answer, which may be made while others still look at the tree.
-    pub fn handle_and<T>(&self, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
-        let mut shown = None;
-        let (mut noticed, early) = self.take_notice(&request, || {
-            let answer = self.carry(request.clone());
-            shown = answer.as_ref().ok().map(|answer| show(&answer.reply));
-            answer
-        });
-        if early.is_none() {
-            // What was answered early does not hold any more.
-            shown = None;
+    });
+    outcome.map_err(|mut refusal| {
+        if refusal.code == Code::Unknown {
+            refusal.details = Details::Facts(vec![("request_id", request.to_string())]);
         }
-        if request.claims() {
-            noticed.extend(self.honour_lock_files()?);
-        }
-        let mut answer = match early.unwrap_or_else(|| self.carry(request.clone())) {
-            // Somebody without jit was quicker, by a lock file.
-            Err(refusal)
-                if refusal.code == Code::Io && refusal.message.contains(activities::LOCK_APPEARED) =>
-            {
-                noticed.extend(self.honour_lock_files()?);
-                self.carry(request)
-            }
-            // Before saying that an issue is not there, what the log does not know is looked at.
-            Err(refusal) if refusal.code == Code::NotFound && self.join_unknown()? > 0 => self.carry(request),
-            other => other,
-        }?;
-        noticed.append(&mut answer.warnings);
-        answer.warnings = noticed;
-        let shown = shown.unwrap_or_else(|| show(&answer.reply));
-        Ok((answer, shown))
-    }
+        refusal
+    })
+}
 
-    fn carry(&self, request: Request) -> Outcome<Answer> {
-        match request {
-            Request::Acquire {
+pub fn view(cx: &Context) -> Outcome<View> {
+    crate::app::activities::foresee_lock_files(cx, view_of_log(cx)?)
+}
+
+/// What the log says, whatever lock files say.
+pub(crate) fn view_of_log(cx: &Context) -> Outcome<View> {
+    with_log(cx, &mut || cx.store.view())
+}
+
+/// Carries out a request, after whatever git or an editor changed in this tree has been taken notice of.
+pub fn handle(cx: &Context, request: Request) -> Outcome<Answer> {
+    handle_and(cx, request, |_| ()).map(|(answer, ())| answer)
+}
+
+/// The same, and what is made of the answer, which may be made while others still look at the tree.
+pub fn handle_and<T>(cx: &Context, request: Request, show: impl Fn(&Reply) -> T) -> Outcome<(Answer, T)> {
+    let mut shown = None;
+    let (mut noticed, early) = crate::app::join::take_notice(cx, &request, || {
+        let answer = carry(cx, request.clone());
+        shown = answer.as_ref().ok().map(|answer| show(&answer.reply));
+        answer
+    });
+    if early.is_none() {
+        // What was answered early does not hold any more.
+        shown = None;
+    }
+    if request.claims() {
+        noticed.extend(crate::app::activities::honour_lock_files(cx)?);
+    }
+    let mut answer = match early.unwrap_or_else(|| carry(cx, request.clone())) {
+        // Somebody without jit was quicker, by a lock file.
+        Err(refusal) if refusal.code == Code::Io && refusal.message.contains(activities::LOCK_APPEARED) => {
+            noticed.extend(crate::app::activities::honour_lock_files(cx)?);
+            carry(cx, request)
+        }
+        // Before saying that an issue is not there, what the log does not know is looked at.
+        Err(refusal) if refusal.code == Code::NotFound && crate::app::join::join_unknown(cx)? > 0 => {
+            carry(cx, request)
+        }
+        other => other,
+    }?;
+    noticed.append(&mut answer.warnings);
+    answer.warnings = noticed;
+    let shown = shown.unwrap_or_else(|| show(&answer.reply));
+    Ok((answer, shown))
+}
+
+fn carry(cx: &Context, request: Request) -> Outcome<Answer> {
+    match request {
+        Request::Acquire {
+            issue,
+            ttl_secs,
+            wait_secs,
+            note,
+            on_behalf_of,
+        } => {
+            let command = Command::Acquire {
                 issue,
                 ttl_secs,
-                wait_secs,
                 note,
                 on_behalf_of,
-            } => {
-                let command = Command::Acquire {
-                    issue,
-                    ttl_secs,
-                    note,
-                    on_behalf_of,
-                };
-                self.acquire(&command, wait_secs.map(Duration::from_secs))
-            }
-            Request::Renew { target, ttl_secs } => self.carry_out(&Command::Renew {
+            };
+            crate::app::claims::acquire(cx, &command, wait_secs.map(Duration::from_secs))
+        }
+        Request::Renew { target, ttl_secs } => carry_out(
+            cx,
+            &Command::Renew {
                 target,
                 ttl_secs,
                 if_half_gone: false,
-            }),
-            Request::Release { target } => self.carry_out(&Command::Release { target }),
-            Request::Transfer { target, to, worktree } => {
-                let branch = match &worktree {
-                    Some(id) => self.branch_of(id)?,
-                    None => None,
-                };
-                self.carry_out(&Command::Transfer {
+            },
+        ),
+        Request::Release { target } => carry_out(cx, &Command::Release { target }),
+        Request::Transfer { target, to, worktree } => {
+            let branch = match &worktree {
+                Some(id) => crate::app::claims::branch_of(cx, id)?,
+                None => None,
+            };
+            carry_out(
+                cx,
+                &Command::Transfer {
                     target,
                     to,
                     worktree,
                     branch,
-                })
-            }
-            Request::ForceEvict { target, reason } => self.force_evict(target, reason),
-            Request::Claims { issue } => self.claims(issue.as_ref()),
-            Request::History { issue, agent, limit } => self.history(issue.as_ref(), agent.as_ref(), limit),
-            Request::Next {
+                },
+            )
+        }
+        Request::ForceEvict { target, reason } => crate::app::claims::force_evict(cx, target, reason),
+        Request::Claims { issue } => crate::app::claims::claims(cx, issue.as_ref()),
+        Request::History { issue, agent, limit } => {
+            crate::app::claims::history(cx, issue.as_ref(), agent.as_ref(), limit)
+        }
+        Request::Next {
+            label,
+            kind,
+            ttl_secs,
+            wait_secs,
+        } => {
+            let command = Command::AcquireNext {
                 label,
                 kind,
                 ttl_secs,
-                wait_secs,
-            } => {
-                let command = Command::AcquireNext {
-                    label,
-                    kind,
-                    ttl_secs,
-                    on_behalf_of: None,
-                };
-                self.picked(self.acquire(&command, wait_secs.map(Duration::from_secs))?)
-            }
-            Request::CreateIssue(create) => self.create_issue(*create),
-            Request::ChangeIssue {
-                issue,
-                change,
-                description,
-                strict,
-            } => self.change_issue(issue, *change, description, strict),
-            Request::RestoreIssue { issue } => self.restore_issue(issue),
-            Request::DeleteIssue { issue, strict } => self.carry_out(&Command::DeleteIssue { issue, strict }),
-            Request::Comment { issue, text } => self.carry_out(&Command::Comment { issue, text }),
-            Request::ShowIssue { issue } => self.show_issue(&issue),
-            Request::ListIssues { filter, sort, limit } => self.list_issues(&filter, sort, limit),
-            Request::Search { text, limit } => self.search(&text, limit),
-            Request::Ready { filter, limit } => self.ready(&filter, limit),
-            Request::Blocked => self.blocked(),
-            Request::Progress { issue } => self.progress(issue.as_ref()),
-            Request::DefineGates { brought, gates } => self.define_gates(&gates, brought),
-            Request::UndefineGate { name } => self.undefine_gate(&name),
-            Request::RequireGate { issue, gate, strict } => self.require_gate(issue, gate, strict),
-            Request::RunGates { issue, gate } => self.run_gates(&issue, gate.as_deref()),
-            Request::JudgeGate {
-                issue,
-                gate,
-                passed,
-                note,
-            } => self.judge_gate(issue, &gate, passed, note),
-            Request::ListGates { issue } => self.list_gates(issue.as_ref()),
-            Request::Commands => self.commands(),
-            Request::Trust { commands } => self.trust(commands),
-            Request::Revoke => self.revoke(),
-            Request::Status => self.status(),
-            Request::Graph { issue, closed } => self.graph(issue.as_ref(), closed),
-            Request::DepTree { issue } => self.dep_tree(&issue),
-            Request::Import(import) => self.import(&import),
-            Request::Export => self.export(),
-            Request::CreateUnit(asked) => self.create_unit(&asked),
-            Request::UnitStatus { unit, all } => self.unit_status(unit.as_deref(), all),
-            Request::UnitEnv { unit } => self.unit_env(unit.as_deref()),
-            Request::Landings { unit, limit } => self.landings(unit.as_deref(), limit),
-            Request::PruneUnits { settle } => self.prune_units(settle),
-            Request::Dispatch(asked) => self.dispatch_unit(&asked),
-            Request::Handoff(asked) => self.hand_on_unit(&asked),
-            Request::StopUnit { unit, reason } => self.stop_unit(unit.as_deref(), &reason),
-            Request::Unpark { account } => self.unpark(account),
-            Request::NotifyTest => self.notify_test(),
-            Request::UnitDiff { unit } => self.unit_diff(unit.as_deref()),
-            Request::Workflows { all } => self.workflows(all),
-            Request::WorkflowStatus { workflow } => self.workflow_status(workflow.as_deref()),
-            Request::RetryUnit { unit } => self.retry_by_hand(unit.as_deref()),
-            Request::StartSession(asked) => self.start_session(&asked),
-            Request::BeatSession { session } => self.beat_session(session.as_ref()),
-            Request::EndSession { session, status } => self.end_session(session.as_ref(), status),
-            Request::ListSessions { all } => self.list_sessions(all),
-            Request::ShowSession { session } => self.show_session(session.as_ref()),
-            Request::PruneSessions => self.prune_sessions(),
-            Request::LockAcquire { paths, wait_secs } => {
-                self.lock_files(&paths, wait_secs.map(Duration::from_secs))
-            }
-            Request::LockCheck { paths } => self.check_locks(&paths),
-            Request::LockExtend { which, ttl_secs } => self.extend_locks(&which, ttl_secs),
-            Request::LockRelease { which } => self.release_locks(&which),
-            Request::LockList => self.list_locks(),
-            Request::LockCleanup => self.clean_locks(),
-            Request::Verify { range } => {
-                let verified = crate::hooks::verify(&self.place, Some(self), &range)?;
-                let warnings = self.warnings.clone();
-                Ok(Answer {
-                    reply: Reply::Verified(verified),
-                    warnings,
-                })
-            }
-            Request::Merge(ask) => self.merge_units(&ask),
-            Request::Finish { unit, pr: false } => self.finish_unit(unit.as_deref()),
-            Request::Finish { unit, pr: true } => self.propose_unit(unit.as_deref()),
-            Request::Conflicts { into, branches } => self.conflicts(into.as_deref(), &branches),
-            Request::Rescue(asked) => self.rescue(asked),
+                on_behalf_of: None,
+            };
+            crate::app::tracker::picked(
+                cx,
+                crate::app::claims::acquire(cx, &command, wait_secs.map(Duration::from_secs))?,
+            )
         }
+        Request::CreateIssue(create) => crate::app::tracker::create_issue(cx, *create),
+        Request::ChangeIssue {
+            issue,
+            change,
+            description,
+            strict,
+        } => crate::app::tracker::change_issue(cx, issue, *change, description, strict),
+        Request::RestoreIssue { issue } => crate::app::restore::restore_issue(cx, issue),
+        Request::DeleteIssue { issue, strict } => carry_out(cx, &Command::DeleteIssue { issue, strict }),
+        Request::Comment { issue, text } => carry_out(cx, &Command::Comment { issue, text }),
+        Request::ShowIssue { issue } => crate::app::tracker::show_issue(cx, &issue),
+        Request::ListIssues { filter, sort, limit } => {
+            crate::app::board::list_issues(cx, &filter, sort, limit)
+        }
+        Request::Search { text, limit } => crate::app::tracker::search(cx, &text, limit),
+        Request::Ready { filter, limit } => crate::app::board::ready(cx, &filter, limit),
+        Request::Blocked => crate::app::board::blocked(cx),
+        Request::Progress { issue } => crate::app::board::progress(cx, issue.as_ref()),
+        Request::DefineGates { brought, gates } => crate::app::gates::define_gates(cx, &gates, brought),
+        Request::UndefineGate { name } => crate::app::gates::undefine_gate(cx, &name),
+        Request::RequireGate { issue, gate, strict } => {
+            crate::app::gates::require_gate(cx, issue, gate, strict)
+        }
+        Request::RunGates { issue, gate } => crate::app::gates::run_gates(cx, &issue, gate.as_deref()),
+        Request::JudgeGate {
+            issue,
+            gate,
+            passed,
+            note,
+        } => crate::app::gates::judge_gate(cx, issue, &gate, passed, note),
+        Request::ListGates { issue } => crate::app::gates::list_gates(cx, issue.as_ref()),
+        Request::Commands => crate::app::trust::commands(cx),
+        Request::Trust { commands } => crate::app::trust::trust(cx, commands),
+        Request::Revoke => crate::app::trust::revoke(cx),
+        Request::Status => crate::app::board::status(cx),
+        Request::Graph { issue, closed } => crate::app::graph::graph(cx, issue.as_ref(), closed),
+        Request::DepTree { issue } => crate::app::graph::dep_tree(cx, &issue),
+        Request::Import(import) => crate::app::exchange::import(cx, &import),
+        Request::Export => crate::app::exchange::export(cx),
+        Request::CreateUnit(asked) => crate::app::units::create_unit(cx, &asked),
+        Request::UnitStatus { unit, all } => crate::app::units::unit_status(cx, unit.as_deref(), all),
+        Request::UnitEnv { unit } => crate::app::units::unit_env(cx, unit.as_deref()),
+        Request::Landings { unit, limit } => crate::app::units::landings(cx, unit.as_deref(), limit),
+        Request::PruneUnits { settle } => crate::app::prune::prune_units(cx, settle),
+        Request::Dispatch(asked) => crate::app::dispatch::dispatch_unit(cx, &asked),
+        Request::Handoff(asked) => crate::app::handoff::hand_on_unit(cx, &asked),
+        Request::StopUnit { unit, reason } => crate::app::dispatch::stop_unit(cx, unit.as_deref(), &reason),
+        Request::Unpark { account } => crate::app::accounts::unpark(cx, account),
+        Request::NotifyTest => crate::app::notify::notify_test(cx),
+        Request::UnitDiff { unit } => crate::app::workflows::unit_diff(cx, unit.as_deref()),
+        Request::Workflows { all } => crate::app::workflows::workflows(cx, all),
+        Request::WorkflowStatus { workflow } => {
+            crate::app::workflows::workflow_status(cx, workflow.as_deref())
+        }
+        Request::RetryUnit { unit } => crate::app::dispatch::retry_by_hand(cx, unit.as_deref()),
+        Request::StartSession(asked) => crate::app::sessions::start_session(cx, &asked),
+        Request::BeatSession { session } => crate::app::sessions::beat_session(cx, session.as_ref()),
+        Request::EndSession { session, status } => {
+            crate::app::sessions::end_session(cx, session.as_ref(), status)
+        }
+        Request::ListSessions { all } => crate::app::sessions::list_sessions(cx, all),
+        Request::ShowSession { session } => crate::app::sessions::show_session(cx, session.as_ref()),
+        Request::PruneSessions => crate::app::sessions::prune_sessions(cx),
+        Request::LockAcquire { paths, wait_secs } => {
+            crate::app::locks::lock_files(cx, &paths, wait_secs.map(Duration::from_secs))
+        }
+        Request::LockCheck { paths } => crate::app::locks::check_locks(cx, &paths),
+        Request::LockExtend { which, ttl_secs } => crate::app::locks::extend_locks(cx, &which, ttl_secs),
+        Request::LockRelease { which } => crate::app::locks::release_locks(cx, &which),
+        Request::LockList => crate::app::locks::list_locks(cx),
+        Request::LockCleanup => crate::app::locks::clean_locks(cx),
+        Request::Verify { range } => {
+            let verified = crate::hooks::verify(&cx.place, Some(cx), &range)?;
+            let warnings = cx.warnings.clone();
+            Ok(Answer {
+                reply: Reply::Verified(verified),
+                warnings,
+            })
+        }
+        Request::Merge(ask) => crate::app::landing::merge_units(cx, &ask),
+        Request::Finish { unit, pr: false } => crate::app::landing::finish_unit(cx, unit.as_deref()),
+        Request::Finish { unit, pr: true } => {
+            crate::app::landing::proposing::propose_unit(cx, unit.as_deref())
+        }
+        Request::Conflicts { into, branches } => {
+            crate::app::landing::conflicts(cx, into.as_deref(), &branches)
+        }
+        Request::Rescue(asked) => crate::app::rescue::rescue(cx, asked),
     }
+}
 
-    fn carry_out(&self, command: &Command) -> Outcome<Answer> {
-        let done = self.transact(command)?;
-        let past = match &done.reply {
-            // The answer of that time could be taken for a grant of today.
-            Decided::Lease { lease, .. } if done.repeated && lease.held_by(&self.actor) => {
-                let current = done
-                    .own
-                    .iter()
-                    .any(|own| own.token == lease.token && !own.expired(&done.now));
-                (!current).then(|| {
-                    format!(
-                        "this is the answer to a request of the past: lease {} has ended since",
-                        lease.lease_id
-                    )
-                })
+pub(crate) fn carry_out(cx: &Context, command: &Command) -> Outcome<Answer> {
+    let done = transact(cx, command)?;
+    let past = match &done.reply {
+        // The answer of that time could be taken for a grant of today.
+        Decided::Lease { lease, .. } if done.repeated && lease.held_by(&cx.actor) => {
+            let current = done
+                .own
+                .iter()
+                .any(|own| own.token == lease.token && !own.expired(&done.now));
+            (!current).then(|| {
+                format!(
+                    "this is the answer to a request of the past: lease {} has ended since",
+                    lease.lease_id
+                )
+            })
+        }
+        _ => None,
+    };
+    let mut answer = answer(cx, done);
+    answer.warnings.extend(past);
+    Ok(answer)
+}
+
+pub(crate) fn answer(cx: &Context, done: Done) -> Answer {
+    let views = |leases: &[Lease]| leases.iter().map(LeaseView::of).collect();
+    let mut warnings = cx.warnings.clone();
+    warnings.extend(done.notices);
+    warnings.extend(crate::app::claims::soon_over(cx, &done.own, &done.now));
+    let reply = match done.reply {
+        Decided::Lease {
+            lease,
+            existing,
+            regranted,
+        } => Reply::Lease(LeaseView {
+            existing,
+            regranted,
+            ..LeaseView::of(&lease)
+        }),
+        Decided::Released(leases) => Reply::Released {
+            released: views(&leases),
+        },
+        Decided::Evicted(leases) => {
+            for lease in &leases {
+                warnings.push(format!("{} lost its lease {}", lease.agent_id, lease.lease_id));
             }
-            _ => None,
-        };
-        let mut answer = self.answer(done);
-        answer.warnings.extend(past);
-        Ok(answer)
-    }
-
-    fn answer(&self, done: Done) -> Answer {
-        let views = |leases: &[Lease]| leases.iter().map(LeaseView::of).collect();
-        let mut warnings = self.warnings.clone();
-        warnings.extend(done.notices);
-        warnings.extend(self.soon_over(&done.own, &done.now));
-        let reply = match done.reply {
-            Decided::Lease {
-                lease,
-                existing,
-                regranted,
-            } => Reply::Lease(LeaseView {
-                existing,
-                regranted,
-                ..LeaseView::of(&lease)
-            }),
-            Decided::Released(leases) => Reply::Released {
-                released: views(&leases),
-            },
-            Decided::Evicted(leases) => {
-                for lease in &leases {
-                    warnings.push(format!("{} lost its lease {}", lease.agent_id, lease.lease_id));
-                }
-                Reply::Evicted {
-                    evicted: views(&leases),
-                }
+            Reply::Evicted {
+                evicted: views(&leases),
             }
-            Decided::Joined(_) => Reply::Issues {
-                issues: Listing::default(),
-            },
-            Decided::Issue(issue) => Reply::Issue(Box::new(self.described(*issue, &done.own, &done.now))),
-            Decided::Deleted(issue) => Reply::Deleted { deleted: issue.id },
-            Decided::Commented(comment) => Reply::Comment(comment),
-            Decided::Judged(result) => Reply::Judged(result),
-            Decided::Locks(leases) => Reply::Locks {
-                locks: leases.iter().filter_map(LockView::of).collect(),
-            },
-            // Asked for by handlers that know more, and answer themselves.
-            Decided::Unit(_)
-            | Decided::Workflow(_)
-            | Decided::Led(_)
-            | Decided::Account(_)
-            | Decided::Conflicts(_)
-            | Decided::Queued(_)
-            | Decided::Session(_)
-            | Decided::SessionEnded(_)
-            | Decided::Pruned(_) => Reply::Pruned { pruned: Vec::new() },
-        };
-        Answer { reply, warnings }
-    }
+        }
+        Decided::Joined(_) => Reply::Issues {
+            issues: Listing::default(),
+        },
+        Decided::Issue(issue) => Reply::Issue(Box::new(crate::app::tracker::described(
+            cx, *issue, &done.own, &done.now,
+        ))),
+        Decided::Deleted(issue) => Reply::Deleted { deleted: issue.id },
+        Decided::Commented(comment) => Reply::Comment(comment),
+        Decided::Judged(result) => Reply::Judged(result),
+        Decided::Locks(leases) => Reply::Locks {
+            locks: leases.iter().filter_map(LockView::of).collect(),
+        },
+        // Asked for by handlers that know more, and answer themselves.
+        Decided::Unit(_)
+        | Decided::Workflow(_)
+        | Decided::Led(_)
+        | Decided::Account(_)
+        | Decided::Conflicts(_)
+        | Decided::Queued(_)
+        | Decided::Session(_)
+        | Decided::SessionEnded(_)
+        | Decided::Pruned(_) => Reply::Pruned { pruned: Vec::new() },
+    };
+    Answer { reply, warnings }
+}
 
-    fn read_answer(&self, view: &View, reply: Reply) -> Outcome<Answer> {
-        let own = state::leases_of(&*view.table, &self.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
-        let mut warnings = self.warnings.clone();
-        warnings.extend(view.notices.iter().cloned());
-        warnings.extend(self.soon_over(&own, &view.now));
-        Ok(Answer { reply, warnings })
-    }
+pub(crate) fn read_answer(cx: &Context, view: &View, reply: Reply) -> Outcome<Answer> {
+    let own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
+    let mut warnings = cx.warnings.clone();
+    warnings.extend(view.notices.iter().cloned());
+    warnings.extend(crate::app::claims::soon_over(cx, &own, &view.now));
+    Ok(Answer { reply, warnings })
+}
 
-    fn resolve(&self, view: &View, text: &IssuePrefix) -> Outcome<Issue> {
-        state::resolve(&*view.table, text).map_err(stopped)
-    }
+pub(crate) fn resolve(view: &View, text: &IssuePrefix) -> Outcome<Issue> {
+    state::resolve(&*view.table, text).map_err(stopped)
 }

@@ -14,13 +14,13 @@ use jit_core::unit::{Facts, Input, Unit, step};
 use jit_git::Git;
 use jit_store::Outcome;
 
-use super::App;
+use super::Context;
 use crate::refusals::refuse;
 use crate::rescue::site::leads_to;
 use crate::worktree::identity;
 
 /// A path without links in it, as far as it is there.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
@@ -31,52 +31,49 @@ fn is_in_place(unit: &Unit) -> bool {
     })
 }
 
-impl App {
-    /// The unit with the place where its worktree is now. As it was, where that is not known.
-    pub(super) fn located(&self, unit: Unit) -> Unit {
-        let followed = step(unit.state, Input::WorktreeMoved).is_some() && unit.worktree_id.is_some();
-        if !followed || is_in_place(&unit) {
-            return unit;
-        }
-        match self.relocate(&unit) {
-            Ok(Some(found)) => found,
-            Ok(None) | Err(_) => unit,
-        }
+/// The unit with the place where its worktree is now. As it was, where that is not known.
+pub(crate) fn located(cx: &Context, unit: Unit) -> Unit {
+    let followed = step(unit.state, Input::WorktreeMoved).is_some() && unit.worktree_id.is_some();
+    if !followed || is_in_place(&unit) {
+        return unit;
     }
+    match relocate(cx, &unit) {
+        Ok(Some(found)) => found,
+        Ok(None) | Err(_) => unit,
+    }
+}
 
-    pub(super) fn located_all(&self, units: Vec<Unit>) -> Vec<Unit> {
-        units.into_iter().map(|unit| self.located(unit)).collect()
-    }
+pub(crate) fn located_all(cx: &Context, units: Vec<Unit>) -> Vec<Unit> {
+    units.into_iter().map(|unit| located(cx, unit)).collect()
+}
 
-    /// T0: somebody moved the worktree.
-    fn relocate(&self, unit: &Unit) -> Outcome<Option<Unit>> {
-        for entry in crate::worktree::list(self.common()?).map_err(|e| refuse(Code::Io, e))? {
-            let known = identity::peek(&entry.git_dir).filter(|_| !entry.is_main);
-            let Some(known) = known.filter(|known| Some(&known.worktree_id) == unit.worktree_id.as_ref())
-            else {
-                continue;
-            };
-            let leads_back =
-                |root: &&PathBuf| leads_to(root).is_some_and(|goal| real(&goal) == real(&entry.git_dir));
-            let Some(root) = [entry.root.as_ref(), Some(&known.root)]
-                .into_iter()
-                .flatten()
-                .find(leads_back)
-            else {
-                continue;
-            };
-            if entry.root.as_ref() != Some(root) {
-                Git::at(root)
-                    .args(["worktree", "repair"])
-                    .run()
-                    .map_err(|e| refuse(Code::Io, e))?;
-            }
-            let facts = Facts {
-                worktree_path: Some(root.to_string_lossy().into_owned()),
-                ..Facts::default()
-            };
-            return self.advance(&unit.id, Input::WorktreeMoved, facts).map(Some);
+/// T0: somebody moved the worktree.
+fn relocate(cx: &Context, unit: &Unit) -> Outcome<Option<Unit>> {
+    for entry in crate::worktree::list(crate::app::units::common(cx)?).map_err(|e| refuse(Code::Io, e))? {
+        let known = identity::peek(&entry.git_dir).filter(|_| !entry.is_main);
+        let Some(known) = known.filter(|known| Some(&known.worktree_id) == unit.worktree_id.as_ref()) else {
+            continue;
+        };
+        let leads_back =
+            |root: &&PathBuf| leads_to(root).is_some_and(|goal| real(&goal) == real(&entry.git_dir));
+        let Some(root) = [entry.root.as_ref(), Some(&known.root)]
+            .into_iter()
+            .flatten()
+            .find(leads_back)
+        else {
+            continue;
+        };
+        if entry.root.as_ref() != Some(root) {
+            Git::at(root)
+                .args(["worktree", "repair"])
+                .run()
+                .map_err(|e| refuse(Code::Io, e))?;
         }
-        Ok(None)
+        let facts = Facts {
+            worktree_path: Some(root.to_string_lossy().into_owned()),
+            ..Facts::default()
+        };
+        return crate::app::units::advance(cx, &unit.id, Input::WorktreeMoved, facts).map(Some);
     }
+    Ok(None)
 }

@@ -6,69 +6,67 @@ use jit_core::time::Wall;
 use jit_core::unit::Unit;
 use jit_store::Outcome;
 
-use super::App;
+use super::Context;
 use crate::config::{Config, Notifying, Sources};
 use crate::notify::{CLASSES, Notice, deliver, happened};
 use crate::refusals::refuse;
 use crate::request::{Answer, Reply};
 
-impl App {
-    /// The section `[notify]`, without what came with the repository.
-    pub(crate) fn notifying(&self) -> Outcome<Notifying> {
-        let own = Sources::from_process(&self.place).without_repository();
-        let config = Config::load(&own).map_err(|e| refuse(Code::Config, e))?;
-        Ok(config.notifying())
-    }
+/// The section `[notify]`, without what came with the repository.
+pub(crate) fn notifying(cx: &Context) -> Outcome<Notifying> {
+    let own = Sources::from_process(&cx.place).without_repository();
+    let config = Config::load(&own).map_err(|e| refuse(Code::Config, e))?;
+    Ok(config.notifying())
+}
 
-    /// The repository as people call it.
-    pub(crate) fn repository_name(&self) -> String {
-        happened::repository(&self.repository())
-    }
+/// The repository as people call it.
+pub(crate) fn repository_name(cx: &Context) -> String {
+    happened::repository(&crate::app::trust::repository(cx))
+}
 
-    /// How many tools its last agent was refused.
-    pub(crate) fn denials(&self, unit: &Unit) -> u32 {
-        let folder = self.attempt_folder(&unit.id, unit.attempt);
-        match attempt::look(&folder) {
-            Ok(Attempt::Ended(exit)) => exit.verdict.map_or(0, |verdict| verdict.denials),
-            _ => 0,
+/// How many tools its last agent was refused.
+pub(crate) fn denials(cx: &Context, unit: &Unit) -> u32 {
+    let folder = crate::app::dispatch::attempt_folder(cx, &unit.id, unit.attempt);
+    match attempt::look(&folder) {
+        Ok(Attempt::Ended(exit)) => exit.verdict.map_or(0, |verdict| verdict.denials),
+        _ => 0,
+    }
+}
+
+/// Tells somebody that they would be told.
+pub(crate) fn notify_test(cx: &Context) -> Outcome<Answer> {
+    let set = notifying(cx)?;
+    if set.command.is_empty() && set.webhook.is_empty() {
+        let mut refusal = Refusal::new(
+            Code::NotFound,
+            "nobody is to be told: neither a command nor a webhook is set",
+        )
+        .help("jit config set --user notify.command '[\"<program>\"]'")
+        .help("jit config set --user notify.webhook https://…");
+        if ["notify.command", "notify.webhook"]
+            .iter()
+            .any(|key| crate::app::units::comes_with_repository(cx, key))
+        {
+            refusal
+                .message
+                .push_str("; what the repository's own file says does not count");
         }
+        return Err(Box::new(refusal));
     }
-
-    /// Tells somebody that they would be told.
-    pub(super) fn notify_test(&self) -> Outcome<Answer> {
-        let set = self.notifying()?;
-        if set.command.is_empty() && set.webhook.is_empty() {
-            let mut refusal = Refusal::new(
-                Code::NotFound,
-                "nobody is to be told: neither a command nor a webhook is set",
-            )
-            .help("jit config set --user notify.command '[\"<program>\"]'")
-            .help("jit config set --user notify.webhook https://…");
-            if ["notify.command", "notify.webhook"]
-                .iter()
-                .any(|key| self.comes_with_repository(key))
-            {
-                refusal
-                    .message
-                    .push_str("; what the repository's own file says does not count");
-            }
-            return Err(Box::new(refusal));
-        }
-        let notice = Notice {
-            schema_version: 1,
-            id: format!("test/{}", jit_os::clock::wall_ms()),
-            class: CLASSES[0],
-            at: Wall::from_ms(jit_os::clock::wall_ms()),
-            repository: self.repository_name(),
-            workflow: None,
-            unit: None,
-            agent: None,
-            title: "jit can reach you".to_owned(),
-            message: "This is a test. Nothing needs you.".to_owned(),
-            next: "jit status".to_owned(),
-            more: 0,
-        };
-        let sent = deliver::all(&set, &notice.presentable());
-        Ok(self.plain(Reply::Notified { sent }))
-    }
+    let notice = Notice {
+        schema_version: 1,
+        id: format!("test/{}", jit_os::clock::wall_ms()),
+        class: CLASSES[0],
+        at: Wall::from_ms(jit_os::clock::wall_ms()),
+        repository: repository_name(cx),
+        workflow: None,
+        unit: None,
+        agent: None,
+        title: "jit can reach you".to_owned(),
+        message: "This is a test. Nothing needs you.".to_owned(),
+        next: "jit status".to_owned(),
+        more: 0,
+    };
+    let sent = deliver::all(&set, &notice.presentable());
+    Ok(crate::app::trust::plain(cx, Reply::Notified { sent }))
 }

@@ -7,155 +7,155 @@ use jit_core::state;
 use jit_core::unit::{Facts, Input, Phase, Unit};
 use jit_store::Outcome;
 
-use super::App;
+use super::Context;
 use crate::refusals::refuse;
 use crate::request::{Answer, Force, Orphan, Reply};
 use crate::rescue::site::leads_to;
 
-impl App {
-    /// Compares units, git's worktrees and the disk (G16). With `settle`, removals that were cut short are finished, and
-    /// units whose worktree is gone are ended: their branches stay as they are.
-    pub(super) fn prune_units(&self, settle: bool) -> Outcome<Answer> {
-        let view = self.view()?;
-        let common = self.common()?;
-        let repo = self.landing_repo()?;
-        self.sweep_scratch(&repo);
-        let known = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
-        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let mut live = self.located_all(units);
-        live.retain(|unit| !unit.is_over());
-        let mut orphans = Vec::new();
-        for unit in &live {
-            let path = Path::new(&unit.worktree_path);
-            let gone = path.join(".git").symlink_metadata().is_err();
-            let forgotten = leads_to(path).is_some_and(|git_dir| !git_dir.is_dir());
-            let (mut what, mut settled) = match unit.state {
-                Phase::Cleanup => self.settle_removal(unit, settle),
-                Phase::Provisioning | Phase::Merging => match self.cut_short(unit, settle) {
-                    Some(told) => told,
-                    None => continue,
-                },
-                _ if forgotten => {
-                    orphans.push(self.forgotten(unit));
-                    continue;
-                }
-                _ if !gone => continue,
-                Phase::Merged => self.settle_removal(unit, settle),
-                _ => {
-                    let moved =
-                        "its worktree is gone; if it was moved: git worktree repair <where it is now>";
-                    (moved.to_owned(), false)
-                }
-            };
-            if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
-                what = "its worktree is gone".to_owned();
-                // What was staged there is known to git's folder of it alone.
-                if let Err(refusal) = self.put_aside_gone(unit) {
-                    let why = refusal.message.lines().next().unwrap_or_default().to_owned();
-                    orphans.push(Orphan {
-                        path: unit.worktree_path.clone(),
-                        unit: Some(unit.id.clone()),
-                        what: format!("{what}, and what git has of it cannot be kept: {why}"),
-                        settled: false,
-                    });
-                    continue;
-                }
-                let facts = Facts {
-                    abandoned: Some(what.clone()),
-                    ..Facts::default()
-                };
-                self.advance(&unit.id, Input::Abandon, facts)?;
-                self.advance(&unit.id, Input::CleanedUp, Facts::default())?;
-                settled = true;
-            }
-            orphans.push(Orphan {
-                path: unit.worktree_path.clone(),
-                unit: Some(unit.id.clone()),
-                what,
-                settled,
-            });
-        }
-        for entry in known.into_iter().skip(1) {
-            let Some(root) = entry.root else { continue };
-            // A landing is being tried out there.
-            let trial = root.starts_with(repo.scratch());
-            if trial || live.iter().any(|unit| Path::new(&unit.worktree_path) == root) {
+/// Compares units, git's worktrees and the disk (G16). With `settle`, removals that were cut short are finished, and
+/// units whose worktree is gone are ended: their branches stay as they are.
+pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let common = crate::app::units::common(cx)?;
+    let repo = crate::app::landing::landing_repo(cx)?;
+    crate::app::landing::sweep_scratch(cx, &repo);
+    let known = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
+    let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let mut live = crate::app::moved::located_all(cx, units);
+    live.retain(|unit| !unit.is_over());
+    let mut orphans = Vec::new();
+    for unit in &live {
+        let path = Path::new(&unit.worktree_path);
+        let gone = path.join(".git").symlink_metadata().is_err();
+        let forgotten = leads_to(path).is_some_and(|git_dir| !git_dir.is_dir());
+        let (mut what, mut settled) = match unit.state {
+            Phase::Cleanup => settle_removal(cx, unit, settle),
+            Phase::Provisioning | Phase::Merging => match cut_short(cx, unit, settle) {
+                Some(told) => told,
+                None => continue,
+            },
+            _ if forgotten => {
+                orphans.push(self::forgotten(cx, unit));
                 continue;
             }
-            let gone = root.join(".git").symlink_metadata().is_err();
-            let what = if gone {
-                "git remembers a worktree that is gone: git worktree prune"
-            } else {
-                "a worktree that no unit has"
-            };
-            orphans.push(Orphan {
-                path: root.to_string_lossy().into_owned(),
-                unit: None,
-                what: what.to_owned(),
-                settled: false,
-            });
-        }
-        self.read_answer(&view, Reply::Orphans { orphans })
-    }
-
-    /// The worktree is there, and git's folder of it is not: nothing of it is removed by itself.
-    fn forgotten(&self, unit: &Unit) -> Orphan {
-        let what = match self.require_there(unit, Path::new(&unit.worktree_path)) {
-            Err(refusal) => {
-                let ways: Vec<&str> = refusal.help.iter().map(String::as_str).collect();
-                format!("git has forgotten its worktree: {}", ways.join(", or "))
+            _ if !gone => continue,
+            Phase::Merged => settle_removal(cx, unit, settle),
+            _ => {
+                let moved = "its worktree is gone; if it was moved: git worktree repair <where it is now>";
+                (moved.to_owned(), false)
             }
-            Ok(()) => "git has forgotten its worktree".to_owned(),
         };
-        Orphan {
+        if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
+            what = "its worktree is gone".to_owned();
+            // What was staged there is known to git's folder of it alone.
+            if let Err(refusal) = crate::app::rescue::put_aside_gone(cx, unit) {
+                let why = refusal.message.lines().next().unwrap_or_default().to_owned();
+                orphans.push(Orphan {
+                    path: unit.worktree_path.clone(),
+                    unit: Some(unit.id.clone()),
+                    what: format!("{what}, and what git has of it cannot be kept: {why}"),
+                    settled: false,
+                });
+                continue;
+            }
+            let facts = Facts {
+                abandoned: Some(what.clone()),
+                ..Facts::default()
+            };
+            crate::app::units::advance(cx, &unit.id, Input::Abandon, facts)?;
+            crate::app::units::advance(cx, &unit.id, Input::CleanedUp, Facts::default())?;
+            settled = true;
+        }
+        orphans.push(Orphan {
             path: unit.worktree_path.clone(),
             unit: Some(unit.id.clone()),
             what,
-            settled: false,
-        }
+            settled,
+        });
     }
-
-    /// What was begun with a unit and not brought to its end. Nothing where somebody is at it.
-    fn cut_short(&self, unit: &Unit, settle: bool) -> Option<(String, bool)> {
-        let id = &unit.id;
-        if unit.state == Phase::Merging {
-            let busy = self.is_landing(unit.goes_to());
-            return (!busy).then(|| {
-                (
-                    format!("its landing was cut short: {}", self.land_again(unit)),
-                    false,
-                )
-            });
+    for entry in known.into_iter().skip(1) {
+        let Some(root) = entry.root else { continue };
+        // A landing is being tried out there.
+        let trial = root.starts_with(repo.scratch());
+        if trial || live.iter().any(|unit| Path::new(&unit.worktree_path) == root) {
+            continue;
         }
-        let turn = self.unit_turn(id, false).ok().flatten()?;
-        let what = "its making was cut short";
-        let begun = Path::new(&unit.worktree_path).symlink_metadata().is_ok();
-        drop(turn);
-        if settle && !begun && self.abandon_unit(id, what, Force::No).is_ok() {
-            return Some((what.to_owned(), true));
-        }
-        Some((
-            format!("{what}: jit worktree retry {id}, or jit worktree abandon {id} --reason <why>"),
-            false,
-        ))
-    }
-
-    /// Goes on with a removal; what stands in its way is told.
-    fn settle_removal(&self, unit: &Unit, settle: bool) -> (String, bool) {
-        let next = format!("jit worktree cleanup {}", unit.id);
-        let begun = match unit.state {
-            Phase::Cleanup => "its removal was cut short",
-            _ => "it has landed, and its worktree is gone",
+        let gone = root.join(".git").symlink_metadata().is_err();
+        let what = if gone {
+            "git remembers a worktree that is gone: git worktree prune"
+        } else {
+            "a worktree that no unit has"
         };
-        if !settle {
-            return (format!("{begun}: {next}"), false);
+        orphans.push(Orphan {
+            path: root.to_string_lossy().into_owned(),
+            unit: None,
+            what: what.to_owned(),
+            settled: false,
+        });
+    }
+    crate::app::read_answer(cx, &view, Reply::Orphans { orphans })
+}
+
+/// The worktree is there, and git's folder of it is not: nothing of it is removed by itself.
+fn forgotten(cx: &Context, unit: &Unit) -> Orphan {
+    let what = match crate::app::landing::looking::require_there(cx, unit, Path::new(&unit.worktree_path)) {
+        Err(refusal) => {
+            let ways: Vec<&str> = refusal.help.iter().map(String::as_str).collect();
+            format!("git has forgotten its worktree: {}", ways.join(", or "))
         }
-        match self.cleanup_unit(&unit.id, Force::No) {
-            Ok(_) => (begun.to_owned(), true),
-            Err(refusal) => {
-                let why = refusal.message.lines().next().unwrap_or_default();
-                (format!("{begun}, and goes on with {next}: {why}"), false)
-            }
+        Ok(()) => "git has forgotten its worktree".to_owned(),
+    };
+    Orphan {
+        path: unit.worktree_path.clone(),
+        unit: Some(unit.id.clone()),
+        what,
+        settled: false,
+    }
+}
+
+/// What was begun with a unit and not brought to its end. Nothing where somebody is at it.
+fn cut_short(cx: &Context, unit: &Unit, settle: bool) -> Option<(String, bool)> {
+    let id = &unit.id;
+    if unit.state == Phase::Merging {
+        let busy = crate::app::landing::is_landing(cx, unit.goes_to());
+        return (!busy).then(|| {
+            (
+                format!(
+                    "its landing was cut short: {}",
+                    crate::app::landing::land_again(cx, unit)
+                ),
+                false,
+            )
+        });
+    }
+    let turn = crate::app::dispatch::unit_turn(cx, id, false).ok().flatten()?;
+    let what = "its making was cut short";
+    let begun = Path::new(&unit.worktree_path).symlink_metadata().is_ok();
+    drop(turn);
+    if settle && !begun && crate::app::rescue::abandon_unit(cx, id, what, Force::No).is_ok() {
+        return Some((what.to_owned(), true));
+    }
+    Some((
+        format!("{what}: jit worktree retry {id}, or jit worktree abandon {id} --reason <why>"),
+        false,
+    ))
+}
+
+/// Goes on with a removal; what stands in its way is told.
+fn settle_removal(cx: &Context, unit: &Unit, settle: bool) -> (String, bool) {
+    let next = format!("jit worktree cleanup {}", unit.id);
+    let begun = match unit.state {
+        Phase::Cleanup => "its removal was cut short",
+        _ => "it has landed, and its worktree is gone",
+    };
+    if !settle {
+        return (format!("{begun}: {next}"), false);
+    }
+    match crate::app::rescue::cleanup_unit(cx, &unit.id, Force::No) {
+        Ok(_) => (begun.to_owned(), true),
+        Err(refusal) => {
+            let why = refusal.message.lines().next().unwrap_or_default();
+            (format!("{begun}, and goes on with {next}: {why}"), false)
         }
     }
 }

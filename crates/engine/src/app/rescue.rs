@@ -16,7 +16,7 @@ use jit_core::unit::{self, Facts, Failure, Input, Phase, Unit};
 use jit_os::io_refusal;
 use jit_store::Outcome;
 
-use super::App;
+use super::Context;
 use super::dispatch::Starting;
 use crate::landing::{obstacles, step};
 use crate::refusals::refuse;
@@ -34,610 +34,612 @@ use crate::sessions as bound;
 const FEW: usize = 10;
 const DAY: u64 = 86_400;
 
-impl App {
-    pub(super) fn rescue(&self, asked: RescueRequest) -> Outcome<Answer> {
-        let reply = match asked {
-            RescueRequest::Cleanup { unit, force } => {
-                let unit = self.find_unit(&self.view()?, unit.as_deref())?.id;
-                RescueReply::Cleaned(Box::new(self.cleanup_unit(&unit, force)?))
-            }
-            RescueRequest::Abandon { unit, reason, force } => {
-                let unit = self.find_unit(&self.view()?, unit.as_deref())?.id;
-                RescueReply::Cleaned(Box::new(self.abandon_unit(&unit, &reason, force)?))
-            }
-            RescueRequest::List => {
-                let mut rescues = Vec::new();
-                let trash = self.trash()?;
-                for one in trash.filled()? {
-                    let mut view = rescue_view(&trash, one, false);
-                    view.work.truncate(FEW);
-                    view.aside.truncate(FEW);
-                    rescues.push(view);
-                }
-                RescueReply::List { rescues }
-            }
-            RescueRequest::Show { id } => {
-                let trash = self.trash()?;
-                let manifest = trash.require(&id)?;
-                let next = self.ways_back(&manifest).unwrap_or_default();
-                let view = rescue_view(&trash, manifest, true);
-                RescueReply::One(Box::new(RescueView { next, ..view }))
-            }
-            RescueRequest::Restore { id, to, branch } => {
-                let trash = self.trash()?;
-                let manifest = trash.require(&id)?;
-                let _turn = self.cleanup_turn(&manifest.unit)?;
-                let to = to.map(|to| jit_git::files::plain(&self.place.start.join(to)));
-                let mut restored = restore(&trash, self.common()?, trash.require(&id)?, to, branch)?;
-                // It is restored, whatever comes of this.
-                restored.next = self.ways_to_land(&manifest, &restored).unwrap_or_default();
-                RescueReply::Restored(restored)
-            }
-            RescueRequest::Prune { older_than_secs } => self.prune_rescues(older_than_secs)?,
-            RescueRequest::Drop { id } => self.drop_rescue(&id)?,
-        };
-        Ok(Answer {
-            reply: Reply::Rescue(reply),
-            warnings: self.warnings.clone(),
-        })
-    }
-
-    fn trash(&self) -> Outcome<Trash> {
-        Ok(Trash::at(&self.place.control_dir, self.common()?))
-    }
-
-    /// One process at a time removes or restores the worktree of a unit.
-    fn cleanup_turn(&self, unit: &UnitId) -> Outcome<File> {
-        let path = self
-            .place
-            .control_dir
-            .join("locks")
-            .join(format!("cleanup-{unit}.lock"));
-        let failed = |e: std::io::Error| io_refusal("lock", &path, &e);
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(lock),
-            Err(TryLockError::WouldBlock) => Err(Box::new(
-                Refusal::new(
-                    Code::Busy,
-                    format!("another process is removing or restoring {unit}"),
-                )
-                .help("run the command again when it is done"),
-            )),
-            Err(TryLockError::Error(e)) => Err(failed(e)),
+pub(crate) fn rescue(cx: &Context, asked: RescueRequest) -> Outcome<Answer> {
+    let reply = match asked {
+        RescueRequest::Cleanup { unit, force } => {
+            let unit = crate::app::units::find_unit(cx, &crate::app::view(cx)?, unit.as_deref())?.id;
+            RescueReply::Cleaned(Box::new(cleanup_unit(cx, &unit, force)?))
         }
-    }
-
-    /// T11: removes the worktree of a unit that has landed. What is not on the target is kept, and needs `force`. Goes on
-    /// where an earlier call was cut short; of a unit that is over it does nothing.
-    pub fn cleanup_unit(&self, id: &UnitId, force: Force) -> Outcome<Cleaned> {
-        let _turn = self.cleanup_turn(id)?;
-        let unit = self.load_unit(id)?;
-        match unit.state {
-            Phase::Merged | Phase::Cleanup => self.remove_unit(unit, force),
-            Phase::Idle => self.cleaned(&unit, None, false),
-            Phase::Failed | Phase::Ready | Phase::Completed => {
-                let conflict = unit.error.as_ref().is_none_or(|e| e.reason == "merge_conflict");
-                let next = match unit.state {
-                    Phase::Failed if !conflict => unit.after_failure(),
-                    _ => vec![format!("jit worktree merge {id}")],
-                };
-                let abandon = format!("jit worktree abandon {id} --reason <why>");
-                let message = format!("{id} is {}: it has not landed", unit.state);
-                let mut refusal = Refusal::new(Code::BadTransition, message);
-                refusal.help = next;
-                if !refusal.help.contains(&abandon) {
-                    refusal = refusal.help(abandon);
-                }
-                Err(Box::new(refusal))
+        RescueRequest::Abandon { unit, reason, force } => {
+            let unit = crate::app::units::find_unit(cx, &crate::app::view(cx)?, unit.as_deref())?.id;
+            RescueReply::Cleaned(Box::new(abandon_unit(cx, &unit, &reason, force)?))
+        }
+        RescueRequest::List => {
+            let mut rescues = Vec::new();
+            let trash = trash(cx)?;
+            for one in trash.filled()? {
+                let mut view = rescue_view(&trash, one, false);
+                view.work.truncate(FEW);
+                view.aside.truncate(FEW);
+                rescues.push(view);
             }
-            Phase::Merging => Err(Box::new(
-                Refusal::new(
-                    Code::BadTransition,
-                    format!("a landing of {id} has begun, and comes to its end first"),
-                )
-                .help(self.land_again(&unit)),
-            )),
-            Phase::Provisioning => Err(Box::new(
-                Refusal::new(
-                    Code::BadTransition,
-                    format!("the worktree of {id} is being made, or that was cut short"),
-                )
-                .help(format!("jit worktree retry {id}"))
-                .help(format!("jit worktree abandon {id} --reason <why>")),
-            )),
-            Phase::Dispatched | Phase::Running => Err(Box::new(
-                Refusal::new(
-                    Code::BadTransition,
-                    format!("{id} is {}: it cannot be removed now", unit.state),
-                )
-                .help(format!("jit worktree status {id}")),
-            )),
+            RescueReply::List { rescues }
         }
-    }
+        RescueRequest::Show { id } => {
+            let trash = trash(cx)?;
+            let manifest = trash.require(&id)?;
+            let next = crate::app::way_back::ways_back(cx, &manifest).unwrap_or_default();
+            let view = rescue_view(&trash, manifest, true);
+            RescueReply::One(Box::new(RescueView { next, ..view }))
+        }
+        RescueRequest::Restore { id, to, branch } => {
+            let trash = trash(cx)?;
+            let manifest = trash.require(&id)?;
+            let _turn = cleanup_turn(cx, &manifest.unit)?;
+            let to = to.map(|to| jit_git::files::plain(&cx.place.start.join(to)));
+            let mut restored = restore(
+                &trash,
+                crate::app::units::common(cx)?,
+                trash.require(&id)?,
+                to,
+                branch,
+            )?;
+            // It is restored, whatever comes of this.
+            restored.next = crate::app::way_back::ways_to_land(cx, &manifest, &restored).unwrap_or_default();
+            RescueReply::Restored(restored)
+        }
+        RescueRequest::Prune { older_than_secs } => prune_rescues(cx, older_than_secs)?,
+        RescueRequest::Drop { id } => drop_rescue(cx, &id)?,
+    };
+    Ok(Answer {
+        reply: Reply::Rescue(reply),
+        warnings: cx.warnings.clone(),
+    })
+}
 
-    /// Nobody makes it any more, and what there is of it can be given up like anything else. Of one that nothing was made of,
-    /// nothing is left.
-    fn end_making(&self, unit: Unit, reason: &str) -> Outcome<Unit> {
-        if unit.state != Phase::Provisioning {
-            return Ok(unit);
-        }
-        let _turn = self.makers_turn(&unit.id)?;
-        let unit = self.load_unit(&unit.id)?;
-        if unit.state != Phase::Provisioning {
-            return Ok(unit);
-        }
-        if Path::new(&unit.worktree_path).symlink_metadata().is_err() {
-            self.undo(&unit);
-            let facts = Facts {
-                abandoned: Some(reason.to_owned()),
-                ..Facts::default()
+fn trash(cx: &Context) -> Outcome<Trash> {
+    Ok(Trash::at(&cx.place.control_dir, crate::app::units::common(cx)?))
+}
+
+/// One process at a time removes or restores the worktree of a unit.
+fn cleanup_turn(cx: &Context, unit: &UnitId) -> Outcome<File> {
+    let path = cx
+        .place
+        .control_dir
+        .join("locks")
+        .join(format!("cleanup-{unit}.lock"));
+    let failed = |e: std::io::Error| io_refusal("lock", &path, &e);
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Box::new(
+            Refusal::new(
+                Code::Busy,
+                format!("another process is removing or restoring {unit}"),
+            )
+            .help("run the command again when it is done"),
+        )),
+        Err(TryLockError::Error(e)) => Err(failed(e)),
+    }
+}
+
+/// T11: removes the worktree of a unit that has landed. What is not on the target is kept, and needs `force`. Goes on
+/// where an earlier call was cut short; of a unit that is over it does nothing.
+pub fn cleanup_unit(cx: &Context, id: &UnitId, force: Force) -> Outcome<Cleaned> {
+    let _turn = cleanup_turn(cx, id)?;
+    let unit = crate::app::dispatch::load_unit(cx, id)?;
+    match unit.state {
+        Phase::Merged | Phase::Cleanup => remove_unit(cx, unit, force),
+        Phase::Idle => cleaned(cx, &unit, None, false),
+        Phase::Failed | Phase::Ready | Phase::Completed => {
+            let conflict = unit.error.as_ref().is_none_or(|e| e.reason == "merge_conflict");
+            let next = match unit.state {
+                Phase::Failed if !conflict => unit.after_failure(),
+                _ => vec![format!("jit worktree merge {id}")],
             };
-            return self.advance(&unit.id, Input::RolledBack, facts);
+            let abandon = format!("jit worktree abandon {id} --reason <why>");
+            let message = format!("{id} is {}: it has not landed", unit.state);
+            let mut refusal = Refusal::new(Code::BadTransition, message);
+            refusal.help = next;
+            if !refusal.help.contains(&abandon) {
+                refusal = refusal.help(abandon);
+            }
+            Err(Box::new(refusal))
         }
-        self.ensure_worktree(&unit)?;
-        let facts = Facts {
-            error: Some(Failure {
-                reason: "provisioning".to_owned(),
-                message: "its making was cut short".to_owned(),
-                exit_code: None,
-                output: None,
-            }),
-            ..Facts::default()
-        };
-        self.advance(&unit.id, Input::ProvisioningFailed, facts)
+        Phase::Merging => Err(Box::new(
+            Refusal::new(
+                Code::BadTransition,
+                format!("a landing of {id} has begun, and comes to its end first"),
+            )
+            .help(crate::app::landing::land_again(cx, &unit)),
+        )),
+        Phase::Provisioning => Err(Box::new(
+            Refusal::new(
+                Code::BadTransition,
+                format!("the worktree of {id} is being made, or that was cut short"),
+            )
+            .help(format!("jit worktree retry {id}"))
+            .help(format!("jit worktree abandon {id} --reason <why>")),
+        )),
+        Phase::Dispatched | Phase::Running => Err(Box::new(
+            Refusal::new(
+                Code::BadTransition,
+                format!("{id} is {}: it cannot be removed now", unit.state),
+            )
+            .help(format!("jit worktree status {id}")),
+        )),
     }
+}
 
-    /// T13: gives a unit up. All that it holds is kept.
-    pub fn abandon_unit(&self, id: &UnitId, reason: &str, force: Force) -> Outcome<Cleaned> {
-        if reason.trim().is_empty() {
-            return Err(refuse(Code::Invalid, "giving a unit up needs a reason"));
-        }
-        self.require_not_of_another(&self.load_unit(id)?)?;
-        // Its agent may have ended just now.
-        let _ = self.settle(id, Starting::Allowed)?;
-        let _turn = self.cleanup_turn(id)?;
-        let unit = self.load_unit(id)?;
-        self.require_not_held_by_another(&unit)?;
-        let begun = unit.state == Phase::Provisioning;
-        let mut unit = self.end_making(unit, reason)?;
-        if begun && unit.is_over() {
-            return self.cleaned(&unit, None, true);
-        }
-        // What nobody lands any more has landed, or can be given up.
-        unit = self.end_landing(unit)?;
-        if unit.state == Phase::Merged {
-            let message = format!("{id} has landed: there is nothing to give up");
-            let help = format!("jit worktree cleanup {id}");
-            return Err(Box::new(Refusal::new(Code::BadTransition, message).help(help)));
-        }
-        if unit.state == Phase::Cleanup {
-            // Its removal was cut short; what is not on the target is kept in any case.
-            return self.remove_unit(unit, force.max(Force::Work));
-        }
-        if unit::step(unit.state, Input::Abandon).is_some() {
-            self.may_remove(&unit, force)?;
-        }
+/// Nobody makes it any more, and what there is of it can be given up like anything else. Of one that nothing was made of,
+/// nothing is left.
+fn end_making(cx: &Context, unit: Unit, reason: &str) -> Outcome<Unit> {
+    if unit.state != Phase::Provisioning {
+        return Ok(unit);
+    }
+    let _turn = crate::app::units::making::makers_turn(cx, &unit.id)?;
+    let unit = crate::app::dispatch::load_unit(cx, &unit.id)?;
+    if unit.state != Phase::Provisioning {
+        return Ok(unit);
+    }
+    if Path::new(&unit.worktree_path).symlink_metadata().is_err() {
+        crate::app::units::making::undo(cx, &unit);
         let facts = Facts {
             abandoned: Some(reason.to_owned()),
             ..Facts::default()
         };
-        unit = self.advance(id, Input::Abandon, facts)?;
-        self.remove_unit(unit, force)
+        return crate::app::units::advance(cx, &unit.id, Input::RolledBack, facts);
     }
+    crate::app::units::making::ensure_worktree(cx, &unit)?;
+    let facts = Facts {
+        error: Some(Failure {
+            reason: "provisioning".to_owned(),
+            message: "its making was cut short".to_owned(),
+            exit_code: None,
+            output: None,
+        }),
+        ..Facts::default()
+    };
+    crate::app::units::advance(cx, &unit.id, Input::ProvisioningFailed, facts)
+}
 
-    /// What another agent holds is not for an agent to give up.
-    fn require_not_held_by_another(&self, unit: &Unit) -> Outcome<()> {
-        let (Some(issue), Some(agent_id)) = (&unit.issue_id, self.asking_agent()) else {
-            return Ok(());
-        };
-        let own = &Actor {
-            agent_id,
-            ..self.actor.clone()
-        };
-        let view = self.view()?;
-        let key = Resource::Issue(issue.clone()).key();
-        let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
-        match lease.filter(|lease| !lease.expired(&view.now)) {
-            Some(lease)
-                if lease.agent_id != own.agent_id && !lease.obeys(own) && unit.created_by != own.agent_id =>
-            {
-                let message = format!(
-                    "the issue {issue} of {} is held by {}, so giving it up is up to them",
-                    unit.id, lease.agent_id
-                );
-                Err(Box::new(Refusal::new(Code::NotHolder, message).help(format!(
-                    "ask {} to run: jit claim transfer {} --to {}",
-                    lease.agent_id, lease.lease_id, own.agent_id
-                ))))
-            }
-            _ => Ok(()),
-        }
+/// T13: gives a unit up. All that it holds is kept.
+pub fn abandon_unit(cx: &Context, id: &UnitId, reason: &str, force: Force) -> Outcome<Cleaned> {
+    if reason.trim().is_empty() {
+        return Err(refuse(Code::Invalid, "giving a unit up needs a reason"));
     }
-
-    /// Refuses what must not be removed, and what somebody works in.
-    fn may_remove(&self, unit: &Unit, force: Force) -> Outcome<Site> {
-        let site = Site::find(&self.place, unit)?;
-        if force < Force::Locked {
-            site.require_unlocked(unit)?;
-        }
-        site.require_unmounted()?;
-        site.require_unused()?;
-        self.require_nobody_there(unit)?;
-        Ok(site)
+    crate::app::asker::require_not_of_another(cx, &crate::app::dispatch::load_unit(cx, id)?)?;
+    // Its agent may have ended just now.
+    let _ = crate::app::judging::settle(cx, id, Starting::Allowed)?;
+    let _turn = cleanup_turn(cx, id)?;
+    let unit = crate::app::dispatch::load_unit(cx, id)?;
+    require_not_held_by_another(cx, &unit)?;
+    let begun = unit.state == Phase::Provisioning;
+    let mut unit = end_making(cx, unit, reason)?;
+    if begun && unit.is_over() {
+        return cleaned(cx, &unit, None, true);
     }
-
-    /// Leases and sessions of others in the unit's worktree.
-    fn require_nobody_there(&self, unit: &Unit) -> Outcome<()> {
-        let Some(worktree) = &unit.worktree_id else {
-            return Ok(());
-        };
-        let view = self.view()?;
-        let unreadable = |e| refuse(Code::Io, e);
-        for lease in state::leases(&*view.table).map_err(unreadable)? {
-            let own =
-                unit.issue_id.as_ref().map(|id| Resource::Issue(id.clone())) == Some(lease.resource.clone());
-            let there = lease.worktree_id.as_ref() == Some(worktree) && !lease.expired(&view.now);
-            if there && !own && lease.agent_id != self.actor.agent_id {
-                return Err(Box::new(Refusal::held(&lease, &view.now)));
-            }
-        }
-        let alive: Vec<_> = bound::all(&self.place.control_dir)
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|one| one.process().is_alive().unwrap_or(false))
-            .collect();
-        let ours = jit_os::process::ancestors(std::process::id()).unwrap_or_default();
-        for session in state::sessions(&*view.table).map_err(unreadable)? {
-            let here = session.is_active() && session.worktree_id.as_ref() == Some(worktree);
-            let process = alive.iter().find(|one| one.session_id == session.session_id);
-            if let Some(process) = process.filter(|one| here && !ours.contains(&one.process())) {
-                let message = format!(
-                    "{} works there: session {}, process {}",
-                    session.agent_id, session.session_id, process.pid
-                );
-                let help = format!("jit session end {}", session.session_id);
-                return Err(Box::new(Refusal::new(Code::Held, message).help(help)));
-            }
-        }
-        Ok(())
+    // What nobody lands any more has landed, or can be given up.
+    unit = crate::app::landing::end_landing(cx, unit)?;
+    if unit.state == Phase::Merged {
+        let message = format!("{id} has landed: there is nothing to give up");
+        let help = format!("jit worktree cleanup {id}");
+        return Err(Box::new(Refusal::new(Code::BadTransition, message).help(help)));
     }
-
-    /// Whatever a removal ends by, it goes on from there.
-    fn remove_unit(&self, unit: Unit, force: Force) -> Outcome<Cleaned> {
-        let again = match force {
-            Force::No => format!("jit worktree cleanup {}", unit.id),
-            Force::Work => format!("jit worktree cleanup {} --force", unit.id),
-            Force::Locked => format!("jit worktree cleanup {} --force --force", unit.id),
-        };
-        self.remove(unit, force).map_err(|mut refusal| {
-            if refusal.code == Code::Io {
-                match obstacles::lock_in(&refusal.message) {
-                    Some(lock) => refusal
-                        .help
-                        .extend([obstacles::help_with_lock(&lock), again.clone()]),
-                    None => {
-                        let help = format!("mend that (is the disk full?), then go on with: {again}");
-                        refusal.help.push(help);
-                    }
-                }
-            }
-            refusal
-        })
+    if unit.state == Phase::Cleanup {
+        // Its removal was cut short; what is not on the target is kept in any case.
+        return remove_unit(cx, unit, force.max(Force::Work));
     }
+    if unit::step(unit.state, Input::Abandon).is_some() {
+        may_remove(cx, &unit, force)?;
+    }
+    let facts = Facts {
+        abandoned: Some(reason.to_owned()),
+        ..Facts::default()
+    };
+    unit = crate::app::units::advance(cx, id, Input::Abandon, facts)?;
+    remove_unit(cx, unit, force)
+}
 
-    fn remove(&self, mut unit: Unit, force: Force) -> Outcome<Cleaned> {
-        let site = self.may_remove(&unit, force)?;
-        let trash = self.trash()?;
-        let begun = trash.unfinished(&unit.id)?;
-        let mut seen = None;
-        // Nothing has been moved yet: somebody may have worked on there since it was saved, and all that is kept anew.
-        let whole = site.root_is_there && site.admin.is_some();
-        let mut manifest = match begun {
-            Some(mut manifest) if manifest.stage == Stage::Moving && !whole => {
-                // Whatever happened there since is in the trash only.
-                manifest.refs_complete &= !site.root_is_there;
-                manifest.disposable &= !site.root_is_there;
-                manifest
-            }
-            begun => {
-                let walk = Walk::of(&site.root)?;
-                let admin = site.admin.as_deref().map_or(Ok(Walk::default()), Walk::of)?;
-                let evidence = evidence::gather(&site, &walk, &admin, self.config.rescue_ignored())?;
-                // One that was cut short had passed this, unless somebody has it back since. All that there is gets kept.
-                let goes_on = unit.state == Phase::Cleanup && !trash.was_restored(&unit)?;
-                let forced = force > Force::No || unit.abandoned.is_some() || goes_on;
-                if !evidence.work.is_empty() && !forced {
-                    return Err(work_left(&unit, &evidence));
-                }
-                if unit.state == Phase::Merged {
-                    unit = self.advance(&unit.id, Input::BeginCleanup, Facts::default())?;
-                }
-                // What an earlier attempt saved stays as it is: since then it may have been overwritten where it was.
-                if let Some(begun) = begun {
-                    trash.settle(begun)?;
-                }
-                let manifest = trash.begin(&unit, &site.root)?;
-                let manifest = self.keep(&site, &trash, &evidence, &walk, &admin, manifest)?;
-                seen = Some(walk);
-                manifest
-            }
-        };
-        step("removing");
-        self.move_away(&site, &trash, &manifest)?;
-        step("removed");
-        let branch_stays = self.drop_branch(&site, &trash, &mut manifest)?;
-        step("unnamed");
-        let tree = trash.folder(&manifest.id).join(TREE);
-        // Deleted only if it is still what was looked at.
-        if manifest.disposable && (seen.as_ref() == Some(&Walk::of(&tree)?) || !trash.has_tree(&manifest.id))
+/// What another agent holds is not for an agent to give up.
+fn require_not_held_by_another(cx: &Context, unit: &Unit) -> Outcome<()> {
+    let (Some(issue), Some(agent_id)) = (&unit.issue_id, crate::app::asker::asking_agent(cx)) else {
+        return Ok(());
+    };
+    let own = &Actor {
+        agent_id,
+        ..cx.actor.clone()
+    };
+    let view = crate::app::view(cx)?;
+    let key = Resource::Issue(issue.clone()).key();
+    let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
+    match lease.filter(|lease| !lease.expired(&view.now)) {
+        Some(lease)
+            if lease.agent_id != own.agent_id && !lease.obeys(own) && unit.created_by != own.agent_id =>
         {
-            let whole = manifest.refs.is_empty();
-            trash.empty(&mut manifest, whole)?;
-        } else {
-            manifest.stage = Stage::Kept;
-            trash.write(&manifest)?;
+            let message = format!(
+                "the issue {issue} of {} is held by {}, so giving it up is up to them",
+                unit.id, lease.agent_id
+            );
+            Err(Box::new(Refusal::new(Code::NotHolder, message).help(format!(
+                "ask {} to run: jit claim transfer {} --to {}",
+                lease.agent_id, lease.lease_id, own.agent_id
+            ))))
         }
-        // The folder of all of them goes with the last one, as git has it.
-        let _ = std::fs::remove_dir(site.common.join("worktrees"));
-        self.leave_folder_of(&site.root);
-        // Somebody else may be at it; the next one finishes what is left.
-        let _ = self.sweep_trash(&trash, Some(&unit.id));
-        let unit = self.advance(&unit.id, Input::CleanedUp, Facts::default())?;
-        let done = self.cleaned(&unit, Some(manifest), branch_stays.is_none())?;
-        Ok(Cleaned { branch_stays, ..done })
+        _ => Ok(()),
     }
+}
 
-    /// Finishes deletions that were cut short, and takes away entries that were begun, hold nothing, and belong to a unit that
-    /// is over; but for those that another process is at: two at one folder would be in each other's way. `own` is the unit
-    /// whose turn this process has.
-    fn sweep_trash(&self, trash: &Trash, own: Option<&UnitId>) -> Outcome<()> {
-        trash.sweep_empty();
-        let (filled, empty) = trash.parted()?;
-        let is_over = |unit: &UnitId| self.load_unit(unit).is_ok_and(|unit| unit.is_over());
-        let cut_short = filled.into_iter().filter(|one| one.stage == Stage::Removing);
-        for mut one in cut_short.chain(empty) {
-            let is_begun = one.stage != Stage::Removing;
-            if is_begun && !is_over(&one.unit) {
-                continue;
+/// Refuses what must not be removed, and what somebody works in.
+fn may_remove(cx: &Context, unit: &Unit, force: Force) -> Outcome<Site> {
+    let site = Site::find(&cx.place, unit)?;
+    if force < Force::Locked {
+        site.require_unlocked(unit)?;
+    }
+    site.require_unmounted()?;
+    site.require_unused()?;
+    require_nobody_there(cx, unit)?;
+    Ok(site)
+}
+
+/// Leases and sessions of others in the unit's worktree.
+fn require_nobody_there(cx: &Context, unit: &Unit) -> Outcome<()> {
+    let Some(worktree) = &unit.worktree_id else {
+        return Ok(());
+    };
+    let view = crate::app::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    for lease in state::leases(&*view.table).map_err(unreadable)? {
+        let own =
+            unit.issue_id.as_ref().map(|id| Resource::Issue(id.clone())) == Some(lease.resource.clone());
+        let there = lease.worktree_id.as_ref() == Some(worktree) && !lease.expired(&view.now);
+        if there && !own && lease.agent_id != cx.actor.agent_id {
+            return Err(Box::new(Refusal::held(&lease, &view.now)));
+        }
+    }
+    let alive: Vec<_> = bound::all(&cx.place.control_dir)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|one| one.process().is_alive().unwrap_or(false))
+        .collect();
+    let ours = jit_os::process::ancestors(std::process::id()).unwrap_or_default();
+    for session in state::sessions(&*view.table).map_err(unreadable)? {
+        let here = session.is_active() && session.worktree_id.as_ref() == Some(worktree);
+        let process = alive.iter().find(|one| one.session_id == session.session_id);
+        if let Some(process) = process.filter(|one| here && !ours.contains(&one.process())) {
+            let message = format!(
+                "{} works there: session {}, process {}",
+                session.agent_id, session.session_id, process.pid
+            );
+            let help = format!("jit session end {}", session.session_id);
+            return Err(Box::new(Refusal::new(Code::Held, message).help(help)));
+        }
+    }
+    Ok(())
+}
+
+/// Whatever a removal ends by, it goes on from there.
+fn remove_unit(cx: &Context, unit: Unit, force: Force) -> Outcome<Cleaned> {
+    let again = match force {
+        Force::No => format!("jit worktree cleanup {}", unit.id),
+        Force::Work => format!("jit worktree cleanup {} --force", unit.id),
+        Force::Locked => format!("jit worktree cleanup {} --force --force", unit.id),
+    };
+    remove(cx, unit, force).map_err(|mut refusal| {
+        if refusal.code == Code::Io {
+            match obstacles::lock_in(&refusal.message) {
+                Some(lock) => refusal
+                    .help
+                    .extend([obstacles::help_with_lock(&lock), again.clone()]),
+                None => {
+                    let help = format!("mend that (is the disk full?), then go on with: {again}");
+                    refusal.help.push(help);
+                }
             }
-            let _turn = match own == Some(&one.unit) {
-                true => None,
-                false => match self.cleanup_turn(&one.unit) {
-                    Ok(turn) => Some(turn),
-                    Err(_) => continue,
-                },
-            };
-            if !is_begun {
-                trash.finish_removal(&one.id)?;
-            } else if trash.parted()?.1.iter().any(|empty| empty.id == one.id) {
-                // It may have been filled while its turn was another's.
-                trash.empty(&mut one, true)?;
+        }
+        refusal
+    })
+}
+
+pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Cleaned> {
+    let site = may_remove(cx, &unit, force)?;
+    let trash = trash(cx)?;
+    let begun = trash.unfinished(&unit.id)?;
+    let mut seen = None;
+    // Nothing has been moved yet: somebody may have worked on there since it was saved, and all that is kept anew.
+    let whole = site.root_is_there && site.admin.is_some();
+    let mut manifest = match begun {
+        Some(mut manifest) if manifest.stage == Stage::Moving && !whole => {
+            // Whatever happened there since is in the trash only.
+            manifest.refs_complete &= !site.root_is_there;
+            manifest.disposable &= !site.root_is_there;
+            manifest
+        }
+        begun => {
+            let walk = Walk::of(&site.root)?;
+            let admin = site.admin.as_deref().map_or(Ok(Walk::default()), Walk::of)?;
+            let evidence = evidence::gather(&site, &walk, &admin, cx.config.rescue_ignored())?;
+            // One that was cut short had passed this, unless somebody has it back since. All that there is gets kept.
+            let goes_on = unit.state == Phase::Cleanup && !trash.was_restored(&unit)?;
+            let forced = force > Force::No || unit.abandoned.is_some() || goes_on;
+            if !evidence.work.is_empty() && !forced {
+                return Err(work_left(&unit, &evidence));
             }
+            if unit.state == Phase::Merged {
+                unit = crate::app::units::advance(cx, &unit.id, Input::BeginCleanup, Facts::default())?;
+            }
+            // What an earlier attempt saved stays as it is: since then it may have been overwritten where it was.
+            if let Some(begun) = begun {
+                trash.settle(begun)?;
+            }
+            let manifest = trash.begin(&unit, &site.root)?;
+            let manifest = keep(&site, &trash, &evidence, &walk, &admin, manifest)?;
+            seen = Some(walk);
+            manifest
         }
-        Ok(())
-    }
-
-    /// Saves all that there is, and writes down that the folders may go.
-    fn keep(
-        &self,
-        site: &Site,
-        trash: &Trash,
-        evidence: &Evidence,
-        walk: &Walk,
-        admin: &Walk,
-        mut manifest: Manifest,
-    ) -> Outcome<Manifest> {
-        manifest.worktree_path = shown(&site.root);
-        manifest.admin = site
-            .admin
-            .as_deref()
-            .and_then(Path::file_name)
-            .map(|name| shown(Path::new(name)));
-        manifest.head.clone_from(&evidence.head);
-        if site.admin.is_some() {
-            manifest.head_ref = site.git().symbolic_head().map_err(|e| refuse(Code::Io, e))?;
-        }
-        manifest.branch_tip.clone_from(&evidence.branch_tip);
-        manifest.name_work(&evidence.work, &evidence.aside);
-        manifest.disposable = evidence.files_are_safe();
-        let scratch = trash.folder(&manifest.id);
-        save::save(site, evidence, walk, admin, &scratch, &mut manifest)?;
-        manifest.stage = Stage::Moving;
-        trash.write(&manifest)?;
-        Ok(manifest)
-    }
-
-    /// Git's folder of a worktree that somebody deleted goes to the trash, so that the worktree can be made again: HEAD and the
-    /// index may have had what no branch has.
-    pub(super) fn put_aside_gone(&self, unit: &Unit) -> Outcome<()> {
-        let site = Site::find(&self.place, unit)?;
-        let Some(folder) = site.admin.as_deref().filter(|_| !site.root_is_there) else {
-            return Ok(());
-        };
-        let (walk, admin) = (Walk::default(), Walk::of(folder)?);
-        let evidence = evidence::gather(&site, &walk, &admin, self.config.rescue_ignored())?;
-        let trash = self.trash()?;
-        let manifest = trash.begin(unit, &site.root)?;
-        let mut manifest = self.keep(&site, &trash, &evidence, &walk, &admin, manifest)?;
-        trash.take(&manifest.id, folder, ADMIN)?;
-        if manifest.refs.is_empty() {
-            return trash.empty(&mut manifest, true);
-        }
+    };
+    step("removing");
+    move_away(&site, &trash, &manifest)?;
+    step("removed");
+    let branch_stays = drop_branch(cx, &site, &trash, &mut manifest)?;
+    step("unnamed");
+    let tree = trash.folder(&manifest.id).join(TREE);
+    // Deleted only if it is still what was looked at.
+    if manifest.disposable && (seen.as_ref() == Some(&Walk::of(&tree)?) || !trash.has_tree(&manifest.id)) {
+        let whole = manifest.refs.is_empty();
+        trash.empty(&mut manifest, whole)?;
+    } else {
         manifest.stage = Stage::Kept;
-        trash.write(&manifest)
+        trash.write(&manifest)?;
     }
+    // The folder of all of them goes with the last one, as git has it.
+    let _ = std::fs::remove_dir(site.common.join("worktrees"));
+    crate::app::units::making::leave_folder_of(cx, &site.root);
+    // Somebody else may be at it; the next one finishes what is left.
+    let _ = sweep_trash(cx, &trash, Some(&unit.id));
+    let unit = crate::app::units::advance(cx, &unit.id, Input::CleanedUp, Facts::default())?;
+    let done = cleaned(cx, &unit, Some(manifest), branch_stays.is_none())?;
+    Ok(Cleaned { branch_stays, ..done })
+}
 
-    fn move_away(&self, site: &Site, trash: &Trash, manifest: &Manifest) -> Outcome<()> {
-        let root = unshown(&manifest.worktree_path);
-        if let Some(name) = &manifest.admin {
-            let admin = site.common.join("worktrees").join(unshown(name));
-            // Its name may have been given to another worktree since.
-            let ours = match std::fs::read(admin.join("gitdir")) {
-                Ok(link) => {
-                    use std::os::unix::ffi::OsStrExt as _;
-                    let link = admin.join(OsStr::from_bytes(link.trim_ascii_end()));
-                    jit_git::files::plain(&link) == root.join(".git")
-                        || std::fs::canonicalize(&link).ok() == std::fs::canonicalize(root.join(".git")).ok()
-                }
-                // Already gone, or on its way.
-                Err(_) => admin.symlink_metadata().is_err(),
-            };
-            if ours {
-                trash.take(&manifest.id, &admin, ADMIN)?;
-            }
+/// Finishes deletions that were cut short, and takes away entries that were begun, hold nothing, and belong to a unit that
+/// is over; but for those that another process is at: two at one folder would be in each other's way. `own` is the unit
+/// whose turn this process has.
+fn sweep_trash(cx: &Context, trash: &Trash, own: Option<&UnitId>) -> Outcome<()> {
+    trash.sweep_empty();
+    let (filled, empty) = trash.parted()?;
+    let is_over = |unit: &UnitId| crate::app::dispatch::load_unit(cx, unit).is_ok_and(|unit| unit.is_over());
+    let cut_short = filled.into_iter().filter(|one| one.stage == Stage::Removing);
+    for mut one in cut_short.chain(empty) {
+        let is_begun = one.stage != Stage::Removing;
+        if is_begun && !is_over(&one.unit) {
+            continue;
         }
-        step("forgotten");
-        trash.take(&manifest.id, &root, TREE)?;
-        Ok(())
-    }
-
-    /// Deletes the unit's branch, which has landed or is among the rescued refs by now. Or says why it stays: where it is
-    /// another name for a branch, or a branch is another name for it, something of somebody else's would go.
-    fn drop_branch(&self, site: &Site, trash: &Trash, manifest: &mut Manifest) -> Outcome<Option<String>> {
-        let branch = &site.branch;
-        if *branch == site.target {
-            return Ok(Some("it is the target".to_owned()));
-        }
-        if site.used_branches.contains(branch) {
-            return Ok(Some("it is checked out in another worktree".to_owned()));
-        }
-        let name = format!("refs/heads/{branch}");
-        let git = || raw::git(&site.common, &site.common);
-        let failed = |e| refuse(Code::Io, e);
-        let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
-        if let Some(goal) = git().symbolic(&name).map_err(failed)? {
-            return Ok(Some(format!("it is another name for {}", short(&goal))));
-        }
-        if let Some(other) = self.other_name_of(&name)? {
-            return Ok(Some(format!("{} is another name for it", short(&other))));
-        }
-        let Some(tip) = git().verify(&name).map_err(failed)? else {
-            return Ok(None);
+        let _turn = match own == Some(&one.unit) {
+            true => None,
+            false => match cleanup_turn(cx, &one.unit) {
+                Ok(turn) => Some(turn),
+                Err(_) => continue,
+            },
         };
-        if manifest.branch_tip.as_ref() != Some(&tip) {
-            // Somebody moved it after it was looked at.
-            save::add(&site.common, manifest, "late", &tip)?;
-            trash.write(manifest)?;
+        if !is_begun {
+            trash.finish_removal(&one.id)?;
+        } else if trash.parted()?.1.iter().any(|empty| empty.id == one.id) {
+            // It may have been filled while its turn was another's.
+            trash.empty(&mut one, true)?;
         }
-        git()
-            .args(["update-ref", "--no-deref", "-d", &name, &tip])
-            .run()
-            .map_err(failed)?;
-        // What git had noted about it; there is nothing to say when there was nothing.
-        let section = format!("branch.{branch}");
-        let _ = git()
-            .args(["config", "--local", "--remove-section", &section])
-            .run();
-        Ok(None)
     }
+    Ok(())
+}
 
-    /// A symbolic ref that leads to this one.
-    fn other_name_of(&self, name: &str) -> Outcome<Option<String>> {
-        let common = self.common()?;
-        let all = raw::git(common, common)
-            .args(["for-each-ref", "--format=%(symref) %(refname)", "refs/heads"])
-            .run()
-            .map_err(|e| refuse(Code::Io, e))?;
-        let all = String::from_utf8_lossy(&all);
-        let mut names = all.lines().filter_map(|line| line.split_once(' '));
-        Ok(names
-            .find(|(goal, _)| *goal == name)
-            .map(|(_, other)| other.to_owned()))
+/// Saves all that there is, and writes down that the folders may go.
+pub(crate) fn keep(
+    site: &Site,
+    trash: &Trash,
+    evidence: &Evidence,
+    walk: &Walk,
+    admin: &Walk,
+    mut manifest: Manifest,
+) -> Outcome<Manifest> {
+    manifest.worktree_path = shown(&site.root);
+    manifest.admin = site
+        .admin
+        .as_deref()
+        .and_then(Path::file_name)
+        .map(|name| shown(Path::new(name)));
+    manifest.head.clone_from(&evidence.head);
+    if site.admin.is_some() {
+        manifest.head_ref = site.git().symbolic_head().map_err(|e| refuse(Code::Io, e))?;
     }
+    manifest.branch_tip.clone_from(&evidence.branch_tip);
+    manifest.name_work(&evidence.work, &evidence.aside);
+    manifest.disposable = evidence.files_are_safe();
+    let scratch = trash.folder(&manifest.id);
+    save::save(site, evidence, walk, admin, &scratch, &mut manifest)?;
+    manifest.stage = Stage::Moving;
+    trash.write(&manifest)?;
+    Ok(manifest)
+}
 
-    fn cleaned(&self, unit: &Unit, manifest: Option<Manifest>, branch_deleted: bool) -> Outcome<Cleaned> {
-        let trash = self.trash()?;
-        let mut entries = trash.all()?;
-        // Also one that was finished before a crash.
-        entries.retain(|one| one.unit == unit.id && one.created_ms >= unit.created_at.ms());
-        let known = entries.pop();
-        let manifest = manifest
-            .filter(|one| known.as_ref().is_some_and(|known| known.id == one.id))
-            .or(known);
-        Ok(Cleaned {
-            unit: unit.id.clone(),
-            state: unit.state,
-            worktree_path: unit.worktree_path.clone(),
-            branch: unit.branch.clone(),
-            branch_deleted,
-            branch_stays: None,
-            rescue: manifest.as_ref().map(|one| one.id.clone()),
-            work: manifest.as_ref().map(|one| one.work.clone()).unwrap_or_default(),
-            work_count: manifest.as_ref().map_or(0, |one| one.work_count),
-        })
+/// Git's folder of a worktree that somebody deleted goes to the trash, so that the worktree can be made again: HEAD and the
+/// index may have had what no branch has.
+pub(crate) fn put_aside_gone(cx: &Context, unit: &Unit) -> Outcome<()> {
+    let site = Site::find(&cx.place, unit)?;
+    let Some(folder) = site.admin.as_deref().filter(|_| !site.root_is_there) else {
+        return Ok(());
+    };
+    let (walk, admin) = (Walk::default(), Walk::of(folder)?);
+    let evidence = evidence::gather(&site, &walk, &admin, cx.config.rescue_ignored())?;
+    let trash = trash(cx)?;
+    let manifest = trash.begin(unit, &site.root)?;
+    let mut manifest = keep(&site, &trash, &evidence, &walk, &admin, manifest)?;
+    trash.take(&manifest.id, folder, ADMIN)?;
+    if manifest.refs.is_empty() {
+        return trash.empty(&mut manifest, true);
     }
+    manifest.stage = Stage::Kept;
+    trash.write(&manifest)
+}
 
-    /// Empties the trash of what is old enough. Refs stay.
-    fn prune_rescues(&self, older_than_secs: Option<u64>) -> Outcome<RescueReply> {
-        let keep = self.config.rescue_keep_days().saturating_mul(DAY);
-        let least = older_than_secs.unwrap_or(keep);
-        let trash = self.trash()?;
-        self.sweep_trash(&trash, None)?;
-        let (mut pruned, mut freed_bytes) = (Vec::new(), 0);
-        for mut one in trash.all()? {
-            let over = matches!(one.stage, Stage::Kept | Stage::Restored);
-            let old = one.age_secs() >= least && (one.refs_complete || one.age_secs() >= keep);
-            // Restored ones have nothing in the trash but their manifest.
-            if !over || !old || !trash.has_tree(&one.id) {
-                continue;
+fn move_away(site: &Site, trash: &Trash, manifest: &Manifest) -> Outcome<()> {
+    let root = unshown(&manifest.worktree_path);
+    if let Some(name) = &manifest.admin {
+        let admin = site.common.join("worktrees").join(unshown(name));
+        // Its name may have been given to another worktree since.
+        let ours = match std::fs::read(admin.join("gitdir")) {
+            Ok(link) => {
+                use std::os::unix::ffi::OsStrExt as _;
+                let link = admin.join(OsStr::from_bytes(link.trim_ascii_end()));
+                jit_git::files::plain(&link) == root.join(".git")
+                    || std::fs::canonicalize(&link).ok() == std::fs::canonicalize(root.join(".git")).ok()
             }
-            let Ok(_turn) = self.cleanup_turn(&one.unit) else {
-                continue;
-            };
-            freed_bytes += trash.size(&one.id);
-            let whole = one.refs.is_empty();
-            trash.empty(&mut one, whole)?;
-            pruned.push(one.id);
+            // Already gone, or on its way.
+            Err(_) => admin.symlink_metadata().is_err(),
+        };
+        if ours {
+            trash.take(&manifest.id, &admin, ADMIN)?;
         }
-        Ok(RescueReply::Pruned { pruned, freed_bytes })
     }
+    step("forgotten");
+    trash.take(&manifest.id, &root, TREE)?;
+    Ok(())
+}
 
-    /// Forgets an entry for good. Not for agents: it is the one command here that can lose work.
-    fn drop_rescue(&self, id: &RescueId) -> Outcome<RescueReply> {
-        if let Some(agent) = self.asking_agent() {
-            let message = format!("{agent} is an agent, and deleting rescued work is not for agents");
-            let help = format!("ask a person to run: jit rescue drop {id} --yes");
-            return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
-        }
-        let trash = self.trash()?;
-        let mut manifest = trash.require(id)?;
-        let _turn = self.cleanup_turn(&manifest.unit)?;
-        if matches!(manifest.stage, Stage::Saving | Stage::Moving)
-            && !self.load_unit(&manifest.unit)?.is_over()
-        {
-            let message = format!("the removal of {} is not finished", manifest.unit);
-            let help = format!("jit worktree cleanup {}", manifest.unit);
-            return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
-        }
-        trash.drop_refs(id)?;
-        manifest.refs.clear();
-        trash.empty(&mut manifest, true)?;
-        Ok(RescueReply::Dropped { dropped: id.clone() })
+/// Deletes the unit's branch, which has landed or is among the rescued refs by now. Or says why it stays: where it is
+/// another name for a branch, or a branch is another name for it, something of somebody else's would go.
+fn drop_branch(cx: &Context, site: &Site, trash: &Trash, manifest: &mut Manifest) -> Outcome<Option<String>> {
+    let branch = &site.branch;
+    if *branch == site.target {
+        return Ok(Some("it is the target".to_owned()));
     }
+    if site.used_branches.contains(branch) {
+        return Ok(Some("it is checked out in another worktree".to_owned()));
+    }
+    let name = format!("refs/heads/{branch}");
+    let git = || raw::git(&site.common, &site.common);
+    let failed = |e| refuse(Code::Io, e);
+    let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
+    if let Some(goal) = git().symbolic(&name).map_err(failed)? {
+        return Ok(Some(format!("it is another name for {}", short(&goal))));
+    }
+    if let Some(other) = other_name_of(cx, &name)? {
+        return Ok(Some(format!("{} is another name for it", short(&other))));
+    }
+    let Some(tip) = git().verify(&name).map_err(failed)? else {
+        return Ok(None);
+    };
+    if manifest.branch_tip.as_ref() != Some(&tip) {
+        // Somebody moved it after it was looked at.
+        save::add(&site.common, manifest, "late", &tip)?;
+        trash.write(manifest)?;
+    }
+    git()
+        .args(["update-ref", "--no-deref", "-d", &name, &tip])
+        .run()
+        .map_err(failed)?;
+    // What git had noted about it; there is nothing to say when there was nothing.
+    let section = format!("branch.{branch}");
+    let _ = git()
+        .args(["config", "--local", "--remove-section", &section])
+        .run();
+    Ok(None)
+}
 
-    /// Removing jit would leave nobody who knows what these are.
-    pub(super) fn refuse_while_rescued(&self) -> Outcome<()> {
-        if self.place.common_dir.is_none() {
-            return Ok(());
+/// A symbolic ref that leads to this one.
+fn other_name_of(cx: &Context, name: &str) -> Outcome<Option<String>> {
+    let common = crate::app::units::common(cx)?;
+    let all = raw::git(common, common)
+        .args(["for-each-ref", "--format=%(symref) %(refname)", "refs/heads"])
+        .run()
+        .map_err(|e| refuse(Code::Io, e))?;
+    let all = String::from_utf8_lossy(&all);
+    let mut names = all.lines().filter_map(|line| line.split_once(' '));
+    Ok(names
+        .find(|(goal, _)| *goal == name)
+        .map(|(_, other)| other.to_owned()))
+}
+
+fn cleaned(cx: &Context, unit: &Unit, manifest: Option<Manifest>, branch_deleted: bool) -> Outcome<Cleaned> {
+    let trash = trash(cx)?;
+    let mut entries = trash.all()?;
+    // Also one that was finished before a crash.
+    entries.retain(|one| one.unit == unit.id && one.created_ms >= unit.created_at.ms());
+    let known = entries.pop();
+    let manifest = manifest
+        .filter(|one| known.as_ref().is_some_and(|known| known.id == one.id))
+        .or(known);
+    Ok(Cleaned {
+        unit: unit.id.clone(),
+        state: unit.state,
+        worktree_path: unit.worktree_path.clone(),
+        branch: unit.branch.clone(),
+        branch_deleted,
+        branch_stays: None,
+        rescue: manifest.as_ref().map(|one| one.id.clone()),
+        work: manifest.as_ref().map(|one| one.work.clone()).unwrap_or_default(),
+        work_count: manifest.as_ref().map_or(0, |one| one.work_count),
+    })
+}
+
+/// Empties the trash of what is old enough. Refs stay.
+fn prune_rescues(cx: &Context, older_than_secs: Option<u64>) -> Outcome<RescueReply> {
+    let keep = cx.config.rescue_keep_days().saturating_mul(DAY);
+    let least = older_than_secs.unwrap_or(keep);
+    let trash = trash(cx)?;
+    sweep_trash(cx, &trash, None)?;
+    let (mut pruned, mut freed_bytes) = (Vec::new(), 0);
+    for mut one in trash.all()? {
+        let over = matches!(one.stage, Stage::Kept | Stage::Restored);
+        let old = one.age_secs() >= least && (one.refs_complete || one.age_secs() >= keep);
+        // Restored ones have nothing in the trash but their manifest.
+        if !over || !old || !trash.has_tree(&one.id) {
+            continue;
         }
-        let all = self.trash()?.filled()?;
-        if all.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
-        let message = format!("there is rescued work: {}", names.join(", "));
-        let mut refusal = Refusal::new(Code::NotAllowed, message).help("jit rescue list");
-        for name in names.iter().take(5) {
-            refusal = refusal.help(format!("jit rescue drop {name} --yes"));
-        }
-        Err(Box::new(refusal))
+        let Ok(_turn) = cleanup_turn(cx, &one.unit) else {
+            continue;
+        };
+        freed_bytes += trash.size(&one.id);
+        let whole = one.refs.is_empty();
+        trash.empty(&mut one, whole)?;
+        pruned.push(one.id);
     }
+    Ok(RescueReply::Pruned { pruned, freed_bytes })
+}
+
+/// Forgets an entry for good. Not for agents: it is the one command here that can lose work.
+fn drop_rescue(cx: &Context, id: &RescueId) -> Outcome<RescueReply> {
+    if let Some(agent) = crate::app::asker::asking_agent(cx) {
+        let message = format!("{agent} is an agent, and deleting rescued work is not for agents");
+        let help = format!("ask a person to run: jit rescue drop {id} --yes");
+        return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
+    }
+    let trash = trash(cx)?;
+    let mut manifest = trash.require(id)?;
+    let _turn = cleanup_turn(cx, &manifest.unit)?;
+    if matches!(manifest.stage, Stage::Saving | Stage::Moving)
+        && !crate::app::dispatch::load_unit(cx, &manifest.unit)?.is_over()
+    {
+        let message = format!("the removal of {} is not finished", manifest.unit);
+        let help = format!("jit worktree cleanup {}", manifest.unit);
+        return Err(Box::new(Refusal::new(Code::NotAllowed, message).help(help)));
+    }
+    trash.drop_refs(id)?;
+    manifest.refs.clear();
+    trash.empty(&mut manifest, true)?;
+    Ok(RescueReply::Dropped { dropped: id.clone() })
+}
+
+/// Removing jit would leave nobody who knows what these are.
+pub(crate) fn refuse_while_rescued(cx: &Context) -> Outcome<()> {
+    if cx.place.common_dir.is_none() {
+        return Ok(());
+    }
+    let all = trash(cx)?.filled()?;
+    if all.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
+    let message = format!("there is rescued work: {}", names.join(", "));
+    let mut refusal = Refusal::new(Code::NotAllowed, message).help("jit rescue list");
+    for name in names.iter().take(5) {
+        refusal = refusal.help(format!("jit rescue drop {name} --yes"));
+    }
+    Err(Box::new(refusal))
 }
 
 fn work_left(unit: &Unit, evidence: &Evidence) -> Box<Refusal> {

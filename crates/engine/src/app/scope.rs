@@ -26,7 +26,7 @@ use jit_core::{file_lock, state};
 use jit_git::{Git, GitError};
 use jit_store::Outcome;
 
-use super::App;
+use super::Context;
 use super::situation::{Situation, is_merging};
 use crate::refusals::refuse;
 
@@ -77,187 +77,193 @@ impl Scope {
     }
 }
 
-impl App {
-    /// Where the agent at work in this worktree may write; `None`: anywhere in it.
-    pub(crate) fn scope_here(&self) -> Outcome<Option<Scope>> {
-        let Some(root) = self.place.worktree_root.as_deref() else {
-            return Ok(None);
-        };
-        let units = state::units(&*self.view()?.table).map_err(|e| refuse(Code::Io, e))?;
-        let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
-        let here = units.iter().filter(at_work).find(|unit| {
-            let path = Path::new(&unit.worktree_path);
-            path == root
-                || std::fs::canonicalize(path).is_ok_and(|real| real == root)
-                || (unit.worktree_id.is_some() && unit.worktree_id == self.actor.worktree_id)
-        });
-        here.map_or(Ok(None), |unit| Scope::of(&unit.writes))
-    }
+/// Where the agent at work in this worktree may write; `None`: anywhere in it.
+pub(crate) fn scope_here(cx: &Context) -> Outcome<Option<Scope>> {
+    let Some(root) = cx.place.worktree_root.as_deref() else {
+        return Ok(None);
+    };
+    let units = state::units(&*crate::app::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?;
+    let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
+    let here = units.iter().filter(at_work).find(|unit| {
+        let path = Path::new(&unit.worktree_path);
+        path == root
+            || std::fs::canonicalize(path).is_ok_and(|real| real == root)
+            || (unit.worktree_id.is_some() && unit.worktree_id == cx.actor.worktree_id)
+    });
+    here.map_or(Ok(None), |unit| Scope::of(&unit.writes))
+}
 
-    /// Every path that a unit has changed, committed or not.
-    pub(super) fn changed_paths(&self, unit: &Unit) -> Outcome<BTreeSet<String>> {
-        let common = self.common()?;
-        let mut found = BTreeSet::new();
-        let between = |a: &str, b: &str| -> Outcome<BTreeSet<String>> {
-            let listed = Git::in_git_dir(common)
-                .args(["diff-tree", "-r", "--name-only", "--no-renames", "-z", a, b])
-                .run()
-                .map_err(git)?;
-            Ok(names(&listed, 0).collect())
-        };
-        let branch = format!("refs/heads/{}", unit.branch);
-        if let Some(tip) = Git::in_git_dir(common).verify(&branch).map_err(git)? {
-            found = between(&unit.base, &tip)?;
-            let target = format!("refs/heads/{}", unit.target);
-            // They may have nothing in common.
-            let met = Git::in_git_dir(common)
-                .args(["merge-base", &target, &tip])
-                .line()
-                .ok();
-            // A target that has all of it already was moved by somebody who may not.
-            if let Some(met) = met.filter(|met| *met != unit.base && *met != tip) {
-                let own = between(&met, &tip)?;
-                found.retain(|path| own.contains(path));
-            }
+/// Every path that a unit has changed, committed or not.
+pub(crate) fn changed_paths(cx: &Context, unit: &Unit) -> Outcome<BTreeSet<String>> {
+    let common = crate::app::units::common(cx)?;
+    let mut found = BTreeSet::new();
+    let between = |a: &str, b: &str| -> Outcome<BTreeSet<String>> {
+        let listed = Git::in_git_dir(common)
+            .args(["diff-tree", "-r", "--name-only", "--no-renames", "-z", a, b])
+            .run()
+            .map_err(git)?;
+        Ok(names(&listed, 0).collect())
+    };
+    let branch = format!("refs/heads/{}", unit.branch);
+    if let Some(tip) = Git::in_git_dir(common).verify(&branch).map_err(git)? {
+        found = between(&unit.base, &tip)?;
+        let target = format!("refs/heads/{}", unit.target);
+        // They may have nothing in common.
+        let met = Git::in_git_dir(common)
+            .args(["merge-base", &target, &tip])
+            .line()
+            .ok();
+        // A target that has all of it already was moved by somebody who may not.
+        if let Some(met) = met.filter(|met| *met != unit.base && *met != tip) {
+            let own = between(&met, &tip)?;
+            found.retain(|path| own.contains(path));
         }
-        let root = Path::new(&unit.worktree_path);
-        // In the middle of a merge what others did is there too.
-        if root.join(".git").exists() && !is_merging(root) {
-            let listed = Git::at(root)
-                .args([
-                    "--no-optional-locks",
-                    "status",
-                    "--porcelain",
-                    "-z",
-                    "--no-renames",
-                ])
-                .args(["--untracked-files=all", "--ignore-submodules=none"])
-                .run()
-                .map_err(git)?;
-            let brought = match listed.is_empty() {
-                true => None,
-                false => Some(self.brought()?),
-            };
-            // What jit put there itself is not the unit's doing.
-            let untracked: BTreeSet<String> = names_marked(&listed, b"??").collect();
-            let own = |path: &String| {
-                untracked.contains(path) && brought.as_ref().is_some_and(|brought| brought.has(path))
-            };
-            found.extend(names(&listed, 3).filter(|path| !own(path)));
-        }
-        Ok(found)
     }
-
-    /// What a unit changed that is not its to change.
-    pub(super) fn outside_scope(&self, unit: &Unit, writes: &[String]) -> Outcome<Option<Failure>> {
-        let Some(scope) = Scope::of(writes)? else {
-            return Ok(None);
+    let root = Path::new(&unit.worktree_path);
+    // In the middle of a merge what others did is there too.
+    if root.join(".git").exists() && !is_merging(root) {
+        let listed = Git::at(root)
+            .args([
+                "--no-optional-locks",
+                "status",
+                "--porcelain",
+                "-z",
+                "--no-renames",
+            ])
+            .args(["--untracked-files=all", "--ignore-submodules=none"])
+            .run()
+            .map_err(git)?;
+        let brought = match listed.is_empty() {
+            true => None,
+            false => Some(crate::app::units::brought(cx)?),
         };
-        let changed = self.changed_paths(unit)?;
-        let outside: Vec<&String> = changed.iter().filter(|path| !scope.allows(path)).collect();
-        if outside.is_empty() {
-            return Ok(None);
-        }
-        let named: Vec<String> = outside
-            .iter()
-            .take(NAMED)
-            .map(|path| format!("{path:?}"))
-            .collect();
-        let more = match outside.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            n => format!(" and {n} more"),
+        // What jit put there itself is not the unit's doing.
+        let untracked: BTreeSet<String> = names_marked(&listed, b"??").collect();
+        let own = |path: &String| {
+            untracked.contains(path) && brought.as_ref().is_some_and(|brought| brought.has(path))
         };
-        let short: String = unit.base.chars().take(12).collect();
-        Ok(Some(Failure {
-            reason: coordinate::reason::OUTSIDE.to_owned(),
-            message: format!(
-                "it may write only {}, and changed {}{more}: these have to be as they were at {short}",
-                scope.shown(),
-                named.join(", "),
-            ),
-            exit_code: None,
-            output: None,
-        }))
+        found.extend(names(&listed, 3).filter(|path| !own(path)));
     }
+    Ok(found)
+}
 
-    /// Who is where, for those units of the plan that say where they write.
-    pub(crate) fn look_around(&self, at: &mut Situation, plan: &Plan, touched: &mut Touched) -> Outcome<()> {
-        let open = |n: usize| {
-            let unit = at.members.get(n).and_then(|member| member.unit.as_ref());
-            let own = unit.filter(|unit| unit.workflow.as_ref() == Some(&at.workflow.id));
-            own.is_none_or(|unit| matches!(unit.state, Phase::Idle | Phase::Ready))
-        };
-        let wanted = |(n, unit): (usize, &plan::PlanUnit)| !unit.writes.is_empty() && open(n);
-        if !plan.units.iter().enumerate().any(wanted) {
-            return Ok(());
-        }
-        let view = self.view()?;
-        let unreadable = |e| refuse(Code::Io, e);
-        let units = state::units(&*view.table).map_err(unreadable)?;
-        let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
-        for unit in units.iter().filter(at_work) {
-            let own = unit.workflow.as_ref() == Some(&at.workflow.id);
-            // Nobody may be there any more to write down that it ended.
-            if !own && attempt::is_over(&self.attempt_folder(&unit.id, unit.attempt)).unwrap_or(true) {
-                continue;
-            }
-            let paths = match unit.writes.is_empty() {
-                // The plan says it of its own units.
-                false if own => continue,
-                false => unit
-                    .writes
-                    .iter()
-                    .filter_map(|text| Pattern::parse(text).ok())
-                    .collect(),
-                true => self.touched_by(unit, touched),
-            };
-            match at.members.iter_mut().find(|member| own && member.id == unit.id) {
-                Some(member) => member.touched = paths,
-                None => at.facts.others.push(Occupied {
-                    by: unit.id.to_string(),
-                    paths,
-                    until: None,
-                }),
-            }
-        }
-        for lease in file_lock::all(&*view.table).map_err(unreadable)? {
-            let Some(lock) = lease.resource.file().filter(|_| !lease.expired(&view.now)) else {
-                continue;
-            };
-            // What an agent left behind that has ended is in nobody's way: nobody is there.
-            let left = units
-                .iter()
-                .filter(|unit| !at_work(unit))
-                .any(|unit| unit.worker.as_ref() == Some(&lease.agent_id));
-            if lock.scope == Place::Global && !lock.shared && !lock.outside && !left {
-                at.facts.locks.push(Occupied {
-                    by: lease.agent_id.to_string(),
-                    paths: vec![lock.pattern.clone()],
-                    until: Some(lease.expires_at),
-                });
-            }
-        }
-        Ok(())
+/// What a unit changed that is not its to change.
+pub(crate) fn outside_scope(cx: &Context, unit: &Unit, writes: &[String]) -> Outcome<Option<Failure>> {
+    let Some(scope) = Scope::of(writes)? else {
+        return Ok(None);
+    };
+    let changed = changed_paths(cx, unit)?;
+    let outside: Vec<&String> = changed.iter().filter(|path| !scope.allows(path)).collect();
+    if outside.is_empty() {
+        return Ok(None);
     }
+    let named: Vec<String> = outside
+        .iter()
+        .take(NAMED)
+        .map(|path| format!("{path:?}"))
+        .collect();
+    let more = match outside.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let short: String = unit.base.chars().take(12).collect();
+    Ok(Some(Failure {
+        reason: coordinate::reason::OUTSIDE.to_owned(),
+        message: format!(
+            "it may write only {}, and changed {}{more}: these have to be as they were at {short}",
+            scope.shown(),
+            named.join(", "),
+        ),
+        exit_code: None,
+        output: None,
+    }))
+}
 
-    /// What cannot be seen now is in nobody's way.
-    fn touched_by(&self, unit: &Unit, touched: &mut Touched) -> Vec<Pattern> {
-        if let Some((attempt, at, paths)) = touched.get(&unit.id)
-            && *attempt == unit.attempt
-            && at.elapsed() < LOOK_AGAIN
+/// Who is where, for those units of the plan that say where they write.
+pub(crate) fn look_around(
+    cx: &Context,
+    at: &mut Situation,
+    plan: &Plan,
+    touched: &mut Touched,
+) -> Outcome<()> {
+    let open = |n: usize| {
+        let unit = at.members.get(n).and_then(|member| member.unit.as_ref());
+        let own = unit.filter(|unit| unit.workflow.as_ref() == Some(&at.workflow.id));
+        own.is_none_or(|unit| matches!(unit.state, Phase::Idle | Phase::Ready))
+    };
+    let wanted = |(n, unit): (usize, &plan::PlanUnit)| !unit.writes.is_empty() && open(n);
+    if !plan.units.iter().enumerate().any(wanted) {
+        return Ok(());
+    }
+    let view = crate::app::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let units = state::units(&*view.table).map_err(unreadable)?;
+    let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
+    for unit in units.iter().filter(at_work) {
+        let own = unit.workflow.as_ref() == Some(&at.workflow.id);
+        // Nobody may be there any more to write down that it ended.
+        if !own
+            && attempt::is_over(&crate::app::dispatch::attempt_folder(cx, &unit.id, unit.attempt))
+                .unwrap_or(true)
         {
-            return paths.clone();
+            continue;
         }
-        let changed = self.changed_paths(unit).unwrap_or_default();
-        let paths: Vec<Pattern> = changed
-            .iter()
-            .filter(|path| !TRACKER.iter().any(|folder| path.starts_with(folder)))
-            .take(MOST_TOUCHED)
-            .filter_map(|path| Pattern::literal(path).ok())
-            .collect();
-        touched.insert(unit.id.clone(), (unit.attempt, Instant::now(), paths.clone()));
-        paths
+        let paths = match unit.writes.is_empty() {
+            // The plan says it of its own units.
+            false if own => continue,
+            false => unit
+                .writes
+                .iter()
+                .filter_map(|text| Pattern::parse(text).ok())
+                .collect(),
+            true => touched_by(cx, unit, touched),
+        };
+        match at.members.iter_mut().find(|member| own && member.id == unit.id) {
+            Some(member) => member.touched = paths,
+            None => at.facts.others.push(Occupied {
+                by: unit.id.to_string(),
+                paths,
+                until: None,
+            }),
+        }
     }
+    for lease in file_lock::all(&*view.table).map_err(unreadable)? {
+        let Some(lock) = lease.resource.file().filter(|_| !lease.expired(&view.now)) else {
+            continue;
+        };
+        // What an agent left behind that has ended is in nobody's way: nobody is there.
+        let left = units
+            .iter()
+            .filter(|unit| !at_work(unit))
+            .any(|unit| unit.worker.as_ref() == Some(&lease.agent_id));
+        if lock.scope == Place::Global && !lock.shared && !lock.outside && !left {
+            at.facts.locks.push(Occupied {
+                by: lease.agent_id.to_string(),
+                paths: vec![lock.pattern.clone()],
+                until: Some(lease.expires_at),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What cannot be seen now is in nobody's way.
+fn touched_by(cx: &Context, unit: &Unit, touched: &mut Touched) -> Vec<Pattern> {
+    if let Some((attempt, at, paths)) = touched.get(&unit.id)
+        && *attempt == unit.attempt
+        && at.elapsed() < LOOK_AGAIN
+    {
+        return paths.clone();
+    }
+    let changed = changed_paths(cx, unit).unwrap_or_default();
+    let paths: Vec<Pattern> = changed
+        .iter()
+        .filter(|path| !TRACKER.iter().any(|folder| path.starts_with(folder)))
+        .take(MOST_TOUCHED)
+        .filter_map(|path| Pattern::literal(path).ok())
+        .collect();
+    touched.insert(unit.id.clone(), (unit.attempt, Instant::now(), paths.clone()));
+    paths
 }
 
 /// Paths that git's status lists with these two letters.

@@ -17,7 +17,7 @@ use jit_os::process::ProcessRef;
 use jit_os::{clock, file, random};
 use jit_store::{Outcome, View};
 
-use super::App;
+use super::Context;
 use crate::heartbeat::{self, Beats, Heartbeat};
 use crate::refusals::refuse;
 use crate::request::{Answer, Reply};
@@ -47,277 +47,276 @@ pub struct StartSession {
     pub program_session: Option<String>,
 }
 
-impl App {
-    pub(super) fn start_session(&self, asked: &StartSession) -> Outcome<Answer> {
-        let agent_type = asked.agent_type.as_deref().unwrap_or("developer");
-        let extra = self.config.agent_types();
-        let known = || {
-            let built_in = AGENT_TYPES.iter().map(|name| (*name, default_scope(name)));
-            built_in.chain(extra.iter().map(|(name, scope)| (name.as_str(), *scope)))
-        };
-        let Some((_, by_type)) = known().find(|(name, _)| *name == agent_type) else {
-            let names: Vec<&str> = known().map(|(name, _)| name).collect();
-            return Err(Box::new(
-                Refusal::new(
-                    Code::Invalid,
-                    format!(
-                        "there is no agent type {agent_type:?}; there are {}",
-                        names.join(", ")
-                    ),
-                )
-                .help(format!(
-                    "jit config set sessions.types '[\"{agent_type} = global\"]'"
-                )),
-            ));
-        };
-        if let Some(group) = asked
-            .pr_group
-            .as_deref()
-            .filter(|text| !session::is_pr_group(text))
-        {
-            return Err(refuse(
+pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answer> {
+    let agent_type = asked.agent_type.as_deref().unwrap_or("developer");
+    let extra = cx.config.agent_types();
+    let known = || {
+        let built_in = AGENT_TYPES.iter().map(|name| (*name, default_scope(name)));
+        built_in.chain(extra.iter().map(|(name, scope)| (name.as_str(), *scope)))
+    };
+    let Some((_, by_type)) = known().find(|(name, _)| *name == agent_type) else {
+        let names: Vec<&str> = known().map(|(name, _)| name).collect();
+        return Err(Box::new(
+            Refusal::new(
                 Code::Invalid,
-                format!("a PR group is PR- and three digits, such as PR-001, not {group:?}"),
-            ));
-        }
-        let entropy = random::u128().map_err(|e| refuse(Code::Io, e))?;
-        let started = Session {
-            session_id: SessionId::generate(entropy),
-            agent_id: self.actor.agent_id.clone(),
-            agent_type: agent_type.to_owned(),
-            task_id: asked.task.clone().filter(|text| session::is_task(text)),
-            pr_group: asked.pr_group.clone(),
-            worktree_id: self.actor.worktree_id.clone(),
-            worktree_path: self.worktree_path(),
-            branch: self.branch.clone(),
-            lock_scope: asked.lock_scope.unwrap_or(by_type),
-            started_at: Wall::from_ms(clock::wall_ms()),
-            status: Status::Active,
-            ended_at: None,
-            program: asked.program.clone(),
-            program_session: asked.program_session.clone(),
-        };
-        let done = self.transact(&Command::StartSession(Box::new(started)))?;
-        let Decided::Session(session) = &done.reply else {
-            return Err(refuse(Code::Io, "the log has no answer to that request"));
-        };
-        let session = (**session).clone();
-        let io = |e: io::Error| refuse(Code::Io, e);
-        self.beat_for(&session, asked.bind).map_err(io)?;
-        if let Some(process) = asked.bind {
-            let control = &self.place.control_dir;
-            sessions::unbind(control, &[]).map_err(io)?;
-            sessions::bind(control, process, &session.session_id, &session.agent_id).map_err(io)?;
-        }
-        let mut answer = self.answer(done);
-        answer.reply = Reply::Session(Box::new(self.session_view(&session)));
-        Ok(answer)
+                format!(
+                    "there is no agent type {agent_type:?}; there are {}",
+                    names.join(", ")
+                ),
+            )
+            .help(format!(
+                "jit config set sessions.types '[\"{agent_type} = global\"]'"
+            )),
+        ));
+    };
+    if let Some(group) = asked
+        .pr_group
+        .as_deref()
+        .filter(|text| !session::is_pr_group(text))
+    {
+        return Err(refuse(
+            Code::Invalid,
+            format!("a PR group is PR- and three digits, such as PR-001, not {group:?}"),
+        ));
     }
-
-    fn session_view(&self, session: &Session) -> SessionView {
-        let mut beats = Beats::new(&self.place.control_dir);
-        self.seen(session, &mut beats)
+    let entropy = random::u128().map_err(|e| refuse(Code::Io, e))?;
+    let started = Session {
+        session_id: SessionId::generate(entropy),
+        agent_id: cx.actor.agent_id.clone(),
+        agent_type: agent_type.to_owned(),
+        task_id: asked.task.clone().filter(|text| session::is_task(text)),
+        pr_group: asked.pr_group.clone(),
+        worktree_id: cx.actor.worktree_id.clone(),
+        worktree_path: crate::app::locks::worktree_path(cx),
+        branch: cx.branch.clone(),
+        lock_scope: asked.lock_scope.unwrap_or(by_type),
+        started_at: Wall::from_ms(clock::wall_ms()),
+        status: Status::Active,
+        ended_at: None,
+        program: asked.program.clone(),
+        program_session: asked.program_session.clone(),
+    };
+    let done = crate::app::transact(cx, &Command::StartSession(Box::new(started)))?;
+    let Decided::Session(session) = &done.reply else {
+        return Err(refuse(Code::Io, "the log has no answer to that request"));
+    };
+    let session = (**session).clone();
+    let io = |e: io::Error| refuse(Code::Io, e);
+    beat_for(cx, &session, asked.bind).map_err(io)?;
+    if let Some(process) = asked.bind {
+        let control = &cx.place.control_dir;
+        sessions::unbind(control, &[]).map_err(io)?;
+        sessions::bind(control, process, &session.session_id, &session.agent_id).map_err(io)?;
     }
+    let mut answer = crate::app::answer(cx, done);
+    answer.reply = Reply::Session(Box::new(session_view(cx, &session)));
+    Ok(answer)
+}
 
-    fn seen(&self, session: &Session, beats: &mut Beats) -> SessionView {
-        let beat = beats.of(&session.agent_id).map(|beat| beat.heartbeat.last_beat);
-        let now = Wall::from_ms(clock::wall_ms());
-        SessionView::of(session, beat, now, self.config.stale_after_ms())
-    }
+fn session_view(cx: &Context, session: &Session) -> SessionView {
+    let mut beats = Beats::new(&cx.place.control_dir);
+    seen(cx, session, &mut beats)
+}
 
-    /// A sign of life for a session's agent. Not in the log.
-    fn beat_for(&self, session: &Session, process: Option<ProcessRef>) -> io::Result<()> {
-        let process = match process {
-            Some(process) => Some(process),
-            None => sessions::all(&self.place.control_dir)?
-                .iter()
-                .find(|bound| bound.session_id == session.session_id)
-                .map(sessions::Bound::process),
-        };
-        let process = match process {
-            Some(process) => process,
-            None => ProcessRef::current()?,
-        };
-        heartbeat::write(
-            &self.place.control_dir,
-            &Heartbeat {
-                agent_id: session.agent_id.clone(),
-                worktree_id: session.worktree_id.clone(),
-                branch: self.branch.clone(),
-                pid: process.pid,
-                start_time: process.start,
-                last_beat: Wall::from_ms(clock::wall_ms()),
-                interval_secs: self.config.heartbeat_interval_secs(),
-            },
-        )
-    }
+pub(crate) fn seen(cx: &Context, session: &Session, beats: &mut Beats) -> SessionView {
+    let beat = beats.of(&session.agent_id).map(|beat| beat.heartbeat.last_beat);
+    let now = Wall::from_ms(clock::wall_ms());
+    SessionView::of(session, beat, now, cx.config.stale_after_ms())
+}
 
-    /// The session that is named, or the caller's own.
-    fn meant(&self, view: &View, named: Option<&SessionId>) -> Outcome<Session> {
-        match named {
-            Some(id) => state::session(&*view.table, id)
-                .map_err(|e| refuse(Code::Io, e))?
-                .ok_or_else(|| Box::new(session::unknown(id))),
-            None => self.own_session(view)?.ok_or_else(|| {
-                Box::new(
-                    Refusal::new(
-                        Code::NotFound,
-                        format!("{} has no session here", self.actor.agent_id),
-                    )
-                    .help("jit session start")
-                    .help("jit session list"),
-                )
-            }),
-        }
-    }
+/// A sign of life for a session's agent. Not in the log.
+fn beat_for(cx: &Context, session: &Session, process: Option<ProcessRef>) -> io::Result<()> {
+    let process = match process {
+        Some(process) => Some(process),
+        None => sessions::all(&cx.place.control_dir)?
+            .iter()
+            .find(|bound| bound.session_id == session.session_id)
+            .map(sessions::Bound::process),
+    };
+    let process = match process {
+        Some(process) => process,
+        None => ProcessRef::current()?,
+    };
+    heartbeat::write(
+        &cx.place.control_dir,
+        &Heartbeat {
+            agent_id: session.agent_id.clone(),
+            worktree_id: session.worktree_id.clone(),
+            branch: cx.branch.clone(),
+            pid: process.pid,
+            start_time: process.start,
+            last_beat: Wall::from_ms(clock::wall_ms()),
+            interval_secs: cx.config.heartbeat_interval_secs(),
+        },
+    )
+}
 
-    /// A sign of life, and more time for what the session's agent holds. Others may pass on that it lives; what it holds
-    /// is for itself to keep.
-    pub(super) fn beat_session(&self, named: Option<&SessionId>) -> Outcome<Answer> {
-        let view = self.view()?;
-        let session = self.meant(&view, named)?;
-        if !session.is_active() {
-            return Err(Box::new(
+/// The session that is named, or the caller's own.
+pub(crate) fn meant(cx: &Context, view: &View, named: Option<&SessionId>) -> Outcome<Session> {
+    match named {
+        Some(id) => state::session(&*view.table, id)
+            .map_err(|e| refuse(Code::Io, e))?
+            .ok_or_else(|| Box::new(session::unknown(id))),
+        None => crate::app::locks::own_session(cx, view)?.ok_or_else(|| {
+            Box::new(
                 Refusal::new(
-                    Code::Closed,
-                    format!("{} is {}", session.session_id, session.status),
+                    Code::NotFound,
+                    format!("{} has no session here", cx.actor.agent_id),
                 )
-                .help("jit session start"),
-            ));
-        }
-        self.beat_for(&session, None).map_err(|e| refuse(Code::Io, e))?;
-        if session.actor() == self.actor {
-            self.renew_own()?;
-        }
-        let shown = Reply::Session(Box::new(self.session_view(&session)));
-        self.refresh_sessions(&view).map_err(|e| refuse(Code::Io, e))?;
-        self.read_answer(&view, shown)
+                .help("jit session start")
+                .help("jit session list"),
+            )
+        }),
     }
+}
 
-    pub(super) fn end_session(&self, named: Option<&SessionId>, status: Status) -> Outcome<Answer> {
-        let view = self.view()?;
-        let session = self.meant(&view, named)?;
-        let done = self.transact(&Command::EndSession {
+/// A sign of life, and more time for what the session's agent holds. Others may pass on that it lives; what it holds
+/// is for itself to keep.
+pub(crate) fn beat_session(cx: &Context, named: Option<&SessionId>) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let session = meant(cx, &view, named)?;
+    if !session.is_active() {
+        return Err(Box::new(
+            Refusal::new(
+                Code::Closed,
+                format!("{} is {}", session.session_id, session.status),
+            )
+            .help("jit session start"),
+        ));
+    }
+    beat_for(cx, &session, None).map_err(|e| refuse(Code::Io, e))?;
+    if session.actor() == cx.actor {
+        crate::app::claims::renew_own(cx)?;
+    }
+    let shown = Reply::Session(Box::new(session_view(cx, &session)));
+    refresh_sessions(cx, &view).map_err(|e| refuse(Code::Io, e))?;
+    crate::app::read_answer(cx, &view, shown)
+}
+
+pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: Status) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let session = meant(cx, &view, named)?;
+    let done = crate::app::transact(
+        cx,
+        &Command::EndSession {
             session: session.session_id.clone(),
             status,
-        })?;
-        let io = |e: io::Error| refuse(Code::Io, e);
-        sessions::unbind(&self.place.control_dir, std::slice::from_ref(&session.session_id)).map_err(io)?;
-        let held: Vec<String> = done
-            .own
-            .iter()
-            .filter(|lease| lease.held_by(&session.actor()))
-            .filter_map(|lease| Some(lease.resource.issue()?.to_string()))
-            .collect();
-        let mut answer = self.answer(done);
-        if !held.is_empty() {
-            answer.warnings.push(format!(
-                "{} still holds {}: jit claim release {}",
-                session.agent_id,
-                held.join(", "),
-                held[0]
-            ));
-        }
-        let after = self.view()?;
-        let session = self.meant(&after, Some(&session.session_id))?;
-        answer.reply = Reply::Session(Box::new(self.session_view(&session)));
-        Ok(answer)
+        },
+    )?;
+    let io = |e: io::Error| refuse(Code::Io, e);
+    sessions::unbind(&cx.place.control_dir, std::slice::from_ref(&session.session_id)).map_err(io)?;
+    let held: Vec<String> = done
+        .own
+        .iter()
+        .filter(|lease| lease.held_by(&session.actor()))
+        .filter_map(|lease| Some(lease.resource.issue()?.to_string()))
+        .collect();
+    let mut answer = crate::app::answer(cx, done);
+    if !held.is_empty() {
+        answer.warnings.push(format!(
+            "{} still holds {}: jit claim release {}",
+            session.agent_id,
+            held.join(", "),
+            held[0]
+        ));
     }
+    let after = crate::app::view(cx)?;
+    let session = meant(cx, &after, Some(&session.session_id))?;
+    answer.reply = Reply::Session(Box::new(session_view(cx, &session)));
+    Ok(answer)
+}
 
-    pub(super) fn list_sessions(&self, all: bool) -> Outcome<Answer> {
-        let view = self.view()?;
-        let mut sessions = self.session_views(&*view.table)?;
-        if !all {
-            sessions.retain(|session| matches!(session.status, Status::Active | Status::Stale));
-        }
-        sessions.sort_by_key(|session| session.started_at);
-        self.read_answer(&view, Reply::Sessions { sessions })
+pub(crate) fn list_sessions(cx: &Context, all: bool) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let mut sessions = session_views(cx, &*view.table)?;
+    if !all {
+        sessions.retain(|session| matches!(session.status, Status::Active | Status::Stale));
     }
+    sessions.sort_by_key(|session| session.started_at);
+    crate::app::read_answer(cx, &view, Reply::Sessions { sessions })
+}
 
-    /// Sessions that were not ended and whose heart beats.
-    pub(super) fn sessions_alive(&self, table: &dyn Table) -> Outcome<Vec<Session>> {
-        let mut beats = Beats::new(&self.place.control_dir);
-        let mut sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
-        sessions.retain(|session| self.seen(session, &mut beats).status == Status::Active);
-        Ok(sessions)
-    }
+/// Sessions that were not ended and whose heart beats.
+pub(crate) fn sessions_alive(cx: &Context, table: &dyn Table) -> Outcome<Vec<Session>> {
+    let mut beats = Beats::new(&cx.place.control_dir);
+    let mut sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
+    sessions.retain(|session| seen(cx, session, &mut beats).status == Status::Active);
+    Ok(sessions)
+}
 
-    fn session_views(&self, table: &dyn Table) -> Outcome<Vec<SessionView>> {
-        let mut beats = Beats::new(&self.place.control_dir);
-        let sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
-        Ok(sessions
-            .iter()
-            .map(|session| self.seen(session, &mut beats))
-            .collect())
-    }
+fn session_views(cx: &Context, table: &dyn Table) -> Outcome<Vec<SessionView>> {
+    let mut beats = Beats::new(&cx.place.control_dir);
+    let sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
+    Ok(sessions
+        .iter()
+        .map(|session| seen(cx, session, &mut beats))
+        .collect())
+}
 
-    pub(super) fn show_session(&self, named: Option<&SessionId>) -> Outcome<Answer> {
-        let view = self.view()?;
-        let session = self.meant(&view, named)?;
-        let shown = Reply::Session(Box::new(self.session_view(&session)));
-        self.read_answer(&view, shown)
-    }
+pub(crate) fn show_session(cx: &Context, named: Option<&SessionId>) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let session = meant(cx, &view, named)?;
+    let shown = Reply::Session(Box::new(session_view(cx, &session)));
+    crate::app::read_answer(cx, &view, shown)
+}
 
-    /// Takes what is over off the list: ended sessions, and stale ones whose process is gone.
-    pub(super) fn prune_sessions(&self) -> Outcome<Answer> {
-        let view = self.view()?;
-        let mut beats = Beats::new(&self.place.control_dir);
-        let sessions = state::sessions(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let over = sessions.iter().filter(|session| {
-            let status = self.seen(session, &mut beats).status;
-            let alive = beats.of(&session.agent_id).is_some_and(|beat| beat.alive);
-            matches!(status, Status::Completed | Status::Failed) || (status == Status::Stale && !alive)
-        });
-        let ids: Vec<SessionId> = over.map(|session| session.session_id.clone()).collect();
-        let done = self.transact(&Command::PruneSessions { sessions: ids })?;
-        let pruned = match &done.reply {
-            Decided::Pruned(ids) => ids.clone(),
-            _ => Vec::new(),
-        };
-        sessions::unbind(&self.place.control_dir, &pruned).map_err(|e| refuse(Code::Io, e))?;
-        let mut answer = self.answer(done);
-        answer.reply = Reply::Pruned { pruned };
-        Ok(answer)
-    }
+/// Takes what is over off the list: ended sessions, and stale ones whose process is gone.
+pub(crate) fn prune_sessions(cx: &Context) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let mut beats = Beats::new(&cx.place.control_dir);
+    let sessions = state::sessions(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let over = sessions.iter().filter(|session| {
+        let status = seen(cx, session, &mut beats).status;
+        let alive = beats.of(&session.agent_id).is_some_and(|beat| beat.alive);
+        matches!(status, Status::Completed | Status::Failed) || (status == Status::Stale && !alive)
+    });
+    let ids: Vec<SessionId> = over.map(|session| session.session_id.clone()).collect();
+    let done = crate::app::transact(cx, &Command::PruneSessions { sessions: ids })?;
+    let pruned = match &done.reply {
+        Decided::Pruned(ids) => ids.clone(),
+        _ => Vec::new(),
+    };
+    sessions::unbind(&cx.place.control_dir, &pruned).map_err(|e| refuse(Code::Io, e))?;
+    let mut answer = crate::app::answer(cx, done);
+    answer.reply = Reply::Pruned { pruned };
+    Ok(answer)
+}
 
-    /// Brings the registry up to date after `lines`, under the store's lock.
-    pub(super) fn note_sessions(&self, lines: &[Stamped], table: &dyn Table) -> io::Result<()> {
-        let touched = lines.iter().any(|line| {
-            matches!(
-                line.event,
-                Event::SessionStarted { .. }
-                    | Event::SessionEnded { .. }
-                    | Event::SessionsPruned { .. }
-                    | Event::LogRecovered { .. }
-            )
-        });
-        match lines.last().filter(|_| touched) {
-            Some(last) => self.write_sessions(table, last.sequence),
-            None => Ok(()),
-        }
+/// Brings the registry up to date after `lines`, under the store's lock.
+pub(crate) fn note_sessions(cx: &Context, lines: &[Stamped], table: &dyn Table) -> io::Result<()> {
+    let touched = lines.iter().any(|line| {
+        matches!(
+            line.event,
+            Event::SessionStarted { .. }
+                | Event::SessionEnded { .. }
+                | Event::SessionsPruned { .. }
+                | Event::LogRecovered { .. }
+        )
+    });
+    match lines.last().filter(|_| touched) {
+        Some(last) => write_sessions(cx, table, last.sequence),
+        None => Ok(()),
     }
+}
 
-    fn write_sessions(&self, table: &dyn Table, sequence: u64) -> io::Result<()> {
-        let sessions = self
-            .session_views(table)
-            .map_err(|refusal| io::Error::other(refusal.message))?;
-        let now = Wall::from_ms(clock::wall_ms());
-        let content = roster::sessions_file(&sessions, now, sequence);
-        file::replace_unsynced(&self.place.control_dir.join(SESSIONS), &content)
-    }
+fn write_sessions(cx: &Context, table: &dyn Table, sequence: u64) -> io::Result<()> {
+    let sessions = session_views(cx, table).map_err(|refusal| io::Error::other(refusal.message))?;
+    let now = Wall::from_ms(clock::wall_ms());
+    let content = roster::sessions_file(&sessions, now, sequence);
+    file::replace_unsynced(&cx.place.control_dir.join(SESSIONS), &content)
+}
 
-    /// The same where only hearts have beaten. Somebody else may write a newer one at this moment; theirs stays.
-    fn refresh_sessions(&self, view: &View) -> io::Result<()> {
-        let guard = self.store.hold_still(&self.actor);
-        let guard = guard.map_err(|refusal| io::Error::other(refusal.message))?;
-        let fresh = self.view().map_err(|refusal| io::Error::other(refusal.message))?;
-        let view = if fresh.sequence > view.sequence {
-            &fresh
-        } else {
-            view
-        };
-        self.write_sessions(&*view.table, view.sequence)?;
-        drop(guard);
-        Ok(())
-    }
+/// The same where only hearts have beaten. Somebody else may write a newer one at this moment; theirs stays.
+fn refresh_sessions(cx: &Context, view: &View) -> io::Result<()> {
+    let guard = cx.store.hold_still(&cx.actor);
+    let guard = guard.map_err(|refusal| io::Error::other(refusal.message))?;
+    let fresh = crate::app::view(cx).map_err(|refusal| io::Error::other(refusal.message))?;
+    let view = if fresh.sequence > view.sequence {
+        &fresh
+    } else {
+        view
+    };
+    write_sessions(cx, &*view.table, view.sequence)?;
+    drop(guard);
+    Ok(())
 }

@@ -19,7 +19,7 @@ use jit_store::Outcome;
 use super::dispatch::words_as_text;
 use super::landing::VALIDATE;
 use super::units::PROVISION;
-use super::{App, Surroundings};
+use super::{Context, Surroundings};
 use crate::config::keys::Value;
 use crate::gates::Registry;
 use crate::landing::candidate::rule_name;
@@ -72,85 +72,81 @@ fn commands_in(key: &str, value: &Value) -> Vec<(Kind, String, String)> {
     }
 }
 
-impl App {
-    /// What approvals are given for: the folder that all worktrees share.
-    pub(super) fn repository(&self) -> PathBuf {
-        let shared = self.place.common_dir.as_ref();
-        shared.unwrap_or(&self.place.control_dir).clone()
-    }
+/// What approvals are given for: the folder that all worktrees share.
+pub(crate) fn repository(cx: &Context) -> PathBuf {
+    let shared = cx.place.common_dir.as_ref();
+    shared.unwrap_or(&cx.place.control_dir).clone()
+}
 
-    pub(super) fn approvals(&self) -> Outcome<Trust> {
-        Trust::open(|name| std::env::var_os(name))
-    }
+pub(crate) fn approvals() -> Outcome<Trust> {
+    Trust::open(|name| std::env::var_os(name))
+}
 
-    /// Whether whoever acts may approve commands.
-    pub(super) fn may_trust(&self) -> bool {
-        let own_file = self.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
-        self.asking_agent().is_none() || self.config.may_trust(own_file.as_deref())
-    }
+/// Whether whoever acts may approve commands.
+pub(crate) fn may_trust(cx: &Context) -> bool {
+    let own_file = cx.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
+    crate::app::asker::asking_agent(cx).is_none() || cx.config.may_trust(own_file.as_deref())
+}
 
-    /// A refusal, if whoever acts may not approve commands.
-    pub fn require_may_trust(&self) -> Outcome<()> {
-        let agent = match self.asking_agent() {
-            Some(agent) if !self.may_trust() => agent,
-            _ => return Ok(()),
-        };
-        let message = format!("{agent} is an agent, and agents may not approve commands here");
-        Err(Box::new(
-            Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit trust"),
-        ))
-    }
+/// A refusal, if whoever acts may not approve commands.
+pub fn require_may_trust(cx: &Context) -> Outcome<()> {
+    let agent = match crate::app::asker::asking_agent(cx) {
+        Some(agent) if !may_trust(cx) => agent,
+        _ => return Ok(()),
+    };
+    let message = format!("{agent} is an agent, and agents may not approve commands here");
+    Err(Box::new(
+        Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit trust"),
+    ))
+}
 
-    pub(super) fn commands(&self) -> Outcome<Answer> {
-        let registry = Registry::load(self.require_jit()?)?;
-        let (trust, repository) = (self.approvals()?, self.repository());
-        let others = self
-            .commands_of_settings()
-            .into_iter()
-            .chain(self.merge_commands())
-            .chain(self.dispatch_commands());
-        let commands = trust::needs(&registry, others, |kind, name, text| {
-            trust.is_trusted(&repository, kind, name, text)
-        });
-        Ok(self.plain(Reply::Commands { commands }))
-    }
+pub(crate) fn commands(cx: &Context) -> Outcome<Answer> {
+    let registry = Registry::load(crate::app::gates::require_jit(cx)?)?;
+    let (trust, repository) = (approvals()?, repository(cx));
+    let others = crate::app::units::commands_of_settings(cx)
+        .into_iter()
+        .chain(crate::app::landing::merge_commands(cx))
+        .chain(crate::app::dispatch::dispatch_commands(cx));
+    let commands = trust::needs(&registry, others, |kind, name, text| {
+        trust.is_trusted(&repository, kind, name, text)
+    });
+    Ok(plain(cx, Reply::Commands { commands }))
+}
 
-    pub(super) fn trust(&self, mut commands: Vec<Need>) -> Outcome<Answer> {
-        self.require_may_trust()?;
-        for command in &mut commands {
-            self.approve(command.kind, &command.name, &command.text, How::Asked)?;
-            command.is_trusted = true;
-        }
-        Ok(self.plain(Reply::Commands { commands }))
+pub(crate) fn trust(cx: &Context, mut commands: Vec<Need>) -> Outcome<Answer> {
+    require_may_trust(cx)?;
+    for command in &mut commands {
+        approve(cx, command.kind, &command.name, &command.text, How::Asked)?;
+        command.is_trusted = true;
     }
+    Ok(plain(cx, Reply::Commands { commands }))
+}
 
-    pub(super) fn approve(&self, kind: Kind, name: &str, text: &str, how: How) -> Outcome<()> {
+pub(crate) fn approve(cx: &Context, kind: Kind, name: &str, text: &str, how: How) -> Outcome<()> {
+    let now = Wall::from_ms(clock::wall_ms());
+    approvals()?.approve(&repository(cx), kind, name, text, how, now)
+}
+
+pub(crate) fn revoke(cx: &Context) -> Outcome<Answer> {
+    let (mut trust, repository) = (approvals()?, repository(cx));
+    let mut names: Vec<(Kind, String)> = trust
+        .list(&repository)
+        .map(|one| (one.kind, one.name.clone()))
+        .collect();
+    names.sort();
+    names.dedup();
+    let mut revoked = 0;
+    for (kind, name) in names {
         let now = Wall::from_ms(clock::wall_ms());
-        self.approvals()?
-            .approve(&self.repository(), kind, name, text, how, now)
+        revoked += trust.revoke(&repository, kind, &name, None, now)?;
     }
+    Ok(plain(cx, Reply::Revoked { revoked }))
+}
 
-    pub(super) fn revoke(&self) -> Outcome<Answer> {
-        let (mut trust, repository) = (self.approvals()?, self.repository());
-        let mut names: Vec<(Kind, String)> = trust
-            .list(&repository)
-            .map(|one| (one.kind, one.name.clone()))
-            .collect();
-        names.sort();
-        names.dedup();
-        let mut revoked = 0;
-        for (kind, name) in names {
-            let now = Wall::from_ms(clock::wall_ms());
-            revoked += trust.revoke(&repository, kind, &name, None, now)?;
-        }
-        Ok(self.plain(Reply::Revoked { revoked }))
-    }
-
-    /// An answer that has nothing to do with the log.
-    pub(super) fn plain(&self, reply: Reply) -> Answer {
-        Answer {
-            reply,
-            warnings: self.warnings.clone(),
-        }
+/// An answer that has nothing to do with the log.
+pub(crate) fn plain(cx: &Context, reply: Reply) -> Answer {
+    Answer {
+        reply,
+        warnings: cx.warnings.clone(),
     }
 }

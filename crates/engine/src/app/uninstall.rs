@@ -28,7 +28,7 @@ use jit_os::{clock, file, io_refusal};
 use jit_store::{Outcome, View};
 use serde::Serialize;
 
-use super::App;
+use super::Context;
 use crate::gates::export::{GateExport, GateFile};
 use crate::issues::replica::Files;
 use crate::refusals::refuse;
@@ -115,523 +115,521 @@ impl Uninstalled {
     }
 }
 
-impl App {
-    /// Whether jit may be removed now.
-    pub fn may_uninstall(&self) -> Outcome<()> {
-        if let Some(agent) = self.asking_agent() {
-            let message = format!("{agent} is an agent, and removing jit is not for agents");
-            return Err(Box::new(
-                Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit uninstall"),
-            ));
-        }
-        self.refuse_while_used(&self.view()?)
+/// Whether jit may be removed now.
+pub fn may_uninstall(cx: &Context) -> Outcome<()> {
+    if let Some(agent) = crate::app::asker::asking_agent(cx) {
+        let message = format!("{agent} is an agent, and removing jit is not for agents");
+        return Err(Box::new(
+            Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit uninstall"),
+        ));
     }
+    refuse_while_used(cx, &crate::app::view(cx)?)
+}
 
-    /// Leases, units of work that are not finished, and work that was rescued.
-    fn refuse_while_used(&self, view: &View) -> Outcome<()> {
-        self.refuse_while_rescued()?;
-        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        let open: Vec<String> = units
-            .iter()
-            .filter(|unit| !unit.is_over())
-            .map(|unit| format!("{} ({})", unit.id, unit.state))
-            .collect();
-        if !open.is_empty() {
-            let message = format!("jit is in use: units are not finished: {}", open.join(", "));
-            return Err(Box::new(
-                Refusal::new(Code::NotAllowed, message).help("jit worktree status"),
-            ));
-        }
-        let mut leases = state::leases(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        leases.retain(|lease| !lease.expired(&view.now));
-        if leases.is_empty() {
-            return Ok(());
-        }
-        let what = |lease: &jit_core::lease::Lease| match (lease.resource.issue(), lease.resource.file()) {
-            (Some(id), _) => format!("{id} by {}", lease.agent_id),
-            (None, Some(file)) => format!("{} by {}", file.pattern.as_str(), lease.agent_id),
-            (None, None) => format!("lease {} by {}", lease.lease_id, lease.agent_id),
-        };
-        let names: Vec<String> = leases.iter().map(what).collect();
-        let mut refusal = Refusal::new(
-            Code::NotAllowed,
-            format!("jit is in use: held are {}", names.join(", ")),
-        );
-        for lease in leases.iter().take(5) {
-            refusal = refusal.help(match lease.resource.file() {
-                Some(file) if !file.outside && lease.obeys(&self.actor) => {
-                    format!("jit lock release {}", shell_word(file.pattern.as_str()))
-                }
-                _ => format!(
-                    "jit claim force-evict {} --reason \"jit is being removed\"",
-                    shell_word(lease.lease_id.as_str())
-                ),
-            });
-        }
-        Err(Box::new(refusal))
+/// Leases, units of work that are not finished, and work that was rescued.
+fn refuse_while_used(cx: &Context, view: &View) -> Outcome<()> {
+    crate::app::rescue::refuse_while_rescued(cx)?;
+    let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let open: Vec<String> = units
+        .iter()
+        .filter(|unit| !unit.is_over())
+        .map(|unit| format!("{} ({})", unit.id, unit.state))
+        .collect();
+    if !open.is_empty() {
+        let message = format!("jit is in use: units are not finished: {}", open.join(", "));
+        return Err(Box::new(
+            Refusal::new(Code::NotAllowed, message).help("jit worktree status"),
+        ));
     }
-
-    /// `untell` is called for each folder once everything is exported.
-    pub fn uninstall(
-        &self,
-        options: &Uninstall,
-        untell: &mut dyn FnMut(&Tree<'_>, &mut Uninstalled),
-    ) -> Outcome<Uninstalled> {
-        self.may_uninstall()?;
-        // What was edited here and not yet taken notice of is to be in the export.
-        let mut done = Uninstalled {
-            warnings: self.join_tree()?.1,
-            ..Uninstalled::default()
-        };
-        let _still = self.store.hold_still(&self.actor)?;
-        let view = self.view()?;
-        self.refuse_while_used(&view)?;
-        let (issues, gates) = (
-            self.export_all(&view, options, &mut done)?,
-            self.export_gates(options, &mut done)?,
-        );
-        // Both or none: with one of them written, the same command could not be run again.
-        for (path, _) in issues.iter().chain(&gates) {
-            self.require_lasting(path)?;
-            require_free(path)?;
-        }
-        for (path, content) in issues.iter().chain(&gates) {
-            write_new(path, content)?;
-        }
-        let written: Vec<PathBuf> = issues
-            .iter()
-            .chain(&gates)
-            .map(|(path, _)| path.clone())
-            .collect();
-        let name = |(path, _): (PathBuf, Vec<u8>)| path.display().to_string();
-        (done.export, done.gates) = (issues.map(name), gates.map(name));
-        match &self.place.common_dir {
-            Some(common) => self.leave_git(&view, common, options, untell, &mut done)?,
-            None => {
-                let root = self.place.local_jit.as_deref().and_then(Path::parent);
-                if let Some(root) = root {
-                    let tree = Tree {
-                        root,
-                        here: true,
-                        git: false,
-                    };
-                    untell(&tree, &mut done);
-                }
-                self.leave_folder(&*view.table, &mut done)?;
+    let mut leases = state::leases(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    leases.retain(|lease| !lease.expired(&view.now));
+    if leases.is_empty() {
+        return Ok(());
+    }
+    let what = |lease: &jit_core::lease::Lease| match (lease.resource.issue(), lease.resource.file()) {
+        (Some(id), _) => format!("{id} by {}", lease.agent_id),
+        (None, Some(file)) => format!("{} by {}", file.pattern.as_str(), lease.agent_id),
+        (None, None) => format!("lease {} by {}", lease.lease_id, lease.agent_id),
+    };
+    let names: Vec<String> = leases.iter().map(what).collect();
+    let mut refusal = Refusal::new(
+        Code::NotAllowed,
+        format!("jit is in use: held are {}", names.join(", ")),
+    );
+    for lease in leases.iter().take(5) {
+        refusal = refusal.help(match lease.resource.file() {
+            Some(file) if !file.outside && lease.obeys(&cx.actor) => {
+                format!("jit lock release {}", shell_word(file.pattern.as_str()))
             }
-        }
-        if let Some(gone) = written.iter().find(|path| !path.is_file()) {
-            let message = format!("{} is gone: the log is left as it is", gone.display());
-            return Err(Box::new(
-                Refusal::new(Code::Io, message).help("jit uninstall --export <another file>"),
-            ));
-        }
-        self.remove_control_plane(&mut done)?;
-        if let Some(local) = &self.place.local_jit {
-            prune(local, FOLDERS);
-        }
-        Ok(done)
+            _ => format!(
+                "jit claim force-evict {} --reason \"jit is being removed\"",
+                shell_word(lease.lease_id.as_str())
+            ),
+        });
     }
+    Err(Box::new(refusal))
+}
 
-    /// The file with every issue, if there is to be one.
-    fn export_all(
-        &self,
-        view: &View,
-        options: &Uninstall,
-        done: &mut Uninstalled,
-    ) -> Outcome<Option<Export>> {
-        let (issues, lines, lost) = self.exported(view)?;
-        done.issues = issues;
-        done.warnings.extend(lost);
-        let path = match &options.export {
-            Some(path) => path.clone(),
-            None if issues == 0 => return Ok(None),
-            None => self.free_name("jsonl"),
-        };
-        Ok(Some((path, lines.into_bytes())))
+/// `untell` is called for each folder once everything is exported.
+pub fn uninstall(
+    cx: &Context,
+    options: &Uninstall,
+    untell: &mut dyn FnMut(&Tree<'_>, &mut Uninstalled),
+) -> Outcome<Uninstalled> {
+    may_uninstall(cx)?;
+    // What was edited here and not yet taken notice of is to be in the export.
+    let mut done = Uninstalled {
+        warnings: crate::app::join::join_tree(cx)?.1,
+        ..Uninstalled::default()
+    };
+    let _still = cx.store.hold_still(&cx.actor)?;
+    let view = crate::app::view(cx)?;
+    refuse_while_used(cx, &view)?;
+    let (issues, gates) = (
+        export_all(cx, &view, options, &mut done)?,
+        export_gates(cx, options, &mut done)?,
+    );
+    // Both or none: with one of them written, the same command could not be run again.
+    for (path, _) in issues.iter().chain(&gates) {
+        require_lasting(cx, path)?;
+        require_free(path)?;
     }
-
-    /// A refusal, if a file would be removed there with all the rest.
-    fn require_lasting(&self, path: &Path) -> Outcome<()> {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let failed = |e: io::Error| io_refusal("write", path, &e);
-        let folder = folder.canonicalize().map_err(failed)?;
-        let control = self.place.control_dir.canonicalize().map_err(failed)?;
-        let mut others: Vec<PathBuf> = self
-            .place
-            .local_jit
-            .iter()
-            .chain(&self.place.git_dir)
-            .cloned()
-            .collect();
-        if let Some(common) = &self.place.common_dir {
-            let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
-            others.extend(all.into_iter().map(|one| one.git_dir));
-            others.extend(self.roots(common)?.iter().map(|root| root.join(".jit")));
-        }
-        let is_it = |other: &PathBuf| other.canonicalize().is_ok_and(|other| other == folder);
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let goes = name == VIEW || is_of_git_dir(name);
-        if folder.starts_with(control) || goes && others.iter().any(is_it) {
-            let message = format!("{} would be removed with jit", path.display());
-            return Err(Box::new(
-                Refusal::new(Code::Invalid, message).help("jit uninstall --export <another file>"),
-            ));
-        }
-        Ok(())
+    for (path, content) in issues.iter().chain(&gates) {
+        write_new(path, content)?;
     }
-
-    /// A file beside the control plane that is not there yet.
-    fn free_name(&self, ending: &str) -> PathBuf {
-        let second = jiff::Timestamp::from_millisecond(clock::wall_ms()).unwrap_or_default();
-        let name = format!("jit-export-{}", second.strftime("%Y%m%dT%H%M%SZ"));
-        let folder = self
-            .place
-            .common_dir
-            .as_ref()
-            .or(self.place.worktree_root.as_ref());
-        let folder = folder.unwrap_or(&self.place.start);
-        // Another one may have been made in this second.
-        let mut path = folder.join(format!("{name}.{ending}"));
-        let mut n = 2;
-        while path.symlink_metadata().is_ok() {
-            path = folder.join(format!("{name}-{n}.{ending}"));
-            n += 1;
-        }
-        path
-    }
-
-    /// What the trees have about gates and git does not, as it is there.
-    fn export_gates(&self, options: &Uninstall, done: &mut Uninstalled) -> Outcome<Option<Export>> {
-        let mut files = Vec::new();
-        for path in self.gate_files(options)? {
-            let meta = path.symlink_metadata();
-            if !meta.is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_COMPARED) {
-                continue;
+    let written: Vec<PathBuf> = issues
+        .iter()
+        .chain(&gates)
+        .map(|(path, _)| path.clone())
+        .collect();
+    let name = |(path, _): (PathBuf, Vec<u8>)| path.display().to_string();
+    (done.export, done.gates) = (issues.map(name), gates.map(name));
+    match &cx.place.common_dir {
+        Some(common) => leave_git(cx, &view, common, options, untell, &mut done)?,
+        None => {
+            let root = cx.place.local_jit.as_deref().and_then(Path::parent);
+            if let Some(root) = root {
+                let tree = Tree {
+                    root,
+                    here: true,
+                    git: false,
+                };
+                untell(&tree, &mut done);
             }
-            let content = fs::read(&path).map_err(|e| io_refusal("read", &path, &e))?;
-            // What is not a text is no file of ours: it stays.
-            if let Ok(text) = String::from_utf8(content) {
-                files.push(GateFile {
-                    path: path.display().to_string(),
-                    text,
-                });
-                done.exported.insert(path);
-            }
+            leave_folder(cx, &*view.table, &mut done)?;
         }
-        if files.is_empty() {
-            return Ok(None);
-        }
-        let path = match &options.export {
-            // Beside the issues, whatever they are called.
-            Some(issues) => {
-                let mut name = issues.clone().into_os_string();
-                name.push(".gates.json");
-                name.into()
-            }
-            None => self.free_name("gates.json"),
-        };
-        let mut bytes =
-            serde_json::to_vec_pretty(&GateExport::new(files)).map_err(|e| refuse(Code::Io, e))?;
-        bytes.push(b'\n');
-        Ok(Some((path, bytes)))
     }
-
-    /// Definitions and results of gates that may be removed from trees, and are not committed as they are.
-    fn gate_files(&self, options: &Uninstall) -> Outcome<Vec<PathBuf>> {
-        let ours = |root: &Path, path: PathBuf| {
-            let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
-            is_about_gates(&parts).then(|| root.join(path))
-        };
-        let Some(common) = &self.place.common_dir else {
-            let root = self.place.local_jit.as_deref().and_then(Path::parent);
-            let root = root.unwrap_or(&self.place.start);
-            let results = fs::read_dir(root.join(".jit/gates/results"))
-                .into_iter()
-                .flatten();
-            let results = results.flatten().filter_map(|entry| {
-                let name = entry.file_name().into_string().ok()?;
-                Some(PathBuf::from(".jit/gates/results").join(name))
-            });
-            let all = results.chain([PathBuf::from(".jit/gates/registry.json")]);
-            return Ok(all.filter_map(|path| ours(root, path)).collect());
-        };
-        let here = self.place.worktree_root.as_deref();
-        let mut files = Vec::new();
-        for root in self.roots(common)? {
-            let mut found = jit_paths(&root, &["ls-files", "-z", "--others"])?;
-            if options.purge_tree && here == Some(&root) {
-                found.extend(uncommitted(&root)?);
-            }
-            files.extend(found.into_iter().filter_map(|path| ours(&root, path)));
-        }
-        Ok(files)
+    if let Some(gone) = written.iter().find(|path| !path.is_file()) {
+        let message = format!("{} is gone: the log is left as it is", gone.display());
+        return Err(Box::new(
+            Refusal::new(Code::Io, message).help("jit uninstall --export <another file>"),
+        ));
     }
+    remove_control_plane(cx, &mut done)?;
+    if let Some(local) = &cx.place.local_jit {
+        prune(local, FOLDERS);
+    }
+    Ok(done)
+}
 
-    /// The worktrees that are there.
-    fn roots(&self, common: &Path) -> Outcome<Vec<PathBuf>> {
+/// The file with every issue, if there is to be one.
+fn export_all(
+    cx: &Context,
+    view: &View,
+    options: &Uninstall,
+    done: &mut Uninstalled,
+) -> Outcome<Option<Export>> {
+    let (issues, lines, lost) = crate::app::exchange::exported(cx, view)?;
+    done.issues = issues;
+    done.warnings.extend(lost);
+    let path = match &options.export {
+        Some(path) => path.clone(),
+        None if issues == 0 => return Ok(None),
+        None => free_name(cx, "jsonl"),
+    };
+    Ok(Some((path, lines.into_bytes())))
+}
+
+/// A refusal, if a file would be removed there with all the rest.
+fn require_lasting(cx: &Context, path: &Path) -> Outcome<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let failed = |e: io::Error| io_refusal("write", path, &e);
+    let folder = folder.canonicalize().map_err(failed)?;
+    let control = cx.place.control_dir.canonicalize().map_err(failed)?;
+    let mut others: Vec<PathBuf> = cx
+        .place
+        .local_jit
+        .iter()
+        .chain(&cx.place.git_dir)
+        .cloned()
+        .collect();
+    if let Some(common) = &cx.place.common_dir {
         let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
-        let mut roots: Vec<PathBuf> = all.into_iter().filter_map(|one| one.root).collect();
-        if let Some(here) = &self.place.worktree_root
-            && !roots.contains(here)
-        {
-            roots.push(here.clone());
-        }
-        roots.retain(|root| root.is_dir());
-        Ok(roots)
+        others.extend(all.into_iter().map(|one| one.git_dir));
+        others.extend(roots(cx, common)?.iter().map(|root| root.join(".jit")));
     }
-
-    fn leave_git(
-        &self,
-        view: &View,
-        common: &Path,
-        options: &Uninstall,
-        untell: &mut dyn FnMut(&Tree<'_>, &mut Uninstalled),
-        done: &mut Uninstalled,
-    ) -> Outcome<()> {
-        let here = self.place.worktree_root.as_deref();
-        let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
-        for root in &self.roots(common)? {
-            let purge = options.purge_tree && here == Some(root);
-            let tree = Tree {
-                root,
-                here: here == Some(root),
-                git: true,
-            };
-            untell(&tree, done);
-            self.leave_tree(&*view.table, root, purge, done)?;
-        }
-        let hooks = crate::hooks::uninstall(&self.place, false)?;
-        done.removed.extend(hooks.steps);
-        done.kept.extend(hooks.kept);
-        for git_dir in all.iter().map(|one| &one.git_dir).chain(&self.place.git_dir) {
-            remove_identity(git_dir, done);
-        }
-        if remove_excluded(common).map_err(|e| io_refusal("write", common, &e))? {
-            done.removed.push("jit's lines in info/exclude".to_owned());
-        }
-        let _turn = file::lock_folder(&self.place.control_dir)
-            .map_err(|e| io_refusal("lock", &self.place.control_dir, &e))?;
-        remove_settings(&self.place, common, done)
+    let is_it = |other: &PathBuf| other.canonicalize().is_ok_and(|other| other == folder);
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let goes = name == VIEW || is_of_git_dir(name);
+    if folder.starts_with(control) || goes && others.iter().any(is_it) {
+        let message = format!("{} would be removed with jit", path.display());
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, message).help("jit uninstall --export <another file>"),
+        ));
     }
+    Ok(())
+}
 
-    /// Removes what jit wrote into a worktree, as far as nothing is lost by it.
-    fn leave_tree(&self, table: &dyn Table, root: &Path, purge: bool, done: &mut Uninstalled) -> Outcome<()> {
-        let local = root.join(".jit");
-        if !local.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-            return Ok(());
-        }
-        done.remove_file(&local.join(VIEW));
-        for path in jit_paths(root, &["ls-files", "-z", "--others"])? {
-            match self.is_ours_alone(table, root, &path, done)? {
-                true => done.remove_file(&root.join(path)),
-                false => done.keep(&root.join(path), "not in git, and not in the export as it is"),
-            }
-        }
-        let changed = uncommitted(root)?;
-        if purge {
-            let changed: HashSet<PathBuf> = changed.into_iter().collect();
-            for path in jit_paths(root, &["ls-files", "-z"])? {
-                match !changed.contains(&path) || self.is_ours_alone(table, root, &path, done)? {
-                    true => done.remove_file(&root.join(path)),
-                    false => done.keep(&root.join(path), CHANGED),
-                }
-            }
-        } else {
-            changed
-                .iter()
-                .for_each(|path| done.keep(&root.join(path), CHANGED));
-        }
-        let folders = fs::read_dir(local.join("issues")).into_iter().flatten();
-        for folder in folders.flatten() {
-            // One that still holds something stays.
-            let _ = fs::remove_dir(folder.path());
-        }
-        prune(&local, FOLDERS);
-        Ok(())
+/// A file beside the control plane that is not there yet.
+fn free_name(cx: &Context, ending: &str) -> PathBuf {
+    let second = jiff::Timestamp::from_millisecond(clock::wall_ms()).unwrap_or_default();
+    let name = format!("jit-export-{}", second.strftime("%Y%m%dT%H%M%SZ"));
+    let folder = cx.place.common_dir.as_ref().or(cx.place.worktree_root.as_ref());
+    let folder = folder.unwrap_or(&cx.place.start);
+    // Another one may have been made in this second.
+    let mut path = folder.join(format!("{name}.{ending}"));
+    let mut n = 2;
+    while path.symlink_metadata().is_ok() {
+        path = folder.join(format!("{name}-{n}.{ending}"));
+        n += 1;
     }
+    path
+}
 
-    /// Whether a file in a tree is a default that nobody touched, or says nothing that the export does not.
-    fn is_ours_alone(
-        &self,
-        table: &dyn Table,
-        root: &Path,
-        path: &Path,
-        done: &mut Uninstalled,
-    ) -> Outcome<bool> {
-        let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
-        let full = root.join(path);
-        let meta = full.symlink_metadata();
+/// What the trees have about gates and git does not, as it is there.
+fn export_gates(cx: &Context, options: &Uninstall, done: &mut Uninstalled) -> Outcome<Option<Export>> {
+    let mut files = Vec::new();
+    for path in gate_files(cx, options)? {
+        let meta = path.symlink_metadata();
         if !meta.is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_COMPARED) {
-            return Ok(false);
+            continue;
         }
-        let content = fs::read(&full).map_err(|e| io_refusal("read", &full, &e))?;
-        match parts.as_slice() {
-            [_, "config.toml"] => Ok(content == CONFIG.as_bytes()),
-            [_, ".gitattributes"] => {
-                let content = String::from_utf8_lossy(&content);
-                Ok(content == ATTRIBUTES || FORMER_ATTRIBUTES.contains(&&*content))
-            }
-            [_, "issues", id, name] if NAMES.contains(name) => match id.parse() {
-                Ok(id) => self.is_exported(table, &id, name, &content, &mut done.last),
-                Err(_) => Ok(false),
-            },
-            parts if is_about_gates(parts) => Ok(done.exported.contains(&full)),
-            _ => Ok(false),
+        let content = fs::read(&path).map_err(|e| io_refusal("read", &path, &e))?;
+        // What is not a text is no file of ours: it stays.
+        if let Ok(text) = String::from_utf8(content) {
+            files.push(GateFile {
+                path: path.display().to_string(),
+                text,
+            });
+            done.exported.insert(path);
         }
     }
-
-    fn is_exported(
-        &self,
-        table: &dyn Table,
-        id: &IssueId,
-        name: &str,
-        content: &[u8],
-        last: &mut Option<(IssueId, Files)>,
-    ) -> Outcome<bool> {
-        let unreadable = |e| refuse(Code::Io, e);
-        if last.as_ref().is_none_or(|(last, _)| last != id) {
-            let known = match state::issue(table, id).map_err(unreadable)? {
-                None => state::deleted(table, id).map_err(unreadable)?,
-                known => known,
-            };
-            let Some(issue) = known else { return Ok(false) };
-            let files = self.replica.files(table, &issue);
-            let files = files.map_err(|e| io_refusal("read", &self.replica.folder(id), &e))?;
-            *last = Some((id.clone(), files));
-        }
-        let files = last.as_ref().map_or(&[][..], |(_, files)| files);
-        let current = files.iter().find(|(given, _)| *given == name);
-        let current = current.map_or(&[][..], |(_, content)| content);
-        if current == content {
-            return Ok(true);
-        }
-        match name {
-            // An older copy that jit has taken in.
-            ISSUE => state::is_known_file(table, id, &text_digest(content)).map_err(unreadable),
-            DESCRIPTION => Ok(false),
-            _ => {
-                let lines: HashSet<&[u8]> = current.split(|b| *b == b'\n').collect();
-                Ok(content.split(|b| *b == b'\n').all(|line| lines.contains(line)))
-            }
-        }
+    if files.is_empty() {
+        return Ok(None);
     }
+    let path = match &options.export {
+        // Beside the issues, whatever they are called.
+        Some(issues) => {
+            let mut name = issues.clone().into_os_string();
+            name.push(".gates.json");
+            name.into()
+        }
+        None => free_name(cx, "gates.json"),
+    };
+    let mut bytes = serde_json::to_vec_pretty(&GateExport::new(files)).map_err(|e| refuse(Code::Io, e))?;
+    bytes.push(b'\n');
+    Ok(Some((path, bytes)))
+}
 
-    /// Without git the control plane is the folder itself, unless it was told to be elsewhere.
-    fn is_one_folder(&self) -> bool {
-        self.place.local_jit.as_ref() == Some(&self.place.control_dir)
+/// Definitions and results of gates that may be removed from trees, and are not committed as they are.
+fn gate_files(cx: &Context, options: &Uninstall) -> Outcome<Vec<PathBuf>> {
+    let ours = |root: &Path, path: PathBuf| {
+        let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
+        is_about_gates(&parts).then(|| root.join(path))
+    };
+    let Some(common) = &cx.place.common_dir else {
+        let root = cx.place.local_jit.as_deref().and_then(Path::parent);
+        let root = root.unwrap_or(&cx.place.start);
+        let results = fs::read_dir(root.join(".jit/gates/results"))
+            .into_iter()
+            .flatten();
+        let results = results.flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            Some(PathBuf::from(".jit/gates/results").join(name))
+        });
+        let all = results.chain([PathBuf::from(".jit/gates/registry.json")]);
+        return Ok(all.filter_map(|path| ours(root, path)).collect());
+    };
+    let here = cx.place.worktree_root.as_deref();
+    let mut files = Vec::new();
+    for root in roots(cx, common)? {
+        let mut found = jit_paths(&root, &["ls-files", "-z", "--others"])?;
+        if options.purge_tree && here == Some(&root) {
+            found.extend(uncommitted(&root)?);
+        }
+        files.extend(found.into_iter().filter_map(|path| ours(&root, path)));
     }
+    Ok(files)
+}
 
-    /// The same without git: files that say something that the export does not stay.
-    fn leave_folder(&self, table: &dyn Table, done: &mut Uninstalled) -> Outcome<()> {
-        let Some(local) = &self.place.local_jit else {
-            return Ok(());
+/// The worktrees that are there.
+fn roots(cx: &Context, common: &Path) -> Outcome<Vec<PathBuf>> {
+    let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
+    let mut roots: Vec<PathBuf> = all.into_iter().filter_map(|one| one.root).collect();
+    if let Some(here) = &cx.place.worktree_root
+        && !roots.contains(here)
+    {
+        roots.push(here.clone());
+    }
+    roots.retain(|root| root.is_dir());
+    Ok(roots)
+}
+
+fn leave_git(
+    cx: &Context,
+    view: &View,
+    common: &Path,
+    options: &Uninstall,
+    untell: &mut dyn FnMut(&Tree<'_>, &mut Uninstalled),
+    done: &mut Uninstalled,
+) -> Outcome<()> {
+    let here = cx.place.worktree_root.as_deref();
+    let all = crate::worktree::list(common).map_err(|e| refuse(Code::Io, e))?;
+    for root in &roots(cx, common)? {
+        let purge = options.purge_tree && here == Some(root);
+        let tree = Tree {
+            root,
+            here: here == Some(root),
+            git: true,
         };
-        done.remove_file(&local.join(VIEW));
-        done.remove_file(&local.join("jit-seen"));
-        let config = local.join("config.toml");
-        if fs::read(&config).is_ok_and(|content| content == CONFIG.as_bytes()) {
-            done.remove_file(&config);
-        }
-        self.replica.sweep_texts();
-        let root = local.parent().unwrap_or(local);
-        for name in IN_TREES {
-            self.leave_below(table, root, &Path::new(".jit").join(name), done)?;
-        }
-        Ok(())
+        untell(&tree, done);
+        leave_tree(cx, &*view.table, root, purge, done)?;
     }
+    let hooks = crate::hooks::uninstall(&cx.place, false)?;
+    done.removed.extend(hooks.steps);
+    done.kept.extend(hooks.kept);
+    for git_dir in all.iter().map(|one| &one.git_dir).chain(&cx.place.git_dir) {
+        remove_identity(git_dir, done);
+    }
+    if remove_excluded(common).map_err(|e| io_refusal("write", common, &e))? {
+        done.removed.push("jit's lines in info/exclude".to_owned());
+    }
+    let _turn = file::lock_folder(&cx.place.control_dir)
+        .map_err(|e| io_refusal("lock", &cx.place.control_dir, &e))?;
+    remove_settings(&cx.place, common, done)
+}
 
-    fn leave_below(
-        &self,
-        table: &dyn Table,
-        root: &Path,
-        folder: &Path,
-        done: &mut Uninstalled,
-    ) -> Outcome<()> {
-        let full = root.join(folder);
-        if !full.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-            return Ok(());
+/// Removes what jit wrote into a worktree, as far as nothing is lost by it.
+fn leave_tree(
+    cx: &Context,
+    table: &dyn Table,
+    root: &Path,
+    purge: bool,
+    done: &mut Uninstalled,
+) -> Outcome<()> {
+    let local = root.join(".jit");
+    if !local.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Ok(());
+    }
+    done.remove_file(&local.join(VIEW));
+    for path in jit_paths(root, &["ls-files", "-z", "--others"])? {
+        match is_ours_alone(cx, table, root, &path, done)? {
+            true => done.remove_file(&root.join(path)),
+            false => done.keep(&root.join(path), "not in git, and not in the export as it is"),
         }
-        let entries = fs::read_dir(&full).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let mut entries = entries.map_err(|e| io_refusal("read", &full, &e))?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let path = folder.join(entry.file_name());
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.leave_below(table, root, &path, done)?;
-            } else if self.is_of_control_plane(table, root, &path)?
-                || self.is_ours_alone(table, root, &path, done)?
-            {
-                done.remove_file(&entry.path());
-            } else {
-                done.keep(&entry.path(), "not in the export as it is");
+    }
+    let changed = uncommitted(root)?;
+    if purge {
+        let changed: HashSet<PathBuf> = changed.into_iter().collect();
+        for path in jit_paths(root, &["ls-files", "-z"])? {
+            match !changed.contains(&path) || is_ours_alone(cx, table, root, &path, done)? {
+                true => done.remove_file(&root.join(path)),
+                false => done.keep(&root.join(path), CHANGED),
             }
         }
+    } else {
+        changed
+            .iter()
+            .for_each(|path| done.keep(&root.join(path), CHANGED));
+    }
+    let folders = fs::read_dir(local.join("issues")).into_iter().flatten();
+    for folder in folders.flatten() {
         // One that still holds something stays.
-        let _ = fs::remove_dir(full);
-        Ok(())
+        let _ = fs::remove_dir(folder.path());
     }
+    prune(&local, FOLDERS);
+    Ok(())
+}
 
-    /// Whether a file is an earlier text of an issue or what a gate printed, where the control plane has them in a tree.
-    fn is_of_control_plane(&self, table: &dyn Table, root: &Path, path: &Path) -> Outcome<bool> {
-        let parts: Vec<&str> = path.to_str().unwrap_or_default().split('/').collect();
-        match parts.as_slice() {
-            _ if !self.is_one_folder() => Ok(false),
-            [_, "issues", _, "texts", name] => {
-                let text = file::read_real(&root.join(path), MAX_COMPARED).ok().flatten();
-                Ok(text.is_some_and(|text| *name == format!("{}.md", text_digest(&text))))
-            }
-            [_, "gates", id, name] => match (id.parse(), name.strip_suffix(".log")) {
-                (Ok(id), Some(gate)) => {
-                    let judged = state::gate_result(table, &id, gate).map_err(|e| refuse(Code::Io, e))?;
-                    Ok(judged.is_some())
-                }
-                _ => Ok(false),
-            },
-            _ => Ok(false),
-        }
+/// Whether a file in a tree is a default that nobody touched, or says nothing that the export does not.
+fn is_ours_alone(
+    cx: &Context,
+    table: &dyn Table,
+    root: &Path,
+    path: &Path,
+    done: &mut Uninstalled,
+) -> Outcome<bool> {
+    let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
+    let full = root.join(path);
+    let meta = full.symlink_metadata();
+    if !meta.is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_COMPARED) {
+        return Ok(false);
     }
-
-    fn remove_control_plane(&self, done: &mut Uninstalled) -> Outcome<()> {
-        let dir = &self.place.control_dir;
-        let failed = |e: io::Error| io_refusal("remove", dir, &e);
-        let mut ours = Vec::new();
-        for entry in fs::read_dir(dir).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            if self.is_one_folder() && IN_TREES.iter().any(|name| entry.file_name() == **name) {
-                // What is left of it has been named.
-                continue;
-            }
-            match entry.file_name().to_str().is_some_and(setup::is_ours) {
-                true => ours.push((entry.file_name(), entry.path())),
-                false => done.keep(&entry.path(), "not made by jit"),
-            }
+    let content = fs::read(&full).map_err(|e| io_refusal("read", &full, &e))?;
+    match parts.as_slice() {
+        [_, "config.toml"] => Ok(content == CONFIG.as_bytes()),
+        [_, ".gitattributes"] => {
+            let content = String::from_utf8_lossy(&content);
+            Ok(content == ATTRIBUTES || FORMER_ATTRIBUTES.contains(&&*content))
         }
-        // The truth, and the lock on it, last.
-        let rank = |name: &OsStr| match name.to_str() {
-            Some("events") => 1,
-            Some("locks") => 2,
-            _ => 0,
+        [_, "issues", id, name] if NAMES.contains(name) => match id.parse() {
+            Ok(id) => is_exported(cx, table, &id, name, &content, &mut done.last),
+            Err(_) => Ok(false),
+        },
+        parts if is_about_gates(parts) => Ok(done.exported.contains(&full)),
+        _ => Ok(false),
+    }
+}
+
+fn is_exported(
+    cx: &Context,
+    table: &dyn Table,
+    id: &IssueId,
+    name: &str,
+    content: &[u8],
+    last: &mut Option<(IssueId, Files)>,
+) -> Outcome<bool> {
+    let unreadable = |e| refuse(Code::Io, e);
+    if last.as_ref().is_none_or(|(last, _)| last != id) {
+        let known = match state::issue(table, id).map_err(unreadable)? {
+            None => state::deleted(table, id).map_err(unreadable)?,
+            known => known,
         };
-        ours.sort_by_key(|(name, _)| rank(name));
-        for (_, path) in ours {
-            let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-            let gone = if is_dir {
-                fs::remove_dir_all(&path)
-            } else {
-                fs::remove_file(&path)
-            };
-            gone.map_err(|e| io_refusal("remove", &path, &e))?;
-        }
-        // What is not jit's is still in it, and has been named.
-        if fs::remove_dir(dir).is_ok() {
-            done.removed(dir);
-        }
-        Ok(())
+        let Some(issue) = known else { return Ok(false) };
+        let files = cx.replica.files(table, &issue);
+        let files = files.map_err(|e| io_refusal("read", &cx.replica.folder(id), &e))?;
+        *last = Some((id.clone(), files));
     }
+    let files = last.as_ref().map_or(&[][..], |(_, files)| files);
+    let current = files.iter().find(|(given, _)| *given == name);
+    let current = current.map_or(&[][..], |(_, content)| content);
+    if current == content {
+        return Ok(true);
+    }
+    match name {
+        // An older copy that jit has taken in.
+        ISSUE => state::is_known_file(table, id, &text_digest(content)).map_err(unreadable),
+        DESCRIPTION => Ok(false),
+        _ => {
+            let lines: HashSet<&[u8]> = current.split(|b| *b == b'\n').collect();
+            Ok(content.split(|b| *b == b'\n').all(|line| lines.contains(line)))
+        }
+    }
+}
+
+/// Without git the control plane is the folder itself, unless it was told to be elsewhere.
+fn is_one_folder(cx: &Context) -> bool {
+    cx.place.local_jit.as_ref() == Some(&cx.place.control_dir)
+}
+
+/// The same without git: files that say something that the export does not stay.
+fn leave_folder(cx: &Context, table: &dyn Table, done: &mut Uninstalled) -> Outcome<()> {
+    let Some(local) = &cx.place.local_jit else {
+        return Ok(());
+    };
+    done.remove_file(&local.join(VIEW));
+    done.remove_file(&local.join("jit-seen"));
+    let config = local.join("config.toml");
+    if fs::read(&config).is_ok_and(|content| content == CONFIG.as_bytes()) {
+        done.remove_file(&config);
+    }
+    cx.replica.sweep_texts();
+    let root = local.parent().unwrap_or(local);
+    for name in IN_TREES {
+        leave_below(cx, table, root, &Path::new(".jit").join(name), done)?;
+    }
+    Ok(())
+}
+
+fn leave_below(
+    cx: &Context,
+    table: &dyn Table,
+    root: &Path,
+    folder: &Path,
+    done: &mut Uninstalled,
+) -> Outcome<()> {
+    let full = root.join(folder);
+    if !full.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Ok(());
+    }
+    let entries = fs::read_dir(&full).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut entries = entries.map_err(|e| io_refusal("read", &full, &e))?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = folder.join(entry.file_name());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            leave_below(cx, table, root, &path, done)?;
+        } else if is_of_control_plane(cx, table, root, &path)? || is_ours_alone(cx, table, root, &path, done)?
+        {
+            done.remove_file(&entry.path());
+        } else {
+            done.keep(&entry.path(), "not in the export as it is");
+        }
+    }
+    // One that still holds something stays.
+    let _ = fs::remove_dir(full);
+    Ok(())
+}
+
+/// Whether a file is an earlier text of an issue or what a gate printed, where the control plane has them in a tree.
+fn is_of_control_plane(cx: &Context, table: &dyn Table, root: &Path, path: &Path) -> Outcome<bool> {
+    let parts: Vec<&str> = path.to_str().unwrap_or_default().split('/').collect();
+    match parts.as_slice() {
+        _ if !is_one_folder(cx) => Ok(false),
+        [_, "issues", _, "texts", name] => {
+            let text = file::read_real(&root.join(path), MAX_COMPARED).ok().flatten();
+            Ok(text.is_some_and(|text| *name == format!("{}.md", text_digest(&text))))
+        }
+        [_, "gates", id, name] => match (id.parse(), name.strip_suffix(".log")) {
+            (Ok(id), Some(gate)) => {
+                let judged = state::gate_result(table, &id, gate).map_err(|e| refuse(Code::Io, e))?;
+                Ok(judged.is_some())
+            }
+            _ => Ok(false),
+        },
+        _ => Ok(false),
+    }
+}
+
+fn remove_control_plane(cx: &Context, done: &mut Uninstalled) -> Outcome<()> {
+    let dir = &cx.place.control_dir;
+    let failed = |e: io::Error| io_refusal("remove", dir, &e);
+    let mut ours = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if is_one_folder(cx) && IN_TREES.iter().any(|name| entry.file_name() == **name) {
+            // What is left of it has been named.
+            continue;
+        }
+        match entry.file_name().to_str().is_some_and(setup::is_ours) {
+            true => ours.push((entry.file_name(), entry.path())),
+            false => done.keep(&entry.path(), "not made by jit"),
+        }
+    }
+    // The truth, and the lock on it, last.
+    let rank = |name: &OsStr| match name.to_str() {
+        Some("events") => 1,
+        Some("locks") => 2,
+        _ => 0,
+    };
+    ours.sort_by_key(|(name, _)| rank(name));
+    for (_, path) in ours {
+        let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        let gone = if is_dir {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
+        gone.map_err(|e| io_refusal("remove", &path, &e))?;
+    }
+    // What is not jit's is still in it, and has been named.
+    if fs::remove_dir(dir).is_ok() {
+        done.removed(dir);
+    }
+    Ok(())
 }
 
 /// Why a file that git has otherwise is left.

@@ -23,403 +23,421 @@ use jit_store::{Outcome, View};
 use super::judging::failed;
 use super::scope::Touched;
 use super::situation::{Sight, Troubles};
-use super::{App, Kept};
+use super::{Context, Kept};
 use crate::duration::format_secs;
 use crate::refusals::{refuse, stopped};
 use crate::request::{AgentProgress, Answer, Reply, UnitDiff, UnitView, Waiting, WorkflowView};
 use crate::workflows::view as orchestration;
 use crate::{coordinator, plans};
 
-impl App {
-    pub(crate) fn workflow_folder(&self, id: &WorkflowId) -> PathBuf {
-        plans::folder(&self.place.control_dir, id)
-    }
+pub(crate) fn workflow_folder(cx: &Context, id: &WorkflowId) -> PathBuf {
+    plans::folder(&cx.place.control_dir, id)
+}
 
-    /// Begins a workflow by a plan that was checked. It is not led by anybody yet.
-    pub fn start_workflow(&self, plan: &Plan) -> Outcome<Workflow> {
-        let invalid = |why: String| refuse(Code::Invalid, why);
-        let name = match &plan.workflow_id {
-            Some(name) => name.clone(),
-            None => made_up(Wall::from_ms(jit_os::clock::wall_ms()))?,
-        };
-        let id: WorkflowId = name.parse().map_err(|e| invalid(format!("{e}")))?;
-        let target = match &plan.target {
-            Some(target) => target.clone(),
-            None => self.target_branch()?,
-        };
-        // What is run by it later is what was approved now.
-        self.require_trusted_dispatch()?;
-        let mut plan = plan.resolved(id.as_str(), &target, &self.run_settings());
-        let stagger = self.config.dispatching().stagger_secs;
-        plan.stagger.get_or_insert_with(|| format_secs(stagger));
-        if let Some(problem) = plan.check(&self.run_settings(), agents::NAMES).first() {
-            return Err(Box::new(
-                Refusal::new(Code::Invalid, format!("{}: {}", problem.path, problem.message))
-                    .help("jit schema plan"),
-            ));
-        }
-        if let Some(problem) = self.lacks(&plan)?.first() {
-            return Err(Box::new(
-                Refusal::new(Code::NotFound, format!("{}: {}", problem.path, problem.message))
-                    .help("jit doctor"),
-            ));
-        }
-        let units: Result<Vec<UnitId>, _> = plan.units.iter().map(|unit| unit.id.parse()).collect();
-        let units = units.map_err(|e| invalid(format!("{e}")))?;
-        // Of a workflow that has begun the plan stays as it is.
-        if state::workflow(&*self.view()?.table, &id)
-            .map_err(|e| refuse(Code::Io, e))?
-            .is_some()
-        {
-            return Err(Box::new(
-                Refusal::new(Code::Exists, format!("there is a workflow {id} already"))
-                    .help(format!("jit workflow status {id}"))
-                    .help("give the plan another workflow_id"),
-            ));
-        }
-        let digest = plans::keep(&self.place.control_dir, &id, &plan)?;
-        let command = Command::StartWorkflow(Box::new(NewWorkflow {
-            id,
-            target,
-            plan: digest,
-            units,
-        }));
-        let workflow = self.about_workflow(&command)?;
-        self.write_orchestration(&workflow)?;
-        Ok(workflow)
+/// Begins a workflow by a plan that was checked. It is not led by anybody yet.
+pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
+    let invalid = |why: String| refuse(Code::Invalid, why);
+    let name = match &plan.workflow_id {
+        Some(name) => name.clone(),
+        None => made_up(Wall::from_ms(jit_os::clock::wall_ms()))?,
+    };
+    let id: WorkflowId = name.parse().map_err(|e| invalid(format!("{e}")))?;
+    let target = match &plan.target {
+        Some(target) => target.clone(),
+        None => crate::app::units::target_branch(cx)?,
+    };
+    // What is run by it later is what was approved now.
+    crate::app::dispatch::require_trusted_dispatch(cx)?;
+    let mut plan = plan.resolved(id.as_str(), &target, &crate::app::dispatch::run_settings(cx));
+    let stagger = cx.config.dispatching().stagger_secs;
+    plan.stagger.get_or_insert_with(|| format_secs(stagger));
+    if let Some(problem) = plan
+        .check(&crate::app::dispatch::run_settings(cx), agents::NAMES)
+        .first()
+    {
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, format!("{}: {}", problem.path, problem.message))
+                .help("jit schema plan"),
+        ));
     }
+    if let Some(problem) = lacks(cx, &plan)?.first() {
+        return Err(Box::new(
+            Refusal::new(Code::NotFound, format!("{}: {}", problem.path, problem.message)).help("jit doctor"),
+        ));
+    }
+    let units: Result<Vec<UnitId>, _> = plan.units.iter().map(|unit| unit.id.parse()).collect();
+    let units = units.map_err(|e| invalid(format!("{e}")))?;
+    // Of a workflow that has begun the plan stays as it is.
+    if state::workflow(&*crate::app::view(cx)?.table, &id)
+        .map_err(|e| refuse(Code::Io, e))?
+        .is_some()
+    {
+        return Err(Box::new(
+            Refusal::new(Code::Exists, format!("there is a workflow {id} already"))
+                .help(format!("jit workflow status {id}"))
+                .help("give the plan another workflow_id"),
+        ));
+    }
+    let digest = plans::keep(&cx.place.control_dir, &id, &plan)?;
+    let command = Command::StartWorkflow(Box::new(NewWorkflow {
+        id,
+        target,
+        plan: digest,
+        units,
+    }));
+    let workflow = about_workflow(cx, &command)?;
+    write_orchestration(cx, &workflow)?;
+    Ok(workflow)
+}
 
-    /// What a plan names and is not there: its target, its issues, the programs of its agents. A program that is named as
-    /// seen from the worktree is not looked for, since there is no worktree yet.
-    pub fn lacks(&self, plan: &Plan) -> Outcome<Vec<Problem>> {
-        let mut lacking = Vec::new();
-        let mut add = |path: String, message: String| lacking.push(Problem { path, message });
-        if let Some(target) = &plan.target {
-            let branch = Git::in_git_dir(self.common()?)
-                .verify(&format!("refs/heads/{target}"))
-                .map_err(|e| refuse(Code::Io, e))?;
-            if branch.is_none() {
-                add("target".to_owned(), format!("there is no branch {target:?}"));
+/// What a plan names and is not there: its target, its issues, the programs of its agents. A program that is named as
+/// seen from the worktree is not looked for, since there is no worktree yet.
+pub fn lacks(cx: &Context, plan: &Plan) -> Outcome<Vec<Problem>> {
+    let mut lacking = Vec::new();
+    let mut add = |path: String, message: String| lacking.push(Problem { path, message });
+    if let Some(target) = &plan.target {
+        let branch = Git::in_git_dir(crate::app::units::common(cx)?)
+            .verify(&format!("refs/heads/{target}"))
+            .map_err(|e| refuse(Code::Io, e))?;
+        if branch.is_none() {
+            add("target".to_owned(), format!("there is no branch {target:?}"));
+        }
+    }
+    let mut view = crate::app::view(cx)?;
+    let mut joined = false;
+    for (n, unit) in plan.units.iter().enumerate() {
+        // What is no name of an issue was told before.
+        let Some(Ok(issue)) = unit.issue.as_ref().map(|issue| issue.parse::<IssuePrefix>()) else {
+            continue;
+        };
+        let mut found = crate::app::resolve(&view, &issue);
+        let unknown = |found: &Outcome<Issue>| found.as_ref().is_err_and(|e| e.code == Code::NotFound);
+        if unknown(&found) && !joined {
+            joined = true;
+            if crate::app::join::join_unknown(cx)? > 0 {
+                view = crate::app::view(cx)?;
+                found = crate::app::resolve(&view, &issue);
             }
         }
-        let mut view = self.view()?;
-        let mut joined = false;
-        for (n, unit) in plan.units.iter().enumerate() {
-            // What is no name of an issue was told before.
-            let Some(Ok(issue)) = unit.issue.as_ref().map(|issue| issue.parse::<IssuePrefix>()) else {
-                continue;
+        if let Err(refusal) = found {
+            add(format!("units[{n}].issue"), refusal.message);
+        }
+    }
+    for (n, unit) in plan.units.iter().enumerate() {
+        if let Some(program) = missing_program(cx, &plan.settings(unit, &Settings::default())) {
+            let place = match (&unit.run.command, &plan.run.command) {
+                (Some(_), _) => format!("units[{n}].run.command"),
+                (None, Some(_)) => "run.command".to_owned(),
+                (None, None) => format!("units[{n}].run.agent"),
             };
-            let mut found = self.resolve(&view, &issue);
-            let unknown = |found: &Outcome<Issue>| found.as_ref().is_err_and(|e| e.code == Code::NotFound);
-            if unknown(&found) && !joined {
-                joined = true;
-                if self.join_unknown()? > 0 {
-                    view = self.view()?;
-                    found = self.resolve(&view, &issue);
-                }
-            }
-            if let Err(refusal) = found {
-                add(format!("units[{n}].issue"), refusal.message);
-            }
-        }
-        for (n, unit) in plan.units.iter().enumerate() {
-            if let Some(program) = self.missing_program(&plan.settings(unit, &Settings::default())) {
-                let place = match (&unit.run.command, &plan.run.command) {
-                    (Some(_), _) => format!("units[{n}].run.command"),
-                    (None, Some(_)) => "run.command".to_owned(),
-                    (None, None) => format!("units[{n}].run.agent"),
-                };
-                add(
-                    place,
-                    format!("there is no program {program:?} that could be started"),
-                );
-            }
-        }
-        lacking.dedup();
-        Ok(lacking)
-    }
-
-    fn about_workflow(&self, command: &Command) -> Outcome<Workflow> {
-        match self.transact_as(None, command, Kept::default())?.reply {
-            Decided::Workflow(workflow) => Ok(*workflow),
-            _ => Err(refuse(Code::Io, "the log has no answer to that")),
+            add(
+                place,
+                format!("there is no program {program:?} that could be started"),
+            );
         }
     }
+    lacking.dedup();
+    Ok(lacking)
+}
 
-    pub(crate) fn lead_workflow(&self, id: &WorkflowId, vacant: bool) -> Outcome<()> {
-        let command = Command::LeadWorkflow {
-            workflow: id.clone(),
-            vacant,
-        };
-        self.transact_as(None, &command, Kept::default()).map(drop)
+fn about_workflow(cx: &Context, command: &Command) -> Outcome<Workflow> {
+    match crate::app::transact_as(cx, None, command, Kept::default())?.reply {
+        Decided::Workflow(workflow) => Ok(*workflow),
+        _ => Err(refuse(Code::Io, "the log has no answer to that")),
     }
+}
 
-    pub(crate) fn leave_workflow(&self, id: &WorkflowId) -> Outcome<()> {
-        let command = Command::LeaveWorkflow { workflow: id.clone() };
-        self.transact_as(None, &command, Kept::default()).map(drop)
-    }
+pub(crate) fn lead_workflow(cx: &Context, id: &WorkflowId, vacant: bool) -> Outcome<()> {
+    let command = Command::LeadWorkflow {
+        workflow: id.clone(),
+        vacant,
+    };
+    crate::app::transact_as(cx, None, &command, Kept::default()).map(drop)
+}
 
-    pub(crate) fn end_workflow(&self, id: &WorkflowId, outcome: Ended) -> Outcome<Workflow> {
-        self.about_workflow(&Command::EndWorkflow {
+pub(crate) fn leave_workflow(cx: &Context, id: &WorkflowId) -> Outcome<()> {
+    let command = Command::LeaveWorkflow { workflow: id.clone() };
+    crate::app::transact_as(cx, None, &command, Kept::default()).map(drop)
+}
+
+pub(crate) fn end_workflow(cx: &Context, id: &WorkflowId, outcome: Ended) -> Outcome<Workflow> {
+    about_workflow(
+        cx,
+        &Command::EndWorkflow {
             workflow: id.clone(),
             outcome,
-        })
-    }
+        },
+    )
+}
 
-    /// A workflow that ended before all was done goes on, if there is anything in it that can.
-    pub fn reopen_workflow(&self, workflow: &Workflow) -> Outcome<Workflow> {
-        let id = &workflow.id;
-        let plan = self.load_plan(workflow)?;
-        let mut at = self.situation(id, Some(&plan), &Troubles::new(), &mut Sight::default())?;
-        at.facts.cancelled = false;
-        let limits = self.limits(&plan, id);
-        let look = at.look(&plan, &limits);
-        if workflow.status != Ended::Completed && matches!(look.next()[..], [Step::End(_)]) {
-            let message = format!(
-                "the workflow {id} {}, and nothing in it can go on as it is",
-                workflow.status.told()
-            );
-            let mut refusal = Refusal::new(Code::BadTransition, message);
-            for unit in at.members.iter().filter_map(|member| at.own(member)) {
-                if unit.state == Phase::Failed {
-                    refusal = refusal.help(format!("jit worktree retry {}", unit.id));
-                }
-            }
-            return Err(Box::new(refusal.help(format!("jit workflow status {id}"))));
-        }
-        let workflow = self.about_workflow(&Command::ReopenWorkflow { workflow: id.clone() })?;
-        self.write_orchestration(&workflow)?;
-        Ok(workflow)
-    }
-
-    pub(crate) fn load_plan(&self, workflow: &Workflow) -> Outcome<Plan> {
-        plans::kept(&self.place.control_dir, &workflow.id, &workflow.plan)
-    }
-
-    /// The workflow that is meant: by its name, or the only one that runs, else the last one.
-    pub fn find_workflow(&self, named: Option<&str>) -> Outcome<Workflow> {
-        let view = self.view()?;
-        let unreadable = |e| refuse(Code::Io, e);
-        if let Some(name) = named {
-            let id: WorkflowId = name.parse().map_err(|e| refuse(Code::Invalid, format!("{e}")))?;
-            return workflow::require(&*view.table, &id).map_err(stopped);
-        }
-        let mut all = state::workflows(&*view.table).map_err(unreadable)?;
-        all.sort_by_key(|one| (!one.is_over(), one.created_at));
-        let running: Vec<&Workflow> = all.iter().filter(|one| !one.is_over()).collect();
-        if running.len() > 1 {
-            let names: Vec<&str> = running.iter().map(|one| one.id.as_str()).collect();
-            return Err(Box::new(
-                Refusal::new(Code::Invalid, format!("more than one runs: {}", names.join(", ")))
-                    .help("jit workflow status <workflow>"),
-            ));
-        }
-        all.pop().ok_or_else(|| {
-            Box::new(Refusal::new(Code::NotFound, "there is no workflow").help("jit run --ready"))
-        })
-    }
-
-    /// The last unit of each name of the plan that was made for this workflow.
-    fn own_units(&self, view: &View, workflow: &Workflow) -> Outcome<Vec<Unit>> {
-        let mut units = Vec::new();
-        for id in &workflow.units {
-            let unit = state::unit(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
-            units.extend(unit.filter(|unit| unit.workflow.as_ref() == Some(&workflow.id)));
-        }
-        Ok(units)
-    }
-
-    pub(crate) fn write_orchestration(&self, workflow: &Workflow) -> Outcome<()> {
-        let units = self.own_units(&self.view()?, workflow)?;
-        let control = &self.place.control_dir;
-        orchestration::write(control, workflow, &units)
-            .map(drop)
-            .map_err(|e| io_refusal("write", &orchestration::path(control, &workflow.id), &e))
-    }
-
-    pub(super) fn workflows(&self, all: bool) -> Outcome<Answer> {
-        let view = self.view()?;
-        let mut found = state::workflows(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        found.retain(|one| all || !one.is_over());
-        found.sort_by_key(|one| one.created_at);
-        let views: Outcome<Vec<WorkflowView>> = found.iter().map(|one| self.workflow_view(one)).collect();
-        self.read_answer(&view, Reply::Workflows { workflows: views? })
-    }
-
-    pub(super) fn workflow_status(&self, named: Option<&str>) -> Outcome<Answer> {
-        let workflow = self.find_workflow(named)?;
-        let view = self.view()?;
-        let shown = self.workflow_view(&workflow)?;
-        self.read_answer(&view, Reply::Workflow(Box::new(shown)))
-    }
-
-    fn workflow_view(&self, workflow: &Workflow) -> Outcome<WorkflowView> {
-        let view = self.view()?;
-        let key = Resource::Workflow(workflow.id.clone()).key();
-        let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
-        // Whoever was killed has its lease for a while yet, but not the kernel's lock.
-        let lives = coordinator::is_led(&self.workflow_folder(&workflow.id));
-        let led_by = lease
-            .filter(|lease| lives && !lease.expired(&view.now))
-            .map(|lease| lease.agent_id);
-        // A plan that is gone is told by whoever needs it.
-        let plan = self.load_plan(workflow).ok();
-        let mut at = self.situation(
-            &workflow.id,
-            plan.as_ref(),
-            &Troubles::new(),
-            &mut Sight::default(),
-        )?;
-        let mut waiting = Vec::new();
-        let mut parked = Vec::new();
-        if let Some(plan) = &plan {
-            self.look_around(&mut at, plan, &mut Touched::new())?;
-            let own = |account: &&Account| {
-                let mut all = plan.units.iter();
-                all.any(|unit| AccountId::of(&unit.run).as_ref() == Some(&account.id))
-            };
-            let accounts = at.facts.accounts.iter();
-            if !workflow.is_over() {
-                parked = accounts.filter(own).filter_map(|one| one.shown(at.now)).collect();
-            }
-            let limits = self.limits(plan, &workflow.id);
-            let look = at.look(plan, &limits);
-            let (standings, hits) = (look.standings(), look.collisions());
-            for (member, standing) in at.members.iter().zip(standings) {
-                let hit = hits.iter().find(|hit| hit.unit == member.id);
-                let why = match standing {
-                    Standing::Open if hit.is_some() => {
-                        hit.map_or_else(String::new, |hit| in_the_way(&hit.with, &hit.path))
-                    }
-                    Standing::Blocked => "waits for what it needs".to_owned(),
-                    Standing::Open if at.own(member).is_none() => "has not begun".to_owned(),
-                    Standing::Skipped(why) => format!("will not begin: {why}"),
-                    Standing::Stuck(why) => format!("waits for a person: {why}"),
-                    _ => continue,
-                };
-                waiting.push(Waiting {
-                    unit: member.id.clone(),
-                    why,
-                });
+/// A workflow that ended before all was done goes on, if there is anything in it that can.
+pub fn reopen_workflow(cx: &Context, workflow: &Workflow) -> Outcome<Workflow> {
+    let id = &workflow.id;
+    let plan = load_plan(cx, workflow)?;
+    let mut at =
+        crate::app::situation::situation(cx, id, Some(&plan), &Troubles::new(), &mut Sight::default())?;
+    at.facts.cancelled = false;
+    let limits = crate::app::situation::limits(cx, &plan, id);
+    let look = at.look(&plan, &limits);
+    if workflow.status != Ended::Completed && matches!(look.next()[..], [Step::End(_)]) {
+        let message = format!(
+            "the workflow {id} {}, and nothing in it can go on as it is",
+            workflow.status.told()
+        );
+        let mut refusal = Refusal::new(Code::BadTransition, message);
+        for unit in at.members.iter().filter_map(|member| at.own(member)) {
+            if unit.state == Phase::Failed {
+                refusal = refusal.help(format!("jit worktree retry {}", unit.id));
             }
         }
-        let orchestration = orchestration::path(&self.place.control_dir, &workflow.id);
-        let instances = at.members.iter().filter_map(|member| at.own(member));
-        let instances = instances.map(|unit| self.unit_view(unit.clone())).collect();
-        Ok(WorkflowView {
-            led_by,
-            cost_usd: at.facts.spent.usd,
-            tokens: at.facts.spent.tokens,
-            instances,
-            waiting,
-            parked,
-            orchestration: orchestration.to_string_lossy().into_owned(),
-            workflow: at.workflow,
-        })
+        return Err(Box::new(refusal.help(format!("jit workflow status {id}"))));
     }
+    let workflow = about_workflow(cx, &Command::ReopenWorkflow { workflow: id.clone() })?;
+    write_orchestration(cx, &workflow)?;
+    Ok(workflow)
+}
 
-    /// A unit, with how its agent is doing, and what is known and not written down yet.
-    pub(super) fn unit_view(&self, unit: Unit) -> UnitView {
-        let mut shown = UnitView::of(unit);
-        let unit = &shown.unit;
-        if unit.state == Phase::Merged {
-            shown.unsettled = self.more_work(unit);
-            return shown;
-        }
-        if unit.worker.is_none() || !matches!(unit.state, Phase::Dispatched | Phase::Running) {
-            return shown;
-        }
-        let folder = self.attempt_folder(&unit.id, unit.attempt);
-        match attempt::look(&folder) {
-            Ok(Attempt::Running(running)) => shown.progress = progress(&folder, &running),
-            Ok(Attempt::Ended(exit)) => {
-                shown.unsettled = Some(match failed(&exit, &unit.agent) {
-                    Some(failure) => format!("its agent has ended ({}: {})", failure.reason, failure.message),
-                    None => "its agent has ended by itself".to_owned(),
-                });
-            }
-            Ok(Attempt::Lost) => shown.unsettled = Some("the process that watched its agent is gone".into()),
-            Ok(Attempt::NotStarted) if unit.state == Phase::Running => {
-                shown.unsettled = Some("the files of its attempt are gone".into());
-            }
-            Ok(Attempt::NotStarted) => shown.unsettled = Some("its agent has not been started".into()),
-            Ok(Attempt::Starting) | Err(_) => {}
-        }
-        shown
+pub(crate) fn load_plan(cx: &Context, workflow: &Workflow) -> Outcome<Plan> {
+    plans::kept(&cx.place.control_dir, &workflow.id, &workflow.plan)
+}
+
+/// The workflow that is meant: by its name, or the only one that runs, else the last one.
+pub fn find_workflow(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
+    let view = crate::app::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    if let Some(name) = named {
+        let id: WorkflowId = name.parse().map_err(|e| refuse(Code::Invalid, format!("{e}")))?;
+        return workflow::require(&*view.table, &id).map_err(stopped);
     }
+    let mut all = state::workflows(&*view.table).map_err(unreadable)?;
+    all.sort_by_key(|one| (!one.is_over(), one.created_at));
+    let running: Vec<&Workflow> = all.iter().filter(|one| !one.is_over()).collect();
+    if running.len() > 1 {
+        let names: Vec<&str> = running.iter().map(|one| one.id.as_str()).collect();
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, format!("more than one runs: {}", names.join(", ")))
+                .help("jit workflow status <workflow>"),
+        ));
+    }
+    all.pop()
+        .ok_or_else(|| Box::new(Refusal::new(Code::NotFound, "there is no workflow").help("jit run --ready")))
+}
 
-    /// The program that would be started with these settings, if there is none of that name.
-    pub(super) fn missing_program(&self, run: &Settings) -> Option<String> {
-        let run = run.over(&self.run_settings());
-        let named = run.command.as_ref().and_then(|words| words.first().cloned());
-        let usual = || {
-            agents::by_name(run.agent.as_deref()?)?
-                .program()
-                .map(str::to_owned)
+/// The last unit of each name of the plan that was made for this workflow.
+fn own_units(view: &View, workflow: &Workflow) -> Outcome<Vec<Unit>> {
+    let mut units = Vec::new();
+    for id in &workflow.units {
+        let unit = state::unit(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
+        units.extend(unit.filter(|unit| unit.workflow.as_ref() == Some(&workflow.id)));
+    }
+    Ok(units)
+}
+
+pub(crate) fn write_orchestration(cx: &Context, workflow: &Workflow) -> Outcome<()> {
+    let units = own_units(&crate::app::view(cx)?, workflow)?;
+    let control = &cx.place.control_dir;
+    orchestration::write(control, workflow, &units)
+        .map(drop)
+        .map_err(|e| io_refusal("write", &orchestration::path(control, &workflow.id), &e))
+}
+
+pub(crate) fn workflows(cx: &Context, all: bool) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let mut found = state::workflows(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    found.retain(|one| all || !one.is_over());
+    found.sort_by_key(|one| one.created_at);
+    let views: Outcome<Vec<WorkflowView>> = found.iter().map(|one| workflow_view(cx, one)).collect();
+    crate::app::read_answer(cx, &view, Reply::Workflows { workflows: views? })
+}
+
+pub(crate) fn workflow_status(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
+    let workflow = find_workflow(cx, named)?;
+    let view = crate::app::view(cx)?;
+    let shown = workflow_view(cx, &workflow)?;
+    crate::app::read_answer(cx, &view, Reply::Workflow(Box::new(shown)))
+}
+
+fn workflow_view(cx: &Context, workflow: &Workflow) -> Outcome<WorkflowView> {
+    let view = crate::app::view(cx)?;
+    let key = Resource::Workflow(workflow.id.clone()).key();
+    let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
+    // Whoever was killed has its lease for a while yet, but not the kernel's lock.
+    let lives = coordinator::is_led(&workflow_folder(cx, &workflow.id));
+    let led_by = lease
+        .filter(|lease| lives && !lease.expired(&view.now))
+        .map(|lease| lease.agent_id);
+    // A plan that is gone is told by whoever needs it.
+    let plan = load_plan(cx, workflow).ok();
+    let mut at = crate::app::situation::situation(
+        cx,
+        &workflow.id,
+        plan.as_ref(),
+        &Troubles::new(),
+        &mut Sight::default(),
+    )?;
+    let mut waiting = Vec::new();
+    let mut parked = Vec::new();
+    if let Some(plan) = &plan {
+        crate::app::scope::look_around(cx, &mut at, plan, &mut Touched::new())?;
+        let own = |account: &&Account| {
+            let mut all = plan.units.iter();
+            all.any(|unit| AccountId::of(&unit.run).as_ref() == Some(&account.id))
         };
-        named
-            .or_else(usual)
-            .filter(|program| !program::can_be_started(program))
-    }
-
-    /// Asks for its end. Whoever coordinates it ends it; if nobody does, the caller has to.
-    pub fn ask_to_cancel(&self, named: Option<&str>) -> Outcome<Workflow> {
-        if let Some(own) = self.working_in() {
-            let message = format!(
-                "you work in {}: whether its workflow goes on is not for you to say",
-                own.unit
-            );
-            return Err(Box::new(
-                Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit workflow cancel"),
-            ));
+        let accounts = at.facts.accounts.iter();
+        if !workflow.is_over() {
+            parked = accounts.filter(own).filter_map(|one| one.shown(at.now)).collect();
         }
-        let workflow = self.find_workflow(named)?;
-        self.about_workflow(&Command::CancelWorkflow {
+        let limits = crate::app::situation::limits(cx, plan, &workflow.id);
+        let look = at.look(plan, &limits);
+        let (standings, hits) = (look.standings(), look.collisions());
+        for (member, standing) in at.members.iter().zip(standings) {
+            let hit = hits.iter().find(|hit| hit.unit == member.id);
+            let why = match standing {
+                Standing::Open if hit.is_some() => {
+                    hit.map_or_else(String::new, |hit| in_the_way(&hit.with, &hit.path))
+                }
+                Standing::Blocked => "waits for what it needs".to_owned(),
+                Standing::Open if at.own(member).is_none() => "has not begun".to_owned(),
+                Standing::Skipped(why) => format!("will not begin: {why}"),
+                Standing::Stuck(why) => format!("waits for a person: {why}"),
+                _ => continue,
+            };
+            waiting.push(Waiting {
+                unit: member.id.clone(),
+                why,
+            });
+        }
+    }
+    let orchestration = orchestration::path(&cx.place.control_dir, &workflow.id);
+    let instances = at.members.iter().filter_map(|member| at.own(member));
+    let instances = instances.map(|unit| unit_view(cx, unit.clone())).collect();
+    Ok(WorkflowView {
+        led_by,
+        cost_usd: at.facts.spent.usd,
+        tokens: at.facts.spent.tokens,
+        instances,
+        waiting,
+        parked,
+        orchestration: orchestration.to_string_lossy().into_owned(),
+        workflow: at.workflow,
+    })
+}
+
+/// A unit, with how its agent is doing, and what is known and not written down yet.
+pub(crate) fn unit_view(cx: &Context, unit: Unit) -> UnitView {
+    let mut shown = UnitView::of(unit);
+    let unit = &shown.unit;
+    if unit.state == Phase::Merged {
+        shown.unsettled = crate::app::landing::more_work(cx, unit);
+        return shown;
+    }
+    if unit.worker.is_none() || !matches!(unit.state, Phase::Dispatched | Phase::Running) {
+        return shown;
+    }
+    let folder = crate::app::dispatch::attempt_folder(cx, &unit.id, unit.attempt);
+    match attempt::look(&folder) {
+        Ok(Attempt::Running(running)) => shown.progress = progress(&folder, &running),
+        Ok(Attempt::Ended(exit)) => {
+            shown.unsettled = Some(match failed(&exit, &unit.agent) {
+                Some(failure) => format!("its agent has ended ({}: {})", failure.reason, failure.message),
+                None => "its agent has ended by itself".to_owned(),
+            });
+        }
+        Ok(Attempt::Lost) => shown.unsettled = Some("the process that watched its agent is gone".into()),
+        Ok(Attempt::NotStarted) if unit.state == Phase::Running => {
+            shown.unsettled = Some("the files of its attempt are gone".into());
+        }
+        Ok(Attempt::NotStarted) => shown.unsettled = Some("its agent has not been started".into()),
+        Ok(Attempt::Starting) | Err(_) => {}
+    }
+    shown
+}
+
+/// The program that would be started with these settings, if there is none of that name.
+pub(crate) fn missing_program(cx: &Context, run: &Settings) -> Option<String> {
+    let run = run.over(&crate::app::dispatch::run_settings(cx));
+    let named = run.command.as_ref().and_then(|words| words.first().cloned());
+    let usual = || {
+        agents::by_name(run.agent.as_deref()?)?
+            .program()
+            .map(str::to_owned)
+    };
+    named
+        .or_else(usual)
+        .filter(|program| !program::can_be_started(program))
+}
+
+/// Asks for its end. Whoever coordinates it ends it; if nobody does, the caller has to.
+pub fn ask_to_cancel(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
+    if let Some(own) = crate::app::asker::working_in(cx) {
+        let message = format!(
+            "you work in {}: whether its workflow goes on is not for you to say",
+            own.unit
+        );
+        return Err(Box::new(
+            Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit workflow cancel"),
+        ));
+    }
+    let workflow = find_workflow(cx, named)?;
+    about_workflow(
+        cx,
+        &Command::CancelWorkflow {
             workflow: workflow.id,
-        })
-    }
+        },
+    )
+}
 
-    /// What a unit has that its target had not when it began, committed or not.
-    pub(super) fn unit_diff(&self, named: Option<&str>) -> Outcome<Answer> {
-        let view = self.view()?;
-        let unit = self.find_unit(&view, named)?;
-        let failed = |e: GitError| refuse(Code::Io, e);
-        let root = Path::new(&unit.worktree_path);
-        let git = if root.join(".git").exists() {
-            Git::at(root).args([
-                "diff",
-                "--no-ext-diff",
-                "--no-color",
-                "--merge-base",
-                &unit.target,
-            ])
-        } else {
-            let branch = format!("refs/heads/{}", unit.branch);
-            let tip = Git::in_git_dir(self.common()?).verify(&branch).map_err(failed)?;
-            let (from, to) = match (&unit.merge_commit, tip) {
-                (Some(landed), _) => (self.without_it(&unit, landed)?, landed.clone()),
-                (None, Some(tip)) => {
-                    let both = ["merge-base", &unit.target, &tip];
-                    let met = Git::in_git_dir(self.common()?).args(both).line();
-                    (met.unwrap_or_else(|_| unit.base.clone()), tip)
-                }
-                (None, None) => {
-                    let message = format!("the branch of {} is gone, and nothing of it has landed", unit.id);
-                    return Err(Box::new(
-                        Refusal::new(Code::NotFound, message).help("jit rescue list"),
-                    ));
-                }
-            };
-            Git::in_git_dir(self.common()?).args(["diff", "--no-ext-diff", "--no-color", &from, &to])
+/// What a unit has that its target had not when it began, committed or not.
+pub(crate) fn unit_diff(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
+    let view = crate::app::view(cx)?;
+    let unit = crate::app::units::find_unit(cx, &view, named)?;
+    let failed = |e: GitError| refuse(Code::Io, e);
+    let root = Path::new(&unit.worktree_path);
+    let git = if root.join(".git").exists() {
+        Git::at(root).args([
+            "diff",
+            "--no-ext-diff",
+            "--no-color",
+            "--merge-base",
+            &unit.target,
+        ])
+    } else {
+        let branch = format!("refs/heads/{}", unit.branch);
+        let tip = Git::in_git_dir(crate::app::units::common(cx)?)
+            .verify(&branch)
+            .map_err(failed)?;
+        let (from, to) = match (&unit.merge_commit, tip) {
+            (Some(landed), _) => (
+                crate::app::handoff::without_it(cx, &unit, landed)?,
+                landed.clone(),
+            ),
+            (None, Some(tip)) => {
+                let both = ["merge-base", &unit.target, &tip];
+                let met = Git::in_git_dir(crate::app::units::common(cx)?).args(both).line();
+                (met.unwrap_or_else(|_| unit.base.clone()), tip)
+            }
+            (None, None) => {
+                let message = format!("the branch of {} is gone, and nothing of it has landed", unit.id);
+                return Err(Box::new(
+                    Refusal::new(Code::NotFound, message).help("jit rescue list"),
+                ));
+            }
         };
-        let diff = String::from_utf8_lossy(&git.run().map_err(failed)?).into_owned();
-        let reply = Reply::Diff(UnitDiff {
-            unit: unit.id,
-            base: unit.base,
-            diff,
-        });
-        self.read_answer(&view, reply)
-    }
+        Git::in_git_dir(crate::app::units::common(cx)?).args([
+            "diff",
+            "--no-ext-diff",
+            "--no-color",
+            &from,
+            &to,
+        ])
+    };
+    let diff = String::from_utf8_lossy(&git.run().map_err(failed)?).into_owned();
+    let reply = Reply::Diff(UnitDiff {
+        unit: unit.id,
+        base: unit.base,
+        diff,
+    });
+    crate::app::read_answer(cx, &view, reply)
 }
 
 fn progress(folder: &Path, running: &Running) -> Option<AgentProgress> {

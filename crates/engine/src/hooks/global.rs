@@ -7,12 +7,12 @@ use jit_store::Outcome;
 
 use super::divergence::main_branch;
 use super::staged::{self, Staged};
-use crate::app::App;
+use crate::app::Context;
 use crate::refusals::refuse;
 
 /// Refuses global files on branches where they do not belong. `changed` are those that no merge brought.
-pub fn refuse_misplaced(app: &App, changed: &[&Staged]) -> Outcome<()> {
-    let (Some(first), Some(git_dir)) = (changed.first(), &app.place.git_dir) else {
+pub fn refuse_misplaced(cx: &Context, changed: &[&Staged]) -> Outcome<()> {
+    let (Some(first), Some(git_dir)) = (changed.first(), &cx.place.git_dir) else {
         return Ok(());
     };
     let failed = |e| refuse(Code::Io, e);
@@ -23,12 +23,12 @@ pub fn refuse_misplaced(app: &App, changed: &[&Staged]) -> Outcome<()> {
         }
     }
     let what = first.path.display();
-    let main = main_branch(&app.place, &app.config)?;
-    let allowed: Vec<String> = match (app.config.allowed_branches(), &main) {
+    let main = main_branch(&cx.place, &cx.config)?;
+    let allowed: Vec<String> = match (cx.config.allowed_branches(), &main) {
         ([], Some(main)) => vec![main.name.clone()],
         (named, _) => named.to_vec(),
     };
-    let here = app.branch.clone().unwrap_or_else(|| "a detached HEAD".to_owned());
+    let here = cx.branch.clone().unwrap_or_else(|| "a detached HEAD".to_owned());
     // Where nobody knows of any branch there is none to protect.
     if !allowed.is_empty() && !allowed.contains(&here) {
         let refusal = Refusal::new(
@@ -45,10 +45,10 @@ pub fn refuse_misplaced(app: &App, changed: &[&Staged]) -> Outcome<()> {
     let Some((main, tip)) = main.and_then(|main| main.tip.clone().map(|tip| (main, tip))) else {
         return Ok(());
     };
-    if !app.config.require_main_history() {
+    if !cx.config.require_main_history() {
         return Ok(());
     }
-    let Some(git) = staged::git(&app.place) else {
+    let Some(git) = staged::git(&cx.place) else {
         return Ok(());
     };
     if Git::in_git_dir(git_dir).verify("HEAD").map_err(failed)?.is_none()

@@ -13,22 +13,22 @@ use jit_core::scope::Scope;
 use jit_store::{Outcome, View};
 
 use super::staged::Staged;
-use crate::app::App;
+use crate::app::Context;
 
 /// Refuses a commit of paths that somebody else has locked, or says so where the settings ask for no
 /// more. Where nobody holds such a lock, no path is looked at.
-pub fn refuse_locked_paths(app: &App, staged: &[Staged]) -> Outcome<Vec<String>> {
-    let enforce = app.config.enforce_leases();
+pub fn refuse_locked_paths(cx: &Context, staged: &[Staged]) -> Outcome<Vec<String>> {
+    let enforce = cx.config.enforce_leases();
     if enforce == Enforce::Off {
         return Ok(Vec::new());
     }
-    let view = match app.view() {
+    let view = match crate::app::view(cx) {
         Ok(view) => view,
         // Without a log nobody holds anything.
         Err(refusal) if refusal.code == Code::NotInitialized => return Ok(Vec::new()),
         Err(refusal) => return Err(refusal),
     };
-    let locks = of_others(&view, &app.actor)?;
+    let locks = of_others(&view, &cx.actor)?;
     if locks.is_empty() {
         return Ok(Vec::new());
     }

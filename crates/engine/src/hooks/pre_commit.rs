@@ -36,7 +36,7 @@ use jit_store::{Outcome, View};
 
 use super::staged::{self, Kind, Staged};
 use super::{MERGED, global, locked};
-use crate::app::{App, Options, Surroundings};
+use crate::app::{Context, Options, Surroundings};
 use crate::config::Mode;
 use crate::issues::lineage;
 use crate::issues::replica::{Files, Replica};
@@ -59,22 +59,22 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
     if staged.is_empty() {
         return Ok(Vec::new());
     }
-    let app = Surroundings::find(options).and_then(|found| App::within(found, options, Need::Read));
-    let app = match app {
-        Ok(app) => app,
+    let cx = Surroundings::find(options).and_then(|found| crate::app::within(found, options, Need::Read));
+    let cx = match cx {
+        Ok(cx) => cx,
         // What is wrong with jit is in nobody's way who does not touch what is jit's.
         Err(refusal) if ours.is_empty() => return Ok(vec![refusal.message.clone()]),
         Err(refusal) => return Err(refusal),
     };
-    if app.config.mode() == Mode::Off {
+    if cx.config.mode() == Mode::Off {
         return Ok(Vec::new());
     }
-    let parents = Parents::of(&app.place);
+    let parents = Parents::of(&cx.place);
     let is_joining = parents.is_joining();
     let judge = || {
-        let mut warnings = locked::refuse_locked_paths(&app, &staged)?;
+        let mut warnings = locked::refuse_locked_paths(&cx, &staged)?;
         if !ours.is_empty() {
-            warnings.extend(check_ours(&app, &ours, parents)?);
+            warnings.extend(check_ours(&cx, &ours, parents)?);
         }
         Ok(warnings)
     };
@@ -94,7 +94,7 @@ struct Doubt<'a> {
     name: &'a OsStr,
 }
 
-fn check_ours(app: &App, ours: &[&Staged], parents: Parents) -> Outcome<Vec<String>> {
+fn check_ours(cx: &Context, ours: &[&Staged], parents: Parents) -> Outcome<Vec<String>> {
     let (mut doubts, mut globals) = (Vec::new(), Vec::new());
     for staged in ours.iter().filter(|one| one.old != one.new) {
         match staged.kind() {
@@ -108,25 +108,25 @@ fn check_ours(app: &App, ours: &[&Staged], parents: Parents) -> Outcome<Vec<Stri
             Kind::Other => {}
         }
     }
-    if app.config.policy().enforce == Enforce::Off {
+    if cx.config.policy().enforce == Enforce::Off {
         doubts.clear();
     }
     if doubts.is_empty() && globals.is_empty() {
         return Ok(Vec::new());
     }
-    let blobs = Blobs::load(app, &doubts, &globals, parents)?;
-    let merged = merged(&app.place);
+    let blobs = Blobs::load(cx, &doubts, &globals, parents)?;
+    let merged = merged(&cx.place);
     let is_merged = |staged: &Staged| merged.contains(&text_digest(blobs.of(staged.new.as_ref())));
     globals.retain(|staged| !blobs.is_parents(staged) && !is_merged(staged));
-    global::refuse_misplaced(app, &globals)?;
+    global::refuse_misplaced(cx, &globals)?;
     doubts.retain(|doubt| !blobs.is_parents(doubt.staged));
     if doubts.is_empty() {
         return Ok(Vec::new());
     }
-    let view = app.view()?;
+    let view = crate::app::view(cx)?;
     let mut writer = Writer {
         table: &*view.table,
-        replica: Replica::at(&app.place.control_dir),
+        replica: Replica::at(&cx.place.control_dir),
         merged,
         files: HashMap::new(),
     };
@@ -136,7 +136,7 @@ fn check_ours(app: &App, ours: &[&Staged], parents: Parents) -> Outcome<Vec<Stri
             edited.insert(doubt.id.key(), (doubt.id.clone(), doubt.staged));
         }
     }
-    require_leases(app, &view, edited.into_values())
+    require_leases(cx, &view, edited.into_values())
 }
 
 /// The other commits of a merge, cherry-pick or rebase in progress.
@@ -195,7 +195,7 @@ fn in_parent(parent: &str, path: &Path) -> Vec<u8> {
 
 impl Blobs {
     /// Everything that will be looked at, in one call.
-    fn load(app: &App, doubts: &[Doubt<'_>], globals: &[&Staged], parents: Parents) -> Outcome<Self> {
+    fn load(cx: &Context, doubts: &[Doubt<'_>], globals: &[&Staged], parents: Parents) -> Outcome<Self> {
         let mut names: Vec<Vec<u8>> = Vec::new();
         let doubted = doubts.iter().map(|doubt| doubt.staged);
         for staged in doubted.chain(globals.iter().copied()) {
@@ -207,7 +207,7 @@ impl Blobs {
             content: HashMap::new(),
             parents,
         };
-        let Some(git) = staged::git(&app.place).filter(|_| !names.is_empty()) else {
+        let Some(git) = staged::git(&cx.place).filter(|_| !names.is_empty()) else {
             return Ok(blobs);
         };
         let mut input = names.join(&0);
@@ -355,11 +355,11 @@ fn lines(content: &[u8]) -> HashSet<&[u8]> {
 
 /// Every issue that was edited has to be held by the committer.
 fn require_leases<'a>(
-    app: &App,
+    cx: &Context,
     view: &View,
     edited: impl Iterator<Item = (IssueId, &'a Staged)>,
 ) -> Outcome<Vec<String>> {
-    let warn = app.config.policy().enforce == Enforce::Warn;
+    let warn = cx.config.policy().enforce == Enforce::Warn;
     let mut missing = Vec::new();
     for (id, staged) in edited {
         let key = Resource::Issue(id.clone()).key();
@@ -367,7 +367,7 @@ fn require_leases<'a>(
             .map_err(|e| refuse(Code::Io, e))?
             .filter(|lease| !lease.expired(&view.now));
         match lease {
-            Some(lease) if lease.obeys(&app.actor) => {}
+            Some(lease) if lease.obeys(&cx.actor) => {}
             lease => missing.push((id, staged, lease)),
         }
     }

@@ -18,7 +18,7 @@ use jit_git::Git;
 use jit_store::Outcome;
 
 use super::verify::{self, Commit, Leases, Verdict};
-use crate::app::{App, Options, Surroundings};
+use crate::app::{Context, Options, Surroundings};
 use crate::config::{Mode, PrePush};
 use crate::refusals::refuse;
 use crate::worktree::identity::Need;
@@ -44,12 +44,12 @@ fn is_object(hex: &str) -> bool {
 
 /// `<local ref> <local object> <remote ref> <remote object>`, a line each; the remote's name is the first argument.
 pub fn pre_push(options: &Options, args: &[OsString], input: &[u8]) -> Outcome<Vec<String>> {
-    let app = App::open(options, Need::Read)?;
-    let how = app.config.pre_push();
-    if how == PrePush::Off || app.config.mode() == Mode::Off || !app.store.exists()? {
+    let cx = crate::app::open(options, Need::Read)?;
+    let how = cx.config.pre_push();
+    if how == PrePush::Off || cx.config.mode() == Mode::Off || !cx.store.exists()? {
         return Ok(Vec::new());
     }
-    let Some(git_dir) = &app.place.git_dir else {
+    let Some(git_dir) = &cx.place.git_dir else {
         return Ok(Vec::new());
     };
     let mut revisions = String::new();
@@ -73,7 +73,7 @@ pub fn pre_push(options: &Options, args: &[OsString], input: &[u8]) -> Outcome<V
         &["--ignore-missing", "--stdin", "--not", &known],
         Some(revisions.into_bytes()),
     )?;
-    let ended = ended(&app, &commits)?;
+    let ended = ended(&cx, &commits)?;
     if ended.is_empty() || how == PrePush::Report {
         return Ok(ended);
     }
@@ -84,8 +84,8 @@ pub fn pre_push(options: &Options, args: &[OsString], input: &[u8]) -> Outcome<V
 }
 
 /// A line for each lease that some of the commits name and that has ended.
-fn ended(app: &App, commits: &[Commit]) -> Outcome<Vec<String>> {
-    let view = app.view()?;
+fn ended(cx: &Context, commits: &[Commit]) -> Outcome<Vec<String>> {
+    let view = crate::app::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let mut by_lease: BTreeMap<&str, Vec<&Commit>> = BTreeMap::new();
     for commit in commits {
@@ -106,7 +106,7 @@ fn ended(app: &App, commits: &[Commit]) -> Outcome<Vec<String>> {
             // The state remembers only the last lease on each thing; the log all of them.
             None => {
                 if past.is_none() {
-                    past = Some(Leases::load(app)?);
+                    past = Some(Leases::load(cx)?);
                 }
                 match past.as_ref().and_then(|past| past.resource(lease)) {
                     Some(resource) => resource.to_owned(),
@@ -166,20 +166,20 @@ pub fn pre_receive(options: &Options, input: &[u8]) -> Outcome<Vec<String>> {
         Some(revisions.into_bytes()),
     )?;
     let log = found.place.control_dir.join("events");
-    let mut app = None;
+    let mut cx = None;
     if Path::is_dir(&log) {
-        let opened = App::within(found, options, Need::Read)?;
-        app = opened.store.exists()?.then_some(opened);
+        let opened = crate::app::within(found, options, Need::Read)?;
+        cx = opened.store.exists()?.then_some(opened);
     }
-    let leases = app.as_ref().map(Leases::load).transpose()?;
+    let leases = cx.as_ref().map(Leases::load).transpose()?;
     let mut bad = Vec::new();
     for commit in &commits {
         let wrong = match malformed(commit) {
             Some(wrong) => Some(wrong),
             None => Some(verify::judge(commit, leases.as_ref(), &|issue| {
                 let git = Git::in_git_dir(&git_dir).in_quarantine();
-                app.as_ref()
-                    .is_some_and(|app| verify::wrote(app, git, &commit.hash, issue))
+                cx.as_ref()
+                    .is_some_and(|cx| verify::wrote(cx, git, &commit.hash, issue))
             }))
             .filter(|judged| judged.verdict == Verdict::Violated)
             .map(|judged| judged.reason),

@@ -10,7 +10,7 @@ use jit_os::file;
 use jit_store::Outcome;
 
 use super::{CLIENT, MERGED, SERVER, pre_commit, push, trailers};
-use crate::app::{App, Options};
+use crate::app::Options;
 use crate::refusals::refuse;
 use crate::worktree::identity::Need;
 
@@ -85,7 +85,8 @@ fn join(options: &Options) -> Outcome<Vec<String>> {
     if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
         return Ok(Vec::new());
     }
-    let _ = App::open(options, Need::Read)?.notice_tree();
+    let cx = crate::app::open(options, Need::Read)?;
+    let _ = crate::app::join::notice_tree(&cx);
     Ok(Vec::new())
 }
 

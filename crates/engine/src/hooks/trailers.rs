@@ -24,7 +24,7 @@ use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
 use super::verify::{AGENT, LEASE, WORKTREE};
-use crate::app::{App, Options};
+use crate::app::Options;
 use crate::config::Mode;
 use crate::refusals::refuse;
 use crate::worktree::identity::Need;
@@ -38,15 +38,15 @@ pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
     let Some(path) = args.first().map(Path::new) else {
         return Ok(Vec::new());
     };
-    let app = App::open(options, Need::Read)?;
-    if app.config.mode() == Mode::Off || !app.store.exists()? {
+    let cx = crate::app::open(options, Need::Read)?;
+    if cx.config.mode() == Mode::Off || !cx.store.exists()? {
         return Ok(Vec::new());
     }
-    let view = app.view()?;
-    let mut own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
+    let view = crate::app::view(&cx)?;
+    let mut own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
     // Only claims: what else can be leased says nothing about the work.
     own.retain(|lease| lease.resource.issue().is_some());
-    own.retain(|lease| lease.held_by(&app.actor) && !lease.expired(&view.now));
+    own.retain(|lease| lease.held_by(&cx.actor) && !lease.expired(&view.now));
     own.sort_by_key(|lease| lease.token);
     if own.is_empty() {
         return Ok(Vec::new());
@@ -55,11 +55,11 @@ pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
         .iter()
         .map(|lease| format!("{LEASE}: {}", lease.lease_id))
         .collect();
-    wanted.push(format!("{AGENT}: {}", app.actor.agent_id));
-    wanted.extend(app.actor.worktree_id.iter().map(|id| format!("{WORKTREE}: {id}")));
+    wanted.push(format!("{AGENT}: {}", cx.actor.agent_id));
+    wanted.extend(cx.actor.worktree_id.iter().map(|id| format!("{WORKTREE}: {id}")));
     let message = std::fs::read(path).map_err(|e| io_refusal("read", path, &e))?;
-    note_template(&app.place, args, &message);
-    if let Some(message) = with_trailers(&app.place, &message, &wanted)? {
+    note_template(&cx.place, args, &message);
+    if let Some(message) = with_trailers(&cx.place, &message, &wanted)? {
         file::replace(path, &message).map_err(|e| io_refusal("write", path, &e))?;
     }
     Ok(Vec::new())

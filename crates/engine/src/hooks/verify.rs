@@ -32,7 +32,7 @@ use jit_os::random;
 use jit_store::{Outcome, Store as _};
 use serde::Serialize;
 
-use crate::app::App;
+use crate::app::Context;
 use crate::refusals::refuse;
 
 pub const LEASE: &str = "JIT-Lease";
@@ -181,9 +181,9 @@ pub struct Leases {
 }
 
 impl Leases {
-    pub fn load(app: &App) -> Outcome<Self> {
+    pub fn load(cx: &Context) -> Outcome<Self> {
         let mut leases = Self::default();
-        app.store.events(0, &mut |line: Stamped| {
+        cx.store.events(0, &mut |line: Stamped| {
             leases.take(&line);
             ControlFlow::Continue(())
         })?;
@@ -395,24 +395,23 @@ pub fn judge(commit: &Commit, leases: Option<&Leases>, jit_wrote: &dyn Fn(&str) 
     judged
 }
 
-/// Judges every commit of a range, as `git log` understands it. `app` is `None` where jit is not set up.
-pub fn range(place: &Place, app: Option<&App>, range: &str) -> Outcome<Verified> {
+/// Judges every commit of a range, as `git log` understands it. `cx` is `None` where jit is not set up.
+pub fn range(place: &Place, cx: Option<&Context>, range: &str) -> Outcome<Verified> {
     let Some(git_dir) = &place.git_dir else {
         return Err(Box::new(
             Refusal::new(Code::NotFound, "there is no git repository here").help("git init"),
         ));
     };
     let commits = commits(Git::in_git_dir(git_dir), &["--end-of-options", range, "--"], None)?;
-    let leases = match app {
-        Some(app) if app.store.exists()? => Some(Leases::load(app)?),
+    let leases = match cx {
+        Some(cx) if cx.store.exists()? => Some(Leases::load(cx)?),
         _ => None,
     };
     let commits = commits
         .iter()
         .map(|commit| {
-            let jit_wrote = |issue: &str| {
-                app.is_some_and(|app| wrote(app, Git::in_git_dir(git_dir), &commit.hash, issue))
-            };
+            let jit_wrote =
+                |issue: &str| cx.is_some_and(|cx| wrote(cx, Git::in_git_dir(git_dir), &commit.hash, issue));
             judge(commit, leases.as_ref(), &jit_wrote)
         })
         .collect();
@@ -420,10 +419,10 @@ pub fn range(place: &Place, app: Option<&App>, range: &str) -> Outcome<Verified>
 }
 
 /// Whether the `issue.json` of an issue in a commit is what jit wrote, or is not there. Asked for few commits only.
-pub fn wrote(app: &App, git: Git, commit: &str, issue: &str) -> bool {
+pub fn wrote(cx: &Context, git: Git, commit: &str, issue: &str) -> bool {
     let name = format!("{commit}:.jit/issues/{issue}/issue.json");
     let blob = git.args(["cat-file", "blob", &name]).run();
-    let (Ok(content), Ok(id), Ok(view)) = (blob, issue.parse::<IssueId>(), app.view()) else {
+    let (Ok(content), Ok(id), Ok(view)) = (blob, issue.parse::<IssueId>(), crate::app::view(cx)) else {
         return false;
     };
     state::wrote_file(&*view.table, &id, &text_digest(&content)).unwrap_or(false)

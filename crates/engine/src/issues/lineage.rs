@@ -24,7 +24,7 @@ use jit_git::run::contents;
 use jit_store::Store as _;
 use serde_json::Value;
 
-use crate::app::App;
+use crate::app::Context;
 use crate::worktree::identity;
 
 /// The commits that are merged, ours first. Empty where there are several pairs of them.
@@ -79,7 +79,7 @@ fn time(stamp: &str) -> Option<Wall> {
 }
 
 /// Settles what the log knows to be no conflict.
-pub fn settle_by_log(merged: &mut Merged, ours: &Fields, theirs: &Fields, app: &App) {
+pub fn settle_by_log(merged: &mut Merged, ours: &Fields, theirs: &Fields, cx: &Context) {
     let Some(id) = ours
         .get("id")
         .and_then(Value::as_str)
@@ -99,7 +99,7 @@ pub fn settle_by_log(merged: &mut Merged, ours: &Fields, theirs: &Fields, app: &
     }
     // Which worktree gave a field the value that has this stamp.
     let mut makers: HashMap<(String, Wall), Option<WorktreeId>> = HashMap::new();
-    let read = app.store.events(0, &mut |line: Stamped| {
+    let read = cx.store.events(0, &mut |line: Stamped| {
         let Event::Issue { did, issue, sheet } = &line.event else {
             return ControlFlow::Continue(());
         };
@@ -112,7 +112,7 @@ pub fn settle_by_log(merged: &mut Merged, ours: &Fields, theirs: &Fields, app: &
         }
         ControlFlow::Continue(())
     });
-    let Some(common) = app.place.common_dir.as_deref().filter(|_| read.is_ok()) else {
+    let Some(common) = cx.place.common_dir.as_deref().filter(|_| read.is_ok()) else {
         return;
     };
     for (name, o, t) in wanted {

@@ -27,10 +27,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         issue: flags.issue,
         gate: flags.gate,
     };
-    let Answer { reply, warnings } = match app.handle(request.clone()) {
+    let Answer { reply, warnings } = match jit_engine::app::handle(&app, request.clone()) {
         Err(refusal) if refusal.code == Code::NotTrusted && trust::can_ask(&app) => {
             trust::ask(&app)?;
-            app.handle(request)
+            jit_engine::app::handle(&app, request)
         }
         other => other,
     }?;

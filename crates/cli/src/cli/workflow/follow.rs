@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jit_core::ids::WorkflowId;
 use jit_core::refusal::Code;
-use jit_engine::app::App;
+use jit_engine::app::Context;
 use jit_engine::coordinator::{Coordinator, Told, Watcher};
 use jit_engine::request::{Reply, Request};
 use jit_os::interrupt;
@@ -87,7 +87,7 @@ impl Watcher for Screen<'_> {
 }
 
 /// Leads the workflow until it has ended, or until Ctrl-C.
-pub fn lead(id: &WorkflowId, cx: &Cx, app: &App) -> Outcome<Output> {
+pub fn lead(id: &WorkflowId, cx: &Cx, app: &Context) -> Outcome<Output> {
     interrupt::count().map_err(invalid)?;
     let mut options = cx.options()?;
     // Threads beside are the same somebody in the same place; a request id belongs to one command.
@@ -105,19 +105,24 @@ pub fn lead(id: &WorkflowId, cx: &Cx, app: &App) -> Outcome<Output> {
     let mut workflow = coordinator.run(&mut screen)?;
     if !workflow.is_over() && screen.is_asked_again() {
         render::say("stopping the agents; their work is kept");
-        app.ask_to_cancel(Some(id.as_str()))?;
+        jit_engine::app::workflows::ask_to_cancel(app, Some(id.as_str()))?;
         // From now on a further one only means to hurry.
         (screen.seen, screen.asked) = (interrupt::counted(), None);
         workflow = match Coordinator::of(app, options, id) {
             Ok(coordinator) => coordinator.run(&mut screen)?,
             // Somebody took it over meanwhile, and ends it.
-            Err(refusal) if refusal.code == Code::Held => app.find_workflow(Some(id.as_str()))?,
+            Err(refusal) if refusal.code == Code::Held => {
+                jit_engine::app::workflows::find_workflow(app, Some(id.as_str()))?
+            }
             Err(refusal) => return Err(refusal),
         };
     }
-    let answer = app.handle(Request::WorkflowStatus {
-        workflow: Some(workflow.id.to_string()),
-    })?;
+    let answer = jit_engine::app::handle(
+        app,
+        Request::WorkflowStatus {
+            workflow: Some(workflow.id.to_string()),
+        },
+    )?;
     let failed = match &answer.reply {
         Reply::Workflow(view) => {
             view.workflow.is_over() && view.workflow.status != jit_core::workflow::Outcome::Completed

@@ -17,9 +17,9 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
-    let mut workflow = app.find_workflow(flags.workflow.as_deref())?;
+    let mut workflow = jit_engine::app::workflows::find_workflow(&app, flags.workflow.as_deref())?;
     if workflow.is_over() {
-        workflow = app.reopen_workflow(&workflow)?;
+        workflow = jit_engine::app::workflows::reopen_workflow(&app, &workflow)?;
     }
     follow::lead(&workflow.id, cx, &app)
 }

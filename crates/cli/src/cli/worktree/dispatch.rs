@@ -202,7 +202,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         return cx.ask(request);
     }
     // Said while it works, not when it is over; with --json there is one answer, at the end.
-    let started = cx.app(Need::Write)?.handle(request)?;
+    let started = jit_engine::app::handle(&cx.app(Need::Write)?, request)?;
     if cx.json() {
         return Ok(logs::follow_to_the_end(flags.unit.as_deref(), cx)?.warn(started.warnings));
     }

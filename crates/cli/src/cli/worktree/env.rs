@@ -13,9 +13,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let answer = cx
-        .app(Need::Read)?
-        .handle(Request::UnitEnv { unit: flags.unit })?;
+    let answer = jit_engine::app::handle(&cx.app(Need::Read)?, Request::UnitEnv { unit: flags.unit })?;
     let lines = match &answer.reply {
         Reply::Env { env } => env
             .iter()

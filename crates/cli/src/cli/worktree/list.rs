@@ -24,8 +24,8 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     };
     // Leases are shown where there are any; the list itself needs no store.
     let mut holders: HashMap<String, Vec<String>> = HashMap::new();
-    if let Ok(app) = jit_engine::app::App::within(found, &options, Need::Read)
-        && let Ok(view) = app.view()
+    if let Ok(app) = jit_engine::app::within(found, &options, Need::Read)
+        && let Ok(view) = jit_engine::app::view(&app)
     {
         for lease in state::leases(&*view.table)
             .map_err(invalid)?

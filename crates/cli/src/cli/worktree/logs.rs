@@ -4,7 +4,7 @@ use std::time::Duration;
 use jit_agents::event::Line;
 use jit_agents::runner::attempt;
 use jit_core::unit::{Phase, Unit};
-use jit_engine::app::App;
+use jit_engine::app::Context;
 use jit_engine::request::{Reply, Request};
 use jit_engine::worktree::identity::Need;
 use jit_store::Outcome;
@@ -32,15 +32,15 @@ pub struct Flags {
     folder: bool,
 }
 
-fn unit(app: &App, named: Option<&str>) -> Outcome<Unit> {
+fn unit(app: &Context, named: Option<&str>) -> Outcome<Unit> {
     let status = Request::UnitStatus {
         unit: Some(match named {
             Some(named) => named.to_owned(),
-            None => app.unit_here()?.to_string(),
+            None => jit_engine::app::dispatch::unit_here(app)?.to_string(),
         }),
         all: true,
     };
-    match app.handle(status)?.reply {
+    match jit_engine::app::handle(app, status)?.reply {
         Reply::Unit(view) => Ok(view.unit),
         _ => Err(invalid("the engine answered something else")),
     }
@@ -49,7 +49,8 @@ fn unit(app: &App, named: Option<&str>) -> Outcome<Unit> {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     let unit = unit(&app, flags.unit.as_deref())?;
-    let folder = app.attempt_folder(&unit.id, flags.attempt.unwrap_or(unit.attempt));
+    let folder =
+        jit_engine::app::dispatch::attempt_folder(&app, &unit.id, flags.attempt.unwrap_or(unit.attempt));
     if !folder.is_dir() {
         return Err(Box::new(
             jit_core::refusal::Refusal::new(
@@ -133,7 +134,7 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     // A shim that died before it began is started again by whoever looks at the unit.
     let mut look = || self::unit(&app, Some(unit.id.as_str())).map(drop);
     if !each(
-        &app.attempt_folder(&unit.id, unit.attempt),
+        &jit_engine::app::dispatch::attempt_folder(&app, &unit.id, unit.attempt),
         true,
         &mut look,
         &mut shown,
@@ -142,16 +143,19 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     }
     // Its end is written down by whoever looks; somebody else may be at it.
     while matches!(unit.state, Phase::Dispatched | Phase::Running) {
-        app.settle_unless_led(&unit.id)?;
+        jit_engine::app::judging::settle_unless_led(&app, &unit.id)?;
         unit = self::unit(&app, Some(unit.id.as_str()))?;
         if matches!(unit.state, Phase::Dispatched | Phase::Running) {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-    let answer = app.handle(Request::UnitStatus {
-        unit: Some(unit.id.to_string()),
-        all: true,
-    })?;
+    let answer = jit_engine::app::handle(
+        &app,
+        Request::UnitStatus {
+            unit: Some(unit.id.to_string()),
+            all: true,
+        },
+    )?;
     let shown = cx
         .show(&answer.reply, |style| text(&answer.reply, "", style))
         .warn(answer.warnings);

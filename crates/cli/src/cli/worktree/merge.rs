@@ -66,10 +66,10 @@ pub fn show(request: Request, cx: &Cx) -> Outcome<Output> {
         }
         (request, _) => request,
     };
-    let Answer { reply, warnings } = match app.handle(request.clone()) {
+    let Answer { reply, warnings } = match jit_engine::app::handle(&app, request.clone()) {
         Err(refusal) if refusal.code == Code::NotTrusted && trust::can_ask(&app) => {
             trust::ask(&app)?;
-            app.handle(request)
+            jit_engine::app::handle(&app, request)
         }
         other => other,
     }?;

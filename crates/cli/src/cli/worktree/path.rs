@@ -13,10 +13,13 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let answer = cx.app(Need::Read)?.handle(Request::UnitStatus {
-        unit: Some(flags.unit),
-        all: false,
-    })?;
+    let answer = jit_engine::app::handle(
+        &cx.app(Need::Read)?,
+        Request::UnitStatus {
+            unit: Some(flags.unit),
+            all: false,
+        },
+    )?;
     let path = match answer.reply {
         Reply::Unit(view) => view.unit.worktree_path,
         _ => String::new(),

@@ -26,7 +26,7 @@ const MOST_VERSIONS: usize = 64;
 const MOST_AHEAD: usize = 16;
 
 #[derive(Default)]
-pub(super) struct History {
+pub(crate) struct History {
     since: Option<Wall>,
     /// By the path of the file among the issues, the newest first.
     versions: HashMap<String, Vec<Version>>,
@@ -50,7 +50,7 @@ struct Version {
 
 impl History {
     /// The contents that commits since then gave to a file of an issue, with the time of the commit; the newest first.
-    pub(super) fn contents(
+    pub(crate) fn contents(
         &mut self,
         issues: &Path,
         (id, file): (&IssueId, &str),
@@ -73,7 +73,7 @@ impl History {
     }
 
     /// What a file of an issue was before the commits of this time that gave it the content with this digest.
-    pub(super) fn before(
+    pub(crate) fn before(
         &self,
         issues: &Path,
         (id, file): (&IssueId, &str),
@@ -89,7 +89,7 @@ impl History {
     }
 
     /// When a file of an issue that is as it is committed became what it is, if that was since then.
-    pub(super) fn committed_at(
+    pub(crate) fn committed_at(
         &mut self,
         issues: &Path,
         (id, file): (&IssueId, &str),
@@ -114,7 +114,7 @@ impl History {
 
     /// What a file of an issue is at the ends of those branches that have what is checked out behind them: where there are such,
     /// an old commit is checked out, or one on which others have gone on.
-    pub(super) fn further_on(
+    pub(crate) fn further_on(
         &mut self,
         place: &Place,
         issues: &Path,

@@ -17,7 +17,7 @@ use crate::landing::trees::Entries;
 
 impl Run<'_> {
     /// The entries of `tree` by which it says so; none where it does, or cannot.
-    pub(super) fn closing(&self, work: &Work, tree: &str) -> Outcome<Entries> {
+    pub(crate) fn closing(&self, work: &Work, tree: &str) -> Outcome<Entries> {
         let mut entries = Entries::new();
         let Some(issue) = &work.issue else {
             return Ok(entries);
@@ -31,7 +31,7 @@ impl Run<'_> {
         if !may_write || is_closed(&found) {
             return Ok(entries);
         }
-        let view = self.app.view()?;
+        let view = crate::app::view(self.cx)?;
         let unreadable = |e| refuse(Code::Io, e);
         let open = queue::open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
         if !open.is_empty() && !issue.state.is_closed() {
@@ -60,13 +60,13 @@ impl Run<'_> {
     }
 
     /// Whether this tree says that the issue is closed.
-    pub(super) fn says_closed(&self, tree: &str, id: &IssueId) -> Outcome<bool> {
+    pub(crate) fn says_closed(&self, tree: &str, id: &IssueId) -> Outcome<bool> {
         let found = self.found_in(tree, id)?;
         Ok(found.is_some_and(|(_, found)| is_closed(&found)))
     }
 
     /// The issue as a tree has it.
-    pub(super) fn issue_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<Issue>> {
+    pub(crate) fn issue_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<Issue>> {
         let found = self.found_in(tree, id)?;
         Ok(found.map(|(_, found)| found.issue))
     }

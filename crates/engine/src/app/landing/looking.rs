@@ -9,12 +9,12 @@ const RULES: [&str; 2] = ["config.toml", "gates/registry.json"];
 
 impl Run<'_> {
     /// What holds on the target as it is now.
-    pub(super) fn rules(&self) -> Outcome<Rc<Rules>> {
+    pub(crate) fn rules(&self) -> Outcome<Rc<Rules>> {
         self.rules_of(&self.repo.require_tip(&self.target)?)
     }
 
     /// What of a commit's own files has a say. From a folder of its own: it may be checked out nowhere.
-    pub(super) fn rules_of(&self, commit: &str) -> Outcome<Rc<Rules>> {
+    pub(crate) fn rules_of(&self, commit: &str) -> Outcome<Rc<Rules>> {
         let listed = self
             .repo
             .git()
@@ -56,7 +56,7 @@ impl Run<'_> {
         };
         let sources = Sources {
             repository: Some(jit.join("config.toml")),
-            ..self.app.sources()
+            ..crate::app::committed::sources(self.cx)
         };
         let config = Config::load(&sources).map_err(|e| refuse(Code::Config, on_target(e.to_string())))?;
         let registry = Registry::load(&jit).map_err(|mut refusal| {
@@ -75,7 +75,7 @@ impl Run<'_> {
     }
 
     /// The same for where nothing can land before somebody mends it.
-    pub(super) fn rules_that_hold(&self, commit: &str) -> Outcome<Rc<Rules>> {
+    pub(crate) fn rules_that_hold(&self, commit: &str) -> Outcome<Rc<Rules>> {
         self.rules_of(commit).map_err(|mut refusal| {
             if refusal.code != Code::Io {
                 refusal.help.push(format!(
@@ -88,7 +88,7 @@ impl Run<'_> {
     }
 
     /// What would become of the target has to have rules that can be read: otherwise nothing could land after it.
-    pub(super) fn require_rules(&self, commit: &str) -> Outcome<()> {
+    pub(crate) fn require_rules(&self, commit: &str) -> Outcome<()> {
         match self.rules_of(commit) {
             Err(mut refusal) if refusal.code != Code::Io => {
                 refusal.code = Code::Config;
@@ -104,13 +104,13 @@ impl Run<'_> {
     }
 
     /// Looks again who has the unit's issue, and what it has to pass: checks may have taken long.
-    pub(super) fn look_again(&self, work: &Work) -> Outcome<Work> {
-        self.work(&self.app.view()?, work.unit.clone(), work.tip.clone())
+    pub(crate) fn look_again(&self, work: &Work) -> Outcome<Work> {
+        self.work(&crate::app::view(self.cx)?, work.unit.clone(), work.tip.clone())
     }
 
     /// Looks at a unit before anything is merged.
-    pub(super) fn sort(&mut self, unit: Unit) -> Outcome<Sorted> {
-        let view = self.app.view()?;
+    pub(crate) fn sort(&mut self, unit: Unit) -> Outcome<Sorted> {
+        let view = crate::app::view(self.cx)?;
         let bad = |why: String, help: String| Box::new(Refusal::new(Code::BadTransition, why).help(help));
         let status = format!("jit worktree status {}", unit.id);
         let reason = unit.error.as_ref().map(|error| error.reason.as_str());
@@ -138,7 +138,7 @@ impl Run<'_> {
             };
             if !self.every
                 && let Some(tip) = self.repo.tip(&unit.branch)?
-                && let Err(refusal) = self.app.require_committed(&unit, &tip)
+                && let Err(refusal) = require_committed(self.cx, &unit, &tip)
             {
                 self.warnings.push(refusal.message);
             }
@@ -152,14 +152,14 @@ impl Run<'_> {
         if matches!(
             unit.state,
             Phase::Ready | Phase::Completed | Phase::Dispatched | Phase::Running | Phase::Merged
-        ) && let Some(failure) = self.app.outside_scope(&unit, &unit.writes)?
+        ) && let Some(failure) = crate::app::scope::outside_scope(self.cx, &unit, &unit.writes)?
         {
             let help = format!("jit worktree diff {}", unit.id);
             return Err(Box::new(
                 Refusal::new(Code::CheckFailed, format!("{}: {}", unit.id, failure.message)).help(help),
             ));
         }
-        if let Some(failure) = self.app.marked_conflict(&unit)? {
+        if let Some(failure) = crate::app::judging::marked_conflict(self.cx, &unit)? {
             let help = format!(
                 "git -C {} grep -nE '^(<<<<<<<|[|]{{7}}|>>>>>>>) '",
                 shell_word(&unit.worktree_path)
@@ -211,7 +211,7 @@ impl Run<'_> {
             return Err(bad(why, self.merge_command(&unit, "")));
         }
         let Some(tip) = self.repo.tip(&unit.branch)? else {
-            return Err(self.app.no_branch(&unit));
+            return Err(no_branch(&unit));
         };
         let target = self.repo.require_tip(&self.target)?;
         let base = match self
@@ -262,7 +262,7 @@ impl Run<'_> {
                 ..work.report(Verdict::AlreadyLanded)
             })));
         }
-        if let Err(refusal) = self.app.require_committed(&work.unit, &work.tip) {
+        if let Err(refusal) = require_committed(self.cx, &work.unit, &work.tip) {
             // A landing that was cut off has begun: it must not stay so.
             if work.unit.state == Phase::Merging && self.mode != MergeMode::DryRun {
                 return Err(self.set_back(&work, &refusal)?);
@@ -282,7 +282,7 @@ impl Run<'_> {
                         }),
                         ..Facts::default()
                     };
-                    self.app.advance(&work.unit.id, Input::InstanceFailed, facts)?
+                    crate::app::units::advance(self.cx, &work.unit.id, Input::InstanceFailed, facts)?
                 }
                 _ => work.unit,
             };
@@ -360,9 +360,9 @@ impl Run<'_> {
         ))
     }
 
-    pub(super) fn work(&self, view: &View, unit: Unit, tip: String) -> Outcome<Work> {
+    pub(crate) fn work(&self, view: &View, unit: Unit, tip: String) -> Outcome<Work> {
         let unreadable = |e| refuse(Code::Io, e);
-        let own = &self.app.actor;
+        let own = &self.cx.actor;
         let (mut issue, mut lease) = (None, None);
         if let Some(id) = &unit.issue_id {
             issue = state::issue(&*view.table, id).map_err(unreadable)?;
@@ -371,7 +371,7 @@ impl Run<'_> {
                 .map_err(unreadable)?
                 .filter(|lease| !lease.expired(&view.now));
         }
-        let enforced = !matches!(self.app.policy.enforce, Enforce::Off | Enforce::Warn);
+        let enforced = !matches!(self.cx.policy.enforce, Enforce::Off | Enforce::Warn);
         let actor = match &lease {
             Some(lease) => {
                 let mine = lease.agent_id == own.agent_id || lease.obeys(own);
@@ -405,7 +405,7 @@ impl Run<'_> {
     }
 
     /// How each would merge with the target as it is, and what it changes: what the order is made of.
-    pub(super) fn places(&self, left: &[Work]) -> Outcome<Vec<Place>> {
+    pub(crate) fn places(&self, left: &[Work]) -> Outcome<Vec<Place>> {
         let target = self.repo.require_tip(&self.target)?;
         let tips: Vec<String> = left.iter().map(|work| work.tip.clone()).collect();
         let mut changes = self.repo.changes(&target, &tips)?;
@@ -420,7 +420,7 @@ impl Run<'_> {
             pairs.push((ours, tip.clone()));
         }
         let merges = detect::merges(self.repo.git(), &target, &pairs).map_err(failed)?;
-        let view = self.app.view()?;
+        let view = crate::app::view(self.cx)?;
         let mut places = Vec::with_capacity(left.len());
         for ((work, (_, changed)), merge) in left.iter().zip(changes).zip(merges) {
             let waits = match &work.issue {
@@ -460,7 +460,7 @@ impl Run<'_> {
     }
 
     /// Everything open that an issue depends on, at whatever distance.
-    pub(super) fn waits_for(&self, view: &View, issue: &Issue) -> Outcome<BTreeSet<String>> {
+    pub(crate) fn waits_for(&self, view: &View, issue: &Issue) -> Outcome<BTreeSet<String>> {
         let unreadable = |e| refuse(Code::Io, e);
         let mut found = BTreeSet::new();
         let mut next = vec![issue.clone()];
@@ -475,11 +475,11 @@ impl Run<'_> {
     }
 
     /// A refusal if something that the unit's issue depends on is not done.
-    pub(super) fn require_free(&self, work: &Work, but: &BTreeSet<String>) -> Outcome<Option<Box<Refusal>>> {
+    pub(crate) fn require_free(&self, work: &Work, but: &BTreeSet<String>) -> Outcome<Option<Box<Refusal>>> {
         let Some(issue) = &work.issue else {
             return Ok(None);
         };
-        let view = self.app.view()?;
+        let view = crate::app::view(self.cx)?;
         let mut open = self.waits_for(&view, issue)?;
         open.retain(|id| !but.contains(id));
         if let Some(first) = open.first() {
@@ -574,9 +574,9 @@ impl Run<'_> {
     /// Gates of the issues and the checks of the target, which is at `on`. Refused where one can only be passed by a person.
     ///
     /// A gate whose command names the issue or the unit runs for each; any other once for all that have it.
-    pub(super) fn checks(&self, group: &[Work], on: &str, rules: &Rules) -> Outcome<Vec<Check>> {
+    pub(crate) fn checks(&self, group: &[Work], on: &str, rules: &Rules) -> Outcome<Vec<Check>> {
         let mut checks: Vec<Check> = Vec::new();
-        let view = self.app.view()?;
+        let view = crate::app::view(self.cx)?;
         for work in group {
             let Some(issue) = &work.issue else { continue };
             for name in &self.gates_of(issue, on, rules)? {
@@ -651,22 +651,20 @@ impl Run<'_> {
         Ok(checks)
     }
 
-    pub(super) fn require_trusted(&self, kind: Kind, name: &str, text: &str) -> Outcome<()> {
-        self.app
-            .approvals()?
-            .require(&self.app.repository(), kind, name, text)
+    pub(crate) fn require_trusted(&self, kind: Kind, name: &str, text: &str) -> Outcome<()> {
+        crate::app::trust::approvals()?.require(&crate::app::trust::repository(self.cx), kind, name, text)
     }
 }
 
 /// Something that git began in a worktree, and that somebody has to end.
-pub(in crate::app) struct Unfinished {
+pub(crate) struct Unfinished {
     pub what: &'static str,
     pub go_on: &'static str,
     pub give_up: &'static str,
 }
 
 /// What is not finished in the worktree with this git folder.
-pub(in crate::app) fn unfinished(git_dir: &Path) -> Option<Unfinished> {
+pub(crate) fn unfinished(git_dir: &Path) -> Option<Unfinished> {
     let known = [
         ("MERGE_HEAD", "merge", "commit", "merge --abort"),
         (
@@ -687,172 +685,169 @@ pub(in crate::app) fn unfinished(git_dir: &Path) -> Option<Unfinished> {
         .map(|(_, what, go_on, give_up)| Unfinished { what, go_on, give_up })
 }
 
-impl App {
-    /// Of a worktree that cannot be seen nobody knows what is not committed.
-    pub(in crate::app) fn require_there(&self, unit: &Unit, root: &Path) -> Outcome<()> {
-        let main = self.main_root()?;
-        let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
-        let known = leads_to(root);
-        if known.as_ref().is_some_and(|git_dir| git_dir.is_dir()) {
-            return Ok(());
-        }
-        let shown = shell_word(&unit.worktree_path);
-        let refusal = match known {
-            // The repository was moved, or git has forgotten the worktree.
-            Some(git_dir) => {
-                let message = format!(
-                    "the worktree of {} in {} leads to {}, which is not there: what is not committed there would be left behind",
-                    unit.id,
-                    root.display(),
-                    git_dir.display()
-                );
-                let folder = self.common()?.join("worktrees");
-                let help = match git_dir.parent().map(real) == Some(real(&folder)) {
-                    // Nothing repairs that: it is made again, and the old one stays beside it.
-                    true => format!(
-                        "mv -n {shown} {} && jit worktree retry {} # then bring over what was not committed",
-                        shell_word(&format!("{}.aside", unit.worktree_path)),
-                        unit.id
-                    ),
-                    false => format!("{repair} {shown}"),
-                };
-                Refusal::new(Code::Uncommitted, message).help(help)
-            }
-            None => {
-                let message = format!(
-                    "the worktree of {} is not in {}: what is not committed there would be left behind",
-                    unit.id,
-                    root.display()
-                );
-                Refusal::new(Code::Uncommitted, message)
-                    .help(format!("where it was moved: {repair} <where it is now>"))
-                    .help(format!("where it is gone: jit worktree retry {}", unit.id))
-            }
-        };
-        let abandon = format!("jit worktree abandon {} --reason <why>", unit.id);
-        Err(Box::new(match unit.state {
-            Phase::Merged => refusal,
-            _ => refusal.help(abandon),
-        }))
+/// Of a worktree that cannot be seen nobody knows what is not committed.
+pub(crate) fn require_there(cx: &Context, unit: &Unit, root: &Path) -> Outcome<()> {
+    let main = crate::app::units::main_root(cx)?;
+    let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
+    let known = leads_to(root);
+    if known.as_ref().is_some_and(|git_dir| git_dir.is_dir()) {
+        return Ok(());
     }
-
-    /// The unit's branch was renamed or deleted: how it comes back.
-    fn no_branch(&self, unit: &Unit) -> Box<Refusal> {
-        let message = format!("the branch {} of {} is not there", unit.branch, unit.id);
-        let mut refusal = Refusal::new(Code::NotFound, message);
-        let root = Path::new(&unit.worktree_path);
-        let git = format!("git -C {}", shell_word(&unit.worktree_path));
-        let branch = shell_word(&unit.branch);
-        if let Some(git_dir) = leads_to(root).filter(|git_dir| git_dir.is_dir()) {
-            let on = Git::at(root).symbolic_head().ok().flatten();
-            let head = Git::at(root).verify("HEAD^{commit}").ok().flatten();
-            // Git shows no log of a HEAD that leads nowhere.
-            let log = fs::read_to_string(git_dir.join("logs/HEAD")).unwrap_or_default();
-            let moves = log.lines().flat_map(|line| line.split(' ').take(2));
-            let last = moves.filter(|commit| commit.bytes().any(|b| b != b'0')).last();
-            let other = on.as_deref().and_then(|on| on.strip_prefix("refs/heads/"));
-            match (other, head, last) {
-                (Some(other), Some(_), _) => {
-                    refusal = refusal.help(format!(
-                        "where it was renamed: {git} branch -m {} {branch}",
-                        shell_word(other)
-                    ));
-                }
-                (None, Some(_), _) => refusal = refusal.help(format!("{git} switch -c {branch}")),
-                (_, None, Some(last)) => {
-                    refusal = refusal.help(format!("{git} branch {branch} {last}"));
-                }
-                _ => {}
-            }
-        }
-        Box::new(refusal.help(format!("jit worktree abandon {} --reason <why>", unit.id)))
-    }
-
-    /// What is not committed would be left behind.
-    pub(in crate::app) fn require_committed(&self, unit: &Unit, tip: &str) -> Outcome<()> {
-        let root = Path::new(&unit.worktree_path);
-        self.require_there(unit, root)?;
-        let shown = shell_word(&unit.worktree_path);
-        let refuse =
-            |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
-        let git_dir = Git::at(root)
-            .args(["rev-parse", "--absolute-git-dir"])
-            .line()
-            .map_err(failed)?;
-        let git_dir = Path::new(&git_dir);
-        if let Some(begun) = unfinished(git_dir) {
-            let why = format!("a {} in the worktree of {} is not finished", begun.what, unit.id);
-            return refuse(why, format!("cd {shown}, then: git {}", begun.go_on));
-        }
-        // What jit itself writes there is in the log.
-        let status = Git::at(root)
-            .args(["--no-optional-locks", "status", "--porcelain", "-z"])
-            .args(["--untracked-files=normal", "--ignore-submodules=none", "--", "."])
-            .args([":(top,exclude).jit/issues", ":(top,exclude).jit/gates/results"])
-            .run()
-            .map_err(failed)?;
-        let mut left = status.split(|b| *b == 0).filter(|one| !one.is_empty()).peekable();
-        let brought = match left.peek() {
-            Some(_) => Some(self.brought()?),
-            None => None,
-        };
-        let mut first = None;
-        for one in left {
-            let name = one.get(3..).unwrap_or(one);
-            // What jit put there itself is nobody's work.
-            let own = one.starts_with(b"??")
-                && match &brought {
-                    Some(brought) => brought.covers(root, name).map_err(failed)?,
-                    None => false,
-                };
-            if !own {
-                first = Some(String::from_utf8_lossy(name).into_owned());
-                break;
-            }
-        }
-        if let Some(first) = first {
-            let why = format!("{} has work that is not committed, {first:?} for one", unit.id);
-            return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
-        }
-        let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
-        let on = Git::at(root).symbolic_head().map_err(failed)?;
-        if head.as_deref() != Some(tip) && on.as_deref() == Some(&format!("refs/heads/{}", unit.branch)) {
-            // On its branch, which somebody went on with.
-            let since = Git::at(root)
-                .args(["rev-list", "--count", "HEAD", &format!("^{tip}")])
-                .line()
-                .map_err(failed)?;
-            let (id, branch) = (&unit.id, &unit.branch);
-            let why = match since.as_str() {
-                "0" => format!("the branch {branch} of {id} was moved back meanwhile"),
-                "1" => format!("1 more commit was made on {branch} meanwhile"),
-                many => format!("{many} more commits were made on {branch} meanwhile"),
-            };
-            return Err(Box::new(Refusal::new(Code::Uncommitted, why)));
-        }
-        if head.as_deref() != Some(tip) {
-            let why = format!(
-                "the worktree of {} is not on its branch {}, and what is committed there would be left behind",
-                unit.id, unit.branch
+    let shown = shell_word(&unit.worktree_path);
+    let refusal = match known {
+        // The repository was moved, or git has forgotten the worktree.
+        Some(git_dir) => {
+            let message = format!(
+                "the worktree of {} in {} leads to {}, which is not there: what is not committed there would be left behind",
+                unit.id,
+                root.display(),
+                git_dir.display()
             );
-            let branch = shell_word(&unit.branch);
-            let look = format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}");
-            let detached = on.is_none();
-            let beyond = match &head {
-                Some(head) => Git::at(root)
-                    .args(["merge-base", "--is-ancestor", tip, head])
-                    .test()
-                    .map_err(failed)?,
-                None => false,
+            let folder = crate::app::units::common(cx)?.join("worktrees");
+            let help = match git_dir.parent().map(real) == Some(real(&folder)) {
+                // Nothing repairs that: it is made again, and the old one stays beside it.
+                true => format!(
+                    "mv -n {shown} {} && jit worktree retry {} # then bring over what was not committed",
+                    shell_word(&format!("{}.aside", unit.worktree_path)),
+                    unit.id
+                ),
+                false => format!("{repair} {shown}"),
             };
-            let mut refusal = Refusal::new(Code::Uncommitted, why);
-            if detached && beyond {
+            Refusal::new(Code::Uncommitted, message).help(help)
+        }
+        None => {
+            let message = format!(
+                "the worktree of {} is not in {}: what is not committed there would be left behind",
+                unit.id,
+                root.display()
+            );
+            Refusal::new(Code::Uncommitted, message)
+                .help(format!("where it was moved: {repair} <where it is now>"))
+                .help(format!("where it is gone: jit worktree retry {}", unit.id))
+        }
+    };
+    let abandon = format!("jit worktree abandon {} --reason <why>", unit.id);
+    Err(Box::new(match unit.state {
+        Phase::Merged => refusal,
+        _ => refusal.help(abandon),
+    }))
+}
+
+/// The unit's branch was renamed or deleted: how it comes back.
+fn no_branch(unit: &Unit) -> Box<Refusal> {
+    let message = format!("the branch {} of {} is not there", unit.branch, unit.id);
+    let mut refusal = Refusal::new(Code::NotFound, message);
+    let root = Path::new(&unit.worktree_path);
+    let git = format!("git -C {}", shell_word(&unit.worktree_path));
+    let branch = shell_word(&unit.branch);
+    if let Some(git_dir) = leads_to(root).filter(|git_dir| git_dir.is_dir()) {
+        let on = Git::at(root).symbolic_head().ok().flatten();
+        let head = Git::at(root).verify("HEAD^{commit}").ok().flatten();
+        // Git shows no log of a HEAD that leads nowhere.
+        let log = fs::read_to_string(git_dir.join("logs/HEAD")).unwrap_or_default();
+        let moves = log.lines().flat_map(|line| line.split(' ').take(2));
+        let last = moves.filter(|commit| commit.bytes().any(|b| b != b'0')).last();
+        let other = on.as_deref().and_then(|on| on.strip_prefix("refs/heads/"));
+        match (other, head, last) {
+            (Some(other), Some(_), _) => {
                 refusal = refusal.help(format!(
-                    "git -C {shown} branch -f {branch} HEAD && git -C {shown} switch {branch}"
+                    "where it was renamed: {git} branch -m {} {branch}",
+                    shell_word(other)
                 ));
             }
-            return Err(Box::new(refusal.help(look)));
+            (None, Some(_), _) => refusal = refusal.help(format!("{git} switch -c {branch}")),
+            (_, None, Some(last)) => {
+                refusal = refusal.help(format!("{git} branch {branch} {last}"));
+            }
+            _ => {}
         }
-        Ok(())
     }
+    Box::new(refusal.help(format!("jit worktree abandon {} --reason <why>", unit.id)))
+}
+
+/// What is not committed would be left behind.
+pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome<()> {
+    let root = Path::new(&unit.worktree_path);
+    require_there(cx, unit, root)?;
+    let shown = shell_word(&unit.worktree_path);
+    let refuse = |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
+    let git_dir = Git::at(root)
+        .args(["rev-parse", "--absolute-git-dir"])
+        .line()
+        .map_err(failed)?;
+    let git_dir = Path::new(&git_dir);
+    if let Some(begun) = unfinished(git_dir) {
+        let why = format!("a {} in the worktree of {} is not finished", begun.what, unit.id);
+        return refuse(why, format!("cd {shown}, then: git {}", begun.go_on));
+    }
+    // What jit itself writes there is in the log.
+    let status = Git::at(root)
+        .args(["--no-optional-locks", "status", "--porcelain", "-z"])
+        .args(["--untracked-files=normal", "--ignore-submodules=none", "--", "."])
+        .args([":(top,exclude).jit/issues", ":(top,exclude).jit/gates/results"])
+        .run()
+        .map_err(failed)?;
+    let mut left = status.split(|b| *b == 0).filter(|one| !one.is_empty()).peekable();
+    let brought = match left.peek() {
+        Some(_) => Some(crate::app::units::brought(cx)?),
+        None => None,
+    };
+    let mut first = None;
+    for one in left {
+        let name = one.get(3..).unwrap_or(one);
+        // What jit put there itself is nobody's work.
+        let own = one.starts_with(b"??")
+            && match &brought {
+                Some(brought) => brought.covers(root, name).map_err(failed)?,
+                None => false,
+            };
+        if !own {
+            first = Some(String::from_utf8_lossy(name).into_owned());
+            break;
+        }
+    }
+    if let Some(first) = first {
+        let why = format!("{} has work that is not committed, {first:?} for one", unit.id);
+        return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
+    }
+    let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
+    let on = Git::at(root).symbolic_head().map_err(failed)?;
+    if head.as_deref() != Some(tip) && on.as_deref() == Some(&format!("refs/heads/{}", unit.branch)) {
+        // On its branch, which somebody went on with.
+        let since = Git::at(root)
+            .args(["rev-list", "--count", "HEAD", &format!("^{tip}")])
+            .line()
+            .map_err(failed)?;
+        let (id, branch) = (&unit.id, &unit.branch);
+        let why = match since.as_str() {
+            "0" => format!("the branch {branch} of {id} was moved back meanwhile"),
+            "1" => format!("1 more commit was made on {branch} meanwhile"),
+            many => format!("{many} more commits were made on {branch} meanwhile"),
+        };
+        return Err(Box::new(Refusal::new(Code::Uncommitted, why)));
+    }
+    if head.as_deref() != Some(tip) {
+        let why = format!(
+            "the worktree of {} is not on its branch {}, and what is committed there would be left behind",
+            unit.id, unit.branch
+        );
+        let branch = shell_word(&unit.branch);
+        let look = format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}");
+        let detached = on.is_none();
+        let beyond = match &head {
+            Some(head) => Git::at(root)
+                .args(["merge-base", "--is-ancestor", tip, head])
+                .test()
+                .map_err(failed)?,
+            None => false,
+        };
+        let mut refusal = Refusal::new(Code::Uncommitted, why);
+        if detached && beyond {
+            refusal = refusal.help(format!(
+                "git -C {shown} branch -f {branch} HEAD && git -C {shown} switch {branch}"
+            ));
+        }
+        return Err(Box::new(refusal.help(look)));
+    }
+    Ok(())
 }

@@ -5,37 +5,35 @@ use jit_core::policy::Policy;
 use super::*;
 use crate::gates::Gate;
 
-impl App {
-    /// A landing that was cut off goes on to the branch that it was begun for, as long as that is there.
-    pub(super) fn require_begun_for(&self, repo: &Repo, into: &str, units: &[Unit]) -> Outcome<()> {
-        for unit in units {
-            let goes_to = unit.goes_to();
-            if unit.state != Phase::Merging || goes_to == into || repo.tip(goes_to)?.is_none() {
-                continue;
-            }
-            // It may have come there already, whatever that branch was called.
-            if self.landed_on(repo, unit)?.as_deref() != Some(into) {
-                let message = format!(
-                    "{} has begun to land on {goes_to}, which was cut off: that comes to its end first",
-                    unit.id
-                );
-                let help = format!("jit worktree merge {} --into {}", unit.id, shell_word(goes_to));
-                return Err(Box::new(Refusal::new(Code::BadTransition, message).help(help)));
-            }
+/// A landing that was cut off goes on to the branch that it was begun for, as long as that is there.
+pub(crate) fn require_begun_for(repo: &Repo, into: &str, units: &[Unit]) -> Outcome<()> {
+    for unit in units {
+        let goes_to = unit.goes_to();
+        if unit.state != Phase::Merging || goes_to == into || repo.tip(goes_to)?.is_none() {
+            continue;
         }
-        Ok(())
+        // It may have come there already, whatever that branch was called.
+        if crate::app::landing::landed_on(repo, unit)?.as_deref() != Some(into) {
+            let message = format!(
+                "{} has begun to land on {goes_to}, which was cut off: that comes to its end first",
+                unit.id
+            );
+            let help = format!("jit worktree merge {} --into {}", unit.id, shell_word(goes_to));
+            return Err(Box::new(Refusal::new(Code::BadTransition, message).help(help)));
+        }
     }
+    Ok(())
 }
 
 impl Run<'_> {
     /// Only says what would happen.
-    pub(super) fn rehearse(
+    pub(crate) fn rehearse(
         &self,
         work: &Work,
         rules: &Rules,
         coming: &BTreeSet<String>,
     ) -> Outcome<UnitReport> {
-        let agent = self.app.actor.agent_id.to_string();
+        let agent = self.cx.actor.agent_id.to_string();
         let may_run = |kind: Kind, name: &str, text: &str| self.require_trusted(kind, name, text);
         let means = Means {
             strategy: rules.merging.strategy,
@@ -46,7 +44,7 @@ impl Run<'_> {
             adds: &nothing,
         };
         let issues: BTreeSet<String> = coming.clone();
-        let view = self.app.view()?;
+        let view = crate::app::view(self.cx)?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let but: BTreeSet<String> = units
             .iter()
@@ -70,7 +68,7 @@ impl Run<'_> {
         )
     }
 
-    pub(super) fn not_forward(&self, work: &Work) -> Refusal {
+    pub(crate) fn not_forward(&self, work: &Work) -> Refusal {
         let message = format!(
             "{} has moved on since {} left it, and merge.strategy is ff",
             self.target, work.unit.id
@@ -121,7 +119,7 @@ impl Run<'_> {
     }
 
     /// Lands these together, or finds out which of them cannot. One that is refused and has not landed waits as before.
-    pub(super) fn group(&mut self, group: Vec<Work>) -> Outcome<()> {
+    pub(crate) fn group(&mut self, group: Vec<Work>) -> Outcome<()> {
         let asked: Vec<UnitId> = group.iter().map(|work| work.unit.id.clone()).collect();
         self.try_group(group).inspect_err(|_| {
             for id in &asked {
@@ -133,19 +131,19 @@ impl Run<'_> {
 
     /// T9-: its landing had begun, and the target has not got it.
     fn put_off(&self, id: &UnitId) -> Outcome<()> {
-        let unit = self.app.load_unit(id)?;
+        let unit = crate::app::dispatch::load_unit(self.cx, id)?;
         if unit.state == Phase::Merging
             && unit.goes_to() == self.target
-            && self.app.landed_on(&self.repo, &unit)?.is_none()
+            && crate::app::landing::landed_on(&self.repo, &unit)?.is_none()
         {
-            self.app.advance(id, Input::MergePutOff, Facts::default())?;
+            crate::app::units::advance(self.cx, id, Input::MergePutOff, Facts::default())?;
         }
         Ok(())
     }
 
     /// What holds on the target, and what is known about the units, is asked anew each time it has moved.
     fn try_group(&mut self, mut group: Vec<Work>) -> Outcome<()> {
-        let agent = self.app.actor.agent_id.to_string();
+        let agent = self.cx.actor.agent_id.to_string();
         for _ in 0..ROUNDS {
             let on = Candidate::on(&self.repo, &self.target)?;
             let rules = &*self.rules_that_hold(&on.old)?;
@@ -156,9 +154,14 @@ impl Run<'_> {
             let mut candidate = on;
             let mut apart = false;
             for work in &group {
-                let app = self.app;
+                let cx = self.cx;
                 let may_run = |kind: Kind, name: &str, text: &str| {
-                    app.approvals()?.require(&app.repository(), kind, name, text)
+                    crate::app::trust::approvals()?.require(
+                        &crate::app::trust::repository(&cx),
+                        kind,
+                        name,
+                        text,
+                    )
                 };
                 let means = Means {
                     strategy: rules.merging.strategy,
@@ -215,8 +218,9 @@ impl Run<'_> {
                 return Ok(());
             }
             let checks = self.checks(&group, &candidate.old, rules)?;
-            let app = self.app;
-            let is_ours = |root: &Path, path: &Path| app.is_projection(root, path);
+            let cx = self.cx;
+            let is_ours =
+                |root: &Path, path: &Path| crate::app::join::publishing::is_projection(&cx, root, path);
             let can_move = self
                 .require_rules(candidate.commit())
                 .and_then(|()| require_movable(&self.repo, &self.target, candidate.commit(), &is_ours));
@@ -259,7 +263,7 @@ impl Run<'_> {
             let mut still = Vec::with_capacity(group.len());
             let many = group.len();
             for work in group {
-                match self.app.require_committed(&work.unit, &work.tip) {
+                match crate::app::landing::looking::require_committed(self.cx, &work.unit, &work.tip) {
                     Ok(()) => still.push(work),
                     Err(refusal) => {
                         let refusal = self.set_back(&work, &refusal)?;
@@ -302,7 +306,7 @@ impl Run<'_> {
                 });
             }
             if let Some((root, paths)) = &landed.replaced {
-                self.app.project_again(root, paths);
+                crate::app::join::publishing::project_again(self.cx, root, paths);
             }
             return Ok(());
         }
@@ -313,7 +317,7 @@ impl Run<'_> {
     }
 
     /// Together they do not work: the first half, then the other on top of it.
-    pub(super) fn halves(&mut self, mut group: Vec<Work>) -> Outcome<()> {
+    pub(crate) fn halves(&mut self, mut group: Vec<Work>) -> Outcome<()> {
         let second = group.split_off(group.len().div_ceil(2));
         for half in [group, second] {
             if half.is_empty() {
@@ -336,7 +340,7 @@ impl Run<'_> {
 
     /// T4 to T6 where somebody worked by hand, T10- where it landed before, then T9. What has happened already does not happen
     /// again; a landing that had begun with another commit begins anew.
-    pub(super) fn begin(&self, work: &Work) -> Outcome<Unit> {
+    pub(crate) fn begin(&self, work: &Work) -> Outcome<Unit> {
         let mut unit = work.unit.clone();
         loop {
             let input = match unit.state {
@@ -359,7 +363,7 @@ impl Run<'_> {
                 tip: Some(work.tip.clone()),
                 ..Facts::default()
             };
-            let advanced = self.app.advance(&unit.id, input, facts);
+            let advanced = crate::app::units::advance(self.cx, &unit.id, input, facts);
             unit = advanced.map_err(|refusal| self.overtaken(&unit, refusal))?;
         }
     }
@@ -367,7 +371,7 @@ impl Run<'_> {
     /// Another command was faster with the unit: what that does.
     fn overtaken(&self, unit: &Unit, refusal: Box<Refusal>) -> Box<Refusal> {
         let id = &unit.id;
-        let now = self.app.load_unit(id).ok();
+        let now = crate::app::dispatch::load_unit(self.cx, id).ok();
         match now.filter(|now| refusal.code == Code::BadTransition && now.state != unit.state) {
             Some(now) if now.state == Phase::Merging => {
                 let there = now.goes_to();
@@ -394,7 +398,7 @@ impl Run<'_> {
     }
 
     /// T10, and the issue is done.
-    pub(super) fn record(
+    pub(crate) fn record(
         &mut self,
         work: &Work,
         commit: &str,
@@ -423,20 +427,20 @@ impl Run<'_> {
             lease_id: work.lease.as_ref().map(|lease| lease.lease_id.clone()),
             ..Facts::default()
         };
-        self.app.advance(&work.unit.id, Input::MergeSuccess, facts)?;
+        crate::app::units::advance(self.cx, &work.unit.id, Input::MergeSuccess, facts)?;
         remote::forget(&self.repo, work.unit.id.as_str());
         step("recorded");
-        let view = self.app.view()?;
+        let view = crate::app::view(self.cx)?;
         let done = self.close_as(&view, &work.unit, &work.actor);
         step("closed");
         Ok(done)
     }
 
-    pub(super) fn close(&mut self, view: &View, unit: &Unit) -> Option<bool> {
+    pub(crate) fn close(&mut self, view: &View, unit: &Unit) -> Option<bool> {
         let id = unit.issue_id.as_ref()?;
         let issue = state::issue(&*view.table, id).ok().flatten()?;
         if !issue.state.is_closed() {
-            match self.app.was_closed(unit) {
+            match crate::app::landing::over::was_closed(self.cx, unit) {
                 Ok(false) => {}
                 // Somebody opened it again.
                 Ok(true) => return Some(false),
@@ -457,7 +461,7 @@ impl Run<'_> {
     }
 
     /// Whether the unit's issue is done now, and nobody's any more. The landing stands, whatever comes of this.
-    pub(super) fn close_as(&mut self, view: &View, unit: &Unit, actor: &Actor) -> Option<bool> {
+    pub(crate) fn close_as(&mut self, view: &View, unit: &Unit, actor: &Actor) -> Option<bool> {
         let id = unit.issue_id.as_ref()?;
         let issue = state::issue(&*view.table, id).ok().flatten()?;
         let key = Resource::Issue(id.clone()).key();
@@ -473,7 +477,7 @@ impl Run<'_> {
             let rules = self.rules()?;
             // Only where the target is: in the unit's own tree it would be work that is not committed. What landed says
             // it mostly; what was in no commit, or landed without jit, does not.
-            let on_target = self.app.branch.as_deref() == Some(self.target.as_str());
+            let on_target = self.cx.branch.as_deref() == Some(self.target.as_str());
             let target = self.repo.require_tip(&self.target)?;
             let command = Command::ChangeIssue {
                 issue: id.as_str().parse().map_err(|e| refuse(Code::Invalid, e))?,
@@ -496,7 +500,7 @@ impl Run<'_> {
                 project: on_target && !self.says_closed(&target, id)?,
                 ..Kept::default()
             };
-            self.app.transact_as(None, &command, kept)?;
+            crate::app::transact_as(self.cx, None, &command, kept)?;
             Ok(())
         };
         let done = match issue.state {
@@ -510,7 +514,7 @@ impl Run<'_> {
                     .push(format!("{id} is not done yet: {}", refusal.message));
                 // What there was to land has landed: whoever closes it after its parts must not find it held.
                 if refusal.code == Code::OpenParts
-                    && let Err(refusal) = self.app.give_back_claim(unit)
+                    && let Err(refusal) = crate::app::dispatch::give_back_claim(self.cx, unit)
                 {
                     self.warnings.push(refusal.message);
                 }
@@ -520,7 +524,7 @@ impl Run<'_> {
     }
 
     /// Tells the log how the gates of the unit's issue stand.
-    pub(super) fn judge(&mut self, work: &Work, validations: &[Validation], content: Option<&str>) {
+    pub(crate) fn judge(&mut self, work: &Work, validations: &[Validation], content: Option<&str>) {
         let Some(issue) = &work.issue else { return };
         let own = |one: &&Validation| one.issues.iter().any(|id| *id == issue.id.as_str());
         for one in validations.iter().filter(own) {
@@ -535,14 +539,14 @@ impl Run<'_> {
                 },
                 Err(_) => continue,
             };
-            if let Err(refusal) = self.app.transact_as(None, &command, Kept::default()) {
+            if let Err(refusal) = crate::app::transact_as(self.cx, None, &command, Kept::default()) {
                 self.warnings.push(refusal.message);
             }
         }
     }
 
     /// The tree of a commit as gates know it, without `.jit`.
-    pub(super) fn content(&self, commit: &str) -> Outcome<Option<String>> {
+    pub(crate) fn content(&self, commit: &str) -> Outcome<Option<String>> {
         let git = || self.repo.git();
         let listing = git()
             .args(["ls-tree", "-z", "--full-tree", commit])
@@ -556,7 +560,7 @@ impl Run<'_> {
     }
 
     /// T7: a landing had begun, and there is work in the unit's worktree that it would leave behind.
-    pub(super) fn set_back(&self, work: &Work, why: &Refusal) -> Outcome<Box<Refusal>> {
+    pub(crate) fn set_back(&self, work: &Work, why: &Refusal) -> Outcome<Box<Refusal>> {
         let id = &work.unit.id;
         let message = format!(
             "{id} changed while it was being merged, so it has not landed: {}",
@@ -573,7 +577,7 @@ impl Run<'_> {
             tip: Some(work.tip.clone()),
             ..Facts::default()
         };
-        let unit = self.app.advance(id, Input::InstanceFailed, facts)?;
+        let unit = crate::app::units::advance(self.cx, id, Input::InstanceFailed, facts)?;
         let mut refusal = Refusal::new(Code::Uncommitted, message);
         refusal.help = why.help.clone();
         refusal.help.extend(match unit.may_be_retried() {
@@ -584,12 +588,13 @@ impl Run<'_> {
     }
 
     /// T7: it does not work on the target.
-    pub(super) fn fail(&self, work: &Work, onto: &str, validations: Vec<Validation>) -> Outcome<UnitReport> {
+    pub(crate) fn fail(&self, work: &Work, onto: &str, validations: Vec<Validation>) -> Outcome<UnitReport> {
         let failed = validations.iter().find(|one| !one.passed);
         let why = failed.and_then(|one| one.reason.clone()).unwrap_or_default();
         let name = failed.map_or("", |one| one.name.as_str());
         let message = format!("merged into {}, it does not pass {name}: {why}", self.target);
-        let unit = self.app.advance(
+        let unit = crate::app::units::advance(
+            self.cx,
             &work.unit.id,
             Input::InstanceFailed,
             Facts {

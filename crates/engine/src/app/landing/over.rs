@@ -18,80 +18,78 @@ use jit_store::Store as _;
 
 use super::*;
 
-impl App {
-    /// The unit that is meant: one that lives, else one that has landed and is over.
-    pub(super) fn unit_to_land(&self, view: &View, named: Option<&str>) -> Outcome<Unit> {
-        let unit = self.find_unit(view, named)?;
-        if !unit.is_over() || has_landed(&unit) {
-            return Ok(unit);
-        }
-        let (id, why) = (&unit.id, unit.abandoned.as_deref());
-        let message = match why {
-            Some(why) => format!("the unit {id} is over: it was given up ({why})"),
-            None => format!("the unit {id} is over"),
-        };
-        Err(Box::new(
-            Refusal::new(Code::NotFound, message)
-                .help("jit worktree status --all")
-                .help("jit rescue list"),
-        ))
+/// The unit that is meant: one that lives, else one that has landed and is over.
+pub(crate) fn unit_to_land(cx: &Context, view: &View, named: Option<&str>) -> Outcome<Unit> {
+    let unit = crate::app::units::find_unit(cx, view, named)?;
+    if !unit.is_over() || has_landed(&unit) {
+        return Ok(unit);
     }
+    let (id, why) = (&unit.id, unit.abandoned.as_deref());
+    let message = match why {
+        Some(why) => format!("the unit {id} is over: it was given up ({why})"),
+        None => format!("the unit {id} is over"),
+    };
+    Err(Box::new(
+        Refusal::new(Code::NotFound, message)
+            .help("jit worktree status --all")
+            .help("jit rescue list"),
+    ))
+}
 
-    /// Nothing else was asked for than units that are over.
-    pub(super) fn only_over(
-        &self,
-        repo: Repo,
-        target: String,
-        ask: &MergeAsk,
-        units: &[Unit],
-    ) -> Outcome<Answer> {
-        if let Some(into) = &ask.into {
-            repo.require_tip(into)?;
-        }
-        let mut run = Run::new(self, repo, target, ask);
-        run.alone = units.len() == 1;
-        run.tell_of_over(units)?;
-        let landed = units.iter().find_map(|unit| unit.merge_commit.clone());
-        let next = match run.left_to_push().as_slice() {
-            [] => Vec::new(),
-            left => run.push_in_turn(left),
-        };
-        let tip = run.repo.tip(&run.target)?;
-        let report = MergeReport {
-            target_commit: tip.or(landed).unwrap_or_default(),
-            target: run.target,
-            dry_run: ask.mode == MergeMode::DryRun,
-            order: Vec::new(),
-            units: run.reports,
-            overlap: Vec::new(),
-            next,
-        };
-        Ok(Answer {
-            reply: Reply::Merge(Box::new(report)),
-            warnings: run.warnings,
-        })
+/// Nothing else was asked for than units that are over.
+pub(crate) fn only_over(
+    cx: &Context,
+    repo: Repo,
+    target: String,
+    ask: &MergeAsk,
+    units: &[Unit],
+) -> Outcome<Answer> {
+    if let Some(into) = &ask.into {
+        repo.require_tip(into)?;
     }
+    let mut run = Run::new(cx, repo, target, ask);
+    run.alone = units.len() == 1;
+    run.tell_of_over(units)?;
+    let landed = units.iter().find_map(|unit| unit.merge_commit.clone());
+    let next = match run.left_to_push().as_slice() {
+        [] => Vec::new(),
+        left => run.push_in_turn(left),
+    };
+    let tip = run.repo.tip(&run.target)?;
+    let report = MergeReport {
+        target_commit: tip.or(landed).unwrap_or_default(),
+        target: run.target,
+        dry_run: ask.mode == MergeMode::DryRun,
+        order: Vec::new(),
+        units: run.reports,
+        overlap: Vec::new(),
+        next,
+    };
+    Ok(Answer {
+        reply: Reply::Merge(Box::new(report)),
+        warnings: run.warnings,
+    })
+}
 
-    /// Whether the unit's issue was closed when it had landed, or after that, by whomever.
-    pub(super) fn was_closed(&self, unit: &Unit) -> Outcome<bool> {
-        let (mut landed, mut closed, mut is_closed) = (false, false, false);
-        self.store.events(0, &mut |line: Stamped| {
-            match &line.event {
-                Event::Unit {
-                    input: Input::MergeSuccess,
-                    unit: moved,
-                    // Somebody may have found it done in what landed before this was written down.
-                } if moved.id == unit.id => (landed, closed) = (true, is_closed),
-                Event::Issue { issue, .. } if Some(&issue.id) == unit.issue_id.as_ref() => {
-                    is_closed = issue.state.is_closed();
-                    closed |= landed && is_closed;
-                }
-                _ => {}
+/// Whether the unit's issue was closed when it had landed, or after that, by whomever.
+pub(crate) fn was_closed(cx: &Context, unit: &Unit) -> Outcome<bool> {
+    let (mut landed, mut closed, mut is_closed) = (false, false, false);
+    cx.store.events(0, &mut |line: Stamped| {
+        match &line.event {
+            Event::Unit {
+                input: Input::MergeSuccess,
+                unit: moved,
+                // Somebody may have found it done in what landed before this was written down.
+            } if moved.id == unit.id => (landed, closed) = (true, is_closed),
+            Event::Issue { issue, .. } if Some(&issue.id) == unit.issue_id.as_ref() => {
+                is_closed = issue.state.is_closed();
+                closed |= landed && is_closed;
             }
-            ControlFlow::Continue(())
-        })?;
-        Ok(closed)
-    }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(closed)
 }
 
 /// Whether a unit came to its end by landing.
@@ -101,7 +99,7 @@ fn has_landed(unit: &Unit) -> bool {
 
 impl Run<'_> {
     /// Says of each that it has landed.
-    pub(super) fn tell_of_over(&mut self, units: &[Unit]) -> Outcome<()> {
+    pub(crate) fn tell_of_over(&mut self, units: &[Unit]) -> Outcome<()> {
         for unit in units {
             match self.landed_before(unit) {
                 Ok(report) => self.reports.push(report),
@@ -113,8 +111,8 @@ impl Run<'_> {
     }
 
     /// What is said of a unit that has landed and of which at most the removal is left. Refused where the target has it not.
-    pub(super) fn landed_before(&mut self, unit: &Unit) -> Outcome<UnitReport> {
-        let view = self.app.view()?;
+    pub(crate) fn landed_before(&mut self, unit: &Unit) -> Outcome<UnitReport> {
+        let view = crate::app::view(self.cx)?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let wanted = self.into.clone().unwrap_or_else(|| unit.goes_to().to_owned());
         // Where the log does not say as what, it is what is on its branch.

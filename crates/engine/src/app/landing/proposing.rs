@@ -45,7 +45,7 @@ fn open_by_hand(branch: &str, target: &str) -> String {
 
 impl Run<'_> {
     /// What is pushed, or left to be.
-    pub(super) fn push(&mut self, branches: &[String]) -> Outcome<Vec<String>> {
+    pub(crate) fn push(&mut self, branches: &[String]) -> Outcome<Vec<String>> {
         let Some(remote) = self.repo.remote_of(&self.target)? else {
             return Ok(Vec::new());
         };
@@ -104,7 +104,7 @@ impl Run<'_> {
 
     /// What landed before and was not pushed: whoever landed it may have been killed in between. What is known to be over
     /// there is not pushed again.
-    pub(super) fn push_left(&mut self) -> Vec<String> {
+    pub(crate) fn push_left(&mut self) -> Vec<String> {
         match self.left_to_push().as_slice() {
             [] => Vec::new(),
             left => self.push_or_tell(left),
@@ -112,7 +112,7 @@ impl Run<'_> {
     }
 
     /// The branches of which that is so.
-    pub(super) fn left_to_push(&self) -> Vec<String> {
+    pub(crate) fn left_to_push(&self) -> Vec<String> {
         let before: Vec<(String, String)> = self
             .reports
             .iter()
@@ -152,7 +152,7 @@ impl Run<'_> {
         let (Some(told), Some(tip)) = (told, self.repo.tip(branch)?) else {
             return Ok(None);
         };
-        let view = self.app.view()?;
+        let view = crate::app::view(self.cx)?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let is_others =
             |unit: &Unit| !unit.is_over() && unit.branch == branch && unit.id.as_str() != told.unit;
@@ -164,7 +164,7 @@ impl Run<'_> {
     }
 
     /// Pushes for whoever has not got the target's turn: what others pushed meanwhile is merged into the target.
-    pub(super) fn push_in_turn(&mut self, branches: &[String]) -> Vec<String> {
+    pub(crate) fn push_in_turn(&mut self, branches: &[String]) -> Vec<String> {
         let free = self.repo.clone();
         let turn = match self.take_turn() {
             Ok(turn) => turn,
@@ -183,7 +183,7 @@ impl Run<'_> {
     }
 
     /// What has landed is told, whatever comes of the push.
-    pub(super) fn push_or_tell(&mut self, branches: &[String]) -> Vec<String> {
+    pub(crate) fn push_or_tell(&mut self, branches: &[String]) -> Vec<String> {
         self.push(branches).unwrap_or_else(|refusal| {
             self.warnings.push(format!(
                 "{} has landed here, and was not pushed: {}",
@@ -215,7 +215,8 @@ impl Run<'_> {
 
     /// How what others pushed is taken in by hand, where the target is checked out.
     fn pull(&self, remote: &Remote, rules: &Rules) -> Outcome<String> {
-        let all = crate::worktree::list(self.app.common()?).map_err(|e| refuse(Code::Io, e))?;
+        let all =
+            crate::worktree::list(crate::app::units::common(self.cx)?).map_err(|e| refuse(Code::Io, e))?;
         let there = |entry: &WorktreeEntry| entry.branch.as_ref() == Some(&self.target);
         let root = all.into_iter().find(there).and_then(|entry| entry.root);
         let target = shell_word(&self.target);
@@ -275,10 +276,10 @@ impl Run<'_> {
 
     /// Merges what others pushed into the target, if that passes. Why not, if not.
     fn take_in(&mut self, remote: &Remote, theirs: &str, rules: &Rules) -> Outcome<Option<String>> {
-        let agent = self.app.actor.agent_id.to_string();
-        let app = self.app;
+        let agent = self.cx.actor.agent_id.to_string();
+        let cx = self.cx;
         let may_run = |kind: Kind, name: &str, text: &str| {
-            app.approvals()?.require(&app.repository(), kind, name, text)
+            crate::app::trust::approvals()?.require(&crate::app::trust::repository(&cx), kind, name, text)
         };
         let means = Means {
             // Their history is not ours to squash.
@@ -322,7 +323,7 @@ impl Run<'_> {
         };
         let (old, new) = (candidate.old.clone(), candidate.commit().to_owned());
         let checks = self.checks(&[], &candidate.old, rules)?;
-        let is_ours = |root: &Path, path: &Path| app.is_projection(root, path);
+        let is_ours = |root: &Path, path: &Path| crate::app::join::publishing::is_projection(&cx, root, path);
         self.require_rules(candidate.commit()).map_err(|mut refusal| {
             refusal.help = vec![format!("have it mended on {there} first")];
             refusal
@@ -346,7 +347,7 @@ impl Run<'_> {
         if let Move::Done(landed) = tested.land(&format!("jit: merged {there}"), &is_ours)?
             && let Some((root, paths)) = &landed.replaced
         {
-            app.project_again(root, paths);
+            crate::app::join::publishing::project_again(&cx, root, paths);
             self.bring_submodules(root, bumps);
         }
         self.forget_submodules();
@@ -354,7 +355,7 @@ impl Run<'_> {
     }
 
     /// A unit that others were asked to merge, where that is respected.
-    pub(super) fn proposed(&self, work: &Work) -> Option<UnitReport> {
+    pub(crate) fn proposed(&self, work: &Work) -> Option<UnitReport> {
         let address = remote::open_for(&self.repo, work.unit.id.as_str()).filter(|_| self.leave_proposed)?;
         let id = &work.unit.id;
         let place = match address.as_str() {
@@ -395,7 +396,7 @@ impl Run<'_> {
                 agent: (input == Input::DispatchInstance).then(|| MANUAL.to_owned()),
                 ..Facts::default()
             };
-            unit = self.app.advance(&unit.id, input, facts)?;
+            unit = crate::app::units::advance(self.cx, &unit.id, input, facts)?;
         }
     }
 
@@ -442,7 +443,7 @@ impl Run<'_> {
             body: &body,
         };
         let mut report = work.report(Verdict::Proposed);
-        let dir = self.app.main_root()?;
+        let dir = crate::app::units::main_root(self.cx)?;
         match proposal.open(&dir) {
             Ok(address) => {
                 remote::remember(&self.repo, id, &address)?;
@@ -465,58 +466,56 @@ impl Run<'_> {
     }
 }
 
-impl App {
-    /// Pushes a unit's branch for others to merge. Nothing lands here; what they have merged already is done.
-    pub(in crate::app) fn propose_unit(&self, text: Option<&str>) -> Outcome<Answer> {
-        let unit = self.unit_to_land(&self.view()?, text)?;
-        if unit.is_over() {
-            return self.finish_unit(text);
-        }
-        let repo = self.landing_repo()?;
-        let ask = MergeAsk {
-            units: Vec::new(),
-            all: false,
-            into: None,
-            mode: MergeMode::Land,
-            leave_proposed: false,
-        };
-        let target = self.landing_target(&repo, &ask, std::slice::from_ref(&unit))?;
-        let mut run = Run::new(self, repo, target, &ask);
-        run.alone = true;
-        let turn = run.take_turn()?;
-        let report = match run.sort(unit.clone())? {
-            Sorted::Told(report) if report.verdict == Verdict::AlreadyLanded => UnitReport {
-                help: Vec::new(),
-                ..*report
-            },
-            Sorted::Told(report) => *report,
-            Sorted::Work(work) => run.propose(&work)?,
-        };
-        let landed = report.verdict == Verdict::AlreadyLanded;
-        let mut next = Vec::new();
-        if report.verdict == Verdict::Proposed {
-            next.push(format!(
-                "git pull, on {}, once it is merged there; then: jit finish {}",
-                run.target, unit.id
-            ));
-        }
-        drop(turn);
-        let mut warnings = std::mem::take(&mut run.warnings);
-        if landed && let Err((why, later)) = self.clean_up_after_landing(&unit) {
-            warnings.push(why);
-            next.extend(later);
-        }
-        Ok(Answer {
-            reply: Reply::Merge(Box::new(MergeReport {
-                target_commit: run.repo.require_tip(&run.target)?,
-                target: run.target,
-                dry_run: false,
-                order: Vec::new(),
-                units: vec![report],
-                overlap: Vec::new(),
-                next,
-            })),
-            warnings,
-        })
+/// Pushes a unit's branch for others to merge. Nothing lands here; what they have merged already is done.
+pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
+    let unit = crate::app::landing::over::unit_to_land(cx, &crate::app::view(cx)?, text)?;
+    if unit.is_over() {
+        return crate::app::landing::finish_unit(cx, text);
     }
+    let repo = crate::app::landing::landing_repo(cx)?;
+    let ask = MergeAsk {
+        units: Vec::new(),
+        all: false,
+        into: None,
+        mode: MergeMode::Land,
+        leave_proposed: false,
+    };
+    let target = crate::app::landing::landing_target(cx, &repo, &ask, std::slice::from_ref(&unit))?;
+    let mut run = Run::new(cx, repo, target, &ask);
+    run.alone = true;
+    let turn = run.take_turn()?;
+    let report = match run.sort(unit.clone())? {
+        Sorted::Told(report) if report.verdict == Verdict::AlreadyLanded => UnitReport {
+            help: Vec::new(),
+            ..*report
+        },
+        Sorted::Told(report) => *report,
+        Sorted::Work(work) => run.propose(&work)?,
+    };
+    let landed = report.verdict == Verdict::AlreadyLanded;
+    let mut next = Vec::new();
+    if report.verdict == Verdict::Proposed {
+        next.push(format!(
+            "git pull, on {}, once it is merged there; then: jit finish {}",
+            run.target, unit.id
+        ));
+    }
+    drop(turn);
+    let mut warnings = std::mem::take(&mut run.warnings);
+    if landed && let Err((why, later)) = crate::app::landing::clean_up_after_landing(cx, &unit) {
+        warnings.push(why);
+        next.extend(later);
+    }
+    Ok(Answer {
+        reply: Reply::Merge(Box::new(MergeReport {
+            target_commit: run.repo.require_tip(&run.target)?,
+            target: run.target,
+            dry_run: false,
+            order: Vec::new(),
+            units: vec![report],
+            overlap: Vec::new(),
+            next,
+        })),
+        warnings,
+    })
 }

@@ -76,12 +76,12 @@ impl Known {
 
 impl Run<'_> {
     /// Refuses what would land as a pointer to a commit that only the unit's own worktree has.
-    pub(super) fn require_reachable_submodules(&mut self, work: &Work, target: &str) -> Outcome<()> {
+    pub(crate) fn require_reachable_submodules(&mut self, work: &Work, target: &str) -> Outcome<()> {
         let mut pointers = self.pointers(work, target)?;
         if pointers.is_empty() {
             return Ok(());
         }
-        let main = self.app.main_root()?;
+        let main = crate::app::units::main_root(self.cx)?;
         let names = self.names(work)?;
         let name_of = |path: &Path| names.get(path).map(String::as_str);
         pointers.retain(|one| {
@@ -174,7 +174,7 @@ impl Run<'_> {
 const GITLINK: &str = "160000";
 
 /// A submodule that a landing points from one commit to another.
-pub(super) struct Bump {
+pub(crate) struct Bump {
     path: PathBuf,
     from: String,
     to: String,
@@ -187,7 +187,7 @@ impl Run<'_> {
     }
 
     /// The target is about to move. Gives the submodules that it points elsewhere then.
-    pub(super) fn note_submodules(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
+    pub(crate) fn note_submodules(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
         let bumps = self.bumps(old, new)?;
         if !bumps.is_empty() {
             let path = self.submodules_note();
@@ -199,12 +199,12 @@ impl Run<'_> {
     }
 
     /// They are where they belong, or it was told why not; or the target has not moved.
-    pub(super) fn forget_submodules(&self) {
+    pub(crate) fn forget_submodules(&self) {
         let _ = fs::remove_file(self.submodules_note());
     }
 
     /// Brings what a landing that was cut off has left. Whoever asks has the turn to land.
-    pub(super) fn bring_left_submodules(&mut self) {
+    pub(crate) fn bring_left_submodules(&mut self) {
         let Ok(note) = fs::read_to_string(self.submodules_note()) else {
             return;
         };
@@ -238,7 +238,7 @@ impl Run<'_> {
     }
 
     /// Brings the submodules of a checkout to where its branch points them since a landing.
-    pub(super) fn bring_submodules(&mut self, root: &Path, bumps: Vec<Bump>) {
+    pub(crate) fn bring_submodules(&mut self, root: &Path, bumps: Vec<Bump>) {
         for bump in bumps {
             let sub = root.join(&bump.path);
             let there = sub.join(".git").symlink_metadata().is_ok();

@@ -4,7 +4,7 @@ use super::*;
 
 impl Run<'_> {
     /// T14: a person decides.
-    pub(super) fn escalate(&mut self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<()> {
+    pub(crate) fn escalate(&mut self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<()> {
         let mut report = self.conflict_report(work, merge, rules)?;
         let rounds = work.unit.conflict_rounds;
         let send_back = self.mode == MergeMode::SendBack;
@@ -50,7 +50,8 @@ impl Run<'_> {
             path: one.path.clone(),
             kind: one.kind.clone(),
         });
-        self.app.advance(
+        crate::app::units::advance(
+            self.cx,
             &work.unit.id,
             Input::MergeConflictEscalate,
             Facts {
@@ -70,7 +71,7 @@ impl Run<'_> {
     }
 
     /// A merge that stops at the conflict, in the worktree of the unit, as git leaves it.
-    pub(super) fn send_back(&self, work: &Work) -> Outcome<()> {
+    pub(crate) fn send_back(&self, work: &Work) -> Outcome<()> {
         let root = Path::new(&work.unit.worktree_path);
         let target = self.repo.require_tip(&self.target)?;
         let git = self
@@ -80,7 +81,7 @@ impl Run<'_> {
             .args(["merge", "--no-ff", "--no-squash", "--no-autostash", "-q", "-m"])
             .arg(format!("Merge {} into {}", self.target, work.unit.branch))
             .arg(self.repo.joined(&target, &work.tip)?);
-        let git = self.repo.signed(git, self.app.actor.agent_id.as_str())?;
+        let git = self.repo.signed(git, self.cx.actor.agent_id.as_str())?;
         let (code, _, said) = git.try_run().map_err(failed)?;
         match code {
             // Stopped at the conflict, or after all there was none.
@@ -92,7 +93,7 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn conflict_report(&self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<UnitReport> {
+    pub(crate) fn conflict_report(&self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<UnitReport> {
         let target = self.repo.require_tip(&self.target)?;
         let joined = self.repo.joined(&target, &work.tip)?;
         let base = self.repo.merge_base(&joined, &work.tip)?;
@@ -163,7 +164,7 @@ impl Run<'_> {
     }
 
     /// The command that lands a unit where this run does.
-    pub(super) fn merge_command(&self, unit: &Unit, flags: &str) -> String {
+    pub(crate) fn merge_command(&self, unit: &Unit, flags: &str) -> String {
         let into = match self.target == unit.target {
             true => String::new(),
             false => format!(" --into {}", shell_word(&self.target)),
@@ -171,7 +172,7 @@ impl Run<'_> {
         format!("jit worktree merge {}{flags}{into}", unit.id)
     }
 
-    pub(super) fn touched(&self, base: &str, tip: &str, path: &str) -> Result<Vec<String>, GitError> {
+    pub(crate) fn touched(&self, base: &str, tip: &str, path: &str) -> Result<Vec<String>, GitError> {
         let out = self
             .repo
             .git()

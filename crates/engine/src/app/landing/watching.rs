@@ -44,7 +44,7 @@ const SHARED: usize = usize::MAX;
 /// Somebody who watches.
 #[derive(Debug)]
 pub struct ConflictWatch<'a> {
-    app: &'a App,
+    cx: &'a Context,
     repo: Repo,
     target: String,
     live: Live,
@@ -67,58 +67,55 @@ pub struct ConflictWatch<'a> {
     tell_again: Option<Instant>,
 }
 
-impl App {
-    /// Begins to watch. Nothing has been looked at yet.
-    pub fn watch_conflicts(&self, into: Option<&str>) -> Outcome<ConflictWatch<'_>> {
-        let repo = self.landing_repo()?;
-        let target = self.usual_target(&repo);
-        // Two who watch for different targets would tell everybody in turn.
-        let usual = into.is_none_or(|into| target.as_ref().is_ok_and(|usual| usual == into));
-        let target = match into {
-            Some(into) => into.to_owned(),
-            None => target?,
-        };
-        let trees = Trees::new().map_err(|e| io_refusal("watch", &repo.common, &e))?;
-        let mut watch = ConflictWatch {
-            app: self,
-            live: Live::new(&repo)?,
-            target,
-            looks: 0,
-            trees,
-            roots: BTreeMap::new(),
-            touched: BTreeMap::new(),
-            everything: true,
-            last_full: Instant::now(),
-            everything_after: EVERYTHING,
-            rest_until: Instant::now(),
-            tells: usual,
-            noted: None,
-            tell_again: None,
-            repo,
-        };
-        let common = watch.repo.common.clone();
-        for (folder, deep) in [
-            (common.clone(), false),
-            (common.join("refs/heads"), true),
-            (common.join("worktrees"), false),
-        ] {
-            watch.trees.add(SHARED, &folder, deep, &|_| false);
-        }
-        watch.watch_worktrees()?;
-        Ok(watch)
+/// Begins to watch. Nothing has been looked at yet.
+pub fn watch_conflicts<'a>(cx: &'a Context, into: Option<&str>) -> Outcome<ConflictWatch<'a>> {
+    let repo = crate::app::landing::landing_repo(cx)?;
+    let target = crate::app::landing::usual_target(cx, &repo);
+    // Two who watch for different targets would tell everybody in turn.
+    let usual = into.is_none_or(|into| target.as_ref().is_ok_and(|usual| usual == into));
+    let target = match into {
+        Some(into) => into.to_owned(),
+        None => target?,
+    };
+    let trees = Trees::new().map_err(|e| io_refusal("watch", &repo.common, &e))?;
+    let mut watch = ConflictWatch {
+        cx: cx,
+        live: Live::new(&repo)?,
+        target,
+        looks: 0,
+        trees,
+        roots: BTreeMap::new(),
+        touched: BTreeMap::new(),
+        everything: true,
+        last_full: Instant::now(),
+        everything_after: EVERYTHING,
+        rest_until: Instant::now(),
+        tells: usual,
+        noted: None,
+        tell_again: None,
+        repo,
+    };
+    let common = watch.repo.common.clone();
+    for (folder, deep) in [
+        (common.clone(), false),
+        (common.join("refs/heads"), true),
+        (common.join("worktrees"), false),
+    ] {
+        watch.trees.add(SHARED, &folder, deep, &|_| false);
     }
+    watch.watch_worktrees()?;
+    Ok(watch)
+}
 
-    /// The unit of each worktree that has one, by its real folder.
-    pub(super) fn unit_roots(&self) -> Outcome<BTreeMap<PathBuf, String>> {
-        let view = self.view()?;
-        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-        Ok(self
-            .located_all(units)
-            .iter()
-            .filter(|unit| !unit.is_over())
-            .map(|unit| (real(Path::new(&unit.worktree_path)), unit.id.to_string()))
-            .collect())
-    }
+/// The unit of each worktree that has one, by its real folder.
+pub(crate) fn unit_roots(cx: &Context) -> Outcome<BTreeMap<PathBuf, String>> {
+    let view = crate::app::view(cx)?;
+    let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    Ok(crate::app::moved::located_all(cx, units)
+        .iter()
+        .filter(|unit| !unit.is_over())
+        .map(|unit| (real(Path::new(&unit.worktree_path)), unit.id.to_string()))
+        .collect())
 }
 
 impl ConflictWatch<'_> {
@@ -135,7 +132,7 @@ impl ConflictWatch<'_> {
         if self.looks.is_multiple_of(LOOKS) {
             self.live = Live::new(&self.repo)?;
         }
-        let units = self.app.unit_roots()?;
+        let units = unit_roots(self.cx)?;
         let picture = self.live.look(
             &self.target,
             |root| units.get(&real(root)).cloned(),
@@ -147,7 +144,7 @@ impl ConflictWatch<'_> {
         )?;
         if self.tells {
             // The picture is what was asked for; a note that cannot be written does not end the watching.
-            let _ = notes::tell(&self.app.place.control_dir, &picture);
+            let _ = notes::tell(&self.cx.place.control_dir, &picture);
             self.note(&picture);
         }
         self.rest_until = Instant::now() + begun.elapsed().min(MOST_REST);
@@ -174,7 +171,7 @@ impl ConflictWatch<'_> {
             project: false,
             ..Kept::default()
         };
-        let all_told = match self.app.transact_as(None, &command, kept) {
+        let all_told = match crate::app::transact_as(self.cx, None, &command, kept) {
             Ok(done) => {
                 self.noted = Some(noted);
                 matches!(done.reply, Decided::Conflicts(0))
@@ -186,7 +183,7 @@ impl ConflictWatch<'_> {
 
     /// Other targets of which the log has something, and whose branches are gone.
     fn lost_targets(&self) -> Outcome<Vec<String>> {
-        let view = self.app.view()?;
+        let view = crate::app::view(self.cx)?;
         let all = state::conflicts(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let names: BTreeSet<String> = all.into_iter().map(|one| one.target).collect();
         let mut lost = Vec::new();

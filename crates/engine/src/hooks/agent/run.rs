@@ -29,7 +29,7 @@ use jit_store::Outcome;
 use super::ground::{Ground, Whose};
 use super::guard::{self, Rules};
 use crate::agent::Source;
-use crate::app::{App, LockPaths, Options, Scope, StartSession, Surroundings};
+use crate::app::{Context, LockPaths, Options, Scope, StartSession, Surroundings};
 use crate::config::{Config, Origin, Sources};
 use crate::heartbeat::Beats;
 use crate::landing::notes;
@@ -240,8 +240,8 @@ impl Hook {
         }
     }
 
-    fn app(&self, need: Need) -> Outcome<App> {
-        App::within(self.surroundings()?, &self.options, need)
+    fn cx(&self, need: Need) -> Outcome<Context> {
+        crate::app::within(self.surroundings()?, &self.options, need)
     }
 
     fn before_tool(&self, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
@@ -279,7 +279,7 @@ impl Hook {
         };
         ground.agent = Some(found.whoami.agent_id.to_string());
         let cwd = call.cwd.clone().unwrap_or_else(|| self.start.clone());
-        let mut app = None;
+        let mut cx = None;
         let mut whole_tree = None;
         let files = match &call.act {
             Act::Harmless => return,
@@ -295,11 +295,11 @@ impl Hook {
             }
             Act::Run(text) => {
                 if most != Mode::Off && text.contains("git") {
-                    match App::within(found, &self.options, Need::Write).and_then(|app| {
-                        ground.held = held(&app)?;
-                        Ok(app)
+                    match crate::app::within(found, &self.options, Need::Write).and_then(|cx| {
+                        ground.held = held(&cx)?;
+                        Ok(cx)
                     }) {
-                        Ok(opened) => app = Some(opened),
+                        Ok(opened) => cx = Some(opened),
                         Err(refusal) => return verdict.add(most, objection(&refusal)),
                     }
                 }
@@ -309,13 +309,13 @@ impl Hook {
             }
         };
         if may_be_scoped && (!files.is_empty() || whole_tree.is_some()) {
-            let opened = match app.take() {
+            let opened = match cx.take() {
                 Some(opened) => Ok(opened),
-                None => self.app(Need::Write),
+                None => self.cx(Need::Write),
             };
             let scope = opened.and_then(|opened| {
-                let scope = opened.scope_here()?;
-                app = Some(opened);
+                let scope = crate::app::scope::scope_here(&opened)?;
+                cx = Some(opened);
                 Ok(scope)
             });
             match scope {
@@ -340,17 +340,17 @@ impl Hook {
         if verdict.is_denied() || (files.is_empty() && whole_tree.is_none()) {
             return;
         }
-        let app = match app {
-            Some(app) => Ok(app),
-            None => self.app(Need::Write),
+        let cx = match cx {
+            Some(cx) => Ok(cx),
+            None => self.cx(Need::Write),
         };
-        let decided = app.and_then(|app| {
+        let decided = cx.and_then(|cx| {
             if let Some(by) = whole_tree {
-                nobody_elses(&app, &ground.own, &by)?;
+                nobody_elses(&cx, &ground.own, &by)?;
             }
             match files.is_empty() {
                 true => Ok(()),
-                false => take(&app, files),
+                false => take(&cx, files),
             }
         });
         if let Err(refusal) = decided {
@@ -431,52 +431,55 @@ impl Hook {
         if age.is_some_and(|age| age < found.config.heartbeat_interval_secs()) {
             return Ok(());
         }
-        let app = App::within(found, &self.options, Need::Write)?;
-        self.at_work(&app)?;
-        app.renew_own()?;
+        let cx = crate::app::within(found, &self.options, Need::Write)?;
+        self.at_work(&cx)?;
+        crate::app::claims::renew_own(&cx)?;
         Ok(())
     }
 
     /// A session for the agent's process, and a sign of life.
-    fn at_work(&self, app: &App) -> Outcome<()> {
-        if let Ok(answer) = app.handle(Request::ShowSession { session: None })
+    fn at_work(&self, cx: &Context) -> Outcome<()> {
+        if let Ok(answer) = crate::app::handle(cx, Request::ShowSession { session: None })
             && let Reply::Session(session) = answer.reply
             && session.status != Status::Completed
         {
-            let bound = sessions::all(&app.place.control_dir).unwrap_or_default();
+            let bound = sessions::all(&cx.place.control_dir).unwrap_or_default();
             if bound.iter().any(|bound| bound.session_id == session.session_id) {
                 let session = Some(session.session_id.clone());
-                return app.handle(Request::BeatSession { session }).map(drop);
+                return crate::app::handle(cx, Request::BeatSession { session }).map(drop);
             }
         }
         let bind = sessions::agent_process().ok().flatten();
-        if let (Some(process), Some(root)) = (bind, app.place.worktree_root.as_deref()) {
+        if let (Some(process), Some(root)) = (bind, cx.place.worktree_root.as_deref()) {
             // Without it the guard goes by where the agent's shell stands.
             let _ = sessions::settle(process, root);
         }
-        app.handle(Request::StartSession(Box::new(StartSession {
-            bind,
-            program: Some(self.program.as_str().to_owned()),
-            program_session: self.session.clone(),
-            ..StartSession::default()
-        })))
+        crate::app::handle(
+            cx,
+            Request::StartSession(Box::new(StartSession {
+                bind,
+                program: Some(self.program.as_str().to_owned()),
+                program_session: self.session.clone(),
+                ..StartSession::default()
+            })),
+        )
         .map(drop)
     }
 
     fn session_start(&self) -> Outcome<String> {
-        let app = self.app(Need::Write)?;
-        self.at_work(&app)?;
-        let root = app.place.worktree_root.as_deref().unwrap_or(&self.start);
-        let branch = app
+        let cx = self.cx(Need::Write)?;
+        self.at_work(&cx)?;
+        let root = cx.place.worktree_root.as_deref().unwrap_or(&self.start);
+        let branch = cx
             .branch
             .as_deref()
             .map_or(String::new(), |branch| format!(", branch {branch}"));
         let mut lines = vec![format!(
             "jit: you are {} in {}{branch}. Stay in that folder; the files you edit are locked for you.",
-            app.actor.agent_id,
+            cx.actor.agent_id,
             root.display()
         )];
-        for lease in claims(&app)? {
+        for lease in claims(&cx)? {
             let issue = lease.resource.issue().map_or("?", |id| id.as_str());
             lines.push(format!("You hold {issue} until {}.", lease.expires_at));
         }
@@ -484,7 +487,7 @@ impl Hook {
             filter: Default::default(),
             limit: Some(NAMED),
         };
-        if let Reply::Issues { issues } = app.handle(ready)?.reply {
+        if let Reply::Issues { issues } = crate::app::handle(&cx, ready)?.reply {
             for shown in issues.iter() {
                 let (id, title) = (shown.issue.id.as_str(), shown.issue.title.as_str());
                 lines.push(format!("Ready: {id} {:?}", short(title)));
@@ -493,19 +496,19 @@ impl Hook {
         lines.push(
             "`jit claim next` takes the best ready issue; `jit status` shows who does what.".to_owned(),
         );
-        let news = self.news(&app.place, &app.actor.agent_id);
+        let news = self.news(&cx.place, &cx.actor.agent_id);
         lines.extend((!news.is_empty()).then_some(news));
         Ok(lines.join("\n"))
     }
 
     /// Why the agent should not stop yet: work it holds that is in no commit.
     fn stop(&self, asked_before: bool) -> Outcome<Option<String>> {
-        let app = self.app(Need::Read)?;
-        let held = claims(&app)?;
-        let (Some(lease), Some(root)) = (held.first(), app.place.worktree_root.as_deref()) else {
+        let cx = self.cx(Need::Read)?;
+        let held = claims(&cx)?;
+        let (Some(lease), Some(root)) = (held.first(), cx.place.worktree_root.as_deref()) else {
             return Ok(None);
         };
-        if asked_before || !app.place.has_git() || !jit_git::run::is_dirty(root).unwrap_or(false) {
+        if asked_before || !cx.place.has_git() || !jit_git::run::is_dirty(root).unwrap_or(false) {
             return Ok(None);
         }
         let issue = lease.resource.issue().map_or("?", |id| id.as_str());
@@ -517,17 +520,20 @@ impl Hook {
     }
 
     fn session_end(&self) -> Outcome<String> {
-        let app = self.app(Need::Write)?;
-        let shown = app.handle(Request::ShowSession { session: None })?.reply;
+        let cx = self.cx(Need::Write)?;
+        let shown = crate::app::handle(&cx, Request::ShowSession { session: None })?.reply;
         // A session that somebody else began for this process is theirs to end.
         if let Reply::Session(session) = shown
             && session.program.as_deref() == Some(self.program.as_str())
             && session.program_session == self.session
         {
-            app.handle(Request::EndSession {
-                session: Some(session.session_id.clone()),
-                status: Status::Completed,
-            })?;
+            crate::app::handle(
+                &cx,
+                Request::EndSession {
+                    session: Some(session.session_id.clone()),
+                    status: Status::Completed,
+                },
+            )?;
         }
         Ok(String::new())
     }
@@ -544,41 +550,42 @@ fn unreadable(e: jit_core::table::Unreadable) -> Box<Refusal> {
 }
 
 /// The issues that the agent holds here.
-fn claims(app: &App) -> Outcome<Vec<Lease>> {
-    let view = app.view()?;
-    let mut own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(unreadable)?;
+fn claims(cx: &Context) -> Outcome<Vec<Lease>> {
+    let view = crate::app::view(cx)?;
+    let mut own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(unreadable)?;
     own.retain(|lease| {
-        lease.held_by(&app.actor) && lease.resource.issue().is_some() && !lease.expired(&view.now)
+        lease.held_by(&cx.actor) && lease.resource.issue().is_some() && !lease.expired(&view.now)
     });
     Ok(own)
 }
 
 /// Branches that others hold something in.
-fn held(app: &App) -> Outcome<Vec<(String, String)>> {
-    let view = app.view()?;
+fn held(cx: &Context) -> Outcome<Vec<(String, String)>> {
+    let view = crate::app::view(cx)?;
     let all = state::claims(&*view.table).map_err(unreadable)?;
     let others = all
         .into_iter()
-        .filter(|lease| !lease.expired(&view.now) && lease.agent_id != app.actor.agent_id);
+        .filter(|lease| !lease.expired(&view.now) && lease.agent_id != cx.actor.agent_id);
     Ok(others
         .filter_map(|lease| Some((lease.branch.clone()?, lease.agent_id.to_string())))
-        .filter(|(branch, _)| Some(branch.as_str()) != app.branch.as_deref())
+        .filter(|(branch, _)| Some(branch.as_str()) != cx.branch.as_deref())
         .collect())
 }
 
 /// Refuses a write of the whole worktree while somebody else holds a lock in it. Takes none itself.
-fn nobody_elses(app: &App, root: &Path, by: &str) -> Outcome<()> {
+fn nobody_elses(cx: &Context, root: &Path, by: &str) -> Outcome<()> {
     let paths = LockPaths {
         paths: vec![root.as_os_str().to_owned()],
         literal: true,
         ..LockPaths::default()
     };
-    let Reply::LockChecks { paths: checks } = app.handle(Request::LockCheck { paths })?.reply else {
+    let Reply::LockChecks { paths: checks } = crate::app::handle(cx, Request::LockCheck { paths })?.reply
+    else {
         return Ok(());
     };
     // What others have locked for all from elsewhere concerns those files, not whatever is in the tree here.
     let mut others = checks.iter().flat_map(|check| &check.locks);
-    let Some(lock) = others.find(|lock| lock.worktree_id == app.actor.worktree_id) else {
+    let Some(lock) = others.find(|lock| lock.worktree_id == cx.actor.worktree_id) else {
         return Ok(());
     };
     let message = format!(
@@ -591,22 +598,25 @@ fn nobody_elses(app: &App, root: &Path, by: &str) -> Outcome<()> {
 }
 
 /// Locks these files, unless they are locked for this agent already: then nothing is written.
-fn take(app: &App, files: Vec<OsString>) -> Outcome<()> {
+fn take(cx: &Context, files: Vec<OsString>) -> Outcome<()> {
     let paths = LockPaths {
         paths: files,
         literal: true,
         ..LockPaths::default()
     };
     let look = Request::LockCheck { paths: paths.clone() };
-    if let Reply::LockChecks { paths: checks } = app.handle(look)?.reply
+    if let Reply::LockChecks { paths: checks } = crate::app::handle(cx, look)?.reply
         && checks.iter().all(|check| check.mine && check.locks.is_empty())
     {
         return Ok(());
     }
-    app.handle(Request::LockAcquire {
-        paths,
-        wait_secs: None,
-    })
+    crate::app::handle(
+        cx,
+        Request::LockAcquire {
+            paths,
+            wait_secs: None,
+        },
+    )
     .map(drop)
 }
 
