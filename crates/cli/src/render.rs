@@ -9,9 +9,7 @@ use jit_core::ids::is_unprintable;
 use jit_core::issue::Performer;
 use jit_core::pack::Packed;
 use jit_core::wire::LeaseView;
-use jit_engine::request::{
-    ActiveLease, IssueView, Listed, Listing, Progress, ProgressOf, Status, StatusIssue,
-};
+use jit_engine::api::{ActiveLease, IssueView, Listed, Listing, Progress, ProgressOf, Status, StatusIssue};
 use serde_json::Value;
 
 /// Nearly every text: nothing in it that is not simply shown.

@@ -27,14 +27,16 @@ use jit_os::shell::shell_word;
 use jit_os::{clock, file, io_refusal};
 use jit_store::Outcome;
 
-use crate::app::{
-    Again, Context, DispatchAsk, MergeAsk, MergeMode, Options, Sight, Situation, Starting, Touched, Troubles,
-    in_the_way,
-};
+use crate::api::{Force, Reply, Request};
+use crate::attempts::dispatch::{Again, DispatchAsk, Starting};
+use crate::context::{Context, Options};
+use crate::landing::service::{MergeAsk, MergeMode};
 use crate::notify::Notifier;
 use crate::notify::happened::Scene;
-use crate::request::{Force, Reply, Request};
-use crate::worktree::identity::Need;
+use crate::units::scope::Touched;
+use crate::workflows::service::in_the_way;
+use crate::workflows::snapshot::{Sight, Situation, Troubles};
+use crate::worktree_identity::identity::Need;
 
 /// Between two looks when nothing calls.
 const TICK: Duration = Duration::from_millis(200);
@@ -155,8 +157,8 @@ pub(crate) fn is_led(folder: &Path) -> bool {
 impl<'a> Coordinator<'a> {
     /// Takes the leadership of a workflow.
     pub fn of(cx: &'a Context, options: Options, id: &WorkflowId) -> Outcome<Self> {
-        let workflow = crate::app::workflows::find_workflow(cx, Some(id.as_str()))?;
-        let Some(alive) = live(&crate::app::workflows::workflow_folder(cx, id))? else {
+        let workflow = crate::workflows::service::find_workflow(cx, Some(id.as_str()))?;
+        let Some(alive) = live(&crate::workflows::service::workflow_folder(cx, id))? else {
             return Err(Box::new(
                 Refusal::new(
                     Code::Held,
@@ -165,9 +167,9 @@ impl<'a> Coordinator<'a> {
                 .help(format!("jit workflow status {id}")),
             ));
         };
-        let plan = crate::app::workflows::load_plan(cx, &workflow)?;
+        let plan = crate::workflows::service::load_plan(cx, &workflow)?;
         // Whoever led it before has lost the kernel's lock, so it is dead.
-        crate::app::workflows::lead_workflow(cx, id, true)?;
+        crate::workflows::service::lead_workflow(cx, id, true)?;
         Ok(Self {
             cx,
             options,
@@ -187,8 +189,8 @@ impl<'a> Coordinator<'a> {
             touched: Touched::new(),
             stopped_by: BTreeMap::new(),
             notifier: Notifier::of(
-                crate::app::notify::notifying(cx)?,
-                &crate::app::workflows::workflow_folder(cx, id),
+                crate::notify::service::notifying(cx)?,
+                &crate::workflows::service::workflow_folder(cx, id),
             ),
             inbox: mpsc::channel(),
         })
@@ -202,15 +204,15 @@ impl<'a> Coordinator<'a> {
     }
 
     fn work_off(&mut self, watcher: &mut dyn Watcher) -> Outcome<Workflow> {
-        let limits = crate::app::situation::limits(self.cx, &self.plan, &self.id);
+        let limits = crate::workflows::snapshot::limits(self.cx, &self.plan, &self.id);
         loop {
             if !watcher.go_on() {
                 // At once, though what has begun is finished: nobody else leads it as long as this process lives.
-                crate::app::workflows::leave_workflow(self.cx, &self.id)?;
+                crate::workflows::service::leave_workflow(self.cx, &self.id)?;
                 while !self.busy.is_empty() && !watcher.hurry() {
                     self.rest(TICK, watcher);
                 }
-                return crate::app::workflows::find_workflow(self.cx, Some(self.id.as_str()));
+                return crate::workflows::service::find_workflow(self.cx, Some(self.id.as_str()));
             }
             self.renew_leadership(watcher);
             let Some(at) = self.look(watcher)? else {
@@ -239,8 +241,8 @@ impl<'a> Coordinator<'a> {
                     // Nothing is left that could go on by itself.
                     Step::Wait { why, .. } if self.busy.is_empty() && is_up_to_people(&why) => {
                         self.tell_waiting(&why, &at, watcher);
-                        crate::app::workflows::leave_workflow(self.cx, &self.id)?;
-                        return crate::app::workflows::find_workflow(self.cx, Some(self.id.as_str()));
+                        crate::workflows::service::leave_workflow(self.cx, &self.id)?;
+                        return crate::workflows::service::find_workflow(self.cx, Some(self.id.as_str()));
                     }
                     Step::Wait { until, why } => {
                         let ms = until.map_or(i64::MAX, |until| until.ms().saturating_sub(clock::wall_ms()));
@@ -248,8 +250,8 @@ impl<'a> Coordinator<'a> {
                         self.tell_waiting(&why, &at, watcher);
                     }
                     Step::End(outcome) if self.busy.is_empty() => {
-                        let workflow = crate::app::workflows::end_workflow(self.cx, &self.id, outcome)?;
-                        crate::app::workflows::write_orchestration(self.cx, &workflow)?;
+                        let workflow = crate::workflows::service::end_workflow(self.cx, &self.id, outcome)?;
+                        crate::workflows::service::write_orchestration(self.cx, &workflow)?;
                         return Ok(workflow);
                     }
                     Step::End(_) => {}
@@ -284,7 +286,7 @@ impl<'a> Coordinator<'a> {
         if self.renewed.elapsed() < RENEW {
             return;
         }
-        if let Err(refusal) = crate::app::workflows::lead_workflow(self.cx, &self.id, false) {
+        if let Err(refusal) = crate::workflows::service::lead_workflow(self.cx, &self.id, false) {
             watcher.told(&Told::Warning(refusal.message));
         }
         self.renewed = Instant::now();
@@ -300,7 +302,7 @@ impl<'a> Coordinator<'a> {
             if member.claimed
                 && member.seen != Seen::Running
                 && let Some(unit) = &member.unit
-                && let Err(refusal) = crate::app::dispatch::keep_claim(self.cx, unit)
+                && let Err(refusal) = crate::attempts::dispatch::keep_claim(self.cx, unit)
             {
                 watcher.told(&Told::Warning(format!("{}: {}", unit.id, refusal.message)));
             }
@@ -309,7 +311,7 @@ impl<'a> Coordinator<'a> {
 
     /// How everything stands. What cannot be read or written for a moment is no reason to end.
     fn look(&mut self, watcher: &mut dyn Watcher) -> Outcome<Option<Situation>> {
-        let looked = crate::app::situation::situation(
+        let looked = crate::workflows::snapshot::situation(
             self.cx,
             &self.id,
             Some(&self.plan),
@@ -317,8 +319,8 @@ impl<'a> Coordinator<'a> {
             &mut self.sight,
         )
         .and_then(|mut at| {
-            crate::app::scope::look_around(self.cx, &mut at, &self.plan, &mut self.touched)?;
-            crate::app::situation::show_orchestration(self.cx, &at, &mut self.sight).map(|()| at)
+            crate::units::scope::look_around(self.cx, &mut at, &self.plan, &mut self.touched)?;
+            crate::workflows::snapshot::show_orchestration(self.cx, &at, &mut self.sight).map(|()| at)
         });
         match looked {
             Ok(at) => {
@@ -447,7 +449,7 @@ impl<'a> Coordinator<'a> {
                 let name = units.first().map_or("", UnitId::as_str).to_owned();
                 let (beside, of_step) = (units.clone(), step.clone());
                 let spawned = std::thread::Builder::new().name(name).spawn(move || {
-                    let outcome = crate::app::open(&options, Need::Write)
+                    let outcome = crate::context::open(&options, Need::Write)
                         .and_then(|cx| work.perform(&cx, &of_step, &beside));
                     // Nobody listens when the coordinator has ended.
                     let _ = inbox.send(Done {
@@ -491,7 +493,7 @@ impl<'a> Coordinator<'a> {
 
     /// What takes no time.
     fn at_once(&self, step: &Step) -> Outcome<()> {
-        let unit = |id: &UnitId| -> Outcome<Unit> { crate::app::dispatch::load_unit(self.cx, id) };
+        let unit = |id: &UnitId| -> Outcome<Unit> { crate::attempts::dispatch::load_unit(self.cx, id) };
         match step {
             Step::Dispatch { unit: id, resume } => {
                 let Some(planned) = self.unit_of_plan(id) else {
@@ -505,10 +507,10 @@ impl<'a> Coordinator<'a> {
                     again: if *resume { Again::Resume } else { Again::Fresh },
                     ..DispatchAsk::of_plan(id, planned)?
                 };
-                crate::app::dispatch::start_attempt(self.cx, &before.id, &ask).map(drop)
+                crate::attempts::dispatch::start_attempt(self.cx, &before.id, &ask).map(drop)
             }
-            Step::Stop { unit: id, why } => crate::app::dispatch::stop_attempt(self.cx, &unit(id)?, why),
-            Step::GiveBack(id) => crate::app::dispatch::give_back_claim(self.cx, &unit(id)?),
+            Step::Stop { unit: id, why } => crate::attempts::dispatch::stop_attempt(self.cx, &unit(id)?, why),
+            Step::GiveBack(id) => crate::attempts::dispatch::give_back_claim(self.cx, &unit(id)?),
             // Done beside, or not at all.
             _ => Ok(()),
         }
@@ -519,7 +521,7 @@ impl<'a> Coordinator<'a> {
         let Some(notifier) = &mut self.notifier else {
             return;
         };
-        let repository = crate::app::notify::repository_name(self.cx);
+        let repository = crate::notify::service::repository_name(self.cx);
         let scene = Scene {
             repository: &repository,
             plan: &self.plan,
@@ -534,7 +536,7 @@ impl<'a> Coordinator<'a> {
             // What an agent was not allowed to do takes a person to allow.
             if notice.class == "failed"
                 && notifier.wants("needs_person", &notice.id)
-                && let Some(denials @ 1..) = unit.map(|unit| crate::app::notify::denials(self.cx, unit))
+                && let Some(denials @ 1..) = unit.map(|unit| crate::notify::service::denials(self.cx, unit))
             {
                 notice.class = "needs_person";
                 notice.message = format!(
@@ -554,8 +556,8 @@ impl<'a> Coordinator<'a> {
         let Some(mut notifier) = self.notifier.take() else {
             return;
         };
-        let limits = crate::app::situation::limits(self.cx, &self.plan, &self.id);
-        let repository = crate::app::notify::repository_name(self.cx);
+        let limits = crate::workflows::snapshot::limits(self.cx, &self.plan, &self.id);
+        let repository = crate::notify::service::repository_name(self.cx);
         let scene = Scene {
             repository: &repository,
             plan: &self.plan,
@@ -563,7 +565,7 @@ impl<'a> Coordinator<'a> {
         };
         if let Some(workflow) = workflow.filter(|workflow| workflow.is_over()) {
             // What happened since the last look.
-            let at = crate::app::situation::situation(
+            let at = crate::workflows::snapshot::situation(
                 self.cx,
                 &self.id,
                 Some(&self.plan),
@@ -762,9 +764,9 @@ pub fn in_a_word(unit: &Unit) -> String {
 
 /// What a thread beside needs to know.
 struct Work {
-    plan: Option<PlanUnit>,
-    target: String,
-    workflow: WorkflowId,
+    pub(crate) plan: Option<PlanUnit>,
+    pub(crate) target: String,
+    pub(crate) workflow: WorkflowId,
 }
 
 impl Work {
@@ -772,19 +774,25 @@ impl Work {
         match step {
             Step::Create(id) => {
                 let issue = self.plan.as_ref().and_then(|planned| planned.issue.clone());
-                crate::app::units::making::create_for_workflow(cx, id, issue, &self.target, &self.workflow)?;
+                crate::worktrees::provisioning::create_for_workflow(
+                    cx,
+                    id,
+                    issue,
+                    &self.target,
+                    &self.workflow,
+                )?;
                 Ok(Came::default())
             }
             // Both follow from the files of the attempt.
             Step::Launch(id) | Step::Running(id) => {
-                let before = crate::app::dispatch::load_unit(cx, id)?.state;
-                if crate::app::judging::settle(cx, id, Starting::Allowed)?.state == before {
+                let before = crate::attempts::dispatch::load_unit(cx, id)?.state;
+                if crate::attempts::outcome::settle(cx, id, Starting::Allowed)?.state == before {
                     // It is on its way: to look at once again would only keep it from coming.
                     std::thread::sleep(ON_ITS_WAY);
                 }
                 Ok(Came::default())
             }
-            Step::Settle(id) => match crate::app::judging::settle(cx, id, Starting::Forbidden)?.state {
+            Step::Settle(id) => match crate::attempts::outcome::settle(cx, id, Starting::Forbidden)?.state {
                 Phase::Dispatched | Phase::Running => Err(Box::new(Refusal::new(
                     Code::Busy,
                     "its end is being written down by somebody else",
@@ -792,20 +800,22 @@ impl Work {
                 _ => Ok(Came::default()),
             },
             Step::Retry(id) | Step::Resolve(id) => {
-                crate::app::units::try_again(cx, id).map(|_| Came::default())
+                crate::units::service::try_again(cx, id).map(|_| Came::default())
             }
             Step::Land(_) => self.merge(cx, units, MergeMode::Land),
             Step::SendBack(_) => self.merge(cx, units, MergeMode::SendBack),
-            Step::Clean(id) => crate::app::rescue::cleanup_unit(cx, id, Force::No).map(|_| Came::default()),
+            Step::Clean(id) => {
+                crate::worktrees::cleanup::cleanup_unit(cx, id, Force::No).map(|_| Came::default())
+            }
             Step::Abandon { unit, why } => {
-                crate::app::rescue::abandon_unit(cx, unit, why, Force::No).map(|_| Came::default())
+                crate::worktrees::cleanup::abandon_unit(cx, unit, why, Force::No).map(|_| Came::default())
             }
             _ => Ok(Came::default()),
         }
     }
 
     fn merge(&self, cx: &Context, units: &[UnitId], mode: MergeMode) -> Result<Came, Box<Refusal>> {
-        let answer = crate::app::handle(
+        let answer = crate::context::handle(
             cx,
             Request::Merge(Box::new(MergeAsk {
                 units: units.iter().map(ToString::to_string).collect(),

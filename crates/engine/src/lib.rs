@@ -2,30 +2,32 @@
 //!
 //! `request` says what can be asked, `app` carries it out, `store` keeps what was decided.
 
-pub mod activities;
-pub mod agent;
-pub mod app;
+pub mod api;
+pub mod approvals;
+pub mod attempts;
+pub mod claims;
+pub mod compat;
 pub mod config;
+pub mod context;
 pub mod coordinator;
 pub mod doctor;
-pub use jit_core::duration;
-pub mod exchange;
+pub mod file_locks;
 pub mod gates;
-pub mod handoffs;
-pub mod heartbeat;
+pub mod git_locks;
+pub mod heartbeats;
 pub mod hooks;
+pub mod identity;
+pub mod init;
 pub mod issues;
 pub mod landing;
-pub mod locks;
 pub mod notify;
 pub mod plans;
 pub mod refusals;
-pub mod registry;
-pub mod request;
-pub mod rescue;
 pub mod sessions;
-pub mod setup;
 pub mod trust;
 pub mod units;
 pub mod workflows;
-pub mod worktree;
+pub mod worktree_identity;
+pub mod worktrees;
+
+pub use jit_core::duration;

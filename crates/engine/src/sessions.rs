@@ -1,171 +1,323 @@
-//! Which session a process belongs to (A4): an agent's tools need no variable to act as that agent.
-//!
-//! # Format
-//!
-//! `bound/<pid>.json` in the control directory: pid, start (of that process), session_id, agent_id. A hook or a server
-//! that an agent starts writes it for the agent's process; whatever that process starts, however deep, finds it by
-//! walking up its own parents.
-//!
-//! # Invariants
-//!
-//! - a binding counts only for the very process it was made for: a number that was given out again is no match;
-//! - where nothing was ever bound nobody walks: one look at the folder is all it costs.
+//! Sessions: an agent says that it is at work, beats, and ends (F1, F7).
 
 use std::io;
-use std::path::{Path, PathBuf};
 
-use jit_core::ids::{AgentId, SessionId};
-use jit_os::file;
-use jit_os::process::{self, ProcessRef};
-use serde::{Deserialize, Serialize};
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::event::{Event, Stamped};
+use jit_core::ids::SessionId;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::registry::AGENT_TYPES;
+use jit_core::roster::{self, SessionView};
+use jit_core::scope::Scope;
+use jit_core::session::{self, Session, Status};
+use jit_core::state;
+use jit_core::table::Table;
+use jit_core::time::Wall;
+use jit_os::process::ProcessRef;
+use jit_os::{clock, file, random};
+use jit_store::{Outcome, View};
 
-const FOLDER: &str = "bound";
+use crate::api::{Answer, Reply};
+use crate::context::Context;
+use crate::heartbeats as heartbeat;
+use crate::heartbeats::{Beats, Heartbeat};
+use crate::identity::process_binding as sessions;
+use crate::refusals::refuse;
 
-/// What a process was bound to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound {
-    pub pid: u32,
-    pub start: u64,
-    pub session_id: SessionId,
-    pub agent_id: AgentId,
-}
+/// The registry that other programs read.
+pub const SESSIONS: &str = "agent_sessions.json";
 
-impl Bound {
-    pub fn process(&self) -> ProcessRef {
-        ProcessRef {
-            pid: self.pid,
-            start: self.start,
-        }
+/// Where the locks of a built-in type of agents count: developers write, the others look at everything.
+fn default_scope(agent_type: &str) -> Scope {
+    match agent_type {
+        "developer" => Scope::Worktree,
+        _ => Scope::Global,
     }
 }
 
-fn path(control_dir: &Path, pid: u32) -> PathBuf {
-    control_dir.join(FOLDER).join(format!("{pid}.json"))
+#[derive(Debug, Clone, Default)]
+pub struct StartSession {
+    /// Developer when nothing is said.
+    pub agent_type: Option<String>,
+    pub task: Option<String>,
+    pub pr_group: Option<String>,
+    pub lock_scope: Option<Scope>,
+    /// The process that, with all it starts, is to act in the session.
+    pub bind: Option<ProcessRef>,
+    pub program: Option<String>,
+    pub program_session: Option<String>,
 }
 
-/// From now on, that process and all it starts act in the session.
-pub fn bind(control_dir: &Path, process: ProcessRef, session: &SessionId, agent: &AgentId) -> io::Result<()> {
-    file::make_dir_like_parent(&control_dir.join(FOLDER))?;
-    let bound = Bound {
-        pid: process.pid,
-        start: process.start,
-        session_id: session.clone(),
-        agent_id: agent.clone(),
+pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answer> {
+    let agent_type = asked.agent_type.as_deref().unwrap_or("developer");
+    let extra = cx.config.agent_types();
+    let known = || {
+        let built_in = AGENT_TYPES.iter().map(|name| (*name, default_scope(name)));
+        built_in.chain(extra.iter().map(|(name, scope)| (name.as_str(), *scope)))
     };
-    let mut content = serde_json::to_vec(&bound)?;
-    content.push(b'\n');
-    // Not synced: no process outlives its boot.
-    file::replace_unsynced(&path(control_dir, process.pid), &content)
-}
-
-fn read(path: &Path) -> Option<Bound> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
-}
-
-/// The session that this process runs in, if one of its parents was bound.
-pub fn find(control_dir: &Path) -> Option<Bound> {
-    if !control_dir.join(FOLDER).is_dir() {
-        return None;
+    let Some((_, by_type)) = known().find(|(name, _)| *name == agent_type) else {
+        let names: Vec<&str> = known().map(|(name, _)| name).collect();
+        return Err(Box::new(
+            Refusal::new(
+                Code::Invalid,
+                format!(
+                    "there is no agent type {agent_type:?}; there are {}",
+                    names.join(", ")
+                ),
+            )
+            .help(format!(
+                "jit config set sessions.types '[\"{agent_type} = global\"]'"
+            )),
+        ));
+    };
+    if let Some(group) = asked
+        .pr_group
+        .as_deref()
+        .filter(|text| !session::is_pr_group(text))
+    {
+        return Err(refuse(
+            Code::Invalid,
+            format!("a PR group is PR- and three digits, such as PR-001, not {group:?}"),
+        ));
     }
-    let parents = process::ancestors(std::process::id()).ok()?;
-    parents
-        .into_iter()
-        .find_map(|parent| read(&path(control_dir, parent.pid)).filter(|bound| bound.process() == parent))
+    let entropy = random::u128().map_err(|e| refuse(Code::Io, e))?;
+    let started = Session {
+        session_id: SessionId::generate(entropy),
+        agent_id: cx.actor.agent_id.clone(),
+        agent_type: agent_type.to_owned(),
+        task_id: asked.task.clone().filter(|text| session::is_task(text)),
+        pr_group: asked.pr_group.clone(),
+        worktree_id: cx.actor.worktree_id.clone(),
+        worktree_path: crate::file_locks::service::worktree_path(cx),
+        branch: cx.branch.clone(),
+        lock_scope: asked.lock_scope.unwrap_or(by_type),
+        started_at: Wall::from_ms(clock::wall_ms()),
+        status: Status::Active,
+        ended_at: None,
+        program: asked.program.clone(),
+        program_session: asked.program_session.clone(),
+    };
+    let done = crate::context::transact(cx, &Command::StartSession(Box::new(started)))?;
+    let Decided::Session(session) = &done.reply else {
+        return Err(refuse(Code::Io, "the log has no answer to that request"));
+    };
+    let session = (**session).clone();
+    let io = |e: io::Error| refuse(Code::Io, e);
+    beat_for(cx, &session, asked.bind).map_err(io)?;
+    if let Some(process) = asked.bind {
+        let control = &cx.place.control_dir;
+        sessions::unbind(control, &[]).map_err(io)?;
+        sessions::bind(control, process, &session.session_id, &session.agent_id).map_err(io)?;
+    }
+    let mut answer = crate::context::answer(cx, done);
+    answer.reply = Reply::Session(Box::new(session_view(cx, &session)));
+    Ok(answer)
 }
 
-/// Every binding whose process lives.
-pub fn all(control_dir: &Path) -> io::Result<Vec<Bound>> {
-    Ok(entries(control_dir)?
-        .into_iter()
-        .filter_map(|path| read(&path))
-        .filter(|bound| bound.process().is_alive().unwrap_or(false))
+fn session_view(cx: &Context, session: &Session) -> SessionView {
+    let mut beats = Beats::new(&cx.place.control_dir);
+    seen(cx, session, &mut beats)
+}
+
+pub(crate) fn seen(cx: &Context, session: &Session, beats: &mut Beats) -> SessionView {
+    let beat = beats.of(&session.agent_id).map(|beat| beat.heartbeat.last_beat);
+    let now = Wall::from_ms(clock::wall_ms());
+    SessionView::of(session, beat, now, cx.config.stale_after_ms())
+}
+
+/// A sign of life for a session's agent. Not in the log.
+fn beat_for(cx: &Context, session: &Session, process: Option<ProcessRef>) -> io::Result<()> {
+    let process = match process {
+        Some(process) => Some(process),
+        None => sessions::all(&cx.place.control_dir)?
+            .iter()
+            .find(|bound| bound.session_id == session.session_id)
+            .map(sessions::Bound::process),
+    };
+    let process = match process {
+        Some(process) => process,
+        None => ProcessRef::current()?,
+    };
+    heartbeat::write(
+        &cx.place.control_dir,
+        &Heartbeat {
+            agent_id: session.agent_id.clone(),
+            worktree_id: session.worktree_id.clone(),
+            branch: cx.branch.clone(),
+            pid: process.pid,
+            start_time: process.start,
+            last_beat: Wall::from_ms(clock::wall_ms()),
+            interval_secs: cx.config.heartbeat_interval_secs(),
+        },
+    )
+}
+
+/// The session that is named, or the caller's own.
+pub(crate) fn meant(cx: &Context, view: &View, named: Option<&SessionId>) -> Outcome<Session> {
+    match named {
+        Some(id) => state::session(&*view.table, id)
+            .map_err(|e| refuse(Code::Io, e))?
+            .ok_or_else(|| Box::new(session::unknown(id))),
+        None => crate::file_locks::service::own_session(cx, view)?.ok_or_else(|| {
+            Box::new(
+                Refusal::new(
+                    Code::NotFound,
+                    format!("{} has no session here", cx.actor.agent_id),
+                )
+                .help("jit session start")
+                .help("jit session list"),
+            )
+        }),
+    }
+}
+
+/// A sign of life, and more time for what the session's agent holds. Others may pass on that it lives; what it holds
+/// is for itself to keep.
+pub(crate) fn beat_session(cx: &Context, named: Option<&SessionId>) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let session = meant(cx, &view, named)?;
+    if !session.is_active() {
+        return Err(Box::new(
+            Refusal::new(
+                Code::Closed,
+                format!("{} is {}", session.session_id, session.status),
+            )
+            .help("jit session start"),
+        ));
+    }
+    beat_for(cx, &session, None).map_err(|e| refuse(Code::Io, e))?;
+    if session.actor() == cx.actor {
+        crate::claims::renew_own(cx)?;
+    }
+    let shown = Reply::Session(Box::new(session_view(cx, &session)));
+    refresh_sessions(cx, &view).map_err(|e| refuse(Code::Io, e))?;
+    crate::context::read_answer(cx, &view, shown)
+}
+
+pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: Status) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let session = meant(cx, &view, named)?;
+    let done = crate::context::transact(
+        cx,
+        &Command::EndSession {
+            session: session.session_id.clone(),
+            status,
+        },
+    )?;
+    let io = |e: io::Error| refuse(Code::Io, e);
+    sessions::unbind(&cx.place.control_dir, std::slice::from_ref(&session.session_id)).map_err(io)?;
+    let held: Vec<String> = done
+        .own
+        .iter()
+        .filter(|lease| lease.held_by(&session.actor()))
+        .filter_map(|lease| Some(lease.resource.issue()?.to_string()))
+        .collect();
+    let mut answer = crate::context::answer(cx, done);
+    if !held.is_empty() {
+        answer.warnings.push(format!(
+            "{} still holds {}: jit claim release {}",
+            session.agent_id,
+            held.join(", "),
+            held[0]
+        ));
+    }
+    let after = crate::context::view(cx)?;
+    let session = meant(cx, &after, Some(&session.session_id))?;
+    answer.reply = Reply::Session(Box::new(session_view(cx, &session)));
+    Ok(answer)
+}
+
+pub(crate) fn list_sessions(cx: &Context, all: bool) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let mut sessions = session_views(cx, &*view.table)?;
+    if !all {
+        sessions.retain(|session| matches!(session.status, Status::Active | Status::Stale));
+    }
+    sessions.sort_by_key(|session| session.started_at);
+    crate::context::read_answer(cx, &view, Reply::Sessions { sessions })
+}
+
+/// Sessions that were not ended and whose heart beats.
+pub(crate) fn sessions_alive(cx: &Context, table: &dyn Table) -> Outcome<Vec<Session>> {
+    let mut beats = Beats::new(&cx.place.control_dir);
+    let mut sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
+    sessions.retain(|session| seen(cx, session, &mut beats).status == Status::Active);
+    Ok(sessions)
+}
+
+fn session_views(cx: &Context, table: &dyn Table) -> Outcome<Vec<SessionView>> {
+    let mut beats = Beats::new(&cx.place.control_dir);
+    let sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
+    Ok(sessions
+        .iter()
+        .map(|session| seen(cx, session, &mut beats))
         .collect())
 }
 
-fn entries(control_dir: &Path) -> io::Result<Vec<PathBuf>> {
-    match std::fs::read_dir(control_dir.join(FOLDER)) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(e) => Err(e),
+pub(crate) fn show_session(cx: &Context, named: Option<&SessionId>) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let session = meant(cx, &view, named)?;
+    let shown = Reply::Session(Box::new(session_view(cx, &session)));
+    crate::context::read_answer(cx, &view, shown)
+}
+
+/// Takes what is over off the list: ended sessions, and stale ones whose process is gone.
+pub(crate) fn prune_sessions(cx: &Context) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let mut beats = Beats::new(&cx.place.control_dir);
+    let sessions = state::sessions(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let over = sessions.iter().filter(|session| {
+        let status = seen(cx, session, &mut beats).status;
+        let alive = beats.of(&session.agent_id).is_some_and(|beat| beat.alive);
+        matches!(status, Status::Completed | Status::Failed) || (status == Status::Stale && !alive)
+    });
+    let ids: Vec<SessionId> = over.map(|session| session.session_id.clone()).collect();
+    let done = crate::context::transact(cx, &Command::PruneSessions { sessions: ids })?;
+    let pruned = match &done.reply {
+        Decided::Pruned(ids) => ids.clone(),
+        _ => Vec::new(),
+    };
+    sessions::unbind(&cx.place.control_dir, &pruned).map_err(|e| refuse(Code::Io, e))?;
+    let mut answer = crate::context::answer(cx, done);
+    answer.reply = Reply::Pruned { pruned };
+    Ok(answer)
+}
+
+/// Brings the registry up to date after `lines`, under the store's lock.
+pub(crate) fn note_sessions(cx: &Context, lines: &[Stamped], table: &dyn Table) -> io::Result<()> {
+    let touched = lines.iter().any(|line| {
+        matches!(
+            line.event,
+            Event::SessionStarted { .. }
+                | Event::SessionEnded { .. }
+                | Event::SessionsPruned { .. }
+                | Event::LogRecovered { .. }
+        )
+    });
+    match lines.last().filter(|_| touched) {
+        Some(last) => write_sessions(cx, table, last.sequence),
+        None => Ok(()),
     }
 }
 
-/// Removes the bindings of these sessions, and those whose process is gone.
-pub fn unbind(control_dir: &Path, sessions: &[SessionId]) -> io::Result<()> {
-    for path in entries(control_dir)? {
-        let over = read(&path).is_none_or(|bound| {
-            sessions.contains(&bound.session_id) || !bound.process().is_alive().unwrap_or(true)
-        });
-        if over && path.extension().is_some_and(|e| e == "json") {
-            match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
-        }
-    }
+fn write_sessions(cx: &Context, table: &dyn Table, sequence: u64) -> io::Result<()> {
+    let sessions = session_views(cx, table).map_err(|refusal| io::Error::other(refusal.message))?;
+    let now = Wall::from_ms(clock::wall_ms());
+    let content = roster::sessions_file(&sessions, now, sequence);
+    file::replace_unsynced(&cx.place.control_dir.join(SESSIONS), &content)
+}
+
+/// The same where only hearts have beaten. Somebody else may write a newer one at this moment; theirs stays.
+fn refresh_sessions(cx: &Context, view: &View) -> io::Result<()> {
+    let guard = cx.store.hold_still(&cx.actor);
+    let guard = guard.map_err(|refusal| io::Error::other(refusal.message))?;
+    let fresh = crate::context::view(cx).map_err(|refusal| io::Error::other(refusal.message))?;
+    let view = if fresh.sequence > view.sequence {
+        &fresh
+    } else {
+        view
+    };
+    write_sessions(cx, &*view.table, view.sequence)?;
+    drop(guard);
     Ok(())
-}
-
-/// Where an agent's process is at home, for a hook that is called from wherever the agent's shell happens to stand: one
-/// file for each process in the user's own folder, `homes/<pid>.json`.
-#[derive(Debug, Serialize, Deserialize)]
-struct Home {
-    start: u64,
-    root: PathBuf,
-}
-
-fn homes() -> Option<PathBuf> {
-    crate::trust::data_folder(|name| std::env::var_os(name)).map(|folder| folder.join("homes"))
-}
-
-/// From now on that process is at home in `root`.
-pub fn settle(process: ProcessRef, root: &Path) -> io::Result<()> {
-    let Some(folder) = homes() else {
-        return Ok(());
-    };
-    std::fs::create_dir_all(&folder)?;
-    for entry in std::fs::read_dir(&folder)?.flatten() {
-        // Of those that are gone nothing is kept.
-        let pid = entry
-            .path()
-            .file_stem()
-            .and_then(|name| name.to_str()?.parse().ok());
-        if pid.is_some_and(|pid: u32| matches!(process::start_time(pid), Ok(None))) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-    let home = Home {
-        start: process.start,
-        root: root.to_owned(),
-    };
-    let content = serde_json::to_vec(&home)?;
-    file::replace_unsynced(&folder.join(format!("{}.json", process.pid)), &content)
-}
-
-/// Where the agent that started this process is at home, if that is known.
-pub fn home() -> Option<PathBuf> {
-    let folder = homes().filter(|folder| folder.is_dir())?;
-    let parents = process::ancestors(std::process::id()).ok()?;
-    parents.into_iter().find_map(|parent| {
-        let bytes = std::fs::read(folder.join(format!("{}.json", parent.pid))).ok()?;
-        let home: Home = serde_json::from_slice(&bytes).ok()?;
-        (home.start == parent.start && home.root.is_dir()).then_some(home.root)
-    })
-}
-
-/// The process that an agent runs as: the nearest parent that is not merely a shell on the way to it.
-pub fn agent_process() -> io::Result<Option<ProcessRef>> {
-    let parents = process::ancestors(std::process::id())?;
-    Ok(parents
-        .iter()
-        .copied()
-        .find(|parent| !process::name(parent.pid).is_some_and(|name| is_shell(&name)))
-        .or_else(|| parents.first().copied()))
-}
-
-fn is_shell(name: &str) -> bool {
-    const SHELLS: [&str; 10] = [
-        "sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "env", "timeout",
-    ];
-    SHELLS.contains(&name)
 }

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jiff::Timestamp;
-use jit_engine::worktree::identity::{self, IdentityError, Need, Notice, WorktreeIdentity, load_or_create};
+use jit_engine::worktree_identity::identity;
+use jit_engine::worktree_identity::identity::{
+    IdentityError, Need, Notice, WorktreeIdentity, load_or_create,
+};
 use jit_git::{GitEnv, Place};
 
 use jit_testkit::git_world::{World, os};

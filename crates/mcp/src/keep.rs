@@ -19,9 +19,10 @@ use jit_core::refusal::{Code, Refusal};
 use jit_core::roster::LockView;
 use jit_core::time::Wall;
 use jit_core::wire::LeaseView;
-use jit_engine::app::{Options, OwnLocks};
-use jit_engine::request::{Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Reply, Request};
+use jit_engine::context::Options;
+use jit_engine::file_locks::service::OwnLocks;
+use jit_engine::worktree_identity::identity::Need;
 use jit_os::clock;
 use jit_store::Outcome;
 use tokio::sync::Notify;
@@ -32,12 +33,12 @@ const AGAIN: u64 = 5_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Kept {
     /// What it is on, in a sentence.
-    what: String,
-    is_lock: bool,
-    issue: Option<IssueId>,
-    expires_at: Wall,
+    pub(crate) what: String,
+    pub(crate) is_lock: bool,
+    pub(crate) issue: Option<IssueId>,
+    pub(crate) expires_at: Wall,
     /// When to renew it, by the boot clock, in milliseconds.
-    due: u64,
+    pub(crate) due: u64,
 }
 
 impl Kept {
@@ -244,8 +245,8 @@ impl Keep {
 }
 
 fn ask(options: &Options, request: Request) -> Outcome<Reply> {
-    let app = jit_engine::app::open(options, Need::Write)?;
-    jit_engine::app::handle(&app, request).map(|answer| answer.reply)
+    let app = jit_engine::context::open(options, Need::Write)?;
+    jit_engine::context::handle(&app, request).map(|answer| answer.reply)
 }
 
 #[cfg(test)]

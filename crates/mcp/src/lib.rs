@@ -20,7 +20,7 @@ mod stdio;
 mod tools;
 
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::app::Options;
+use jit_engine::context::Options;
 use jit_store::Outcome;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;

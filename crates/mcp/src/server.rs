@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::roster::LockView;
 use jit_core::wire::LeaseView;
-use jit_engine::agent::Source;
-use jit_engine::app::{Options, Surroundings};
+use jit_engine::context::{Options, Surroundings};
+use jit_engine::identity::Source;
 use jit_os::{clock, random};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,

@@ -15,9 +15,9 @@ use jit_core::ids::{BadId, IssuePrefix};
 use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::wire::LeaseView;
-use jit_engine::app::Options;
-use jit_engine::request::{Answer, Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Answer, Reply, Request};
+use jit_engine::context::Options;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
@@ -97,8 +97,8 @@ impl<'a> Call<'a> {
     /// The place is looked at anew for each request: settings, branch and identity may have changed since.
     fn ask(&mut self, request: Request) -> Outcome<Reply> {
         let need = if request.writes() { Need::Write } else { Need::Read };
-        let app = jit_engine::app::open(self.options, need)?;
-        let Answer { reply, warnings } = jit_engine::app::handle(&app, request)?;
+        let app = jit_engine::context::open(self.options, need)?;
+        let Answer { reply, warnings } = jit_engine::context::handle(&app, request)?;
         self.actor = Some(app.actor);
         for warning in warnings {
             // Two requests of one call may have noticed the same.

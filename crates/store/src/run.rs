@@ -182,7 +182,7 @@ impl Writer<'_> {
     }
 }
 
-struct Block {
+pub(crate) struct Block {
     at: u64,
     len: u32,
     sum: u64,
@@ -192,13 +192,13 @@ struct Block {
 
 /// An open run.
 pub struct Run {
-    file: Box<dyn DiskFile>,
-    blocks: Vec<Block>,
-    index: Vec<u8>,
-    data_sum: u64,
-    index_at: u64,
+    pub(crate) file: Box<dyn DiskFile>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) index: Vec<u8>,
+    pub(crate) data_sum: u64,
+    pub(crate) index_at: u64,
     /// The block read last: neighbouring keys are often asked for together.
-    last: RefCell<Option<(usize, std::rc::Rc<Vec<u8>>)>>,
+    pub(crate) last: RefCell<Option<(usize, std::rc::Rc<Vec<u8>>)>>,
 }
 
 impl std::fmt::Debug for Run {

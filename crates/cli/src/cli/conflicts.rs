@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use jit_engine::api::{Answer, Request};
 use jit_engine::landing::report::Picture;
-use jit_engine::request::{Answer, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::{Cx, Output, text};
@@ -34,7 +34,7 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     if !flags.watch {
-        let Answer { reply, warnings } = jit_engine::app::handle(
+        let Answer { reply, warnings } = jit_engine::context::handle(
             &app,
             Request::Conflicts {
                 into: flags.into,
@@ -43,7 +43,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         )?;
         return Ok(cx.show(&reply, |style| text(&reply, "", style)).warn(warnings));
     }
-    let mut watch = jit_engine::app::landing::watching::watch_conflicts(&app, flags.into.as_deref())?;
+    let mut watch = jit_engine::landing::watch::watch_conflicts(&app, flags.into.as_deref())?;
     let mut shown: Option<Picture> = None;
     loop {
         let picture = watch.look()?;

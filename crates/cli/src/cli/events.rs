@@ -4,7 +4,7 @@ use std::time::Duration;
 use jit_core::event::{Event, Stamped};
 use jit_core::time::Wall;
 use jit_core::wire;
-use jit_engine::worktree::identity::Need;
+use jit_engine::worktree_identity::identity::Need;
 use jit_os::watch::Watch;
 use jit_store::{Outcome, Store as _};
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ pub(super) struct Stream<'a> {
 impl Stream<'_> {
     pub fn show(&self, follow: bool, cx: &Cx) -> Outcome<Output> {
         let app = cx.app(Need::Read)?;
-        jit_engine::app::view(&app)?;
+        jit_engine::context::view(&app)?;
         if !follow {
             let mut lines = Vec::new();
             app.store.events(0, &mut |line| {

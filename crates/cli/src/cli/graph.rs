@@ -2,8 +2,8 @@ use std::path::PathBuf;
 
 use jit_core::graph;
 use jit_core::ids::IssuePrefix;
-use jit_engine::request::{Answer, Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Answer, Reply, Request};
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use serde_json::json;
 
@@ -52,7 +52,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         issue: flags.issue,
         closed: flags.all,
     };
-    let Answer { reply, warnings } = jit_engine::app::handle(&cx.app(Need::Read)?, request)?;
+    let Answer { reply, warnings } = jit_engine::context::handle(&cx.app(Need::Read)?, request)?;
     let Reply::Graph(of) = &reply else {
         return Err(invalid("the answer is no graph"));
     };

@@ -4,9 +4,10 @@ use std::time::Duration;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
-use jit_engine::app::Context;
-use jit_engine::heartbeat::{self, Heartbeat};
-use jit_engine::worktree::identity::Need;
+use jit_engine::context::Context;
+use jit_engine::heartbeats as heartbeat;
+use jit_engine::heartbeats::Heartbeat;
+use jit_engine::worktree_identity::identity::Need;
 use jit_os::clock::wall_ms;
 use jit_os::process::{ProcessRef, wait_for_end};
 use jit_store::Outcome;
@@ -57,7 +58,7 @@ fn vouched_for(pid: Option<u32>) -> Outcome<ProcessRef> {
 
 /// Never longer than a third of the shortest lease: two beats may be late before anything is lost.
 fn interval(app: &Context, asked: Option<u64>) -> Outcome<u64> {
-    let view = jit_engine::app::view(app)?;
+    let view = jit_engine::context::view(app)?;
     let own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(invalid)?;
     let shortest = own
         .iter()
@@ -86,7 +87,7 @@ fn beat(app: &Context, heart: ProcessRef, interval_secs: u64) -> Outcome<Heartbe
         interval_secs,
     };
     heartbeat::write(&app.place.control_dir, &beat).map_err(io)?;
-    jit_engine::app::claims::renew_own(app)?;
+    jit_engine::claims::renew_own(app)?;
     Ok(beat)
 }
 

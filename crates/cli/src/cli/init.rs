@@ -1,6 +1,6 @@
-use jit_engine::app::Surroundings;
-use jit_engine::worktree::identity::Need;
-use jit_engine::{hooks, setup};
+use jit_engine::context::Surroundings;
+use jit_engine::worktree_identity::identity::Need;
+use jit_engine::{hooks, init as setup};
 use jit_store::Outcome;
 use serde_json::json;
 
@@ -25,7 +25,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let place = found.place.clone();
     if done.log_is_new {
         let (adopted, unsound) =
-            jit_engine::app::join::join_tree(&jit_engine::app::within(found, &options, Need::Write)?)?;
+            jit_engine::issues::sync::join_tree(&jit_engine::context::within(found, &options, Need::Write)?)?;
         if adopted > 0 {
             done.steps.push(format!("found {adopted} issues in .jit/issues"));
         }
@@ -34,7 +34,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     }
     let mut notes = String::new();
     if flags.hooks {
-        let installed = hooks::install(&place, place.is_bare(), false)?;
+        let installed = hooks::git::install(&place, place.is_bare(), false)?;
         done.steps.extend(installed.steps);
         done.warnings.extend(installed.notes);
     } else if place.has_git() && !done.steps.is_empty() {

@@ -1,5 +1,5 @@
 use jit_core::unit::Passed;
-use jit_engine::request::{Landing, Request};
+use jit_engine::api::{Landing, Request};
 use jit_store::Outcome;
 
 use super::{Cx, Output};

@@ -1,6 +1,6 @@
 use std::io::{self, IsTerminal as _};
 
-use jit_engine::app::Surroundings;
+use jit_engine::context::Surroundings;
 use jit_mcp::install::{self, Agent, Scope};
 use jit_store::Outcome;
 use serde_json::json;

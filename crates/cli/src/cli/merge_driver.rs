@@ -6,7 +6,7 @@ use jit_core::merge::{merge, render};
 use jit_core::refusal::{Code, Refusal};
 use jit_engine::gates::{Registry, Results};
 use jit_engine::issues::lineage;
-use jit_engine::worktree::identity::Need;
+use jit_engine::worktree_identity::identity::Need;
 use jit_git::Git;
 use jit_os::file;
 use jit_store::Outcome;
@@ -46,7 +46,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         return match merged {
             Ok(merged) => {
                 file::replace(&flags.ours, &merged).map_err(invalid)?;
-                jit_engine::hooks::remember_merged(&merged);
+                jit_engine::hooks::git::run::remember_merged(&merged);
                 Ok(cx.show(&json!({ "conflicts": [] }), |_| String::new()))
             }
             Err(refusal) => by_lines(&flags, cx, refusal, has_markers),
@@ -77,7 +77,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let text = render(&merged);
     file::replace(&flags.ours, text.as_bytes()).map_err(invalid)?;
     if merged.conflicts.is_empty() {
-        jit_engine::hooks::remember_merged(text.as_bytes());
+        jit_engine::hooks::git::run::remember_merged(text.as_bytes());
     }
     let fields: Vec<&str> = merged
         .conflicts

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use jit_engine::registry;
+use jit_engine::compat::registry;
 use jit_store::Outcome;
 use serde_json::json;
 

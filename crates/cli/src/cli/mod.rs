@@ -60,9 +60,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use jit_core::command::Change;
 use jit_core::ids::IssuePrefix;
 use jit_core::refusal::{Code, Details, Refusal};
-use jit_engine::app::{Context, Options};
-use jit_engine::request::{Answer, Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Answer, Reply, Request};
+use jit_engine::context::{Context, Options};
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use serde_json::json;
 
@@ -474,15 +474,18 @@ impl Cx {
     }
 
     pub fn app(&self, need: Need) -> Outcome<Context> {
-        jit_engine::app::open(&self.options()?, need)
+        jit_engine::context::open(&self.options()?, need)
     }
 
     /// The same for whoever may stand in a folder that was a worktree: then also which one it was.
     pub fn app_or_lost(&self, need: Need) -> Outcome<(Context, Option<String>)> {
         let options = self.options()?;
-        match (jit_engine::app::open(&options, need), jit_engine::app::lost()) {
+        match (
+            jit_engine::context::open(&options, need),
+            jit_engine::worktrees::removed_worktree::lost(),
+        ) {
             (Err(_), Some(lost)) => {
-                let app = jit_engine::app::open(
+                let app = jit_engine::context::open(
                     &Options {
                         dir: Some(lost.common),
                         ..options
@@ -585,7 +588,7 @@ impl Cx {
         let mut app = self.app(need)?;
         app.store = app.store.alone();
         jit_os::memory::use_large_pages();
-        let (Answer { reply, warnings }, shown) = jit_engine::app::handle_and(&app, request, |reply| {
+        let (Answer { reply, warnings }, shown) = jit_engine::context::handle_and(&app, request, |reply| {
             self.show(reply, |style| match writes && self.quiet() {
                 true => ids(reply),
                 false => text(reply, done, style),

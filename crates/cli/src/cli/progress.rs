@@ -1,6 +1,6 @@
 use jit_core::ids::IssuePrefix;
-use jit_engine::request::{Answer, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Answer, Request};
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::{Cx, Output, invalid};
@@ -24,7 +24,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if cx.json() {
         return Err(invalid("either --json or --yaml"));
     }
-    let Answer { reply, warnings } = jit_engine::app::handle(&cx.app(Need::Read)?, request)?;
+    let Answer { reply, warnings } = jit_engine::context::handle(&cx.app(Need::Read)?, request)?;
     let text = yaml(&cx.kept(&reply));
     Ok(cx.show(&(), |_| text).warn(warnings))
 }

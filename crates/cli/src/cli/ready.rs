@@ -1,6 +1,6 @@
 use jit_core::ids::IssuePrefix;
 use jit_core::issue::Performer;
-use jit_engine::request::{IssueFilter, Request};
+use jit_engine::api::{IssueFilter, Request};
 use jit_store::Outcome;
 
 use super::{Cx, Output};

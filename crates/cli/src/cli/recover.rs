@@ -1,4 +1,4 @@
-use jit_engine::worktree::identity::Need;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use jit_store::recover::Recovered;
 use serde_json::json;
@@ -17,7 +17,7 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
     let value = match app.store.salvage(&app.actor)? {
         Recovered::Sound { lines, mut mended } => {
-            mended.extend(jit_engine::app::audit::sweep_left_overs(&app)?);
+            mended.extend(jit_engine::doctor::validate::sweep_left_overs(&app)?);
             json!({ "salvaged": false, "lines": lines, "mended": mended })
         }
         Recovered::Salvaged {

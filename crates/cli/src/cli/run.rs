@@ -5,10 +5,10 @@ use jit_agents as agents;
 use jit_core::ids::IssueId;
 use jit_core::plan::{Plan, Settings};
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::app::Context;
+use jit_engine::api::{Reply, Request};
+use jit_engine::context::Context;
 use jit_engine::plans;
-use jit_engine::request::{Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::workflow::follow;
@@ -47,11 +47,11 @@ fn plan(flags: &mut Flags, app: &Context) -> Outcome<Plan> {
     let mut plan = match &flags.plan {
         Some(path) => plans::load_for(
             path,
-            &jit_engine::app::dispatch::run_settings(app),
+            &jit_engine::attempts::dispatch::run_settings(app),
             agents::NAMES,
             &|plan| {
                 // What is said here counts more than what the plan says.
-                jit_engine::app::workflows::lacks(
+                jit_engine::workflows::service::lacks(
                     app,
                     &Plan {
                         run: run.over(&plan.run),
@@ -61,7 +61,7 @@ fn plan(flags: &mut Flags, app: &Context) -> Outcome<Plan> {
             },
         )?,
         None => {
-            let ready = jit_engine::app::handle(
+            let ready = jit_engine::context::handle(
                 app,
                 Request::Ready {
                     filter: Default::default(),
@@ -89,7 +89,7 @@ fn plan(flags: &mut Flags, app: &Context) -> Outcome<Plan> {
 
 /// What it may cost, before it does.
 fn announce(plan: &Plan, app: &Context) -> String {
-    let config = jit_engine::app::dispatch::run_settings(app);
+    let config = jit_engine::attempts::dispatch::run_settings(app);
     let mut out = format!(
         "{} units, {} agents at a time\n",
         plan.units.len(),
@@ -102,7 +102,7 @@ fn announce(plan: &Plan, app: &Context) -> String {
     let all: BTreeSet<String> = plan
         .units
         .iter()
-        .flat_map(|unit| jit_engine::app::dispatch::cautions(app, &plan.settings(unit, &config)))
+        .flat_map(|unit| jit_engine::attempts::dispatch::cautions(app, &plan.settings(unit, &config)))
         .collect();
     for caution in all {
         out.push_str(&format!("  note: {}\n", render::clean_line(&caution)));
@@ -119,6 +119,6 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     if flags.dry_run {
         return Ok(cx.show(&plan, |_| String::new()));
     }
-    let workflow = jit_engine::app::workflows::start_workflow(&app, &plan)?;
+    let workflow = jit_engine::workflows::service::start_workflow(&app, &plan)?;
     follow::lead(&workflow.id, cx, &app)
 }

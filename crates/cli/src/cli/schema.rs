@@ -1,7 +1,7 @@
 use jit_core::plan;
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::registry::{self, SCHEMAS};
-use jit_engine::app::Surroundings;
+use jit_engine::context::Surroundings;
 use jit_store::Outcome;
 use serde_json::json;
 

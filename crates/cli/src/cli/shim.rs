@@ -11,10 +11,10 @@ use jit_core::ids::{SessionId, UnitId};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::session::Status;
 use jit_core::time::Wall;
-use jit_engine::app::{Context, Options, Surroundings};
+use jit_engine::api::{Reply, Request};
+use jit_engine::context::{Context, Options, Surroundings};
 use jit_engine::hooks::agent::permission::Policy;
-use jit_engine::request::{Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::{Cx, Output};
@@ -90,7 +90,7 @@ impl Worker {
                 said: said @ Said::Retrying { delay_ms, .. },
             }) if said.is_limited() => {
                 let until = Wall::from_ms(at).plus_ms(delay_ms);
-                jit_engine::app::accounts::park_while_it_waits(
+                jit_engine::attempts::accounts::park_while_it_waits(
                     app,
                     &self.unit,
                     self.attempt,
@@ -106,7 +106,7 @@ impl Worker {
     /// what it holds.
     fn app(&self) -> Outcome<Context> {
         let (surroundings, _broken) = Surroundings::despite(&self.options)?;
-        jit_engine::app::within(surroundings, &self.options, Need::Write)
+        jit_engine::context::within(surroundings, &self.options, Need::Write)
     }
 
     fn tell(&mut self, beat: Beat) -> io::Result<()> {
@@ -122,7 +122,7 @@ impl Worker {
         let app = self.app()?;
         match &self.session {
             Some(session) => {
-                jit_engine::app::handle(
+                jit_engine::context::handle(
                     &app,
                     Request::BeatSession {
                         session: Some(session.clone()),
@@ -131,13 +131,13 @@ impl Worker {
             }
             // Only one that lives for a while is worth a session.
             None => {
-                let answer = jit_engine::app::handle(&app, Request::StartSession(Box::default()))?;
+                let answer = jit_engine::context::handle(&app, Request::StartSession(Box::default()))?;
                 if let Reply::Session(session) = answer.reply {
                     self.session = Some(session.session_id);
                 }
             }
         }
-        jit_engine::app::claims::renew_own(&app)?;
+        jit_engine::claims::renew_own(&app)?;
         // What it holds comes first.
         self.tell_refusal(&app)
     }
@@ -145,10 +145,10 @@ impl Worker {
     /// The files it had locked are free for others. Who is gone without a word is noticed by its silence.
     fn end(&self, well: bool) -> Outcome<()> {
         let app = self.app()?;
-        jit_engine::app::locks::let_go_of_files(&app, &app.actor)?;
+        jit_engine::file_locks::service::let_go_of_files(&app, &app.actor)?;
         if let Some(session) = &self.session {
             let status = if well { Status::Completed } else { Status::Failed };
-            jit_engine::app::handle(
+            jit_engine::context::handle(
                 &app,
                 Request::EndSession {
                     session: Some(session.clone()),

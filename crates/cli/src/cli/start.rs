@@ -3,9 +3,10 @@ use std::process::Command;
 use jit_core::ids::IssuePrefix;
 use jit_core::issue::{Performer, Priority, State};
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::app::{CreateUnit, DispatchAsk};
-use jit_engine::request::{CreateIssue, Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{CreateIssue, Reply, Request};
+use jit_engine::attempts::dispatch::DispatchAsk;
+use jit_engine::units::service::CreateUnit;
+use jit_engine::worktree_identity::identity::Need;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
@@ -52,7 +53,7 @@ pub struct Flags {
 fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
     let app = cx.app(Need::Write)?;
     if let Ok(issue) = flags.what.parse::<IssuePrefix>() {
-        match jit_engine::app::handle(&app, Request::ShowIssue { issue }) {
+        match jit_engine::context::handle(&app, Request::ShowIssue { issue }) {
             Ok(answer) => {
                 if let Reply::Issue(view) = answer.reply {
                     return Ok(view.issue.id.to_string());
@@ -70,7 +71,7 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
                 .help(format!("jit issue create {}", shell_word(&flags.what))),
         ));
     }
-    let answer = jit_engine::app::handle(
+    let answer = jit_engine::context::handle(
         &app,
         Request::CreateIssue(Box::new(CreateIssue {
             id: None,
@@ -96,11 +97,16 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     let settings = std::mem::take(&mut flags.run).settings()?;
     if settings.agent.is_some() {
         // Before anything is made for it.
-        jit_engine::app::accounts::require_open_account(&cx.app(Need::Read)?, &settings, flags.force, None)?;
+        jit_engine::attempts::accounts::require_open_account(
+            &cx.app(Need::Read)?,
+            &settings,
+            flags.force,
+            None,
+        )?;
     }
     let what = issue(&flags, cx)?;
     let app = cx.app(Need::Write)?;
-    let answer = jit_engine::app::handle(
+    let answer = jit_engine::context::handle(
         &app,
         Request::CreateUnit(Box::new(CreateUnit {
             what,
@@ -116,10 +122,10 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
         let unit = view.unit.id.to_string();
         if !cx.json() && !cx.quiet() {
             render::say(&announce(
-                &settings.over(&jit_engine::app::dispatch::run_settings(&app)),
+                &settings.over(&jit_engine::attempts::dispatch::run_settings(&app)),
             ));
             if !flags.detach {
-                for caution in jit_engine::app::dispatch::cautions(&app, &settings) {
+                for caution in jit_engine::attempts::dispatch::cautions(&app, &settings) {
                     render::say(&format!("note: {}", render::clean_line(&caution)));
                 }
             }
@@ -139,7 +145,7 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     }
     if flags.shell && !cx.json() {
         let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
-        let env = jit_engine::app::handle(
+        let env = jit_engine::context::handle(
             &app,
             Request::UnitEnv {
                 unit: Some(view.unit.id.to_string()),

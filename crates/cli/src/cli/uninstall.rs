@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use jit_agents::hooks::Program;
 use jit_agents::hooks::settings::Reach;
 use jit_core::refusal::Code;
-use jit_engine::app::{Uninstall, Uninstalled};
-use jit_engine::worktree::identity::Need;
+use jit_engine::init::uninstall::{Uninstall, Uninstalled};
+use jit_engine::worktree_identity::identity::Need;
 use jit_mcp::install::{self, Agent, Plan, Scope};
 use jit_store::Outcome;
 
@@ -34,7 +34,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
-    jit_engine::app::uninstall::may_uninstall(&app)?;
+    jit_engine::init::uninstall::may_uninstall(&app)?;
     // A script is never asked: whatever is of value is exported, and nothing goes while somebody works with it.
     if !flags.yes && io::stdin().is_terminal() {
         render::say(&format!(
@@ -52,7 +52,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         purge_tree: flags.purge_tree,
     };
     let mut commit = Vec::new();
-    let mut done = jit_engine::app::uninstall::uninstall(&app, &options, &mut |tree, done| {
+    let mut done = jit_engine::init::uninstall::uninstall(&app, &options, &mut |tree, done| {
         for told in told_in(tree.root, Whose::Project, done) {
             let file = told.file().to_owned();
             let tracked = tree.tracks(&file);

@@ -2,10 +2,12 @@ use std::path::{Path, PathBuf};
 
 use jit_core::plan::Settings;
 use jit_core::registry::check::check;
-use jit_engine::app::{Audit, Surroundings};
-use jit_engine::hooks::divergence;
-use jit_engine::worktree::identity::Need;
-use jit_engine::{plans, registry};
+use jit_engine::compat::registry;
+use jit_engine::context::Surroundings;
+use jit_engine::doctor::validate::Audit;
+use jit_engine::hooks::git::divergence;
+use jit_engine::plans;
+use jit_engine::worktree_identity::identity::Need;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 use serde_json::json;
@@ -63,8 +65,8 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     // What is wrong with the settings is part of the report; nothing that is compared here depends on them.
     let options = cx.options()?;
     let (found, broken) = Surroundings::despite(&options)?;
-    let app = jit_engine::app::within(found, &options, Need::Read)?;
-    jit_engine::app::view(&app)
+    let app = jit_engine::context::within(found, &options, Need::Read)?;
+    jit_engine::context::view(&app)
         .map(drop)
         .or_else(|refusal| match refusal.code {
             // That is what this command is there to describe.
@@ -75,7 +77,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     // Where the log is damaged, nothing can be compared with it.
     let sound = !report.problems.iter().any(|p| p.check == "log" && !p.heals);
     let audit = if sound {
-        jit_engine::app::audit::audit(&app, flags.write_missing)?
+        jit_engine::doctor::validate::audit(&app, flags.write_missing)?
     } else {
         Audit::default()
     };

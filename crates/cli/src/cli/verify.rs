@@ -1,8 +1,9 @@
 use jit_core::refusal::Code;
-use jit_engine::app::Surroundings;
-use jit_engine::hooks::{self, Judged, Verdict, Verified};
-use jit_engine::request::{Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Reply, Request};
+use jit_engine::context::Surroundings;
+use jit_engine::hooks;
+use jit_engine::hooks::git::verify::{Judged, Verdict, Verified};
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::{Cx, Output};
@@ -30,9 +31,9 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let found = Surroundings::find(&options)?;
     let place = found.place.clone();
     let mut warnings = Vec::new();
-    let verified = match jit_engine::app::within(found, &options, Need::Read) {
+    let verified = match jit_engine::context::within(found, &options, Need::Read) {
         Ok(app) => {
-            let answer = jit_engine::app::handle(&app, Request::Verify { range: flags.range })?;
+            let answer = jit_engine::context::handle(&app, Request::Verify { range: flags.range })?;
             warnings = answer.warnings;
             match answer.reply {
                 Reply::Verified(verified) => verified,
@@ -40,7 +41,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             }
         }
         // Without jit there is no log, and that can be said of every commit.
-        Err(refusal) if refusal.code == Code::NotInitialized => hooks::verify(&place, None, &flags.range)?,
+        Err(refusal) if refusal.code == Code::NotInitialized => hooks::git::verify(&place, None, &flags.range)?,
         Err(refusal) => return Err(refusal),
     };
     let failed = verified.any(Verdict::Violated) || flags.require && verified.any(Verdict::Unknown);

@@ -1,5 +1,6 @@
-use jit_engine::app::Surroundings;
-use jit_engine::worktree::identity::{self, Need};
+use jit_engine::context::Surroundings;
+use jit_engine::worktree_identity::identity;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 use serde_json::json;
 

@@ -34,7 +34,7 @@ use jit_git::Place;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::agent::{KINDS, user_folder};
+use crate::identity::{KINDS, user_folder};
 use crate::units::files::{self, How};
 use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 

@@ -24,8 +24,8 @@ use jit_git::run::contents;
 use jit_store::Store as _;
 use serde_json::Value;
 
-use crate::app::Context;
-use crate::worktree::identity;
+use crate::context::Context;
+use crate::worktree_identity::identity;
 
 /// The commits that are merged, ours first. Empty where there are several pairs of them.
 pub const HEADS: &str = "JIT_MERGE_HEADS";

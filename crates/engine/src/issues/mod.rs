@@ -9,8 +9,16 @@
 //!   `<digest>.parts.md` beside it: the digests of the two texts that it was merged of, if it was.
 //! - `.jit/issues/<id>/` in each worktree: the projection, written in the worktree where a change was made.
 
+pub mod change;
+pub mod exchange;
+pub mod graph;
+pub mod import_files;
+pub mod issue_lists;
+pub mod issues_without_files;
 pub mod lineage;
 pub mod replica;
+pub mod restore;
 pub mod seen;
+pub mod sync;
 pub mod text;
 pub mod tree;

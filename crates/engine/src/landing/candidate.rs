@@ -23,11 +23,11 @@ use super::detect::{self, Conflict, Merge, Stage};
 use super::report::FailedRule;
 use super::trees::Entries;
 use super::{Repo, failed, io_failed, messages};
+use crate::approvals::Kind;
 use crate::config::Strategy;
 use crate::gates::Run;
 use crate::gates::run;
 use crate::gates::run::GRACE;
-use crate::trust::Kind;
 
 /// A unit on its way.
 #[derive(Debug, Clone)]
@@ -319,9 +319,9 @@ impl Repo {
 
 /// Settles what did not merge, by the rules for paths.
 struct Rules<'a> {
-    repo: &'a Repo,
-    means: &'a Means<'a>,
-    unit: &'a str,
+    pub(crate) repo: &'a Repo,
+    pub(crate) means: &'a Means<'a>,
+    pub(crate) unit: &'a str,
 }
 
 /// A tree and how each path was settled, or what is left for a person, and the rules that failed.

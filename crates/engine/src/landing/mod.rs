@@ -17,20 +17,29 @@
 //!
 //! Git runs in `<control>/scratch`, because merge drivers put their files into the current folder.
 
+pub mod already_landed;
 pub mod candidate;
+pub mod checkout_recovery;
+pub mod conflict_report;
 pub mod detect;
-pub mod half_way;
-pub mod landed;
-pub mod live;
+pub mod issue_file;
+pub mod land;
 pub mod messages;
 pub mod notes;
 pub mod obstacles;
+pub mod preconditions;
+pub mod pull_request;
+pub mod radar;
 pub mod remote;
 pub mod report;
-pub mod squashed;
+pub mod run;
+pub mod service;
+pub mod squash_base;
+pub mod submodules;
 pub mod tested;
 pub mod trees;
-pub mod unpushed;
+pub mod unpushed_targets;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::fs::File;

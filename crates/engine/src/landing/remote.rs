@@ -148,7 +148,7 @@ impl Repo {
 
     /// Git where a remote's address counts from, if that is a path: the main checkout, or the git folder of a bare one.
     fn at_home(&self) -> Git {
-        let all = crate::worktree::list(&self.common).unwrap_or_default();
+        let all = crate::worktree_identity::list(&self.common).unwrap_or_default();
         let main = all.into_iter().next().and_then(|entry| entry.root);
         let home = main.filter(|root| root.is_dir());
         Git::at(home.unwrap_or_else(|| self.common.clone())).arg(option("--git-dir=", &self.common))

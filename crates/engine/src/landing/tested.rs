@@ -27,10 +27,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::candidate::Candidate;
 use super::{Repo, failed, io_failed, step};
+use crate::approvals::Kind;
 use crate::gates::Run;
 use crate::gates::run::{GRACE, run};
-use crate::rescue::site::leads_to;
-use crate::trust::Kind;
+use crate::worktrees::rescue::site::leads_to;
 
 /// Something that has to pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,7 +259,7 @@ impl<'a> Trial<'a> {
             .arg(&self.path)
             .try_run();
         let _ = fs::remove_dir_all(&self.path);
-        for entry in crate::worktree::list(&self.repo.common).unwrap_or_default() {
+        for entry in crate::worktree_identity::list(&self.repo.common).unwrap_or_default() {
             if !entry.is_main && entry.root.as_deref() == Some(&self.path) {
                 let _ = fs::remove_dir_all(&entry.git_dir);
             }

@@ -10,7 +10,7 @@ use jit_core::unit::{MergeStatus, Unit};
 use jit_core::workflow::{Outcome, Workflow};
 
 use super::Notice;
-use crate::app::Situation;
+use crate::workflows::snapshot::Situation;
 
 /// Where it happened.
 #[derive(Debug, Clone, Copy)]

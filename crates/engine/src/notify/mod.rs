@@ -17,7 +17,8 @@
 //! Limitations: agents that were dispatched by hand have no coordinator, so nobody is told of them.
 
 pub mod deliver;
-pub(crate) mod happened;
+pub mod happened;
+pub mod service;
 
 use std::collections::BTreeSet;
 use std::fs::File;

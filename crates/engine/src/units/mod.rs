@@ -6,10 +6,13 @@
 //! - making one either ends with a worktree that is ready, or leaves nothing behind but the note why not;
 //! - every step is "make sure that": after a crash the same steps are walked again.
 
+pub mod disk_space;
 pub mod files;
 pub mod folders;
-pub mod room;
+pub mod scope;
+pub mod service;
 pub mod submodules;
+pub mod worktree_locate;
 
 use std::path::{Path, PathBuf};
 

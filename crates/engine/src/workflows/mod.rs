@@ -1,3 +1,5 @@
 //! Workflows as others see them (G11).
 
+pub mod service;
+pub mod snapshot;
 pub mod view;

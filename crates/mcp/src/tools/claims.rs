@@ -7,7 +7,7 @@
 use jit_core::command::Target;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::wire::LeaseView;
-use jit_engine::request::{Reply, Request};
+use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use jit_core::command::Change;
 use jit_core::ids::IssueId;
 use jit_core::issue::{Performer, Priority, State, check_word};
-use jit_engine::request::{CreateIssue, IssueView, Reply, Request};
+use jit_engine::api::{CreateIssue, IssueView, Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::{Deserialize, Serialize};

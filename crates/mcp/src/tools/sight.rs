@@ -1,6 +1,6 @@
 //! What there is to do, and who does what.
 
-use jit_engine::request::{Counts, IssueFilter, Reply, Request, StatusIssue};
+use jit_engine::api::{Counts, IssueFilter, Reply, Request, StatusIssue};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;

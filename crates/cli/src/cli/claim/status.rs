@@ -1,5 +1,5 @@
 use jit_core::ids::IssuePrefix;
-use jit_engine::request::Request;
+use jit_engine::api::Request;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};

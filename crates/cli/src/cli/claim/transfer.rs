@@ -1,6 +1,6 @@
 use jit_core::command::Target;
 use jit_core::ids::{AgentId, WorktreeId};
-use jit_engine::request::Request;
+use jit_engine::api::Request;
 use jit_store::Outcome;
 
 use super::target;

@@ -1,5 +1,5 @@
-use jit_engine::app::Surroundings;
 use jit_engine::config::{Origin, Sources};
+use jit_engine::context::Surroundings;
 use jit_store::Outcome;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::app::Surroundings;
 use jit_engine::config::Sources;
+use jit_engine::context::Surroundings;
 use jit_store::Outcome;
 use serde_json::json;
 

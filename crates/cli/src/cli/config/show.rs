@@ -1,4 +1,4 @@
-use jit_engine::app::Surroundings;
+use jit_engine::context::Surroundings;
 use jit_store::Outcome;
 use serde_json::json;
 

@@ -1,8 +1,8 @@
 use jit_core::ids::IssuePrefix;
 use jit_core::refusal::Code;
+use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::gates::Status;
-use jit_engine::request::{Answer, Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::report_text;
@@ -27,10 +27,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         issue: flags.issue,
         gate: flags.gate,
     };
-    let Answer { reply, warnings } = match jit_engine::app::handle(&app, request.clone()) {
+    let Answer { reply, warnings } = match jit_engine::context::handle(&app, request.clone()) {
         Err(refusal) if refusal.code == Code::NotTrusted && trust::can_ask(&app) => {
             trust::ask(&app)?;
-            jit_engine::app::handle(&app, request)
+            jit_engine::context::handle(&app, request)
         }
         other => other,
     }?;

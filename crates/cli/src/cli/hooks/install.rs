@@ -1,6 +1,7 @@
 use jit_core::refusal::{Code, Refusal};
-use jit_engine::app::{Surroundings, not_initialized};
-use jit_engine::hooks::{self, Installed};
+use jit_engine::context::{Surroundings, not_initialized};
+use jit_engine::hooks;
+use jit_engine::hooks::git::install::Installed;
 use jit_store::Outcome;
 
 use super::agent_settings::{self, AgentFlags};
@@ -46,7 +47,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         refusal.help = vec!["jit init --hooks".into()];
         return Err(refusal);
     }
-    let done = hooks::install(place, flags.server, flags.dry_run)?;
+    let done = hooks::git::install(place, flags.server, flags.dry_run)?;
     let shown = cx.show(&done, |style| match cx.quiet() {
         true => String::new(),
         false => text(&done, style),

@@ -1,5 +1,6 @@
-use jit_engine::app::Surroundings;
-use jit_engine::hooks::{self, State};
+use jit_engine::context::Surroundings;
+use jit_engine::hooks;
+use jit_engine::hooks::git::install::State;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -14,7 +15,7 @@ pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     let found = Surroundings::find(&cx.options()?)?;
-    let survey = hooks::survey(&found.place, found.place.is_bare())?;
+    let survey = hooks::git::survey(&found.place, found.place.is_bare())?;
     Ok(cx.show(&survey, |style| {
         let rows: Vec<Vec<String>> = survey
             .hooks

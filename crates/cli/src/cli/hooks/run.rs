@@ -1,7 +1,8 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read as _};
 
-use jit_engine::hooks::{self, Call};
+use jit_engine::hooks;
+use jit_engine::hooks::git::run::Call;
 use jit_store::Outcome;
 use serde_json::json;
 
@@ -29,7 +30,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         args: flags.args,
         input,
     };
-    let said = hooks::run(&cx.options()?, &call)?;
+    let said = hooks::git::run(&cx.options()?, &call)?;
     let shown = cx.show(&json!({ "ok": true, "warnings": said.warnings }), |_| {
         String::new()
     });

@@ -1,4 +1,4 @@
-use jit_engine::app::Surroundings;
+use jit_engine::context::Surroundings;
 use jit_engine::hooks;
 use jit_store::Outcome;
 
@@ -24,7 +24,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         return agent_settings::change(&flags.agent, program, flags.dry_run, false, cx);
     }
     let found = Surroundings::find(&cx.options()?)?;
-    let done = hooks::uninstall(&found.place, flags.dry_run)?;
+    let done = hooks::git::uninstall(&found.place, flags.dry_run)?;
     Ok(cx.show(&done, |style| {
         let mut text = String::new();
         if cx.quiet() {

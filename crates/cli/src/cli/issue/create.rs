@@ -1,6 +1,6 @@
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{Performer, Priority, State, check_word};
-use jit_engine::request::{CreateIssue, Request};
+use jit_engine::api::{CreateIssue, Request};
 use jit_store::Outcome;
 
 use super::given;

@@ -2,9 +2,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use jit_core::exchange;
-use jit_engine::exchange::read;
-use jit_engine::request::{Answer, Import, Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Answer, Import, Reply, Request};
+use jit_engine::issues::import_files as read;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output, invalid};
@@ -61,7 +61,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         parsed,
         dry_run: flags.dry_run,
     };
-    let Answer { reply, warnings } = jit_engine::app::handle(&app, Request::Import(Arc::new(import)))?;
+    let Answer { reply, warnings } = jit_engine::context::handle(&app, Request::Import(Arc::new(import)))?;
     let Reply::Imported(done) = &reply else {
         return Err(invalid("the answer is no import"));
     };

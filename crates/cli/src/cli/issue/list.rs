@@ -1,6 +1,6 @@
 use jit_core::ids::{AgentId, IssuePrefix};
 use jit_core::issue::{Performer, State};
-use jit_engine::request::{IssueFilter, Request, Sort};
+use jit_engine::api::{IssueFilter, Request, Sort};
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};

@@ -1,7 +1,7 @@
 use jit_core::command::Change;
 use jit_core::ids::IssuePrefix;
 use jit_core::issue::{Performer, Priority, State};
-use jit_engine::request::Request;
+use jit_engine::api::Request;
 use jit_store::Outcome;
 
 use super::given;

@@ -10,8 +10,8 @@ mod release;
 use std::ffi::OsString;
 
 use jit_core::roster::LockView;
-use jit_engine::app::OwnLocks;
-use jit_engine::request::LockCheck;
+use jit_engine::api::LockCheck;
+use jit_engine::file_locks::service::OwnLocks;
 
 use super::{Verb, verb};
 use crate::render::{Style, clean_line, table};

@@ -1,5 +1,5 @@
-use jit_engine::request::{Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Reply, Request};
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::sent_text;
@@ -14,7 +14,7 @@ use crate::exit::CHECK_FAILED;
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    let answer = jit_engine::app::handle(&cx.app(Need::Read)?, Request::NotifyTest)?;
+    let answer = jit_engine::context::handle(&cx.app(Need::Read)?, Request::NotifyTest)?;
     let failed = matches!(&answer.reply, Reply::Notified { sent } if sent.iter().any(|one| !one.ok));
     let shown = cx.show(&answer.reply, |style| match &answer.reply {
         Reply::Notified { sent } => sent_text(sent, style),

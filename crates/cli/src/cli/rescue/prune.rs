@@ -1,4 +1,4 @@
-use jit_engine::request::{Request, RescueRequest};
+use jit_engine::api::{Request, RescueRequest};
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output, duration};

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use jit_core::refusal::Code;
-use jit_engine::request::{Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Reply, Request};
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::follow;
@@ -20,7 +20,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
-    let mut workflow = jit_engine::app::workflows::ask_to_cancel(&app, flags.workflow.as_deref())?;
+    let mut workflow = jit_engine::workflows::service::ask_to_cancel(&app, flags.workflow.as_deref())?;
     // Whoever coordinates it ends it; if nobody does, we do.
     while !workflow.is_over() {
         match follow::lead(&workflow.id, cx, &app) {
@@ -29,12 +29,12 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             Err(refusal) if refusal.code == Code::BadTransition => {}
             Err(refusal) => return Err(refusal),
         }
-        workflow = jit_engine::app::workflows::find_workflow(&app, Some(workflow.id.as_str()))?;
+        workflow = jit_engine::workflows::service::find_workflow(&app, Some(workflow.id.as_str()))?;
     }
     let status = Request::WorkflowStatus {
         workflow: Some(workflow.id.to_string()),
     };
-    let answer = jit_engine::app::handle(&app, status)?;
+    let answer = jit_engine::context::handle(&app, status)?;
     let reply: Reply = answer.reply;
     Ok(cx
         .show(&reply, |style| crate::cli::text(&reply, "", style))

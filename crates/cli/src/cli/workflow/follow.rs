@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use jit_core::ids::WorkflowId;
 use jit_core::refusal::Code;
-use jit_engine::app::Context;
+use jit_engine::api::{Reply, Request};
+use jit_engine::context::Context;
 use jit_engine::coordinator::{Coordinator, Told, Watcher};
-use jit_engine::request::{Reply, Request};
 use jit_os::interrupt;
 use jit_store::Outcome;
 
@@ -105,19 +105,19 @@ pub fn lead(id: &WorkflowId, cx: &Cx, app: &Context) -> Outcome<Output> {
     let mut workflow = coordinator.run(&mut screen)?;
     if !workflow.is_over() && screen.is_asked_again() {
         render::say("stopping the agents; their work is kept");
-        jit_engine::app::workflows::ask_to_cancel(app, Some(id.as_str()))?;
+        jit_engine::workflows::service::ask_to_cancel(app, Some(id.as_str()))?;
         // From now on a further one only means to hurry.
         (screen.seen, screen.asked) = (interrupt::counted(), None);
         workflow = match Coordinator::of(app, options, id) {
             Ok(coordinator) => coordinator.run(&mut screen)?,
             // Somebody took it over meanwhile, and ends it.
             Err(refusal) if refusal.code == Code::Held => {
-                jit_engine::app::workflows::find_workflow(app, Some(id.as_str()))?
+                jit_engine::workflows::service::find_workflow(app, Some(id.as_str()))?
             }
             Err(refusal) => return Err(refusal),
         };
     }
-    let answer = jit_engine::app::handle(
+    let answer = jit_engine::context::handle(
         app,
         Request::WorkflowStatus {
             workflow: Some(workflow.id.to_string()),

@@ -7,8 +7,8 @@ mod resume;
 mod status;
 
 use jit_core::unit::Phase;
+use jit_engine::api::{UnitView, WorkflowView};
 use jit_engine::coordinator::for_a_person;
-use jit_engine::request::{UnitView, WorkflowView};
 
 use super::{Verb, verb};
 use crate::cli::worktree::units_text;

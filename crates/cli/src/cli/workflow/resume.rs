@@ -1,4 +1,4 @@
-use jit_engine::worktree::identity::Need;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use super::follow;
@@ -17,9 +17,9 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
-    let mut workflow = jit_engine::app::workflows::find_workflow(&app, flags.workflow.as_deref())?;
+    let mut workflow = jit_engine::workflows::service::find_workflow(&app, flags.workflow.as_deref())?;
     if workflow.is_over() {
-        workflow = jit_engine::app::workflows::reopen_workflow(&app, &workflow)?;
+        workflow = jit_engine::workflows::service::reopen_workflow(&app, &workflow)?;
     }
     follow::lead(&workflow.id, cx, &app)
 }

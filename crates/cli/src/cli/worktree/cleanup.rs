@@ -1,4 +1,4 @@
-use jit_engine::request::{Force, Request, RescueRequest};
+use jit_engine::api::{Force, Request, RescueRequest};
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};

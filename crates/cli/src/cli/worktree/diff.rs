@@ -1,4 +1,4 @@
-use jit_engine::request::Request;
+use jit_engine::api::Request;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};

@@ -1,5 +1,5 @@
-use jit_engine::request::{Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Reply, Request};
+use jit_engine::worktree_identity::identity::Need;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
@@ -13,7 +13,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let answer = jit_engine::app::handle(&cx.app(Need::Read)?, Request::UnitEnv { unit: flags.unit })?;
+    let answer = jit_engine::context::handle(&cx.app(Need::Read)?, Request::UnitEnv { unit: flags.unit })?;
     let lines = match &answer.reply {
         Reply::Env { env } => env
             .iter()

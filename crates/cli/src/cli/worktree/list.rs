@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 
 use jit_core::state;
-use jit_engine::app::Surroundings;
-use jit_engine::worktree::identity::{self, Need};
+use jit_engine::context::Surroundings;
+use jit_engine::worktree_identity::identity;
+use jit_engine::worktree_identity::identity::Need;
 use jit_git::run::is_dirty;
 use jit_git::worktrees;
 use jit_store::Outcome;
@@ -24,8 +25,8 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     };
     // Leases are shown where there are any; the list itself needs no store.
     let mut holders: HashMap<String, Vec<String>> = HashMap::new();
-    if let Ok(app) = jit_engine::app::within(found, &options, Need::Read)
-        && let Ok(view) = jit_engine::app::view(&app)
+    if let Ok(app) = jit_engine::context::within(found, &options, Need::Read)
+        && let Ok(view) = jit_engine::context::view(&app)
     {
         for lease in state::leases(&*view.table)
             .map_err(invalid)?

@@ -4,9 +4,9 @@ use std::time::Duration;
 use jit_agents::event::Line;
 use jit_agents::runner::attempt;
 use jit_core::unit::{Phase, Unit};
-use jit_engine::app::Context;
-use jit_engine::request::{Reply, Request};
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::{Reply, Request};
+use jit_engine::context::Context;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output, invalid, text};
@@ -36,11 +36,11 @@ fn unit(app: &Context, named: Option<&str>) -> Outcome<Unit> {
     let status = Request::UnitStatus {
         unit: Some(match named {
             Some(named) => named.to_owned(),
-            None => jit_engine::app::dispatch::unit_here(app)?.to_string(),
+            None => jit_engine::attempts::dispatch::unit_here(app)?.to_string(),
         }),
         all: true,
     };
-    match jit_engine::app::handle(app, status)?.reply {
+    match jit_engine::context::handle(app, status)?.reply {
         Reply::Unit(view) => Ok(view.unit),
         _ => Err(invalid("the engine answered something else")),
     }
@@ -50,7 +50,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     let unit = unit(&app, flags.unit.as_deref())?;
     let folder =
-        jit_engine::app::dispatch::attempt_folder(&app, &unit.id, flags.attempt.unwrap_or(unit.attempt));
+        jit_engine::attempts::dispatch::attempt_folder(&app, &unit.id, flags.attempt.unwrap_or(unit.attempt));
     if !folder.is_dir() {
         return Err(Box::new(
             jit_core::refusal::Refusal::new(
@@ -134,7 +134,7 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     // A shim that died before it began is started again by whoever looks at the unit.
     let mut look = || self::unit(&app, Some(unit.id.as_str())).map(drop);
     if !each(
-        &jit_engine::app::dispatch::attempt_folder(&app, &unit.id, unit.attempt),
+        &jit_engine::attempts::dispatch::attempt_folder(&app, &unit.id, unit.attempt),
         true,
         &mut look,
         &mut shown,
@@ -143,13 +143,13 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     }
     // Its end is written down by whoever looks; somebody else may be at it.
     while matches!(unit.state, Phase::Dispatched | Phase::Running) {
-        jit_engine::app::judging::settle_unless_led(&app, &unit.id)?;
+        jit_engine::attempts::outcome::settle_unless_led(&app, &unit.id)?;
         unit = self::unit(&app, Some(unit.id.as_str()))?;
         if matches!(unit.state, Phase::Dispatched | Phase::Running) {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-    let answer = jit_engine::app::handle(
+    let answer = jit_engine::context::handle(
         &app,
         Request::UnitStatus {
             unit: Some(unit.id.to_string()),

@@ -19,9 +19,9 @@ mod stop;
 mod unpark;
 
 use jit_core::unit::{MergeStatus, Phase, Unit};
+use jit_engine::api::{AgentProgress, UnitView};
 use jit_engine::coordinator::in_a_word;
 use jit_engine::duration::format_secs;
-use jit_engine::request::{AgentProgress, UnitView};
 
 use super::workflow::money;
 use super::{Verb, verb};

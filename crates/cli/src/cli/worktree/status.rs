@@ -1,8 +1,8 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use jit_engine::request::Request;
-use jit_engine::worktree::identity::Need;
+use jit_engine::api::Request;
+use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output, text};
@@ -35,7 +35,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     let mut before = String::new();
     loop {
-        let reply = jit_engine::app::handle(&app, request.clone())?.reply;
+        let reply = jit_engine::context::handle(&app, request.clone())?.reply;
         let now = match cx.json() {
             true => cx.json_line(&reply),
             false => text(&reply, "", cx.style),

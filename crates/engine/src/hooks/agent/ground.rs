@@ -97,7 +97,7 @@ impl Ground {
             ground.mark(common, Mark::Git);
             ground.mark(git_dir, Mark::Own);
         }
-        for entry in crate::worktree::list(common)? {
+        for entry in crate::worktree_identity::list(common)? {
             let Some(root) = entry.root.filter(|_| entry.git_dir != *git_dir) else {
                 continue;
             };

@@ -16,8 +16,8 @@ use jit_agents::runner::job::Job;
 use jit_agents::{Ask, Permission, Question, short};
 use jit_git::{GitEnv, Place};
 
-use crate::app::Options;
 use crate::config::{Config, Sources};
+use crate::context::Options;
 use crate::hooks::agent as hooks;
 
 /// Answers for one agent at work.

@@ -28,14 +28,17 @@ use jit_store::Outcome;
 
 use super::ground::{Ground, Whose};
 use super::guard::{self, Rules};
-use crate::agent::Source;
-use crate::app::{Context, LockPaths, Options, Scope, StartSession, Surroundings};
+use crate::api::{Reply, Request};
 use crate::config::{Config, Origin, Sources};
-use crate::heartbeat::Beats;
+use crate::context::{Context, Options, Surroundings};
+use crate::file_locks::service::LockPaths;
+use crate::heartbeats::Beats;
+use crate::identity::Source;
+use crate::identity::process_binding as sessions;
 use crate::landing::notes;
-use crate::request::{Reply, Request};
-use crate::sessions;
-use crate::worktree::identity::Need;
+use crate::sessions::StartSession;
+use crate::units::scope::Scope;
+use crate::worktree_identity::identity::Need;
 
 /// Nobody waits for the store's lock longer than this: an agent is waiting for us.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -241,7 +244,7 @@ impl Hook {
     }
 
     fn cx(&self, need: Need) -> Outcome<Context> {
-        crate::app::within(self.surroundings()?, &self.options, need)
+        crate::context::within(self.surroundings()?, &self.options, need)
     }
 
     fn before_tool(&self, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
@@ -295,7 +298,7 @@ impl Hook {
             }
             Act::Run(text) => {
                 if most != Mode::Off && text.contains("git") {
-                    match crate::app::within(found, &self.options, Need::Write).and_then(|cx| {
+                    match crate::context::within(found, &self.options, Need::Write).and_then(|cx| {
                         ground.held = held(&cx)?;
                         Ok(cx)
                     }) {
@@ -314,7 +317,7 @@ impl Hook {
                 None => self.cx(Need::Write),
             };
             let scope = opened.and_then(|opened| {
-                let scope = crate::app::scope::scope_here(&opened)?;
+                let scope = crate::units::scope::scope_here(&opened)?;
                 cx = Some(opened);
                 Ok(scope)
             });
@@ -431,22 +434,22 @@ impl Hook {
         if age.is_some_and(|age| age < found.config.heartbeat_interval_secs()) {
             return Ok(());
         }
-        let cx = crate::app::within(found, &self.options, Need::Write)?;
+        let cx = crate::context::within(found, &self.options, Need::Write)?;
         self.at_work(&cx)?;
-        crate::app::claims::renew_own(&cx)?;
+        crate::claims::renew_own(&cx)?;
         Ok(())
     }
 
     /// A session for the agent's process, and a sign of life.
     fn at_work(&self, cx: &Context) -> Outcome<()> {
-        if let Ok(answer) = crate::app::handle(cx, Request::ShowSession { session: None })
+        if let Ok(answer) = crate::context::handle(cx, Request::ShowSession { session: None })
             && let Reply::Session(session) = answer.reply
             && session.status != Status::Completed
         {
             let bound = sessions::all(&cx.place.control_dir).unwrap_or_default();
             if bound.iter().any(|bound| bound.session_id == session.session_id) {
                 let session = Some(session.session_id.clone());
-                return crate::app::handle(cx, Request::BeatSession { session }).map(drop);
+                return crate::context::handle(cx, Request::BeatSession { session }).map(drop);
             }
         }
         let bind = sessions::agent_process().ok().flatten();
@@ -454,7 +457,7 @@ impl Hook {
             // Without it the guard goes by where the agent's shell stands.
             let _ = sessions::settle(process, root);
         }
-        crate::app::handle(
+        crate::context::handle(
             cx,
             Request::StartSession(Box::new(StartSession {
                 bind,
@@ -487,7 +490,7 @@ impl Hook {
             filter: Default::default(),
             limit: Some(NAMED),
         };
-        if let Reply::Issues { issues } = crate::app::handle(&cx, ready)?.reply {
+        if let Reply::Issues { issues } = crate::context::handle(&cx, ready)?.reply {
             for shown in issues.iter() {
                 let (id, title) = (shown.issue.id.as_str(), shown.issue.title.as_str());
                 lines.push(format!("Ready: {id} {:?}", short(title)));
@@ -521,13 +524,13 @@ impl Hook {
 
     fn session_end(&self) -> Outcome<String> {
         let cx = self.cx(Need::Write)?;
-        let shown = crate::app::handle(&cx, Request::ShowSession { session: None })?.reply;
+        let shown = crate::context::handle(&cx, Request::ShowSession { session: None })?.reply;
         // A session that somebody else began for this process is theirs to end.
         if let Reply::Session(session) = shown
             && session.program.as_deref() == Some(self.program.as_str())
             && session.program_session == self.session
         {
-            crate::app::handle(
+            crate::context::handle(
                 &cx,
                 Request::EndSession {
                     session: Some(session.session_id.clone()),
@@ -551,7 +554,7 @@ fn unreadable(e: jit_core::table::Unreadable) -> Box<Refusal> {
 
 /// The issues that the agent holds here.
 fn claims(cx: &Context) -> Outcome<Vec<Lease>> {
-    let view = crate::app::view(cx)?;
+    let view = crate::context::view(cx)?;
     let mut own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(unreadable)?;
     own.retain(|lease| {
         lease.held_by(&cx.actor) && lease.resource.issue().is_some() && !lease.expired(&view.now)
@@ -561,7 +564,7 @@ fn claims(cx: &Context) -> Outcome<Vec<Lease>> {
 
 /// Branches that others hold something in.
 fn held(cx: &Context) -> Outcome<Vec<(String, String)>> {
-    let view = crate::app::view(cx)?;
+    let view = crate::context::view(cx)?;
     let all = state::claims(&*view.table).map_err(unreadable)?;
     let others = all
         .into_iter()
@@ -579,7 +582,7 @@ fn nobody_elses(cx: &Context, root: &Path, by: &str) -> Outcome<()> {
         literal: true,
         ..LockPaths::default()
     };
-    let Reply::LockChecks { paths: checks } = crate::app::handle(cx, Request::LockCheck { paths })?.reply
+    let Reply::LockChecks { paths: checks } = crate::context::handle(cx, Request::LockCheck { paths })?.reply
     else {
         return Ok(());
     };
@@ -605,12 +608,12 @@ fn take(cx: &Context, files: Vec<OsString>) -> Outcome<()> {
         ..LockPaths::default()
     };
     let look = Request::LockCheck { paths: paths.clone() };
-    if let Reply::LockChecks { paths: checks } = crate::app::handle(cx, look)?.reply
+    if let Reply::LockChecks { paths: checks } = crate::context::handle(cx, look)?.reply
         && checks.iter().all(|check| check.mine && check.locks.is_empty())
     {
         return Ok(());
     }
-    crate::app::handle(
+    crate::context::handle(
         cx,
         Request::LockAcquire {
             paths,

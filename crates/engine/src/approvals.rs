@@ -1,0 +1,477 @@
+//! Which commands may run (A8).
+//!
+//! What comes with a repository runs only after this user approved that exact text on this machine. Approvals are in
+//! `$XDG_DATA_HOME/jit/trust.jsonl`, else `~/.local/share/jit/trust.jsonl`: one JSON object a line, approvals and
+//! revocations in the order they were given. A name may have several approved texts, because branches differ.
+//!
+//! Invariants:
+//! - an approval is for one repository, one kind, one name and one text; any other text is not trusted;
+//! - the file and its folder are the user's own, private, and no symbolic links, or nothing is trusted and nothing
+//!   written;
+//! - a line is there whole or does not count: it is added with one write under a kernel lock on the file, which is
+//!   never deleted; an unfinished last line is cut before the next one is added;
+//! - a damaged line refuses everything, because it may have been a revocation.
+//!
+//! Limitations: a repository is known by where it is. The text is approved, not the files that it runs.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use jit_core::ids::{is_invisible, is_unprintable};
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::time::Wall;
+use jit_os::io_refusal;
+use jit_store::Outcome;
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::gates::Registry;
+
+/// Longest text that can be approved, in bytes.
+pub const MAX_TEXT: usize = 64 << 10;
+const MAX_FILE: u64 = 32 << 20;
+
+/// What the command is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Gate,
+    Provision,
+    Validate,
+    Agent,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gate => "gate",
+            Self::Provision => "provision",
+            Self::Validate => "validate",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// How it came to be approved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    #[serde(rename = "jit trust")]
+    Asked,
+    /// The user wrote it, with a command on this machine.
+    #[serde(rename = "defined here")]
+    DefinedHere,
+}
+
+/// An approved text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The git folder that all worktrees share, or the folder that stands for it without git.
+    pub repository: String,
+    pub kind: Kind,
+    pub name: String,
+    pub sha256: String,
+    pub text: String,
+    pub approved_at: Wall,
+    pub how: How,
+}
+
+/// A line of the file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase")]
+enum Line {
+    Approve(Approval),
+    Revoke {
+        repository: String,
+        kind: Kind,
+        name: String,
+        /// Absent: every text of that name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sha256: Option<String>,
+        revoked_at: Wall,
+    },
+}
+
+/// What this user approved on this machine.
+#[derive(Debug)]
+pub struct Trust {
+    path: PathBuf,
+    approvals: Vec<Approval>,
+}
+
+impl Trust {
+    /// Reads what was approved, from where the environment says. Nothing is created.
+    pub fn open(var: impl Fn(&str) -> Option<OsString>) -> Outcome<Self> {
+        let Some(folder) = data_folder(var) else {
+            let message = "cannot find out which commands are trusted: neither XDG_DATA_HOME nor HOME is set to an \
+                           absolute path";
+            return Err(Box::new(
+                Refusal::new(Code::Config, message).help("set HOME, then run the command again"),
+            ));
+        };
+        let mut trust = Self {
+            path: folder.join("trust.jsonl"),
+            approvals: Vec::new(),
+        };
+        trust.reload()?;
+        Ok(trust)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the user approved that very text.
+    pub fn is_trusted(&self, repository: &Path, kind: Kind, name: &str, text: &str) -> bool {
+        let (repository, sha256) = (repository_name(repository), sha256(text));
+        self.approvals.iter().any(|one| {
+            one.repository == repository && one.kind == kind && one.name == name && one.sha256 == sha256
+        })
+    }
+
+    /// A refusal that shows the text, unless the user approved it.
+    pub fn require(&self, repository: &Path, kind: Kind, name: &str, text: &str) -> Outcome<()> {
+        if self.is_trusted(repository, kind, name, text) {
+            return Ok(());
+        }
+        Err(Box::new(not_trusted(kind, name, text)))
+    }
+
+    /// Remembers that the user approved that text. Approving it again writes nothing.
+    pub fn approve(
+        &mut self,
+        repository: &Path,
+        kind: Kind,
+        name: &str,
+        text: &str,
+        how: How,
+        now: Wall,
+    ) -> Outcome<()> {
+        if text.len() > MAX_TEXT {
+            let message = format!(
+                "the command of {} {name} is longer than {MAX_TEXT} bytes",
+                kind.as_str()
+            );
+            return Err(Box::new(Refusal::new(Code::Invalid, message)));
+        }
+        let approval = Approval {
+            repository: repository_name(repository),
+            kind,
+            name: name.to_owned(),
+            sha256: sha256(text),
+            text: text.to_owned(),
+            approved_at: now,
+            how,
+        };
+        self.change(|trust| {
+            let is_there = trust.is_trusted(repository, kind, name, text);
+            (!is_there).then_some(Line::Approve(approval))
+        })?;
+        Ok(())
+    }
+
+    /// Forgets the approval of that text, or of every text of that name. Says how many there were.
+    pub fn revoke(
+        &mut self,
+        repository: &Path,
+        kind: Kind,
+        name: &str,
+        text: Option<&str>,
+        now: Wall,
+    ) -> Outcome<usize> {
+        let line = Line::Revoke {
+            repository: repository_name(repository),
+            kind,
+            name: name.to_owned(),
+            sha256: text.map(sha256),
+            revoked_at: now,
+        };
+        let mut count = 0;
+        self.change(|trust| {
+            let mut left = trust.approvals.clone();
+            fold(&mut left, line.clone());
+            count = trust.approvals.len() - left.len();
+            (count > 0).then_some(line)
+        })?;
+        Ok(count)
+    }
+
+    /// What is approved for a repository, in the order of approval.
+    pub fn list(&self, repository: &Path) -> impl Iterator<Item = &Approval> {
+        let repository = repository_name(repository);
+        self.approvals
+            .iter()
+            .filter(move |one| one.repository == repository)
+    }
+
+    fn reload(&mut self) -> Outcome<()> {
+        let opened = self.checked_folder().and_then(|()| open(&self.path, false));
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.approvals.clear();
+                return Ok(());
+            }
+            Err(error) => return Err(io_refusal("read", &self.path, &error)),
+        };
+        self.fold_file(&mut file)?;
+        Ok(())
+    }
+
+    /// Folds the file anew. Gives where its last whole line ends.
+    fn fold_file(&mut self, file: &mut File) -> Outcome<u64> {
+        let mut bytes = Vec::new();
+        let read = file
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+        read.map_err(|error| io_refusal("read", &self.path, &error))?;
+        if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_FILE) {
+            let message = format!("{} is larger than {MAX_FILE} bytes", self.path.display());
+            return Err(Box::new(
+                Refusal::new(Code::Damaged, message).help(start_again(&self.path)),
+            ));
+        }
+        let end = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let mut approvals = Vec::new();
+        let lines = bytes
+            .get(..end)
+            .unwrap_or_default()
+            .split_inclusive(|b| *b == b'\n');
+        for (index, line) in lines.enumerate() {
+            let line = parse(line).map_err(|why| {
+                let message = format!("{}, line {}: {why}", self.path.display(), index + 1);
+                Box::new(Refusal::new(Code::Damaged, message).help(start_again(&self.path)))
+            })?;
+            fold(&mut approvals, line);
+        }
+        self.approvals = approvals;
+        Ok(u64::try_from(end).unwrap_or(u64::MAX))
+    }
+
+    /// Adds a line, decided by what the file says while nobody else can change it.
+    fn change(&mut self, line: impl FnOnce(&Self) -> Option<Line>) -> Outcome<()> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error: io::Error| io_refusal("write", &path, &error)
+        };
+        self.make_folder().map_err(failed(&self.path))?;
+        let mut file = open(&self.path, true).map_err(failed(&self.path))?;
+        file.lock().map_err(failed(&self.path))?;
+        let end = self.fold_file(&mut file)?;
+        let Some(line) = line(self) else {
+            return Ok(());
+        };
+        let mut bytes = serde_json::to_vec(&line).map_err(|error| failed(&self.path)(error.into()))?;
+        bytes.push(b'\n');
+        let write = |file: &mut File| {
+            file.set_len(end)?;
+            file.seek(SeekFrom::Start(end))?;
+            file.write_all(&bytes)?;
+            file.sync_all()
+        };
+        write(&mut file).map_err(failed(&self.path))?;
+        fold(&mut self.approvals, line);
+        Ok(())
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        let folder = self.folder();
+        if let Some(above) = folder.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(above)?;
+        }
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => self.checked_folder(),
+        }
+    }
+
+    fn checked_folder(&self) -> io::Result<()> {
+        let meta = fs::symlink_metadata(self.folder())?;
+        if !meta.is_dir() {
+            return Err(io::Error::other("its folder is a symbolic link or a file"));
+        }
+        check_owner(&meta, "its folder")
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// `$XDG_DATA_HOME/jit`, else `~/.local/share/jit`. By the XDG rules a relative value does not count.
+pub(crate) fn data_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_DATA_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local").join("share")))
+        .map(|folder| folder.join("jit"))
+}
+
+fn open(path: &Path, writable: bool) -> io::Result<File> {
+    // Not to wait for a pipe that has no writer.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(writable)
+        .create(writable)
+        .mode(0o600)
+        .custom_flags(i32::try_from(flags).map_err(io::Error::other)?)
+        .open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    check_owner(&meta, "it")?;
+    Ok(file)
+}
+
+/// What others can write says nothing about what this user approved.
+fn check_owner(meta: &fs::Metadata, what: &str) -> io::Result<()> {
+    if meta.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!("{what} belongs to another user")));
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err(io::Error::other(format!(
+            "{what} can be written by others (chmod go-w)"
+        )));
+    }
+    Ok(())
+}
+
+fn parse(line: &[u8]) -> Result<Line, String> {
+    let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    match &line {
+        Line::Approve(approval) if approval.sha256 != sha256(&approval.text) => {
+            Err("the text is not the one that was approved".to_owned())
+        }
+        _ => Ok(line),
+    }
+}
+
+fn fold(approvals: &mut Vec<Approval>, line: Line) {
+    match line {
+        Line::Approve(approval) => approvals.push(approval),
+        Line::Revoke {
+            repository,
+            kind,
+            name,
+            sha256,
+            ..
+        } => approvals.retain(|one| {
+            one.repository != repository
+                || one.kind != kind
+                || one.name != name
+                || sha256.as_ref().is_some_and(|sha256| one.sha256 != *sha256)
+        }),
+    }
+}
+
+fn start_again(path: &Path) -> String {
+    format!("rm {:?}, then approve again: jit trust", path)
+}
+
+/// Two paths never have the same name: one that is not UTF-8 is written in hex, and no path begins like that.
+fn repository_name(path: &Path) -> String {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    match path.to_str() {
+        Some(text) => text.to_owned(),
+        None => format!("bytes:{}", hex(path.as_os_str().as_bytes())),
+    }
+}
+
+fn sha256(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// That command is not trusted. Shows all of it: nobody can approve what they have not seen.
+pub fn not_trusted(kind: Kind, name: &str, text: &str) -> Refusal {
+    let message = format!(
+        "{} {name} comes with the repository, and you have not approved its command on this machine:{}",
+        kind.as_str(),
+        set_apart(text)
+    );
+    Refusal::new(Code::NotTrusted, message)
+        .help("jit trust")
+        .details(Details::Facts(vec![
+            ("kind", kind.as_str().to_owned()),
+            ("name", name.to_owned()),
+            ("command", text.to_owned()),
+            ("sha256", sha256(text)),
+        ]))
+}
+
+/// The text of a command within a message: one of several lines cannot pass for the message's own, and what nobody can see
+/// is written out. That joiners hold emoji together elsewhere is no reason here: it is the exact text that is approved.
+pub fn set_apart(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if is_unprintable(c) || is_invisible(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    let text = shown;
+    match text.contains('\n') {
+        false => format!(" {text}"),
+        true => text.split('\n').map(|line| format!("\n    | {line}")).collect(),
+    }
+}
+
+/// These commands are not trusted. Shows all of each.
+pub fn none_trusted(needs: &[Need]) -> Refusal {
+    let mut message = "you have not approved these commands on this machine:".to_owned();
+    for need in needs {
+        let line = format!(
+            "\n  {} {}:{}",
+            need.kind.as_str(),
+            need.name,
+            set_apart(&need.text)
+        );
+        message.push_str(&line);
+    }
+    let names = needs.iter().map(|need| need.name.clone()).collect();
+    Refusal::new(Code::NotTrusted, message).details(Details::Candidates(names))
+}
+
+/// A command that needs to be trusted before it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Need {
+    pub kind: Kind,
+    pub name: String,
+    #[serde(rename = "command")]
+    pub text: String,
+    #[serde(rename = "trusted")]
+    pub is_trusted: bool,
+}
+
+/// Everything of a repository that needs to be trusted: its gates, and what the caller found elsewhere.
+pub fn needs(
+    registry: &Registry,
+    others: impl IntoIterator<Item = (Kind, String, String)>,
+    is_trusted: impl Fn(Kind, &str, &str) -> bool,
+) -> Vec<Need> {
+    let gates = registry.iter().filter_map(|(name, gate)| {
+        let text = gate.command()?.to_owned();
+        Some((Kind::Gate, name.to_string(), text))
+    });
+    let mut needs: Vec<Need> = gates
+        .chain(others)
+        .map(|(kind, name, text)| Need {
+            is_trusted: is_trusted(kind, &name, &text),
+            kind,
+            name,
+            text,
+        })
+        .collect();
+    needs.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+    needs
+}

@@ -1,0 +1,80 @@
+//! Accounts of agents, as far as starting agents goes: one that was refused is left alone for a while (G13).
+
+use jit_core::account::{self, AccountId, Hit};
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::ids::UnitId;
+use jit_core::plan::Settings;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::time::Wall;
+use jit_store::Outcome;
+
+use crate::api::{Answer, Reply};
+use crate::context::{Context, Kept};
+use crate::refusals::refuse;
+
+/// The account that an agent would be started on. Refused while it is parked, unless somebody insists.
+pub fn require_open_account(
+    cx: &Context,
+    run: &Settings,
+    force: bool,
+    unit: Option<&UnitId>,
+) -> Outcome<Option<AccountId>> {
+    let Some(id) = AccountId::of(&run.over(&crate::attempts::dispatch::run_settings(cx))) else {
+        return Ok(None);
+    };
+    let view = crate::context::view(cx)?;
+    let known = state::account(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
+    let now = view.now.wall;
+    if let (false, Some(known)) = (force, known)
+        && let Some(until) = known.parked(now)
+    {
+        let help = match unit {
+            Some(unit) => format!("jit worktree dispatch {unit} --force"),
+            None => "the same again with --force".to_owned(),
+        };
+        return Err(Box::new(account::refusal(&known, until, now, help)));
+    }
+    Ok(Some(id))
+}
+
+/// A running agent was refused and waits by itself: meanwhile nobody else is started on its account.
+pub fn park_while_it_waits(cx: &Context, id: &UnitId, attempt: u32, until: Wall, why: &str) -> Outcome<()> {
+    let unit = crate::attempts::dispatch::load_unit(cx, id)?;
+    let (Some(account), true) = (unit.account, unit.attempt == attempt) else {
+        return Ok(());
+    };
+    // It was refused, though the wait may be over by now.
+    let soon = Wall::from_ms(jit_os::clock::wall_ms()).plus_secs(1);
+    let command = Command::ParkAccount(Box::new(Hit {
+        account,
+        until: Some(until.max(soon)),
+        why: why.to_owned(),
+        unit: Some(unit.id),
+        attempt,
+        backoff_ms: park_ms(cx),
+        waits: true,
+    }));
+    crate::context::transact_as(cx, None, &command, Kept::default()).map(drop)
+}
+
+/// Agents may be started on an account again.
+pub(crate) fn unpark(cx: &Context, account: AccountId) -> Outcome<Answer> {
+    if let Some(agent) = crate::context::calling_agent::asking_agent(cx) {
+        let message = format!("{agent} is an agent, and whether {account} is used again is up to a person");
+        return Err(Box::new(
+            Refusal::new(Code::NotAllowed, message)
+                .help(format!("ask a person to run: jit worktree unpark {account}")),
+        ));
+    }
+    let done = crate::context::transact(cx, &Command::UnparkAccount { account })?;
+    match done.reply {
+        Decided::Account(account) => Ok(crate::trust::plain(cx, Reply::Account(account))),
+        _ => Err(refuse(Code::Io, "the log has no answer to that")),
+    }
+}
+
+/// How long an account is left alone at first, where it is not said how long.
+pub(crate) fn park_ms(cx: &Context) -> u64 {
+    cx.config.dispatching().park_secs.saturating_mul(1000)
+}

@@ -1,0 +1,741 @@
+//! Handing the work of one agent to another (G14). What a handoff says is [`crate::attempts::handoff_text`].
+//!
+//! What must hold:
+//!
+//! - agents do not hand anything to each other: whoever starts the receiving one moves it, and nobody else;
+//! - a handoff of a plan is made once, when its receiver is first dispatched, and stays as it is: whoever is killed after
+//!   that finds the same file. It is in the log with the attempt that was told first, in the same append as that attempt;
+//! - an agent is told once: an attempt that goes on with a session is told only what came since; one that begins anew
+//!   knows nothing, and is told everything;
+//! - by hand, the agent that goes has ended before the other is started; its end, the claim on the issue and the
+//!   beginning of the other are one append. A unit is never seen without an agent in between.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jit_agents::prompt::{Brief, Handoff};
+use jit_agents::runner::attempt::{self, Attempt};
+use jit_agents::runner::job::Job;
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::ids::{UnitId, WorkflowId};
+use jit_core::plan::{HandoffBy, Settings};
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::unit::{Facts, Failure, Handed, Input, MergeStatus, Phase, Unit, Usd};
+use jit_core::workflow::Outcome as Ended;
+use jit_git::{Git, GitError};
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
+
+use super::dispatch::{Again, DispatchAsk};
+use crate::api::{Answer, HandoffView, Reply, UnitView};
+use crate::attempts::handoff_text as handoffs;
+use crate::attempts::handoff_text::{
+    Artifact, Changed, Check, Digested, Known, LONGEST, LONGEST_ALL, LONGEST_ARTIFACT,
+};
+use crate::context::{Context, Kept};
+use crate::refusals::refuse;
+
+/// The name of every handoff.
+const FILE: &str = "handoff.md";
+/// The folder for what is handed around, as workflows have it.
+const FOLDER: &str = "cross-pollination";
+/// Of a unit that is not there yet.
+const WAITING: &str = "waiting";
+/// Where an agent finds what it was handed.
+const VARIABLE: &str = "JIT_HANDOFF_DIR";
+
+/// What a unit of a plan is to be told about others.
+#[derive(Debug, Clone, Default)]
+pub struct Handoffs {
+    /// Units that have landed.
+    pub from: Vec<UnitId>,
+    /// Both ways, when nothing is said.
+    pub by: Option<HandoffBy>,
+    /// The phase that begins with it.
+    pub barrier: u32,
+}
+
+/// What is asked for by hand.
+#[derive(Debug, Clone, Default)]
+pub struct HandAsk {
+    /// Unit, issue, branch or path.
+    pub unit: String,
+    /// A kind of agent that goes on in the same worktree.
+    pub to: Option<String>,
+    /// A unit whose next agent is told.
+    pub to_unit: Option<String>,
+    pub note: Option<String>,
+    /// Only show it.
+    pub print: bool,
+    /// How the other agent is run.
+    pub run: Settings,
+}
+
+/// Who gets what is handed on by hand.
+#[derive(Debug, PartialEq, Eq)]
+enum Receiver {
+    /// Another agent in the same worktree.
+    Kind,
+    Unit(Box<Unit>),
+    /// A unit that a workflow will have.
+    ToCome(UnitId),
+}
+
+/// What an attempt is handed.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    /// Of these, what the log does not know yet.
+    pub news: Vec<Handed>,
+    /// What its agent finds in files: names of folders, and texts.
+    files: Vec<(String, String)>,
+}
+
+impl Received {
+    /// Into the folder of the attempt, before the log knows of it.
+    pub(crate) fn put(&self, attempt: &Path) -> std::io::Result<()> {
+        let all = attempt.join("handoffs");
+        for (name, text) in &self.files {
+            file::make_dir_like_parent(&all)?;
+            let folder = all.join(name);
+            file::make_dir_like_parent(&folder)?;
+            file::put_like_parent(&folder.join(FILE), text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn git(e: GitError) -> Box<Refusal> {
+    refuse(Code::Io, e)
+}
+
+/// Makes the folders of a file that are not there yet.
+fn make_folders(file: &Path) -> std::io::Result<()> {
+    let missing: Vec<&Path> = file.ancestors().skip(1).take_while(|dir| !dir.exists()).collect();
+    missing.into_iter().rev().try_for_each(file::make_dir_like_parent)
+}
+
+fn below_control(cx: &Context, path: &Path) -> String {
+    let below = path.strip_prefix(&cx.place.control_dir).unwrap_or(path);
+    below.to_string_lossy().into_owned()
+}
+
+/// Writes a handoff where there is none. What is there stays, and is what counts.
+fn keep_handoff(path: &Path, text: &str) -> Outcome<String> {
+    let io = |e: std::io::Error| io_refusal("write", path, &e);
+    make_folders(path).map_err(io)?;
+    let folder = path.parent().unwrap_or(path);
+    let mode = file::mode_within(folder).map_err(io)?;
+    if file::create_with(path, text.as_bytes(), Some(mode)).map_err(io)? {
+        return Ok(text.to_owned());
+    }
+    let there = file::read_real(path, LONGEST as u64)
+        .map_err(io)?
+        .unwrap_or_default();
+    Ok(String::from_utf8_lossy(&there).into_owned())
+}
+
+/// Everything that an attempt is handed: made if it has to be, put into the brief, named in the job.
+pub(crate) fn receive(
+    cx: &Context,
+    unit: &Unit,
+    ask: &DispatchAsk,
+    job: &mut Job,
+    brief: &mut Brief,
+) -> Outcome<Received> {
+    let mut received = Received::default();
+    let mut told: Vec<(Handed, String)> = Vec::new();
+    // A session that is gone on with knows what it was told.
+    if !brief.resumed {
+        for known in &unit.handoffs {
+            let path = cx.place.control_dir.join(&known.path);
+            let text = file::read_real(&path, LONGEST as u64).ok().flatten();
+            let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
+            // What somebody changed is not what was handed over.
+            if let Some(text) = text.filter(|text| handoffs::digest(text) == known.digest) {
+                told.push((known.clone(), text));
+            }
+        }
+    }
+    let is_known = |digest: &str| unit.handoffs.iter().any(|known| known.digest == digest);
+    for (from, path, text) in coming_in(cx, unit, &ask.handoffs)? {
+        let digest = handoffs::digest(&text);
+        if is_known(&digest) || told.iter().any(|(one, _)| one.digest == digest) {
+            continue;
+        }
+        let handed = Handed {
+            from,
+            path: below_control(cx, &path),
+            digest,
+            bytes: text.len() as u64,
+            attempt: job.attempt,
+        };
+        received.news.push(handed.clone());
+        told.push((handed, text));
+    }
+    let (in_prompt, in_files) = match ask.handoffs.by {
+        Some(HandoffBy::Prompt) => (true, false),
+        Some(HandoffBy::File) => (false, true),
+        None => (true, true),
+    };
+    let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, job.attempt).join("handoffs");
+    let mut room = LONGEST_ALL;
+    for (handed, text) in told {
+        let from = handed.from.replace([':', '/'], "-");
+        let mut name = format!("{from}-to-{}", unit.id);
+        if received.files.iter().any(|(other, _)| *other == name) {
+            name = format!("{name}-{}", handed.digest.get(..8).unwrap_or_default());
+        }
+        if in_files {
+            let path = folder.join(&name).join(FILE);
+            brief
+                .handoff_files
+                .push((handed.from.clone(), path.to_string_lossy().into_owned()));
+            received.files.push((name, text.clone()));
+        }
+        // What is too much for the prompt is in files only, or its end is missing.
+        let fits = text.len() <= room;
+        room = room.saturating_sub(text.len());
+        if in_prompt && (fits || !in_files) {
+            brief.handoffs.push(Handoff {
+                from: handed.from,
+                text,
+            });
+        }
+    }
+    if !received.files.is_empty() {
+        job.vars
+            .push((VARIABLE.to_owned(), folder.to_string_lossy().into_owned()));
+    }
+    Ok(received)
+}
+
+/// What there is for a unit: from whom, where it is kept, and what it says.
+fn coming_in(cx: &Context, unit: &Unit, asked: &Handoffs) -> Outcome<Vec<(String, PathBuf, String)>> {
+    let mut found = Vec::new();
+    let longest = LONGEST.min(LONGEST_ALL / asked.from.len().max(1));
+    if let Some(workflow) = &unit.workflow {
+        for giver in &asked.from {
+            let path = handoff_path(cx, workflow, asked.barrier, giver, &unit.id);
+            let text = match path.symlink_metadata().is_ok() {
+                true => keep_handoff(&path, "")?,
+                false => {
+                    let giver = crate::attempts::dispatch::load_unit(cx, giver)?;
+                    let known = known_about(cx, &giver, unit.id.to_string(), None)?;
+                    keep_handoff(&path, &handoffs::page(&known, longest))?
+                }
+            };
+            found.push((giver.to_string(), path, text));
+        }
+    }
+    // By hand, in the order in which they came.
+    let inbox = inbox(cx, unit);
+    let_in(cx, unit, &inbox)?;
+    let mut there: Vec<PathBuf> = std::fs::read_dir(&inbox)
+        .map(|dir| dir.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    there.sort_by_key(|path| {
+        (
+            path.metadata().and_then(|meta| meta.modified()).ok(),
+            path.clone(),
+        )
+    });
+    for folder in there {
+        let path = folder.join(FILE);
+        let Some(bytes) = file::read_real(&path, LONGEST as u64).ok().flatten() else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let from = file::read_real(&folder.join("from"), 4096).ok().flatten();
+        let from = from.map_or_else(
+            || "somebody".to_owned(),
+            |bytes| String::from_utf8_lossy(&bytes).trim().to_owned(),
+        );
+        found.push((from, path, text));
+    }
+    Ok(found)
+}
+
+fn handoff_path(cx: &Context, workflow: &WorkflowId, barrier: u32, from: &UnitId, to: &UnitId) -> PathBuf {
+    crate::workflows::service::workflow_folder(cx, workflow)
+        .join(FOLDER)
+        .join(format!("barrier-{barrier}"))
+        .join(format!("{from}-to-{to}"))
+        .join(FILE)
+}
+
+/// What is given to a unit by hand. Of another unit of the same name it is another place.
+fn inbox(cx: &Context, unit: &Unit) -> PathBuf {
+    let units = cx.place.control_dir.join("units").join(unit.id.as_str());
+    units.join(FOLDER).join(unit.created_at.ms().to_string())
+}
+
+/// What is given to the next unit of a name, before there is one.
+fn waiting_room(cx: &Context, id: &UnitId) -> PathBuf {
+    let units = cx.place.control_dir.join("units").join(id.as_str());
+    units.join(FOLDER).join(WAITING)
+}
+
+/// What waited for a unit of this name is this one's. Who is killed meanwhile is followed by somebody who goes on.
+fn let_in(cx: &Context, unit: &Unit, inbox: &Path) -> Outcome<()> {
+    let room = waiting_room(cx, &unit.id);
+    let Ok(waiting) = std::fs::read_dir(&room) else {
+        return Ok(());
+    };
+    let io = |e: std::io::Error| io_refusal("move", &room, &e);
+    for entry in waiting.flatten() {
+        let to = inbox.join(entry.file_name());
+        make_folders(&to).map_err(io)?;
+        match std::fs::rename(entry.path(), &to) {
+            Ok(()) => {}
+            // The same was given to it since.
+            Err(_) if to.join(FILE).exists() => {
+                std::fs::remove_dir_all(entry.path()).map_err(io)?;
+            }
+            Err(e) => return Err(io(e)),
+        }
+    }
+    Ok(())
+}
+
+/// What is known about the work in a unit.
+fn known_about(cx: &Context, unit: &Unit, to: String, note: Option<&str>) -> Outcome<Known> {
+    let common = crate::units::service::common(cx)?;
+    let mut facts = Vec::new();
+    if let Some(workflow) = &unit.workflow {
+        facts.push(format!("workflow {workflow}"));
+    }
+    if let Some(issue) = &unit.issue_id {
+        facts.push(format!("issue {issue}"));
+    }
+    let who = unit.worker.as_ref().map(ToString::to_string);
+    let who = who
+        .or_else(|| unit.agent.clone())
+        .unwrap_or_else(|| "nobody".to_owned());
+    facts.push(format!(
+        "unit {}, worked on by {who}, attempt {}",
+        unit.id, unit.attempt
+    ));
+    // What it has done: as it landed, or as it is now.
+    let commit = match &unit.merge_commit {
+        Some(commit) => {
+            facts.push(format!("landed as {commit} on {}", unit.goes_to()));
+            Some(commit.clone())
+        }
+        None => {
+            let branch = format!("refs/heads/{}", unit.branch);
+            let tip = Git::in_git_dir(common).verify(&branch).map_err(git)?;
+            let at = tip.as_deref().unwrap_or("nothing");
+            facts.push(format!(
+                "not landed, {}: branch {} at {at}",
+                unit.state, unit.branch
+            ));
+            tip
+        }
+    };
+    let changed = match &commit {
+        Some(commit) => lines_changed(cx, unit, commit)?,
+        None => Vec::new(),
+    };
+    if unit.merge_commit.is_none() {
+        let all = crate::units::scope::changed_paths(cx, unit).unwrap_or_default();
+        let loose: Vec<&str> = all
+            .iter()
+            .filter(|path| changed.iter().all(|one| one.path != **path))
+            .map(String::as_str)
+            .take(20)
+            .collect();
+        if !loose.is_empty() {
+            facts.push(format!("changed and not committed: {}", loose.join(", ")));
+        }
+    }
+    let mut used = Vec::new();
+    used.extend(unit.cost_usd.map(|usd| format!("${:.4}", usd.0 as f64 / 1e6)));
+    used.push(format!("{} tokens", unit.tokens.total()));
+    used.push(format!("{} turns", unit.turns));
+    facts.push(format!("used by all its attempts: {}", used.join(", ")));
+    if let Some(error) = unit.error.as_ref().or(unit.last_error.as_ref()) {
+        facts.push(format!("failed before: {}: {}", error.reason, error.message));
+    }
+    let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, unit.attempt);
+    let job = crate::attempts::retry_settings::own_job(cx, unit);
+    let mut checks = Vec::new();
+    // It would not have landed otherwise.
+    if let (Some(job), true) = (&job, unit.merge_commit.is_some()) {
+        checks.extend(job.validate.iter().map(|command| Check {
+            name: command.clone(),
+            outcome: "passed".to_owned(),
+        }));
+    }
+    if let Some(issue) = &unit.issue_id {
+        let view = crate::context::view(cx)?;
+        let gates = state::gate_results(&*view.table, issue).map_err(|e| refuse(Code::Io, e))?;
+        checks.extend(gates.into_iter().map(|(name, result)| Check {
+            name: format!("gate {name}"),
+            outcome: match result.passed {
+                true => "passed".to_owned(),
+                false => "failed".to_owned(),
+            },
+        }));
+    }
+    Ok(Known {
+        from: unit.id.to_string(),
+        to,
+        facts,
+        artifacts: artifacts_of(cx, unit, commit.as_deref()),
+        changed,
+        checks,
+        said: digested(&folder),
+        note: note.map(str::to_owned),
+    })
+}
+
+/// What there was before the unit's work, which ends in that commit.
+pub(crate) fn without_it(cx: &Context, unit: &Unit, commit: &str) -> Outcome<String> {
+    let about = Git::in_git_dir(crate::units::service::common(cx)?)
+        .args(["log", "-1", "--format=%P%n%B", commit])
+        .run()
+        .map_err(git)?;
+    let about = String::from_utf8_lossy(&about).into_owned();
+    let merged = about.lines().next().is_some_and(|parents| parents.contains(' '));
+    let squashed = about.contains(crate::landing::candidate::SQUASHED);
+    Ok(match unit.merge_commit.is_some() && (merged || squashed) {
+        true => format!("{commit}^1"),
+        // Nobody had moved the target, so it became the unit's branch.
+        false => unit.base.clone(),
+    })
+}
+
+/// What a commit brought, by file.
+fn lines_changed(cx: &Context, unit: &Unit, commit: &str) -> Outcome<Vec<Changed>> {
+    let common = crate::units::service::common(cx)?;
+    let from = without_it(cx, unit, commit)?;
+    let listed = Git::in_git_dir(common)
+        .args([
+            "diff-tree",
+            "-r",
+            "--numstat",
+            "--no-renames",
+            "-z",
+            &from,
+            commit,
+        ])
+        .run()
+        .map_err(git)?;
+    let one = |line: &[u8]| {
+        let line = String::from_utf8_lossy(line).into_owned();
+        let mut parts = line.splitn(3, '\t');
+        let (came, went) = (parts.next()?.parse().ok(), parts.next()?.parse().ok());
+        Some(Changed {
+            path: parts.next()?.to_owned(),
+            lines: came.zip(went),
+        })
+    };
+    Ok(listed.split(|b| *b == 0).filter_map(one).collect())
+}
+
+/// The files that a unit was to make: short texts as they are, of the others where they are.
+fn artifacts_of(cx: &Context, unit: &Unit, commit: Option<&str>) -> Vec<Artifact> {
+    let Ok(common) = crate::units::service::common(cx) else {
+        return Vec::new();
+    };
+    let one = |wanted: &jit_core::unit::Artifact| {
+        let name = commit.map(|commit| format!("{commit}:{}", wanted.path));
+        let size = name
+            .as_deref()
+            .and_then(|name| Git::in_git_dir(common).args(["cat-file", "-s", name]).run().ok());
+        let bytes: Option<u64> = size.and_then(|size| String::from_utf8_lossy(&size).trim().parse().ok());
+        let small = bytes.is_some_and(|bytes| bytes <= LONGEST_ARTIFACT);
+        let text = name
+            .as_deref()
+            .filter(|_| small)
+            .and_then(|name| {
+                Git::in_git_dir(common)
+                    .args(["cat-file", "blob", name])
+                    .run()
+                    .ok()
+            })
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+            .filter(|text| !text.contains('\0'));
+        Artifact {
+            path: wanted.path.clone(),
+            kind: wanted.kind.clone(),
+            commit: commit.filter(|_| bytes.is_some()).map(str::to_owned),
+            bytes,
+            text,
+        }
+    };
+    unit.artifacts.iter().map(one).collect()
+}
+
+/// `jit handoff`.
+pub(crate) fn hand_on_unit(cx: &Context, ask: &HandAsk) -> Outcome<Answer> {
+    let unit = crate::units::service::find_unit(cx, &crate::context::view(cx)?, Some(&ask.unit))?;
+    let (to, receiver) = match (&ask.to, &ask.to_unit) {
+        (Some(kind), None) => (kind.clone(), Receiver::Kind),
+        (None, Some(named)) => {
+            match crate::units::service::living_unit(cx, &crate::context::view(cx)?, Some(named)) {
+                Ok(receiver) => (receiver.id.to_string(), Receiver::Unit(Box::new(receiver))),
+                Err(refusal) if refusal.code == Code::NotFound => {
+                    let id = to_come(cx, named, refusal)?;
+                    (id.to_string(), Receiver::ToCome(id))
+                }
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        _ => return Err(refuse(Code::Invalid, "say to whom: --to or --to-unit")),
+    };
+    if receiver != Receiver::Kind && to == unit.id.as_str() {
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, format!("{} hands nothing to itself", unit.id))
+                .help(format!("jit handoff {} --to <kind of agent>", unit.id)),
+        ));
+    }
+    if ask.print {
+        let text = page_about(cx, &unit, &to, ask)?;
+        return handed(cx, &unit, to, None, text, None);
+    }
+    crate::context::calling_agent::require_not_of_another(cx, &unit)?;
+    let (inbox, receiver) = match receiver {
+        Receiver::Kind => return hand_to_kind(cx, &unit, ask, to),
+        Receiver::Unit(receiver) => (inbox(cx, &receiver), Some(*receiver)),
+        Receiver::ToCome(id) => (waiting_room(cx, &id), None),
+    };
+    let text = page_about(cx, &unit, &to, ask)?;
+    let path = give(&inbox, unit.id.as_str(), &text)?;
+    handed(cx, &unit, to, Some(path), text, receiver)
+}
+
+/// A unit that has not begun, of a workflow that runs or may be opened again.
+fn to_come(cx: &Context, named: &str, unknown: Box<Refusal>) -> Outcome<UnitId> {
+    let view = crate::context::view(cx)?;
+    let workflows = state::workflows(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    for workflow in workflows.into_iter().filter(|one| one.status != Ended::Completed) {
+        let Some(id) = workflow.units.iter().find(|id| id.as_str() == named) else {
+            continue;
+        };
+        let unit = state::unit(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
+        let own = unit.filter(|unit| unit.workflow.as_ref() == Some(&workflow.id));
+        // One whose making was undone is made again.
+        let ended = |unit: &Unit| unit.merge_status == MergeStatus::Merged || unit.abandoned.is_some();
+        if !own.as_ref().is_some_and(ended) {
+            return Ok(id.clone());
+        }
+    }
+    if let Ok(id) = named.parse::<UnitId>() {
+        return Err(Box::new(
+            Refusal::new(
+                Code::NotFound,
+                format!("{}, and no workflow is to have a unit {id}", unknown.message),
+            )
+            .help(format!("jit worktree create {id}"))
+            .help("jit run <plan>"),
+        ));
+    }
+    Err(unknown)
+}
+
+fn page_about(cx: &Context, unit: &Unit, to: &str, ask: &HandAsk) -> Outcome<String> {
+    let known = known_about(cx, unit, to.to_owned(), ask.note.as_deref())?;
+    Ok(handoffs::page(&known, LONGEST))
+}
+
+/// Into the place where the next agent of that unit is told from.
+fn give(inbox: &Path, from: &str, text: &str) -> Outcome<PathBuf> {
+    let folder = inbox.join(handoffs::digest(text));
+    let path = folder.join(FILE);
+    let io = |e: std::io::Error| io_refusal("write", &folder, &e);
+    make_folders(&path).map_err(io)?;
+    // Who it is from first: without the text it means nothing.
+    file::put_like_parent(&folder.join("from"), from.as_bytes()).map_err(io)?;
+    keep_handoff(&path, text)?;
+    Ok(path)
+}
+
+fn handed(
+    cx: &Context,
+    unit: &Unit,
+    to: String,
+    path: Option<PathBuf>,
+    text: String,
+    receiver: Option<Unit>,
+) -> Outcome<Answer> {
+    let reply = Reply::Handoff(Box::new(HandoffView {
+        unit: unit.id.clone(),
+        from: unit
+            .worker
+            .as_ref()
+            .map_or_else(|| unit.id.to_string(), ToString::to_string),
+        to,
+        path: path.map(|path| path.to_string_lossy().into_owned()),
+        digest: handoffs::digest(&text),
+        bytes: text.len() as u64,
+        text,
+        receiver: receiver.map(UnitView::of),
+    }));
+    let view = crate::context::view(cx)?;
+    crate::context::read_answer(cx, &view, reply)
+}
+
+/// Another kind of agent goes on in the same worktree.
+fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome<Answer> {
+    crate::attempts::dispatch::require_trusted_dispatch(cx)?;
+    let id = &unit.id;
+    if crate::context::calling_agent::is_agent_of(cx, id) {
+        return Err(Box::new(
+            Refusal::new(
+                Code::NotAllowed,
+                format!("you work in {id}: whoever hands it on ends you, and what you began with it"),
+            )
+            .help("say in your last message who should go on, and end"),
+        ));
+    }
+    let _turn = crate::attempts::dispatch::unit_turn(cx, id, true)?;
+    let unit = crate::attempts::dispatch::load_unit(cx, id)?;
+    let wrong_state = |unit: &Unit| {
+        Box::new(
+            Refusal::new(
+                Code::BadTransition,
+                format!(
+                    "{} is {}: there is nothing another agent could go on with",
+                    unit.id, unit.state
+                ),
+            )
+            .help(format!("jit worktree status {}", unit.id)),
+        )
+    };
+    let folder = crate::attempts::dispatch::attempt_folder(cx, id, unit.attempt);
+    let before = crate::attempts::retry_settings::own_job(cx, &unit);
+    let at_work = matches!(unit.state, Phase::Dispatched | Phase::Running);
+    if !at_work && !matches!(unit.state, Phase::Ready | Phase::Failed) || unit.worktree_id.is_none() {
+        return Err(wrong_state(&unit));
+    }
+    let asked = crate::attempts::retry_settings::asked_before(cx, &unit, before.as_ref())?;
+    let run = Settings {
+        agent: Some(to.clone()),
+        ..ask.run.clone()
+    };
+    let dispatch = DispatchAsk {
+        run: run.over(&asked.run),
+        // What was handed to the one before is in what it was told; this one is told by what follows.
+        handoffs: Handoffs::default(),
+        again: Again::Fresh,
+        ..asked
+    };
+    // What would be refused is refused before anybody is stopped.
+    let mut then = unit.clone();
+    if let Ok(Attempt::Running(running)) = attempt::look(&folder) {
+        let used = running.sum.cost_usd.unwrap_or_default().0;
+        let cost = then.cost_usd.unwrap_or_default().0.saturating_add(used);
+        then.cost_usd = Some(Usd(cost)).filter(|usd| usd.0 > 0);
+        then.tokens = then.tokens.plus(running.sum.tokens);
+    }
+    let _ = crate::attempts::dispatch::job(cx, &then, &dispatch)?;
+    if let Some(program) = crate::workflows::service::missing_program(cx, &dispatch.run) {
+        return Err(Box::new(
+            Refusal::new(
+                Code::Invalid,
+                format!("there is no program {program:?} that could be started"),
+            )
+            .help(format!("jit handoff {id} --to {to} --command <program>")),
+        ));
+    }
+    let account = crate::attempts::accounts::require_open_account(cx, &dispatch.run, false, Some(id))?;
+    let mut ended = Facts::default();
+    let mut now = unit.clone();
+    if at_work {
+        let why = format!("{}{to}", jit_core::coordinate::HANDED_ON);
+        let Some(facts) = end_for_another(cx, &unit, before.as_ref(), &folder, &why)? else {
+            let unit = crate::attempts::outcome::settle_held(
+                cx,
+                unit,
+                crate::attempts::dispatch::Starting::Forbidden,
+            )?;
+            return Err(wrong_state(&unit));
+        };
+        let spent = facts.spent.unwrap_or_default().0;
+        let cost = now.cost_usd.unwrap_or_default().0.saturating_add(spent);
+        now.cost_usd = Some(Usd(cost)).filter(|usd| usd.0 > 0 || unit.cost_usd.is_some());
+        now.tokens = now.tokens.plus(facts.tokens);
+        now.turns = now.turns.saturating_add(facts.turns);
+        ended = facts;
+    }
+    // The next one is not told that the one before failed.
+    now.last_error.clone_from(&unit.error);
+    if at_work {
+        now.state = Phase::Ready;
+    }
+    let from = now
+        .worker
+        .as_ref()
+        .map_or_else(|| id.to_string(), ToString::to_string);
+    let text = page_about(cx, &now, &to, ask)?;
+    let path = give(&inbox(cx, &now), &from, &text)?;
+    let (job, begun) = crate::attempts::dispatch::prepare_attempt(cx, &now, &dispatch, account)?;
+    let command = Command::ChangeHands {
+        unit: id.clone(),
+        ended: Box::new(ended),
+        begun: Box::new(begun),
+    };
+    let Decided::Unit(unit) = crate::context::transact_as(cx, None, &command, Kept::default())?.reply else {
+        return Err(refuse(Code::Io, "the log has no answer to that"));
+    };
+    crate::attempts::dispatch::begin_attempt(cx, id, job.attempt)?;
+    handed(cx, &now, to, Some(path), text, Some(*unit))
+}
+
+/// Ends the agent of a unit, and says what it came to. `None`: it had done its work before it could be stopped.
+fn end_for_another(
+    cx: &Context,
+    unit: &Unit,
+    job: Option<&Job>,
+    folder: &Path,
+    why: &str,
+) -> Outcome<Option<Facts>> {
+    let io = |e: std::io::Error| io_refusal("watch", folder, &e);
+    crate::attempts::dispatch::stop_attempt(cx, unit, why)?;
+    let longest = job.map_or(60, |job| job.grace_secs + 20);
+    let exit = match attempt::look(folder).map_err(io)? {
+        Attempt::NotStarted => attempt::bury(folder).map_err(io)?,
+        _ => {
+            if !attempt::wait_for_end(folder, Duration::from_secs(longest)).map_err(io)? {
+                return Err(Box::new(
+                    Refusal::new(Code::Busy, format!("the agent of {} does not end", unit.id))
+                        .help(format!("jit worktree stop {}", unit.id)),
+                ));
+            }
+            match attempt::look(folder).map_err(io)? {
+                Attempt::Ended(exit) => exit,
+                _ => attempt::bury(folder).map_err(io)?,
+            }
+        }
+    };
+    let Some(job) = job else {
+        return Ok(Some(Facts::default()));
+    };
+    let (input, mut facts) = crate::attempts::outcome::judge_attempt(cx, unit, job, &exit, folder)?;
+    if input == Input::InstanceCompleted {
+        return Ok(None);
+    }
+    facts.error = Some(Failure {
+        reason: jit_core::coordinate::reason::STOPPED.to_owned(),
+        message: why.to_owned(),
+        exit_code: None,
+        output: facts.error.and_then(|error| error.output),
+    });
+    Ok(Some(facts))
+}
+
+/// What was said in an attempt. What cannot be read was not said.
+fn digested(folder: &Path) -> Digested {
+    let mut said = Digested::default();
+    let mut from = 0;
+    while let Ok((lines, next)) = attempt::follow(folder, from) {
+        lines.iter().for_each(|line| said.add(line));
+        if next == from {
+            break;
+        }
+        from = next;
+    }
+    said
+}

@@ -1,0 +1,188 @@
+//! What an attempt takes over from those before it (G10).
+//!
+//! What must hold:
+//!
+//! - a unit is dispatched again as it was before, by its last attempt or else by its plan: who starts it by hand says only
+//!   what is to be different, and is told what was taken over. What belongs to one agent (its program, model, tools, mode
+//!   and account) is not taken over by another;
+//! - a session that is gone on with is told what is new, and nothing that it knows. One whose model never answered may know
+//!   nothing, and is told everything.
+
+use std::path::Path;
+
+use jit_agents::event::Said;
+use jit_agents::prompt::Conflict;
+use jit_agents::runner::attempt;
+use jit_agents::runner::job::Job;
+use jit_core::coordinate::reason;
+use jit_core::plan::{PlanUnit, Settings};
+use jit_core::unit::Unit;
+use jit_store::Outcome;
+
+use super::dispatch::DispatchAsk;
+use crate::context::Context;
+use crate::workflows::snapshot::is_merging;
+
+/// What a session that is gone on with knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Its task: the model has answered in it.
+    pub task: bool,
+    /// These very words.
+    pub words: bool,
+}
+
+/// The job of a unit's last attempt. One of the same name that is over has left its own behind.
+pub(crate) fn own_job(cx: &Context, unit: &Unit) -> Option<Job> {
+    unit.worker.as_ref()?;
+    attempt::job(&crate::attempts::dispatch::attempt_folder(
+        cx,
+        &unit.id,
+        unit.attempt,
+    ))
+    .ok()
+}
+
+pub(crate) fn planned(cx: &Context, unit: &Unit) -> Outcome<Option<PlanUnit>> {
+    let Some(workflow) = &unit.workflow else {
+        return Ok(None);
+    };
+    let workflow = crate::workflows::service::find_workflow(cx, Some(workflow.as_str()))?;
+    let plan = crate::workflows::service::load_plan(cx, &workflow)?;
+    let mut units = plan.units.into_iter();
+    Ok(units.find(|planned| planned.id == unit.id.as_str()))
+}
+
+/// What a unit's agent was asked for: by whoever started the one before, else by the plan.
+pub(crate) fn asked_before(cx: &Context, unit: &Unit, before: Option<&Job>) -> Outcome<DispatchAsk> {
+    let plan = planned(cx, unit)?;
+    let of_plan = match &plan {
+        Some(planned) => DispatchAsk::of_plan(&unit.id, planned)?,
+        None => DispatchAsk::default(),
+    };
+    let Some(job) = before else {
+        return Ok(DispatchAsk {
+            unit: Some(unit.id.to_string()),
+            ..of_plan
+        });
+    };
+    Ok(DispatchAsk {
+        unit: Some(unit.id.to_string()),
+        run: Settings {
+            agent: Some(job.agent.clone()),
+            ..job.asked.clone()
+        },
+        prompt: job.task.clone(),
+        prompt_file: job.task_file.clone(),
+        artifacts: job.artifacts.clone(),
+        validate: job.validate.clone(),
+        writes: None,
+        ..of_plan
+    })
+}
+
+/// What is asked for by hand, over what was asked for before; and the names of what was taken over.
+pub(crate) fn over_before(
+    cx: &Context,
+    unit: &Unit,
+    ask: &DispatchAsk,
+) -> Outcome<(DispatchAsk, Vec<String>)> {
+    let before = asked_before(cx, unit, own_job(cx, unit).as_ref())?;
+    let says = ask.prompt.is_some() || ask.prompt_file.is_some();
+    let (prompt, prompt_file) = match says {
+        true => (ask.prompt.clone(), ask.prompt_file.clone()),
+        false => (before.prompt, before.prompt_file),
+    };
+    let all = DispatchAsk {
+        unit: ask.unit.clone(),
+        run: ask.run.over(&before.run),
+        prompt,
+        prompt_file,
+        again: ask.again,
+        artifacts: before.artifacts,
+        validate: before.validate,
+        writes: ask.writes.clone().or(before.writes),
+        handoffs: before.handoffs,
+        force: ask.force,
+    };
+    let mut taken = taken_over(&ask.run, &all.run);
+    let mut add = |name: &str, is_taken: bool| taken.extend(is_taken.then(|| name.to_owned()));
+    add(
+        "prompt",
+        !says && (all.prompt.is_some() || all.prompt_file.is_some()),
+    );
+    let writes = all.writes.as_ref().unwrap_or(&unit.writes);
+    add("writes", ask.writes.is_none() && !writes.is_empty());
+    add("artifacts", !all.artifacts.is_empty());
+    add("validate", !all.validate.is_empty());
+    add("handoffs", !all.handoffs.from.is_empty());
+    Ok((all, taken))
+}
+
+/// What the session knows with which this job goes on.
+pub(crate) fn memory(cx: &Context, unit: &Unit, job: &Job) -> Memory {
+    let mut memory = Memory::default();
+    let Some(resume) = &job.resume else {
+        return memory;
+    };
+    for n in (1..=unit.attempt).rev() {
+        let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, n);
+        let Ok(before) = attempt::job(&folder) else {
+            continue;
+        };
+        if in_session(&before, &folder, &resume.session) && has_answered(&folder) {
+            memory.task = true;
+            memory.words |= before.task == job.task && before.task_file == job.task_file;
+        }
+    }
+    memory
+}
+
+/// The conflict that a unit is to settle, if it has one.
+pub(crate) fn conflict_of(unit: &Unit) -> Option<Conflict> {
+    let begun = is_merging(Path::new(&unit.worktree_path));
+    let last = unit.last_error.as_ref().map(|error| error.reason.as_str());
+    let open = !unit.merge_conflicts.is_empty() && (begun || last == Some(reason::CONFLICT));
+    open.then(|| Conflict {
+        paths: unit
+            .merge_conflicts
+            .iter()
+            .map(|clash| clash.path.clone())
+            .collect(),
+        begun,
+    })
+}
+
+/// The settings that are not of whoever asks.
+fn taken_over(asked: &Settings, all: &Settings) -> Vec<String> {
+    let named = |run: &Settings| match serde_json::to_value(run) {
+        Ok(serde_json::Value::Object(map)) => map,
+        _ => serde_json::Map::new(),
+    };
+    let asked = named(asked);
+    let all = named(all).into_iter().map(|(name, _)| name);
+    all.filter(|name| !asked.contains_key(name)).collect()
+}
+
+fn in_session(job: &Job, folder: &Path, session: &str) -> bool {
+    let is_it = |id: Option<&str>| id == Some(session);
+    is_it(job.session.as_deref())
+        || is_it(job.resume.as_ref().map(|resume| resume.session.as_str()))
+        || matches!(attempt::look(folder), Ok(attempt::Attempt::Ended(exit)) if is_it(exit.session_id.as_deref()))
+}
+
+/// Whether the model of an attempt said or did anything.
+fn has_answered(folder: &Path) -> bool {
+    let mut from = 0;
+    while let Ok((lines, next)) = attempt::follow(folder, from) {
+        let answers = |said: &Said| matches!(said, Said::Text { .. } | Said::Tool { .. });
+        if lines.iter().any(|line| answers(&line.said)) {
+            return true;
+        }
+        if next == from {
+            break;
+        }
+        from = next;
+    }
+    false
+}

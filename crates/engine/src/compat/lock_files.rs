@@ -1,0 +1,405 @@
+//! Lock files of activities and the log, kept in step.
+//!
+//! - A lock file that somebody else wrote is in the log before the next decision about claims.
+//! - A file that is expired is reported, and in the log as what it was: whoever takes the activity takes it over. One that
+//!   is not by the protocol is reported, and removed by whoever takes the activity.
+//! - A file of ours that was deleted, or written over, while its lease lives is made again, and that is said.
+//! - Who only reads compares for itself, and sees what the next writer will write down.
+//! - Only leases that came from such a file end with its deletion.
+
+use std::io;
+use std::time::Duration;
+
+use jit_core::activity::{is_from_file, lasts_until};
+use jit_core::command::{Command, Context as Deciding, LockFile};
+use jit_core::decide::{Draft, decide};
+use jit_core::event::{Action, Did, Event, Stamped};
+use jit_core::ids::{AgentId, IssueId, LeaseId};
+use jit_core::issue::{ACTIVITY, Issue};
+use jit_core::lease::{Actor, Lease, Resource};
+use jit_core::refusal::Code;
+use jit_core::state;
+use jit_core::table::{Changes, Overlay, Read, Table};
+use jit_os::io_refusal;
+use jit_store::{Outcome, ReadTable, View};
+
+use crate::compat::lock_file_format as activities;
+use crate::compat::lock_file_format::Found;
+use crate::context::{Context, Kept};
+use crate::refusals::{refuse, stopped};
+
+/// What an append is stopped with when a lock file appeared at the last moment.
+pub(crate) const LOCK_APPEARED: &str = "a lock file appeared";
+
+/// What the lock files say that the log does not.
+#[derive(Debug, Default)]
+struct News {
+    /// Files of others that are not in the log as they are now.
+    there: Vec<LockFile>,
+    /// Leases that came from files that are gone.
+    gone: Vec<Lease>,
+    warnings: Vec<String>,
+}
+
+/// The state as it will be once others' lock files are in the log.
+#[derive(Debug)]
+struct Foreseen {
+    base: Box<dyn ReadTable>,
+    top: Changes,
+}
+
+impl Table for Foreseen {
+    fn get(&self, key: &str) -> Read<Option<Vec<u8>>> {
+        match self.top.get(key) {
+            Some(change) => Ok(change.clone()),
+            None => self.base.get(key),
+        }
+    }
+
+    fn scan(&self, prefix: &str, limit: usize) -> Read<Vec<(String, Vec<u8>)>> {
+        let mut overlay = Overlay::new(&*self.base);
+        let under = self.top.range(prefix.to_owned()..);
+        let under = under.take_while(|(key, _)| key.starts_with(prefix));
+        overlay.changes = under.map(|(key, value)| (key.clone(), value.clone())).collect();
+        overlay.scan(prefix, limit)
+    }
+
+    fn visit(&self, prefix: &str, each: &mut dyn FnMut(&str, &[u8]) -> Read<()>) -> Read<()> {
+        let mut under = self.top.range(prefix.to_owned()..);
+        if under.next().is_none_or(|(key, _)| !key.starts_with(prefix)) {
+            return self.base.visit(prefix, each);
+        }
+        for (key, value) in self.scan(prefix, usize::MAX)? {
+            each(&key, &value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Brings the lock files that others wrote into the log. Returns what should be said about them.
+pub(crate) fn honour_lock_files(cx: &Context) -> Outcome<Vec<String>> {
+    let control = &cx.place.control_dir;
+    if !activities::folder(control).is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut warnings = Vec::new();
+    if !activities::is_left(control) {
+        warnings.extend(make_lock_files_again(cx)?);
+    }
+    let view = crate::context::view_of_log(cx)?;
+    let mut news = lock_file_news(cx, &view)?;
+    warnings.append(&mut news.warnings);
+    // Each is the deed of its holder.
+    let honour = |holder: &AgentId, command: &Command| {
+        let actor = Actor {
+            agent_id: holder.clone(),
+            worktree_id: None,
+        };
+        let kept = Kept {
+            aside: Some(Duration::MAX),
+            actor: Some(&actor),
+            ..Kept::default()
+        };
+        crate::context::transact_as(cx, None, command, kept)
+    };
+    for lease in news.gone {
+        let gone = lease.resource.issue().cloned().into_iter().collect();
+        let there = Vec::new();
+        honour(&lease.agent_id, &Command::HonourLocks { there, gone })?;
+    }
+    for file in news.there {
+        let holder = file.holder.clone();
+        let (there, gone) = (vec![file], Vec::new());
+        honour(&holder, &Command::HonourLocks { there, gone })?;
+    }
+    Ok(warnings)
+}
+
+/// What is known, lock files of others included that are not in the log yet. Writes nothing.
+pub(crate) fn foresee_lock_files(cx: &Context, view: View) -> Outcome<View> {
+    if !activities::folder(&cx.place.control_dir).is_dir() {
+        return Ok(view);
+    }
+    let news = lock_file_news(cx, &view)?;
+    if news.there.is_empty() && news.gone.is_empty() {
+        return Ok(view);
+    }
+    let gone = news.gone.iter().filter_map(|lease| lease.resource.issue());
+    let command = Command::HonourLocks {
+        gone: gone.cloned().collect(),
+        there: news.there,
+    };
+    let deciding = Deciding {
+        now: view.now.clone(),
+        actor: cx.actor.clone(),
+        branch: None,
+        // Unused: leases from lock files are named after these.
+        fresh_lease: LeaseId::generate(view.now.wall.ms(), 0),
+        policy: cx.policy.clone(),
+    };
+    let mut draft = Draft::new(&*view.table, view.sequence, view.now.wall, cx.actor.clone());
+    decide(&mut draft, &command, &deciding).map_err(stopped)?;
+    let (_, top) = draft.finish(None).map_err(|e| refuse(Code::Io, e))?;
+    Ok(View {
+        table: Box::new(Foreseen {
+            base: view.table,
+            top,
+        }),
+        ..view
+    })
+}
+
+fn lock_file_news(cx: &Context, view: &View) -> Outcome<News> {
+    let control = &cx.place.control_dir;
+    let trouble = |e: io::Error| io_refusal("read", &activities::folder(control), &e);
+    let unreadable = |e| refuse(Code::Io, e);
+    let ids = activities::list(control).map_err(trouble)?;
+    let table = &*view.table;
+    let mut news = News::default();
+    for id in &ids {
+        let lease = lease_on(table, id)
+            .map_err(unreadable)?
+            .filter(|lease| !lease.expired(&view.now));
+        if lease.as_ref().is_some_and(|lease| !is_from_file(lease)) {
+            continue;
+        }
+        match activities::read(control, id).map_err(trouble)? {
+            Some(Found::Theirs(file)) if file.expires.ms() <= view.now.wall.ms() && lease.is_none() => {
+                news.warnings.push(format!(
+                    "the lock file of {id} by {} has expired: {id} is free",
+                    file.holder
+                ));
+                news.there.push(file);
+            }
+            Some(Found::Theirs(file)) => {
+                if state::issue(table, id).map_err(unreadable)?.is_none() {
+                    news.warnings
+                        .push(format!("there is a lock file for {id}, which is no issue here"));
+                }
+                if lease.is_none_or(|lease| {
+                    !lasts_until(&lease, file.expires, &cx.policy)
+                        || lease.agent_id != file.holder
+                        || file.task.is_some()
+                }) {
+                    news.there.push(file);
+                }
+            }
+            Some(Found::Malformed(why)) => {
+                news.warnings.push(format!(
+                    "the lock file of {id} is not by the protocol ({why}): it counts for nothing"
+                ));
+            }
+            Some(Found::Ours(_)) | None => {}
+        }
+    }
+    for lease in state::leases_from_files(table).map_err(unreadable)? {
+        if let Some(id) = lease.resource.issue()
+            && lease.parent.is_none()
+            && !ids.contains(id)
+        {
+            news.gone.push(lease);
+        }
+    }
+    Ok(news)
+}
+
+/// Compares the lock files with every lease on an activity, and makes again what somebody deleted or wrote over. Says
+/// what it did. Costs as much as there are leases: for when the folder is not as it was left, and for `jit validate`.
+pub(crate) fn make_lock_files_again(cx: &Context) -> Outcome<Vec<String>> {
+    let control = &cx.place.control_dir;
+    let trouble = |e: io::Error| io_refusal("write", &activities::folder(control), &e);
+    let unreadable = |e| refuse(Code::Io, e);
+    let _still = cx.store.hold_still(&cx.actor)?;
+    // Before looking: what is changed meanwhile is looked for again. Where it cannot be noted, so it is too.
+    let _ = activities::leave(control);
+    let view = crate::context::view_of_log(cx)?;
+    let table = &*view.table;
+    let mut said = Vec::new();
+    for lease in state::claims(table).map_err(unreadable)? {
+        let Some(id) = lease.resource.issue() else {
+            continue;
+        };
+        let issue = state::issue(table, id).map_err(unreadable)?;
+        if lease.expired(&view.now)
+            || is_from_file(&lease)
+            || issue.is_none_or(|issue| issue.kind != ACTIVITY)
+        {
+            continue;
+        }
+        said.extend(mirror_lease(cx, &lease, &[], table).map_err(trouble)?);
+    }
+    Ok(said)
+}
+
+/// Before an append: the names of activities that are about to be taken, by the protocol that others follow.
+pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> io::Result<()> {
+    let control = &cx.place.control_dir;
+    for pair in events.windows(2) {
+        let [
+            Event::Acquired { lease, .. },
+            Event::Worked {
+                action: Action::ClaimedActivity | Action::RecoveredActivity,
+                activity_id: Some(id),
+                ..
+            },
+        ] = pair
+        else {
+            continue;
+        };
+        if is_from_file(lease) {
+            continue;
+        }
+        while !activities::take(control, id, lease)? {
+            match activities::read(control, id)? {
+                Some(Found::Theirs(file)) if file.expires.ms() > jit_os::clock::wall_ms() => {
+                    return Err(io::Error::other(LOCK_APPEARED));
+                }
+                // Left by somebody who is gone: an older lease of ours, or expired, or not by the protocol.
+                _ => activities::remove(control, id)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// After an append: the lock files of the activities that it touched. Says what was found in their place.
+pub(crate) fn mirror_lock_files(
+    cx: &Context,
+    lines: &[Stamped],
+    table: &dyn Table,
+) -> io::Result<Vec<String>> {
+    let mut said = Vec::new();
+    for line in lines {
+        let event = &line.event;
+        let id = match event {
+            Event::Issue {
+                did: Did::Created, ..
+            } => None,
+            Event::Issue { issue, .. } => Some(&issue.id),
+            _ => event.lease().and_then(|lease| lease.resource.issue()),
+        };
+        let Some(id) = id else { continue };
+        let Some(issue) = state::issue_or_tombstone(table, id).map_err(io::Error::other)? else {
+            continue;
+        };
+        if let Event::Released { lease, .. } | Event::ForceEvicted { lease, .. } = event {
+            take_out_of_file(cx, lease, &issue)?;
+        }
+        said.extend(mirror(cx, id, lines, table)?);
+        if event.lease().is_some()
+            && let Some(parent) = &issue.parent
+        {
+            said.extend(mirror(cx, parent, lines, table)?);
+        }
+    }
+    Ok(said)
+}
+
+/// After the end of a lease that came from a lock file: what stands for it there would be read in again.
+fn take_out_of_file(cx: &Context, lease: &Lease, issue: &Issue) -> io::Result<()> {
+    let control = &cx.place.control_dir;
+    if !is_from_file(lease) {
+        return Ok(());
+    }
+    let is_holders = |id: &IssueId| -> io::Result<bool> {
+        let found = activities::read(control, id)?;
+        Ok(matches!(found, Some(Found::Theirs(file)) if file.holder == lease.agent_id))
+    };
+    if is_holders(&issue.id)? {
+        activities::remove(control, &issue.id)?;
+    } else if let Some(parent) = &issue.parent
+        && is_holders(parent)?
+    {
+        activities::drop_task(control, parent, &issue.id)?;
+    }
+    Ok(())
+}
+
+/// Makes the lock file of an issue what its lease asks for: activities have one while they are held.
+fn mirror(cx: &Context, id: &IssueId, lines: &[Stamped], table: &dyn Table) -> io::Result<Option<String>> {
+    let control = &cx.place.control_dir;
+    let lease = lease_on(table, id).map_err(io::Error::other)?;
+    // The file is its holder's own.
+    if lease.as_ref().is_some_and(is_from_file) {
+        return Ok(None);
+    }
+    let issue = state::issue(table, id).map_err(io::Error::other)?;
+    let is_activity = issue.is_some_and(|issue| issue.kind == ACTIVITY);
+    if let Some(lease) = lease.filter(|_| is_activity) {
+        return mirror_lease(cx, &lease, lines, table);
+    }
+    let is_over = match activities::read(control, id)? {
+        None => false,
+        Some(Found::Ours(_)) => true,
+        Some(Found::Theirs(file)) => is_activity && file.expires.ms() <= jit_os::clock::wall_ms(),
+        Some(Found::Malformed(_)) => is_activity,
+    };
+    if is_over {
+        activities::remove(control, id)?;
+    }
+    Ok(None)
+}
+
+/// Makes the lock file of an activity say what its lease is. What else was there is said, unless these lines
+/// explain it.
+fn mirror_lease(
+    cx: &Context,
+    lease: &Lease,
+    lines: &[Stamped],
+    table: &dyn Table,
+) -> io::Result<Option<String>> {
+    let control = &cx.place.control_dir;
+    let Some(activity) = lease.resource.issue() else {
+        return Ok(None);
+    };
+    let inside = state::children(table, &lease.lease_id).map_err(io::Error::other)?;
+    let task = inside.iter().max_by_key(|task| task.token);
+    let holder = &lease.agent_id;
+    let is_from = |agent: &AgentId| {
+        lines.iter().any(|line| match &line.event {
+            Event::Transferred {
+                lease: to,
+                from_agent_id,
+                ..
+            } => to.resource == lease.resource && from_agent_id == agent,
+            _ => false,
+        })
+    };
+    let is_changed = || {
+        lines
+            .iter()
+            .any(|line| matches!(&line.event, Event::Issue { issue, .. } if issue.id == *activity))
+    };
+    let said = match activities::read(control, activity)? {
+        Some(Found::Ours(_)) => None,
+        // The holder's own, from before it was renewed here.
+        Some(Found::Theirs(file)) if file.holder == *holder => None,
+        // That of whoever has just handed it on.
+        Some(Found::Theirs(file)) if is_from(&file.holder) => None,
+        None if activities::make(control, activity, lease, task)? => {
+            // It may have become an activity while it was held.
+            if is_changed() {
+                return Ok(None);
+            }
+            let said = format!("the lock file of {activity} was gone while {holder} holds it: made again");
+            return Ok(Some(said));
+        }
+        // Made by somebody at this very moment.
+        None => Some(format!(
+            "a lock file of {activity} came up while {holder} holds it: replaced"
+        )),
+        Some(Found::Theirs(file)) => Some(format!(
+            "{} wrote a lock file for {activity} while {holder} holds it: replaced, {} does not have it",
+            file.holder, file.holder
+        )),
+        Some(Found::Malformed(why)) => Some(format!(
+            "the lock file of {activity} is not by the protocol ({why}): replaced"
+        )),
+    };
+    activities::write(control, activity, lease, task)?;
+    Ok(said)
+}
+
+fn lease_on(table: &dyn Table, id: &IssueId) -> jit_core::table::Read<Option<Lease>> {
+    state::lease_on(table, &Resource::Issue(id.clone()).key())
+}

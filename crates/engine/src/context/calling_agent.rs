@@ -1,0 +1,113 @@
+//! Whether an agent asks, and which (A4, G4).
+//!
+//! What must hold:
+//!
+//! - a process below the shim of an attempt is that attempt's agent, whatever its variables and its flags say. Of two
+//!   attempts above it the nearest counts;
+//! - a process below one that was bound to a session of an agent is an agent, also if it says it was a person; so is one
+//!   that `JIT_AGENT_ID` names as an agent;
+//! - only where none of that is so are `JIT_UNIT` and the id it gives believed. That variable alone makes nobody an agent:
+//!   people have it from `jit worktree env`.
+//!
+//! Limitations: this is a guard rail, not a fence. Who has another program run something for it (`cron`, `at`, a terminal
+//! that was there before) is not below its shim. Neither is what was forked twice where orphans are not adopted (elsewhere
+//! than on Linux); on Linux the shim takes them in while it lives.
+
+use std::path::Path;
+
+use jit_agents::runner::attempt;
+use jit_core::ids::{AgentId, UnitId};
+use jit_core::refusal::{Code, Refusal};
+use jit_core::unit::Unit;
+use jit_os::process::{self, ProcessRef};
+use jit_store::Outcome;
+
+use super::{Context, Surroundings};
+use crate::identity::process_binding as sessions;
+
+/// The agent that asks, as far as the attempts tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Working {
+    pub unit: String,
+    /// Not known where only a variable says so.
+    pub worker: Option<AgentId>,
+}
+
+/// The attempt that this process is part of.
+fn working(control_dir: &Path) -> Option<Working> {
+    let above = process::ancestors(std::process::id()).unwrap_or_default();
+    let distance = |shim: ProcessRef| above.iter().position(|one| *one == shim);
+    let folders = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let nearest = folders(&control_dir.join("units"))
+        .flat_map(|unit| folders(&unit.path()))
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("attempt-"))
+        .filter_map(|entry| Some((distance(attempt::shim(&entry.path())?)?, entry.path())))
+        .min_by_key(|(far, _)| *far);
+    if let Some((_, folder)) = nearest
+        && let Ok(job) = attempt::job(&folder)
+    {
+        return Some(Working {
+            unit: job.unit.to_string(),
+            worker: Some(job.worker),
+        });
+    }
+    let named = std::env::var("JIT_UNIT").ok()?;
+    Some(Working {
+        unit: named,
+        worker: None,
+    })
+}
+
+/// The agent that asks; `None`: a person does, or a program that is no agent.
+fn asking(control_dir: &Path, says: &AgentId) -> Option<AgentId> {
+    let is_agent = |id: &AgentId| id.kind() == "agent";
+    if let Some(worker) = working(control_dir).and_then(|working| working.worker) {
+        return Some(worker);
+    }
+    if is_agent(says) {
+        return Some(says.clone());
+    }
+    // Whoever was started as an agent stays one, whatever its flags say.
+    let started = std::env::var("JIT_AGENT_ID").ok();
+    if let Some(id) = started.and_then(|id| id.parse().ok()).filter(is_agent) {
+        return Some(id);
+    }
+    let bound = sessions::find(control_dir).map(|bound| bound.agent_id);
+    bound.filter(is_agent)
+}
+
+impl Surroundings {
+    /// The agent that asks, if one does.
+    pub fn asking_agent(&self) -> Option<AgentId> {
+        asking(&self.place.control_dir, &self.whoami.agent_id)
+    }
+}
+
+/// The agent that asks, if one does.
+pub(crate) fn asking_agent(cx: &Context) -> Option<AgentId> {
+    asking(&cx.place.control_dir, &cx.actor.agent_id)
+}
+
+/// The unit whose agent asks.
+pub(crate) fn working_in(cx: &Context) -> Option<Working> {
+    working(&cx.place.control_dir)
+}
+
+pub(crate) fn is_agent_of(cx: &Context, id: &UnitId) -> bool {
+    working_in(cx).is_some_and(|own| own.unit == id.as_str())
+}
+
+/// An agent that was started in a unit has nothing to say about the others, but for those it made.
+pub(crate) fn require_not_of_another(cx: &Context, unit: &Unit) -> Outcome<()> {
+    let id = &unit.id;
+    match working_in(cx) {
+        Some(own) if own.unit != id.as_str() && own.worker.as_ref() != Some(&unit.created_by) => {
+            let message = format!("you work in {}, and {id} is somebody else's", own.unit);
+            Err(Box::new(
+                Refusal::new(Code::NotAllowed, message)
+                    .help("say in your last message what should happen to it"),
+            ))
+        }
+        _ => Ok(()),
+    }
+}

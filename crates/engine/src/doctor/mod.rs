@@ -1,0 +1,548 @@
+//! `jit doctor`: looks at everything that must be right, and says how to mend what is not. Changes nothing.
+
+pub mod validate;
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use jit_core::issue_file::{COMMENTS, ISSUE, LABELS};
+use jit_core::state;
+use jit_git::{Git, Place};
+use jit_os::clock;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
+use serde::Serialize;
+
+use crate::context::{Context, Options, Surroundings, control_mode};
+use crate::duration::format_secs;
+use crate::heartbeats as heartbeat;
+use crate::hooks::git::install::State;
+use crate::init as setup;
+use crate::init::Driver;
+use crate::worktree_identity::identity;
+use crate::worktree_identity::identity::Need;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Ok,
+    /// Works, but somebody should know.
+    Warn,
+    Fail,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub name: &'static str,
+    pub status: Status,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Findings(Vec<Check>);
+
+impl Findings {
+    fn add(&mut self, name: &'static str, status: Status, message: impl ToString, help: Option<&str>) {
+        let help = help.map(str::to_owned);
+        self.0.push(Check {
+            name,
+            status,
+            message: message.to_string(),
+            help,
+        });
+    }
+
+    fn ok(&mut self, name: &'static str, message: impl ToString) {
+        self.add(name, Status::Ok, message, None);
+    }
+
+    fn warn(&mut self, name: &'static str, message: impl ToString, help: &str) {
+        self.add(name, Status::Warn, message, Some(help));
+    }
+
+    fn fail(&mut self, name: &'static str, message: impl ToString, help: &str) {
+        self.add(name, Status::Fail, message, Some(help));
+    }
+}
+
+/// The oldest git whose worktrees and merges we rely on.
+const OLDEST_GIT: (u32, u32) = (2, 38);
+/// A lock file that is older is most likely one that a killed git left.
+const STALE_SECS: u64 = 10;
+/// Less free space than this is worth a word.
+const LITTLE_SPACE: u64 = 256 << 20;
+
+pub fn examine(options: &Options) -> Vec<Check> {
+    let mut found = Findings::default();
+    git_version(&mut found);
+    clocks(&mut found);
+    let (surroundings, broken) = match Surroundings::despite(options) {
+        Ok(found) => found,
+        Err(refusal) => {
+            let help = refusal
+                .help
+                .first()
+                .map_or("mend what the message names", String::as_str);
+            found.fail("repository", &refusal.message, help);
+            return found.0;
+        }
+    };
+    match broken {
+        None => found.ok("config", "every file and variable can be read"),
+        Some(error) => found.fail(
+            "config",
+            error,
+            "mend what the message names; the rest is looked at without it",
+        ),
+    }
+    let place = surroundings.place.clone();
+    match (&place.common_dir, &place.worktree_root) {
+        (Some(common), _) => found.ok("repository", format!("common directory {}", common.display())),
+        (None, _) => found.warn("repository", "no git here: .jit/ serves alone", "git init"),
+    }
+    permissions(&mut found, &place);
+    disk_space(&mut found, &place);
+    if let Some(common) = &place.common_dir {
+        merge_driver(&mut found, &place, common);
+        hooks(&mut found, &place);
+        git_locks(&mut found, common);
+        turns(&mut found, &place.control_dir);
+    }
+    match crate::context::within(surroundings, options, Need::Read) {
+        Err(refusal) => {
+            let help = refusal.help.first().map_or("jit init", String::as_str);
+            found.fail("store", &refusal.message, help);
+        }
+        Ok(cx) => {
+            log(&mut found, &cx);
+            orphans(&mut found, &cx);
+        }
+    }
+    found.0
+}
+
+fn git_version(found: &mut Findings) {
+    let Ok(text) = Git::at(".").arg("--version").line() else {
+        return found.fail(
+            "git",
+            "git cannot be started",
+            "install git 2.38 or newer and put it on PATH",
+        );
+    };
+    let numbers: Vec<u32> = text
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|part| part.parse().ok())
+        .collect();
+    match numbers.as_slice() {
+        [major, minor, ..] if (*major, *minor) >= OLDEST_GIT => found.ok("git", text),
+        _ => found.fail("git", format!("{text} is too old"), "install git 2.38 or newer"),
+    }
+}
+
+fn clocks(found: &mut Findings) {
+    match clock::boot_id() {
+        Ok(_) if clock::wall_ms() < 1_700_000_000_000 => found.warn(
+            "clock",
+            "the wall clock stands before 2023: times shown to people will be wrong, leases are not affected",
+            "set the clock",
+        ),
+        Ok(_) => found.ok("clock", "boot clock and boot id can be read"),
+        Err(e) => found.fail("clock", format!("the boot id cannot be read: {e}"), "mount /proc"),
+    }
+}
+
+fn permissions(found: &mut Findings, place: &Place) {
+    let dir = &place.control_dir;
+    let Ok(meta) = dir.symlink_metadata() else {
+        return found.warn(
+            "permissions",
+            format!("{} is not there yet", dir.display()),
+            "jit init",
+        );
+    };
+    if !meta.is_dir() {
+        return found.fail(
+            "permissions",
+            format!("{} is not a directory", dir.display()),
+            "move it away, then: jit init",
+        );
+    }
+    let (mode, wanted) = (
+        meta.permissions().mode() & 0o777,
+        control_mode(&place.shared) & 0o777,
+    );
+    if meta.uid() != rustix::process::geteuid().as_raw() && wanted == 0o700 {
+        found.warn(
+            "permissions",
+            format!("{} belongs to another user", dir.display()),
+            "for several users: git config core.sharedRepository group, then jit init",
+        );
+    } else if mode & !wanted & 0o022 != 0 {
+        found.fail(
+            "permissions",
+            format!("{} can be changed by others (mode {mode:03o})", dir.display()),
+            &format!("chmod {wanted:o} {}", dir.display()),
+        );
+    } else if mode & !wanted != 0 {
+        found.warn(
+            "permissions",
+            format!("{} is open to others (mode {mode:03o})", dir.display()),
+            &format!("chmod {wanted:o} {}", dir.display()),
+        );
+    } else {
+        found.ok("permissions", format!("{} has mode {mode:03o}", dir.display()));
+    }
+}
+
+fn disk_space(found: &mut Findings, place: &Place) {
+    let dir = if place.control_dir.is_dir() {
+        place.control_dir.as_path()
+    } else {
+        Path::new(".")
+    };
+    match rustix::fs::statvfs(dir) {
+        Ok(stat) => {
+            let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+            let read_only = stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+            if read_only {
+                found.fail("disk", "the file system is read-only", "mount it writable");
+            } else if free < LITTLE_SPACE {
+                found.warn(
+                    "disk",
+                    format!("only {} MiB are free", free >> 20),
+                    "free some space",
+                );
+            } else {
+                found.ok("disk", format!("{} MiB free", free >> 20));
+            }
+        }
+        Err(e) => found.warn("disk", format!("free space cannot be told: {e}"), "df"),
+    }
+}
+
+/// git merges issues well only where `.jit/.gitattributes`, which is versioned, names the driver, the configuration of
+/// this clone, which is not, says what that is, and the program is found when git starts it.
+fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
+    let named = names_driver(place);
+    let own = setup::driver_setting();
+    match setup::merge_driver(common) {
+        Driver::Current => {
+            found.ok("merge driver", "registered");
+            if !on_path("jit") {
+                found.warn(
+                    "path",
+                    "git will not find the merge driver, and merges issues line by line: there is no jit on PATH",
+                    "put the folder of jit on PATH",
+                );
+            }
+        }
+        Driver::Former => found.warn(
+            "merge driver",
+            "of an older jit: where git is started without jit on PATH, it takes our side of an issue",
+            "jit init",
+        ),
+        Driver::Other(command) => found.fail(
+            "merge driver",
+            format!("git merges issue files with another command: {command}"),
+            match setup::is_jits(&command) {
+                true => "jit init",
+                false => &own,
+            },
+        ),
+        Driver::Missing if named == Some(true) => found.fail(
+            "merge driver",
+            "git does not know in this clone how to merge issue files: two branches that change one issue will conflict",
+            "jit init",
+        ),
+        Driver::Missing => found.warn("merge driver", "not registered in this clone", "jit init"),
+    }
+    if named == Some(false) {
+        let there = place
+            .local_jit
+            .as_ref()
+            .is_some_and(|local| local.join(".gitattributes").symlink_metadata().is_ok());
+        let help = if there {
+            "move .jit/.gitattributes away, run jit init, and commit it"
+        } else {
+            "jit init, then commit .jit/.gitattributes"
+        };
+        found.warn(
+            "attributes",
+            "git merges issue files as plain text here: .jit/.gitattributes does not name the merge driver",
+            help,
+        );
+    }
+}
+
+/// A lock that a killed git left is in everybody's way. It is not removed here: only a person knows whether that git is dead.
+fn git_locks(found: &mut Findings, common: &Path) {
+    let all = crate::git_locks::find(common);
+    if all.is_empty() {
+        return found.ok("git locks", "no lock file is left");
+    }
+    let trees = crate::worktree_identity::list(common).unwrap_or_default();
+    let mut folders: Vec<_> = trees.into_iter().filter_map(|one| one.root).collect();
+    folders.push(common.to_owned());
+    // Without this, one that is not open may still be somebody's.
+    let nobody = crate::git_locks::git_works_in(&folders, &common.join("jit")) == Some(false);
+    for lock in all {
+        let secs = lock.age.map(|age| age.as_secs());
+        let age = secs.map_or_else(
+            || "since a time that the clock has not reached".to_owned(),
+            |secs| format!("for {}", format_secs(secs)),
+        );
+        let (holder, is_open, is_left) = match lock.open_in.as_deref() {
+            None => (
+                "which process has it open cannot be told here".to_owned(),
+                false,
+                false,
+            ),
+            Some([]) if nobody => (
+                "no process has it open, and no git is at work here: it is left over".to_owned(),
+                false,
+                true,
+            ),
+            Some([]) => ("no process has it open".to_owned(), false, false),
+            Some(pids) => {
+                let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+                (format!("open in process {}", pids.join(", ")), true, false)
+            }
+        };
+        let message = format!("{} has been there {age}; {holder}", lock.path.display());
+        // A git that works has its locks for moments.
+        if is_open || (!is_left && secs.is_some_and(|secs| secs < STALE_SECS)) {
+            found.ok("git locks", format!("{message}: somebody is at work"));
+            continue;
+        }
+        let path = shell_word(&lock.path.to_string_lossy());
+        found.warn(
+            "git locks",
+            message,
+            &format!("where no git is at work there any more, nor waits for an editor: rm {path}"),
+        );
+    }
+}
+
+/// A landing's turn that only others than jit have: what a killed landing left at work, and keeps the next one waiting.
+fn turns(found: &mut Findings, control: &Path) {
+    for (path, holders) in crate::git_locks::turns(control) {
+        if holders.is_empty() || holders.iter().any(crate::git_locks::Holder::is_jit) {
+            continue;
+        }
+        let all: Vec<String> = holders.iter().map(ToString::to_string).collect();
+        found.warn(
+            "landings",
+            format!(
+                "{} is held by process {}, and by no jit: who lands there waits",
+                path.display(),
+                all.join(", ")
+            ),
+            "see what it does, and where it does not end, end it: kill <pid>",
+        );
+    }
+}
+
+/// Hooks are wanted by some and not by others: that there are none is worth a word, not a failure.
+fn hooks(found: &mut Findings, place: &Place) {
+    let survey = match crate::hooks::git::install::survey(place, place.is_bare()) {
+        Ok(survey) => survey,
+        Err(refusal) => return found.warn("hooks", &refusal.message, "jit hooks list"),
+    };
+    let server = if place.is_bare() { " --server" } else { "" };
+    let install = format!("jit hooks install{server}");
+    let named = |state: State| {
+        let all: Vec<&str> = survey
+            .hooks
+            .iter()
+            .filter(|hook| hook.state == state)
+            .map(|hook| hook.name)
+            .collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    };
+    if survey
+        .hooks
+        .iter()
+        .all(|hook| matches!(hook.state, State::Missing | State::Foreign))
+    {
+        found.warn(
+            "hooks",
+            "git does not ask jit before commits: no hooks are installed",
+            &install,
+        );
+    } else {
+        let mut fine = true;
+        for (state, what) in [
+            (State::Missing, "not installed"),
+            (State::Foreign, "replaced by another program"),
+            (State::Shadowed, "installed where git does not look any more"),
+            (State::Edited, "edited, or not executable; left as they are"),
+        ] {
+            if let Some(names) = named(state) {
+                fine = false;
+                found.warn("hooks", format!("{what}: {names}"), &install);
+            }
+        }
+        if fine {
+            found.ok("hooks", format!("installed in {}", survey.folder));
+        }
+    }
+    for note in survey.notes {
+        found.warn("hooks", note, "jit hooks list");
+    }
+}
+
+/// Whether git would use the driver for an issue of this tree; `None` when it cannot be asked.
+fn names_driver(place: &Place) -> Option<bool> {
+    let (root, local) = (place.worktree_root.as_deref()?, place.local_jit.as_deref()?);
+    let inside = local.strip_prefix(root).ok()?;
+    let ask = |name: &str, wanted: &str| {
+        let path = inside.join("issues/x").join(name);
+        let asked = Git::at(root).args(["check-attr", "merge", "--"]).arg(path).line();
+        asked
+            .ok()
+            .map(|line| line.ends_with(&format!(": merge: {wanted}")))
+    };
+    Some(ask(ISSUE, setup::MERGE_DRIVER)? && ask(LABELS, "union")? && ask(COMMENTS, "union")?)
+}
+
+pub(crate) fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| {
+        let meta = folder.join(program).metadata();
+        meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    })
+}
+
+fn log(found: &mut Findings, cx: &Context) {
+    match cx.store.validate(&cx.actor) {
+        Ok(report) => {
+            let text = format!(
+                "{} lines, {} leases, {} issues",
+                report.lines, report.leases, report.issues
+            );
+            if report.problems.is_empty() {
+                found.ok("log", text);
+            }
+            for problem in report.problems {
+                // A damaged log is never just worth a word, even where the next writer can mend it.
+                let status = if problem.heals && problem.check != "log" {
+                    Status::Warn
+                } else {
+                    Status::Fail
+                };
+                found.add(problem.check, status, problem.message, Some(&problem.help));
+            }
+        }
+        Err(refusal) => {
+            let help = refusal.help.first().map_or("jit recover", String::as_str);
+            found.fail("log", &refusal.message, help);
+        }
+    }
+}
+
+/// Worktrees that are gone, and leases whose holders are.
+fn orphans(found: &mut Findings, cx: &Context) {
+    let mut fine = true;
+    let mut known = Vec::new();
+    if let Some(common) = &cx.place.common_dir {
+        for entry in crate::worktree_identity::list(common).unwrap_or_default() {
+            if let Some(why) = entry.prunable {
+                fine = false;
+                let name = entry
+                    .root
+                    .as_deref()
+                    .unwrap_or(&entry.git_dir)
+                    .display()
+                    .to_string();
+                found.warn("worktrees", format!("{name}: {why}"), "git worktree prune");
+            } else {
+                known.extend(identity::peek(&entry.git_dir).map(|identity| identity.worktree_id));
+            }
+        }
+    }
+    let view: Outcome<_> = crate::context::view(cx);
+    if let Ok(view) = view {
+        let leases = state::leases(&*view.table).unwrap_or_default();
+        for lease in leases.iter().filter(|lease| !lease.expired(&view.now)) {
+            let gone = lease.worktree_id.as_ref().is_some_and(|id| !known.contains(id));
+            if gone && cx.place.has_git() {
+                fine = false;
+                found.warn(
+                    "leases",
+                    format!(
+                        "{} of {} was taken in a worktree that is gone",
+                        lease.lease_id, lease.agent_id
+                    ),
+                    &format!(
+                        "wait until {}, or: jit claim force-evict {} --reason <why>",
+                        lease.expires_at, lease.lease_id
+                    ),
+                );
+            }
+        }
+    }
+    if let Ok(audit) = crate::doctor::validate::audit(cx, false) {
+        if let Some(first) = audit.findings.first() {
+            fine = false;
+            let more = match audit.findings.len() {
+                1 => String::new(),
+                many => format!(" (and {} more)", many - 1),
+            };
+            found.warn("issues", format!("{}{more}", first.message), "jit validate");
+        }
+        if let Some(first) = audit.missing.first() {
+            fine = false;
+            found.warn(
+                "issues",
+                format!(
+                    "{} issues are in no worktree and on no branch, {first} among them",
+                    audit.missing.len()
+                ),
+                &format!("jit validate --write-missing, or: jit issue delete {first}"),
+            );
+        }
+    }
+    if let Ok(view) = crate::context::view(cx) {
+        let lost = |issue: &jit_core::issue::Issue| {
+            !cx.place
+                .control_dir
+                .join("issues")
+                .join(issue.id.as_str())
+                .is_dir()
+        };
+        let missing: Vec<_> = state::issues(&*view.table)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(lost)
+            .collect();
+        if let Some(first) = missing.first() {
+            fine = false;
+            found.warn(
+                "issues",
+                format!(
+                    "the files of {} issues are missing from the control plane, {} among them",
+                    missing.len(),
+                    first.id
+                ),
+                "their fields are in the log; long texts are in .jit/issues of the worktrees",
+            );
+        }
+    }
+    for beat in heartbeat::all(&cx.place.control_dir).unwrap_or_default() {
+        if !beat.alive {
+            let path = heartbeat::path(&cx.place.control_dir, &beat.heartbeat.agent_id);
+            found.ok(
+                "heartbeats",
+                format!(
+                    "{} stopped beating (its file {} may be deleted)",
+                    beat.heartbeat.agent_id,
+                    path.display()
+                ),
+            );
+        }
+    }
+    if fine {
+        found.ok("orphans", "no worktree and no lease is left behind");
+    }
+}

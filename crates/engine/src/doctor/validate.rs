@@ -1,0 +1,652 @@
+//! What `jit validate` says about issues: their files in this tree, their replica, and how they hang together.
+//!
+//! What must hold: files are read within the bounds of [`tree`]; nothing is changed but files of the replica that are behind
+//! the log, and issues in this tree that somebody did not come to the end of writing, or, when that is asked for, that no
+//! tree has (see [`crate::issues::issues_without_files`]); and that is said.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use jit_core::graph::{Graph, Node, cycles};
+use jit_core::ids::IssueId;
+use jit_core::issue::{Issue, State};
+use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE, issue_json};
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::state;
+use jit_core::table::Table;
+use jit_core::time::Wall;
+use jit_git::Git;
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
+
+use crate::context::Context;
+use crate::gates::Results;
+use crate::gates::registry::Registry;
+use crate::issues::sync::tree_changes::lost_files;
+use crate::issues::tree::{self, Unsound};
+use crate::refusals::refuse;
+
+/// Something about issues that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub check: &'static str,
+    pub message: String,
+    pub help: String,
+    pub file: Option<PathBuf>,
+    /// From 1; 0 when it is about the whole file.
+    pub line: usize,
+}
+
+#[derive(Debug, Default)]
+pub struct Audit {
+    pub findings: Vec<Finding>,
+    /// What may well be right, and should be known.
+    pub notes: Vec<String>,
+    /// Issues whose files were behind the log and were written anew.
+    pub mended: Vec<IssueId>,
+    /// Issues that no worktree and no branch has.
+    pub missing: Vec<IssueId>,
+    /// Issues in this tree without their `issue.json`.
+    unfinished: Vec<IssueId>,
+}
+
+impl Audit {
+    fn unsound(&mut self, unsound: Unsound) {
+        self.findings.push(Finding {
+            check: "issue files",
+            message: unsound.to_string(),
+            help: "mend the file, or take another version of it from git".into(),
+            file: Some(unsound.path),
+            line: unsound.line,
+        });
+    }
+}
+
+/// With `write_missing`, issues that no tree and no branch has are written into this one.
+pub fn audit(cx: &Context, write_missing: bool) -> Outcome<Audit> {
+    // What git or an editor changed counts too; what cannot be read is found below.
+    let (notes, left_alone) = crate::issues::sync::look_at_tree(cx);
+    let mut audit = Audit {
+        notes,
+        ..Audit::default()
+    };
+    let mut gates = Registry::default();
+    if let Some(local) = &cx.place.local_jit {
+        audit_tree(local, &mut audit)?;
+        for unsound in left_alone {
+            // What waits for somebody to let go of the issue is no fault of the file.
+            let is_told = |finding: &Finding| finding.file.as_ref() == Some(&unsound.path);
+            if !audit.findings.iter().any(is_told) {
+                audit.notes.push(format!("left alone: {unsound}"));
+            }
+        }
+        let unfit = |refusal: &Refusal, file: PathBuf| Finding {
+            check: "gates",
+            line: line_of(refusal),
+            message: refusal.message.clone(),
+            help: "mend the file, or take another version of it from git".into(),
+            file: Some(file),
+        };
+        match Registry::load(local) {
+            Ok(here) => {
+                audit.notes.extend(gates_only_committed(cx, &here)?);
+                gates = here;
+            }
+            Err(refusal) => audit.findings.push(unfit(&refusal, Registry::path(local))),
+        }
+        audit_unmerged(cx, local, &mut audit);
+        let results = std::fs::read_dir(local.join("gates/results"));
+        for entry in results.into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
+            if let Some(id) = id.and_then(|id| id.parse::<IssueId>().ok())
+                && let Err(refusal) = Results::load(local, &id)
+            {
+                audit.findings.push(unfit(&refusal, entry.path()));
+            }
+        }
+    }
+    audit.findings.extend(audit_lock_files(cx)?);
+    audit.notes.extend(sweep_left_overs(cx)?);
+    let view = crate::context::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let issues = state::issues(&*view.table).map_err(unreadable)?;
+    let gone = state::tombstones(&*view.table).map_err(unreadable)?;
+    audit_graph(cx, &issues, &gone, &mut audit);
+    audit_missing_files(cx, &*view.table, &issues, &mut audit)?;
+    audit_gates(&*view.table, &issues, &gates, &mut audit)?;
+    audit_parts(&issues, &mut audit);
+    audit_types(cx, &issues, &mut audit);
+    let behind = behind(cx, &*view.table, issues.iter().chain(&gone), &mut Vec::new());
+    let mut unfinished = std::mem::take(&mut audit.unfinished);
+    let missing = crate::issues::issues_without_files::homeless(cx, &*view.table, &issues)?;
+    if write_missing {
+        unfinished.extend(missing);
+    } else if !missing.is_empty() {
+        let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        audit.notes.push(format!(
+            "what the log knows of these is in no worktree and on no branch: {}; jit validate --write-missing, or, \
+             where they are not wanted any more: jit issue delete {}",
+            listed(&names),
+            names[0]
+        ));
+        audit.missing = missing;
+    }
+    if !behind.is_empty() || !unfinished.is_empty() {
+        // Somebody may have been writing: looked at again while nobody is.
+        let still = cx.store.hold_still(&cx.actor)?;
+        finish(cx, &unfinished, &mut audit)?;
+        let (mended, findings) = mend_replica(cx, &behind)?;
+        drop(still);
+        audit.mended.extend(mended);
+        audit.mended.sort();
+        audit.mended.dedup();
+        audit.findings.extend(findings);
+    }
+    Ok(audit)
+}
+
+/// Lock files that were not what the log says. They are now.
+fn audit_lock_files(cx: &Context) -> Outcome<Vec<Finding>> {
+    let said = crate::compat::lock_files::make_lock_files_again(cx)?;
+    Ok(said
+        .into_iter()
+        .map(|message| Finding {
+            check: "lock files",
+            message,
+            help: "nothing more is to be done about it: jit validate".into(),
+            file: None,
+            line: 0,
+        })
+        .collect())
+}
+
+/// What killed writers left among the texts of issues, and in this tree. It is gone then.
+pub fn sweep_left_overs(cx: &Context) -> Outcome<Option<String>> {
+    let local = cx.place.local_jit.as_deref().filter(|_| cx.place.has_git());
+    // Nothing is followed that came with a clone.
+    let is_untidy = |folder: &PathBuf| {
+        folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) && file::has_left_overs(folder)
+    };
+    let own = local.map(|local| ["", "gates", "gates/results"].map(|name| local.join(name)));
+    let own = own.into_iter().flatten().filter(is_untidy);
+    let issues = local
+        .and_then(tree::issues_dir)
+        .and_then(|issues| std::fs::read_dir(issues).ok());
+    let issues = issues.into_iter().flatten().flatten().map(|entry| entry.path());
+    let issues: Vec<PathBuf> = issues.filter(is_untidy).collect();
+    let mut swept = 0;
+    // Issues are written under the lock of the log, the rest under that of its folder.
+    if !issues.is_empty() || cx.replica.has_left_overs() {
+        let still = cx.store.hold_still(&cx.actor)?;
+        swept += cx.replica.sweep_texts();
+        swept += issues.iter().map(|folder| file::sweep(folder)).sum::<usize>();
+        drop(still);
+    }
+    for folder in own {
+        let held = file::lock_folder(&folder).map_err(|e| io_refusal("lock", &folder, &e))?;
+        swept += file::sweep(&folder);
+        drop(held);
+    }
+    Ok((swept > 0).then(|| format!("files that somebody was killed writing, removed now: {swept}")))
+}
+
+fn audit_tree(local: &Path, audit: &mut Audit) -> Outcome<()> {
+    let Some(issues) = tree::issues_dir(local) else {
+        let path = local.join("issues");
+        if path.symlink_metadata().is_ok() {
+            audit.unsound(Unsound {
+                path,
+                line: 0,
+                what: "not a folder: no issue is read from it or written to it".into(),
+            });
+        }
+        return Ok(());
+    };
+    let read = |e: io::Error| io_refusal("read", &issues, &e);
+    let (ids, unsound) = tree::names(&issues).map_err(read)?;
+    unsound.into_iter().for_each(|unsound| audit.unsound(unsound));
+    for id in ids {
+        match tree::problems(&issues, &id) {
+            Some(all) => all.into_iter().for_each(|unsound| audit.unsound(unsound)),
+            None => audit.unfinished.push(id),
+        }
+    }
+    Ok(())
+}
+
+/// Parts whose type cannot be part of the type that they are part of: edits by hand, merges and settings can make such.
+fn audit_types(cx: &Context, issues: &[Issue], audit: &mut Audit) {
+    let kinds: HashMap<String, &str> = issues
+        .iter()
+        .map(|issue| (issue.id.key(), issue.kind.as_str()))
+        .collect();
+    let odd: Vec<String> = issues
+        .iter()
+        .filter_map(|issue| {
+            let parent = issue.parent.as_ref()?;
+            let kind = kinds.get(&parent.key())?;
+            let fits = cx.policy.may_be_part_of(&issue.kind, kind);
+            (!fits).then(|| format!("{} ({}, in {parent}, {kind})", issue.id, issue.kind))
+        })
+        .collect();
+    if !odd.is_empty() {
+        audit.notes.push(format!(
+            "of a type that cannot be part of what they are part of: {}; jit config get types.hierarchy",
+            listed(&odd)
+        ));
+    }
+}
+
+/// Files that git holds as unmerged, whether they have markers or not: where the merge driver could not run, a file is
+/// as our side has it. Git that does not answer has said nothing.
+fn audit_unmerged(cx: &Context, local: &Path, audit: &mut Audit) {
+    let Some(root) = cx.place.worktree_root.as_deref() else {
+        return;
+    };
+    let listed = Git::at(root)
+        .args(["ls-files", "-u", "-z", "--full-name", "--"])
+        .arg(local)
+        .run();
+    let listed = listed.unwrap_or_default();
+    let paths: BTreeSet<PathBuf> = listed
+        .split(|b| *b == 0)
+        .filter_map(|entry| entry.splitn(2, |b| *b == b'\t').nth(1))
+        .map(|path| root.join(OsStr::from_bytes(path)))
+        .collect();
+    for path in paths {
+        if audit
+            .findings
+            .iter()
+            .any(|known| known.file.as_ref() == Some(&path))
+        {
+            continue;
+        }
+        let shown = path.strip_prefix(root).unwrap_or(&path).display();
+        audit.findings.push(Finding {
+            check: "unmerged",
+            message: format!("{shown} is not merged: git holds both sides of it, and what is in the file may be one of them alone"),
+            help: format!("git checkout -m -- {shown}, settle what is marked there, then: git add {shown}"),
+            file: Some(path.clone()),
+            line: 0,
+        });
+    }
+}
+
+/// Files that are missing in this tree beside the `issue.json` of an issue: what the log has of them is written again.
+fn audit_missing_files(cx: &Context, table: &dyn Table, known: &[Issue], audit: &mut Audit) -> Outcome<()> {
+    let unreadable = |e| refuse(Code::Io, e);
+    let Some(issues) = cx.place.local_jit.as_deref().and_then(tree::issues_dir) else {
+        return Ok(());
+    };
+    for mine in known {
+        let id = &mine.id;
+        let Ok(Some(folder)) = tree::load(&issues, id) else {
+            continue;
+        };
+        let Ok(found) = tree::read(&issues, id, &folder) else {
+            continue;
+        };
+        let sheet = state::sheet(table, id).map_err(unreadable)?;
+        let speaks_of_text = folder.description.is_none() && found.issue.text.is_some();
+        let is_current = folder.issue == issue_json(mine, &sheet);
+        let lacks = (folder.labels.is_empty() && !sheet.labels.is_empty())
+            || (folder.deps.is_empty() && !sheet.deps.is_empty())
+            || (speaks_of_text && mine.text.is_some());
+        let is_lost =
+            is_current && lacks || lost_files(table, (mine, &sheet), &found, &folder).map_err(unreadable)?;
+        if is_lost && !found.sheet.deleted {
+            audit.unfinished.push(id.clone());
+        } else if speaks_of_text && mine.text.is_none() && !found.sheet.deleted {
+            let path = issues.join(id.as_str()).join(DESCRIPTION);
+            audit.findings.push(Finding {
+                check: "issue files",
+                message: format!("{} is missing, and {ISSUE} speaks of it", path.display()),
+                help: format!("git log -p --full-history -- {}", path.display()),
+                file: Some(path),
+                line: 0,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Writes issues into this tree that are not there, or without their `issue.json`: whoever was writing them was killed.
+pub(crate) fn finish(cx: &Context, ids: &[IssueId], audit: &mut Audit) -> Outcome<()> {
+    let view = crate::context::view(cx)?;
+    for id in ids {
+        let known = state::is_known(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
+        let what = match crate::issues::sync::projection::publish_one(cx, &*view.table, id, true) {
+            Ok(()) if known => {
+                audit.mended.push(id.clone());
+                continue;
+            }
+            Ok(()) => "it is missing or empty".to_owned(),
+            Err(e) => e.to_string(),
+        };
+        let in_tree = cx.place.local_jit.as_ref().map(|local| local.join("issues"));
+        audit.unsound(Unsound {
+            path: in_tree.unwrap_or_default().join(id.as_str()).join(ISSUE),
+            line: 0,
+            what,
+        });
+    }
+    Ok(())
+}
+
+/// Circles, and ids that nobody knows: git can merge two good graphs into a bad one.
+fn audit_graph(cx: &Context, issues: &[Issue], gone: &[Issue], audit: &mut Audit) {
+    let node = |issue: &Issue, depends_on: Vec<String>| Node {
+        id: issue.id.to_string(),
+        title: String::new(),
+        state: issue.state,
+        note: None,
+        parent: None,
+        depends_on,
+    };
+    let ids = |ids: &[IssueId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut told: Vec<Vec<String>> = Vec::new();
+    let waits = issues.iter().map(|issue| node(issue, ids(&issue.depends_on)));
+    for group in cycles(&Graph::new(waits.collect())) {
+        let message = format!("these wait for each other: {}", listed(&group));
+        audit.findings.push(circle(cx, issues, &group, message));
+        told.push(group);
+    }
+    let inside = issues
+        .iter()
+        .map(|issue| node(issue, ids(issue.parent.as_slice())));
+    for group in cycles(&Graph::new(inside.collect())) {
+        let (file, line) = where_named(cx, &group[0], ISSUE, "\"parent\"");
+        audit.findings.push(Finding {
+            check: "parents",
+            message: format!("these are part of each other: {}", listed(&group)),
+            help: format!("jit issue update {} --parent none", group[0]),
+            file,
+            line,
+        });
+        told.push(group);
+    }
+    let mut after: HashMap<String, Vec<String>> = HashMap::new();
+    for issue in issues.iter().filter(|issue| !issue.state.is_closed()) {
+        if let Some(parent) = &issue.parent {
+            after.entry(parent.key()).or_default().push(issue.id.to_string());
+        }
+    }
+    let waits = issues
+        .iter()
+        .filter(|issue| !issue.state.is_closed())
+        .map(|issue| {
+            let mut before = ids(&issue.depends_on);
+            before.extend(after.get(&issue.id.key()).into_iter().flatten().cloned());
+            node(issue, before)
+        });
+    for group in cycles(&Graph::new(waits.collect())) {
+        // What is found above in one of the two is not told again.
+        if told.iter().any(|told| told.iter().all(|id| group.contains(id))) {
+            continue;
+        }
+        let message = format!(
+            "these wait for each other, as an issue is done after its parts: {}",
+            listed(&group)
+        );
+        audit.findings.push(circle(cx, issues, &group, message));
+    }
+    let known: HashSet<String> = issues.iter().chain(gone).map(|issue| issue.id.key()).collect();
+    for issue in issues {
+        for on in issue.depends_on.iter().filter(|on| !known.contains(&on.key())) {
+            let (file, line) = where_named(cx, issue.id.as_str(), DEPS, &format!("\"{on}\""));
+            audit.findings.push(Finding {
+                check: "dependencies",
+                message: format!("{} waits for {on}, which nobody knows", issue.id),
+                help: format!("jit dep rm {} {on}", issue.id),
+                file,
+                line,
+            });
+        }
+        if let Some(parent) = issue.parent.as_ref().filter(|id| !known.contains(&id.key())) {
+            let (file, line) = where_named(cx, issue.id.as_str(), ISSUE, "\"parent\"");
+            audit.findings.push(Finding {
+                check: "parents",
+                message: format!("{} is part of {parent}, which nobody knows", issue.id),
+                help: format!("jit issue update {} --parent none", issue.id),
+                file,
+                line,
+            });
+        }
+    }
+}
+
+/// Issues that wait for each other, with one of the dependencies that make it so: without parts there is one in every circle.
+fn circle(cx: &Context, issues: &[Issue], group: &[String], message: String) -> Finding {
+    let within = |id: &IssueId| group.iter().any(|one| one.eq_ignore_ascii_case(id.as_str()));
+    let mut edges = issues
+        .iter()
+        .filter(|issue| within(&issue.id))
+        .filter_map(|issue| Some((&issue.id, issue.depends_on.iter().find(|on| within(on))?)));
+    let (help, (file, line)) = match edges.next() {
+        Some((id, on)) => (
+            format!("jit dep rm {id} {on}"),
+            where_named(cx, id.as_str(), DEPS, &format!("\"{on}\"")),
+        ),
+        None => ("jit dep tree <one of them>".to_owned(), (None, 0)),
+    };
+    Finding {
+        check: "dependencies",
+        message,
+        help,
+        file,
+        line,
+    }
+}
+
+/// Gates that are committed, and that this tree does not define any more.
+fn gates_only_committed(cx: &Context, here: &Registry) -> Outcome<Option<String>> {
+    let Ok(committed) = crate::gates::committed_policy::gates_of_head(cx) else {
+        // What is committed cannot be read; what is here can, and that is what counts for people.
+        return Ok(None);
+    };
+    let names = committed.iter().map(|(name, _)| name.as_str());
+    let gone: Vec<String> = names
+        .filter(|name| here.find(name).is_none())
+        .map(str::to_owned)
+        .collect();
+    Ok((!gone.is_empty()).then(|| {
+        format!(
+            "these gates are committed and not defined in this tree, where nothing has to pass them by its type: {}; \
+             git restore .jit/gates/registry.json, or commit that they are gone",
+            listed(&gone)
+        )
+    }))
+}
+
+/// The file of an issue that a person would open, and the line in it that has `text`.
+fn where_named(cx: &Context, id: &str, name: &str, text: &str) -> (Option<PathBuf>, usize) {
+    let in_tree = cx.place.local_jit.as_ref().map(|local| local.join("issues"));
+    let folders = in_tree.into_iter().chain([cx.place.control_dir.join("issues")]);
+    for path in folders.map(|folder| folder.join(id).join(name)) {
+        if let Ok(Some(bytes)) = file::read_real(&path, MAX_FILE) {
+            let lines = String::from_utf8_lossy(&bytes);
+            let line = lines.lines().position(|line| line.contains(text));
+            return (Some(path), line.map_or(0, |n| n + 1));
+        }
+    }
+    (None, 0)
+}
+
+/// The issues whose replica is not what the log says, but for those whose text is lost, which are found.
+fn behind<'a>(
+    cx: &Context,
+    table: &dyn Table,
+    issues: impl Iterator<Item = &'a Issue>,
+    findings: &mut Vec<Finding>,
+) -> Vec<IssueId> {
+    let mut behind = Vec::new();
+    for issue in issues {
+        let id = &issue.id;
+        match cx.replica.files(table, issue) {
+            Ok(files) => {
+                let told = files.iter().any(|(name, _)| *name == DESCRIPTION);
+                let deleted = state::sheet(table, id).is_ok_and(|sheet| sheet.deleted);
+                if issue.text.is_some() && !told && !deleted {
+                    findings.push(Finding {
+                        check: "texts",
+                        message: format!("the description of {id} is missing"),
+                        help: format!(
+                            "jit issue show {id} in a worktree that has its {DESCRIPTION}, or: jit issue update {id} --description <text>"
+                        ),
+                        file: Some(cx.replica.folder(id).join(DESCRIPTION)),
+                        line: 0,
+                    });
+                    behind.push(id.clone());
+                } else if !cx.replica.holds(id, &files) {
+                    behind.push(id.clone());
+                }
+            }
+            Err(e) => {
+                findings.push(Finding {
+                    check: "replica",
+                    message: format!("{}: {e}", cx.replica.folder(id).display()),
+                    help: "mend what the message names".into(),
+                    file: Some(cx.replica.folder(id)),
+                    line: 0,
+                });
+                behind.push(id.clone());
+            }
+        }
+    }
+    behind
+}
+
+/// Writes replicas anew that are behind. Only while nobody writes.
+fn mend_replica(cx: &Context, ids: &[IssueId]) -> Outcome<(Vec<IssueId>, Vec<Finding>)> {
+    let unreadable = |e| refuse(Code::Io, e);
+    let view = crate::context::view(cx)?;
+    let (mut mended, mut findings) = (Vec::new(), Vec::new());
+    for id in ids {
+        let known = match state::issue(&*view.table, id).map_err(unreadable)? {
+            None => state::deleted(&*view.table, id).map_err(unreadable)?,
+            known => known,
+        };
+        let Some(issue) = known else { continue };
+        let before = findings.len();
+        let behind = behind(cx, &*view.table, std::iter::once(&issue), &mut findings);
+        if behind.is_empty() || findings.len() > before {
+            continue;
+        }
+        let done = cx
+            .replica
+            .files(&*view.table, &issue)
+            .and_then(|files| cx.replica.refresh(id, &files));
+        match done {
+            Ok(()) => mended.push(id.clone()),
+            Err(e) => findings.push(Finding {
+                check: "replica",
+                message: format!("{} cannot be written: {e}", cx.replica.folder(id).display()),
+                help: "mend what the message names".into(),
+                file: Some(cx.replica.folder(id)),
+                line: 0,
+            }),
+        }
+    }
+    Ok((mended, findings))
+}
+
+/// The line that a refusal about a file names; 0 when it names none.
+fn line_of(refusal: &Refusal) -> usize {
+    let Details::Counts(counts) = &refusal.details else {
+        return 0;
+    };
+    let line = counts.iter().find(|(name, _)| *name == "line");
+    line.and_then(|(_, line)| usize::try_from((*line)?).ok())
+        .unwrap_or(0)
+}
+
+/// The first few of many.
+pub(crate) fn listed(ids: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let more = if ids.len() > SHOWN {
+        format!(" and {} more", ids.len() - SHOWN)
+    } else {
+        String::new()
+    };
+    format!("{}{more}", ids[..ids.len().min(SHOWN)].join(", "))
+}
+
+/// Issues that are done though a gate of theirs, or of their type, has not passed here (E6). It may have passed in another
+/// clone, whose results do not count here, so this is no problem; one that was asked for afterwards is not worth a word.
+/// Nobody wrote down since when a type requires a gate: since it was judged for an issue of that type, which did not ask
+/// for it itself.
+fn audit_gates(table: &dyn Table, issues: &[Issue], gates: &Registry, audit: &mut Audit) -> Outcome<()> {
+    let unreadable = |e| refuse(Code::Io, e);
+    let mut since: HashMap<(&str, String), Wall> = HashMap::new();
+    for issue in issues {
+        if gates.required(&issue.kind, &[]).is_empty() {
+            continue;
+        }
+        for (gate, result) in state::gate_results(table, &issue.id).map_err(unreadable)? {
+            if !issue.gates.contains(&gate) {
+                let first = since.entry((issue.kind.as_str(), gate)).or_insert(result.at);
+                *first = result.at.min(*first);
+            }
+        }
+    }
+    let mut odd = Vec::new();
+    for issue in issues.iter().filter(|issue| issue.state == State::Done) {
+        let required = gates.required(&issue.kind, &issue.gates);
+        if required.is_empty() {
+            continue;
+        }
+        let sheet = state::sheet(table, &issue.id).map_err(unreadable)?;
+        let done = sheet.stamp(issue, "state");
+        let results = state::gate_results(table, &issue.id).map_err(unreadable)?;
+        let is_missing = |gate: &str| {
+            let asked = match issue.gates.iter().any(|own| own == gate) {
+                true => sheet.stamp(issue, "gates") <= done,
+                // Of a type that it was given when it was done, nobody has asked for the gates.
+                false => {
+                    let since = since.get(&(issue.kind.as_str(), gate.to_owned()));
+                    since.is_some_and(|since| *since <= done) || sheet.stamp(issue, "type") > done
+                }
+            };
+            asked && !results.iter().any(|(of, result)| of == gate && result.passed)
+        };
+        let missing: Vec<&str> = required.into_iter().filter(|gate| is_missing(gate)).collect();
+        if !missing.is_empty() {
+            odd.push(format!("{} ({})", issue.id, missing.join(", ")));
+        }
+    }
+    if !odd.is_empty() {
+        audit.notes.push(format!(
+            "done, though these have not passed here; perhaps they did in another clone: {}",
+            listed(&odd)
+        ));
+    }
+    Ok(())
+}
+
+/// Wholes that are done though a part of theirs is open (E5). It may have been opened or added afterwards, so this is no problem.
+fn audit_parts(issues: &[Issue], audit: &mut Audit) {
+    let done: HashSet<String> = issues
+        .iter()
+        .filter(|issue| issue.state == State::Done)
+        .map(|issue| issue.id.key())
+        .collect();
+    let is_odd = |issue: &&Issue| {
+        let whole = issue.parent.as_ref().map(|parent| parent.key());
+        !issue.state.is_closed() && whole.is_some_and(|whole| done.contains(&whole))
+    };
+    let odd: Vec<String> = issues
+        .iter()
+        .filter(is_odd)
+        .map(|issue| issue.id.to_string())
+        .collect();
+    if !odd.is_empty() {
+        audit.notes.push(format!(
+            "open, though what they are part of is done: {}",
+            listed(&odd)
+        ));
+    }
+}

@@ -1,3 +1,0 @@
-//! Files of other trackers.
-
-pub mod read;

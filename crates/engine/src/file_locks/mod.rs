@@ -1,0 +1,4 @@
+//! Locks on files.
+
+pub mod lock_paths;
+pub mod service;

@@ -1,0 +1,425 @@
+//! Locks on files: what a path means, taking, waiting in line, looking, and the registry beside the log (F2 to F6).
+//!
+//! Waiting: the place in the queue is an event in the log; that its owner lives is a kernel lock it holds on
+//! `waiting/<ticket>.lock`. Whoever asks for files looks first which owners are gone. A waiter sleeps until the log
+//! changes or the lock in its way runs out, looks without taking the store's lock, and asks only when it is its turn.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::event::{Event, Stamped};
+use jit_core::file_lock::{self, FileTarget, Labels, Queueing, Want, Which};
+use jit_core::ids::{LeaseId, TicketId};
+use jit_core::lease::{Actor, Lease};
+use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::roster::{self, LockView};
+use jit_core::scope::Scope;
+use jit_core::session::Session;
+use jit_core::state;
+use jit_core::table::Table;
+use jit_os::watch::Watch;
+use jit_os::{clock, file, random};
+use jit_store::{Done, Outcome, View};
+
+use crate::api::{Answer, LockCheck, Reply};
+use crate::context::{Context, Kept};
+use crate::file_locks::lock_paths::{Named, Paths};
+use crate::refusals::refuse;
+
+const WAITING: &str = "waiting";
+/// The registry that other programs read.
+pub const LOCKS: &str = "agent_lock.json";
+
+/// What is asked for about paths.
+#[derive(Debug, Clone, Default)]
+pub struct LockPaths {
+    pub paths: Vec<OsString>,
+    /// The paths are names of files, whatever characters are in them.
+    pub literal: bool,
+    pub shared: bool,
+    pub scope: Option<Scope>,
+    pub ttl_secs: Option<u64>,
+}
+
+/// Which of one's own locks are meant.
+#[derive(Debug, Clone)]
+pub enum OwnLocks {
+    All,
+    Paths(Vec<OsString>),
+    Leases(Vec<LeaseId>),
+}
+
+/// A place in the queue that lives as long as this does.
+struct Place {
+    ticket: TicketId,
+    path: PathBuf,
+    _held: File,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Nobody else opens it but to see whether it is held; gone is as good as free.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The session that acts here, if one is known.
+pub(crate) fn own_session(cx: &Context, view: &View) -> Outcome<Option<Session>> {
+    let mut all = state::sessions(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    all.retain(|session| session.is_active() && session.actor() == cx.actor);
+    all.sort_by_key(|session| session.started_at);
+    Ok(all.pop())
+}
+
+pub(crate) fn wants(cx: &Context, asked: &LockPaths, session: Option<&Session>) -> Outcome<Vec<Want>> {
+    let labels = labels(cx, session)?;
+    let named = named(cx, &asked.paths, asked.literal)?;
+    Ok(named
+        .into_iter()
+        .map(
+            |Named {
+                 pattern,
+                 outside,
+                 scope,
+             }| Want {
+                pattern,
+                outside,
+                scope: Scope::widest(scope, session.map(|session| session.lock_scope), asked.scope),
+                shared: asked.shared,
+                labels: labels.clone(),
+                ttl_secs: asked.ttl_secs,
+            },
+        )
+        .collect())
+}
+
+pub(crate) fn named(cx: &Context, paths: &[OsString], literal: bool) -> Outcome<Vec<Named>> {
+    let known = Paths::new(&cx.place, &cx.config);
+    paths
+        .iter()
+        .map(|path| {
+            known
+                .name(Path::new(path), literal)
+                .map_err(|e| refuse(Code::Invalid, e))
+        })
+        .collect()
+}
+
+/// What the registry says of this worktree and session.
+fn labels(cx: &Context, session: Option<&Session>) -> Outcome<Labels> {
+    Ok(Labels {
+        worktree_path: worktree_path(cx),
+        agent_type: session.map(|session| session.agent_type.clone()),
+        task_id: session.and_then(|session| session.task_id.clone()),
+        pr_group: session.and_then(|session| session.pr_group.clone()),
+    })
+}
+
+/// This worktree as seen from the main checkout: `../worktrees/pr-001-auth`.
+pub(crate) fn worktree_path(cx: &Context) -> Option<String> {
+    let root = cx.place.worktree_root.as_deref()?;
+    let common = cx.place.common_dir.as_deref()?;
+    let main = common.parent().filter(|_| common.ends_with(".git"));
+    Some(match main {
+        Some(main) => crate::file_locks::lock_paths::relative(root, main)
+            .to_string_lossy()
+            .into_owned(),
+        None => root.to_string_lossy().into_owned(),
+    })
+}
+
+pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let wants = wants(cx, asked, own_session(cx, &view)?.as_ref())?;
+    let gone = self::gone(cx, &view)?;
+    let command = |queueing: Queueing| Command::LockFiles {
+        wants: wants.clone(),
+        queueing,
+    };
+    let at_once = Queueing {
+        gone,
+        ..Queueing::default()
+    };
+    let Some(wait) = wait else {
+        return locked(cx, crate::context::transact(cx, &command(at_once))?);
+    };
+    let until = Instant::now() + wait;
+    let place = take_place(cx)?;
+    let watch = Watch::on(&cx.place.control_dir.join("events")).map_err(|e| refuse(Code::Io, e))?;
+    let first = Queueing {
+        enqueue: Some((
+            place.ticket.clone(),
+            u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+        )),
+        ..at_once
+    };
+    let done = crate::context::transact(cx, &command(first))?;
+    if !matches!(done.reply, Decided::Queued(_)) {
+        return locked(cx, done);
+    }
+    loop {
+        let view = crate::context::view(cx)?;
+        let gone = self::gone(cx, &view)?;
+        let (free, soonest) = my_turn(&view, &place.ticket, &gone)?;
+        if free {
+            let queueing = Queueing {
+                ticket: Some(place.ticket.clone()),
+                gone,
+                ..Queueing::default()
+            };
+            match crate::context::transact_as(cx, None, &command(queueing), Kept::default()) {
+                // Somebody was quicker, by rights: the look was a moment ago.
+                Err(refusal) if refusal.code == Code::Held => {}
+                other => return locked(cx, other?),
+            }
+            continue;
+        }
+        let Some(left) = until.checked_duration_since(Instant::now()) else {
+            let left = Command::LeaveQueue {
+                ticket: place.ticket.clone(),
+            };
+            crate::context::transact_as(cx, None, &left, Kept::default())?;
+            return Err(in_the_way(cx, &view, &wants));
+        };
+        let nap = soonest.map_or(left, |soonest| left.min(soonest));
+        // A waiter in front may die without a line in the log: look again now and then.
+        watch
+            .wait(nap.min(Duration::from_secs(2)))
+            .map_err(|e| refuse(Code::Io, e))?;
+    }
+}
+
+/// Whether nothing stands in the way of a ticket, and else how soon the first lock in the way runs out.
+fn my_turn(view: &View, ticket: &TicketId, gone: &[TicketId]) -> Outcome<(bool, Option<Duration>)> {
+    let unreadable = |e: jit_core::table::Unreadable| refuse(Code::Io, e);
+    let table = &*view.table;
+    let own = state::tickets(table)
+        .map_err(unreadable)?
+        .into_iter()
+        .find(|own| own.ticket_id == *ticket);
+    // Taken off the list: a reboot, or a recovery. Asking again says what is so.
+    let Some(own) = own else {
+        return Ok((true, None));
+    };
+    let mut in_the_way: Vec<Lease> = Vec::new();
+    for target in &own.wants {
+        in_the_way.extend(file_lock::rivals(table, target, &view.now).map_err(unreadable)?);
+    }
+    let ahead = file_lock::ahead(table, &own.wants, Some(ticket), gone, &view.now).map_err(unreadable)?;
+    let soonest = in_the_way
+        .iter()
+        .map(|lease| Duration::from_millis(lease.remaining_ms(&view.now) + 1))
+        .min();
+    Ok((in_the_way.is_empty() && ahead.is_empty(), soonest))
+}
+
+fn in_the_way(cx: &Context, view: &View, wants: &[Want]) -> Box<Refusal> {
+    let mut locks: Vec<Lease> = Vec::new();
+    for want in wants {
+        let target = target(cx, want);
+        locks.extend(file_lock::rivals(&*view.table, &target, &view.now).unwrap_or_default());
+    }
+    let who = locks.first().map_or_else(
+        || "others who came first".to_owned(),
+        |lease| lease.agent_id.to_string(),
+    );
+    Box::new(
+        Refusal::new(
+            Code::Held,
+            format!("the wait is over, and it is still with {who}"),
+        )
+        .help("jit lock list")
+        .details(Details::Locks(locks)),
+    )
+}
+
+pub(crate) fn target(cx: &Context, want: &Want) -> FileTarget {
+    FileTarget {
+        pattern: want.pattern.clone(),
+        outside: want.outside,
+        scope: want.scope,
+        shared: want.shared,
+        holder: cx.actor.clone(),
+        latest: 0,
+        labels: want.labels.clone(),
+    }
+}
+
+fn take_place(cx: &Context) -> Outcome<Place> {
+    let folder = cx.place.control_dir.join(WAITING);
+    let make = || -> io::Result<Place> {
+        file::make_dir_like_parent(&folder)?;
+        let ticket = TicketId::generate(clock::wall_ms(), random::u128()?);
+        let path = folder.join(format!("{ticket}.lock"));
+        let held = file::create_like_parent(&path)?;
+        held.try_lock().map_err(io::Error::other)?;
+        Ok(Place {
+            ticket,
+            path,
+            _held: held,
+        })
+    };
+    make().map_err(|e| jit_os::io_refusal("take a place in", &folder, &e))
+}
+
+/// Tickets whose owners live no more.
+fn gone(cx: &Context, view: &View) -> Outcome<Vec<TicketId>> {
+    let tickets = state::tickets(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let folder = cx.place.control_dir.join(WAITING);
+    let mut gone = Vec::new();
+    for ticket in tickets {
+        let dead = match File::open(folder.join(format!("{}.lock", ticket.ticket_id))) {
+            Ok(file) => file.try_lock_shared().is_ok(),
+            Err(e) => e.kind() == io::ErrorKind::NotFound,
+        };
+        if dead {
+            gone.push(ticket.ticket_id);
+        }
+    }
+    Ok(gone)
+}
+
+fn locked(cx: &Context, done: Done) -> Outcome<Answer> {
+    let locks = match &done.reply {
+        Decided::Locks(leases) => leases.iter().filter_map(LockView::of).collect(),
+        _ => Vec::new(),
+    };
+    let mut answer = crate::context::answer(cx, done);
+    answer.reply = Reply::Locks { locks };
+    Ok(answer)
+}
+
+fn which(cx: &Context, own: &OwnLocks) -> Outcome<Which> {
+    Ok(match own {
+        OwnLocks::All => Which::All,
+        OwnLocks::Leases(leases) => Which::Leases(leases.clone()),
+        OwnLocks::Paths(paths) => Which::These(
+            named(cx, paths, false)?
+                .into_iter()
+                .map(|named| (named.pattern, named.outside))
+                .collect(),
+        ),
+    })
+}
+
+pub(crate) fn extend_locks(cx: &Context, own: &OwnLocks, ttl_secs: Option<u64>) -> Outcome<Answer> {
+    let which = which(cx, own)?;
+    locked(
+        cx,
+        crate::context::transact(cx, &Command::ExtendLocks { which, ttl_secs })?,
+    )
+}
+
+pub(crate) fn release_locks(cx: &Context, own: &OwnLocks) -> Outcome<Answer> {
+    let which = which(cx, own)?;
+    let_go(cx, &Command::ReleaseLocks { which })
+}
+
+/// Somebody who has ended holds no files any more. Nothing is written where nothing is held.
+pub fn let_go_of_files(cx: &Context, holder: &Actor) -> Outcome<()> {
+    let view = crate::context::view(cx)?;
+    let held = file_lock::held_by(&*view.table, holder).map_err(|e| refuse(Code::Io, e))?;
+    if held.is_empty() {
+        return Ok(());
+    }
+    let command = Command::ReleaseLocks { which: Which::All };
+    let kept = Kept {
+        actor: Some(holder),
+        ..Kept::default()
+    };
+    crate::context::transact_as(cx, None, &command, kept).map(drop)
+}
+
+pub(crate) fn clean_locks(cx: &Context) -> Outcome<Answer> {
+    let gone = gone(cx, &crate::context::view(cx)?)?;
+    let_go(cx, &Command::CleanLocks { gone })
+}
+
+pub(crate) fn let_go(cx: &Context, command: &Command) -> Outcome<Answer> {
+    let done = crate::context::transact(cx, command)?;
+    let released = match &done.reply {
+        Decided::Released(leases) => leases.iter().filter_map(LockView::of).collect(),
+        _ => Vec::new(),
+    };
+    let mut answer = crate::context::answer(cx, done);
+    answer.reply = Reply::Unlocked { released };
+    Ok(answer)
+}
+
+pub(crate) fn list_locks(cx: &Context) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let mut locks = live_locks(&view)?;
+    locks.sort_by(|a, b| (&a.file_path, a.token).cmp(&(&b.file_path, b.token)));
+    crate::context::read_answer(cx, &view, Reply::Locks { locks })
+}
+
+fn live_locks(view: &View) -> Outcome<Vec<LockView>> {
+    let all = file_lock::all(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    Ok(all
+        .iter()
+        .filter(|lease| !lease.expired(&view.now))
+        .filter_map(LockView::of)
+        .collect())
+}
+
+/// Would I get it, and who has it?
+pub(crate) fn check_locks(cx: &Context, asked: &LockPaths) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let unreadable = |e: jit_core::table::Unreadable| refuse(Code::Io, e);
+    let wants = wants(cx, asked, own_session(cx, &view)?.as_ref())?;
+    let gone = gone(cx, &view)?;
+    let mut checks = Vec::new();
+    for want in &wants {
+        let target = target(cx, want);
+        let rivals = file_lock::rivals(&*view.table, &target, &view.now).map_err(unreadable)?;
+        let waiting = file_lock::ahead(
+            &*view.table,
+            std::slice::from_ref(&target),
+            None,
+            &gone,
+            &view.now,
+        )
+        .map_err(unreadable)?;
+        let own = file_lock::held_by(&*view.table, &cx.actor).map_err(unreadable)?;
+        checks.push(LockCheck {
+            file_path: target.path(),
+            lock_scope: target.scope,
+            available: rivals.is_empty() && waiting.is_empty(),
+            mine: own.iter().any(|lease| {
+                !lease.expired(&view.now)
+                    && lease
+                        .resource
+                        .file()
+                        .is_some_and(|file| file.pattern == target.pattern)
+            }),
+            waiting: waiting.len(),
+            locks: rivals.iter().filter_map(LockView::of).collect(),
+        });
+    }
+    crate::context::read_answer(cx, &view, Reply::LockChecks { paths: checks })
+}
+
+/// Brings the registry up to date after `lines`, under the store's lock.
+pub(crate) fn note_locks(cx: &Context, lines: &[Stamped], table: &dyn Table) -> io::Result<()> {
+    let touched = lines.iter().any(|line| {
+        matches!(line.event, Event::Boot { .. } | Event::LogRecovered { .. })
+            || line
+                .event
+                .lease()
+                .is_some_and(|lease| lease.resource.file().is_some())
+    });
+    let Some(last) = lines.last().filter(|_| touched) else {
+        return Ok(());
+    };
+    let all = file_lock::all(table).map_err(io::Error::other)?;
+    let now = cx
+        .store
+        .now()
+        .map_err(|refusal| io::Error::other(refusal.message))?;
+    let content = roster::locks_file(&all, &now, last.sequence);
+    file::replace_unsynced(&cx.place.control_dir.join(LOCKS), &content)
+}

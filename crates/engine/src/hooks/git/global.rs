@@ -1,0 +1,75 @@
+//! Files that hold for everybody change only where everybody gets them (C2): on an allowed branch that contains the
+//! main branch's tip. Adding `.jit/` for the first time is allowed anywhere.
+
+use jit_core::refusal::{Code, Refusal};
+use jit_git::Git;
+use jit_store::Outcome;
+
+use super::divergence::main_branch;
+use super::staged::{self, Staged};
+use crate::context::Context;
+use crate::refusals::refuse;
+
+/// Refuses global files on branches where they do not belong. `changed` are those that no merge brought.
+pub fn refuse_misplaced(cx: &Context, changed: &[&Staged]) -> Outcome<()> {
+    let (Some(first), Some(git_dir)) = (changed.first(), &cx.place.git_dir) else {
+        return Ok(());
+    };
+    let failed = |e| refuse(Code::Io, e);
+    if first.old.is_none() {
+        let there = Git::in_git_dir(git_dir).verify("HEAD:.jit").map_err(failed)?;
+        if there.is_none() {
+            return Ok(());
+        }
+    }
+    let what = first.path.display();
+    let main = main_branch(&cx.place, &cx.config)?;
+    let allowed: Vec<String> = match (cx.config.allowed_branches(), &main) {
+        ([], Some(main)) => vec![main.name.clone()],
+        (named, _) => named.to_vec(),
+    };
+    let here = cx.branch.clone().unwrap_or_else(|| "a detached HEAD".to_owned());
+    // Where nobody knows of any branch there is none to protect.
+    if !allowed.is_empty() && !allowed.contains(&here) {
+        let refusal = Refusal::new(
+            Code::NotAllowed,
+            format!(
+                "{what} holds for everybody and changes only on {}, not on {here}",
+                allowed.join(" or ")
+            ),
+        )
+        .help(format!("git restore --staged {}", shell(first)))
+        .help(format!("commit it on {}", allowed.join(" or ")));
+        return Err(Box::new(refusal));
+    }
+    let Some((main, tip)) = main.and_then(|main| main.tip.clone().map(|tip| (main, tip))) else {
+        return Ok(());
+    };
+    if !cx.config.require_main_history() {
+        return Ok(());
+    }
+    let Some(git) = staged::git(&cx.place) else {
+        return Ok(());
+    };
+    if Git::in_git_dir(git_dir).verify("HEAD").map_err(failed)?.is_none()
+        || git
+            .args(["merge-base", "--is-ancestor", &tip, "HEAD"])
+            .test()
+            .map_err(failed)?
+    {
+        return Ok(());
+    }
+    let mut refusal = Refusal::new(
+        Code::NotAllowed,
+        format!(
+            "{what} holds for everybody, and {here} does not contain the tip of {}",
+            main.short()
+        ),
+    );
+    refusal.help = main.help();
+    Err(Box::new(refusal))
+}
+
+fn shell(staged: &Staged) -> String {
+    jit_os::shell::shell_word(&staged.path.to_string_lossy())
+}

@@ -1,0 +1,464 @@
+//! Putting hooks in, taking them out, and telling how they stand.
+//!
+//! What must hold: installing twice is installing once; a hook that was there is renamed, never copied or rewritten, so
+//! that content, mode and link are what they were when it gets its name back; whatever was cut short is finished by
+//! doing it again, or undone by taking hooks out.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use jit_core::refusal::{Code, Refusal};
+use jit_git::Place;
+use jit_os::program::is_executable;
+use jit_os::shell::shell_word;
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
+use serde::Serialize;
+
+use super::script::{self, KEPT, Theirs, Whose};
+use super::site::Site;
+use crate::hooks::git::{CLIENT, SERVER};
+use crate::init::uninstall::Left;
+
+/// Hooks that git knows besides ours: those of the user are to be reached where git no longer finds them itself.
+const OTHERS: &[&str] = &[
+    "applypatch-msg",
+    "pre-applypatch",
+    "post-applypatch",
+    "pre-merge-commit",
+    "post-commit",
+    "pre-rebase",
+    "pre-auto-gc",
+    "post-index-change",
+    "reference-transaction",
+    "sendemail-validate",
+    "push-to-checkout",
+    "update",
+    "proc-receive",
+    "post-receive",
+    "post-update",
+    "pre-receive",
+];
+
+/// Longest hook of ours; anything larger is not one.
+const MAX_HOOK: u64 = 1 << 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Installed,
+    /// Ours, changed by somebody since: left alone.
+    Edited,
+    /// Another program's hook is in its place.
+    Foreign,
+    /// Ours is there, but git looks elsewhere.
+    Shadowed,
+    Missing,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HookState {
+    pub name: &'static str,
+    pub state: State,
+    /// Where git looks for it.
+    pub path: String,
+    /// The hook that ours calls first; null when there is none.
+    pub calls_first: Option<String>,
+}
+
+/// How the hooks stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Survey {
+    pub folder: String,
+    pub hooks: Vec<HookState>,
+    /// What somebody should know about the place.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub struct Installed {
+    pub folder: String,
+    pub dry_run: bool,
+    pub changed: bool,
+    /// What was done, or would be.
+    pub steps: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub struct Removed {
+    pub dry_run: bool,
+    pub steps: Vec<String>,
+    pub kept: Vec<Left>,
+}
+
+fn kept(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(KEPT);
+    name.into()
+}
+
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Whose the hook is; `None` when there is none. A link or a large file is not ours.
+fn owner(path: &Path) -> Outcome<Option<Whose>> {
+    let meta = match path.symlink_metadata() {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io_refusal("look at", path, &e)),
+    };
+    if !meta.is_file() || meta.len() > MAX_HOOK {
+        return Ok(Some(Whose::Theirs));
+    }
+    let content = fs::read(path).map_err(|e| io_refusal("read", path, &e))?;
+    Ok(Some(script::whose(&content)))
+}
+
+/// What hooks start: the name alone where a shell finds it, so that hooks outlive the place of the program.
+fn program() -> Outcome<String> {
+    if crate::doctor::on_path("jit") {
+        return Ok("jit".to_owned());
+    }
+    let own = std::env::current_exe().map_err(|e| io_refusal("find", Path::new("jit"), &e))?;
+    match own.to_str() {
+        Some(own) => Ok(own.to_owned()),
+        None => Err(Box::new(
+            Refusal::new(Code::Invalid, "jit is not on PATH, and its own path is not UTF-8")
+                .help("put the folder of jit on PATH"),
+        )),
+    }
+}
+
+fn missing_folder_note(relative: &Path, missing: &[PathBuf]) -> Option<String> {
+    let first = missing.first()?;
+    Some(format!(
+        "core.hooksPath is {}, which git looks up in each worktree; {} {} without it: there only jit's hooks run",
+        relative.display(),
+        first.display(),
+        match missing.len() {
+            1 => "is".to_owned(),
+            many => format!("and {} more are", many - 1),
+        },
+    ))
+}
+
+/// Worktrees that lack the folder of the user's hooks, and the names of hooks in those that have it.
+fn relative_hooks(site: &Site, relative: &Path) -> (Vec<PathBuf>, BTreeSet<&'static str>) {
+    let (mut missing, mut names) = (Vec::new(), BTreeSet::new());
+    let all = crate::worktree_identity::list(&site.common).unwrap_or_default();
+    let mut roots: BTreeSet<PathBuf> = all
+        .into_iter()
+        .filter(|one| one.prunable.is_none())
+        .filter_map(|one| one.root)
+        .collect();
+    roots.insert(site.start.clone());
+    for root in roots {
+        let folder = root.join(relative);
+        if !folder.is_dir() {
+            missing.push(root);
+        }
+        names.extend(
+            OTHERS
+                .iter()
+                .copied()
+                .filter(|name| is_executable(&folder.join(name))),
+        );
+    }
+    (missing, names)
+}
+
+/// Puts the hooks in.
+pub fn install(place: &Place, server: bool, dry_run: bool) -> Outcome<Installed> {
+    let mut site = Site::of(place)?;
+    let _turn = match dry_run {
+        true => None,
+        false => Some(file::lock_folder(&site.common).map_err(|e| io_refusal("lock", &site.common, &e))?),
+    };
+    let folder = site.folder();
+    let mut done = Installed {
+        folder: folder.display().to_string(),
+        dry_run,
+        ..Installed::default()
+    };
+    let mut names: Vec<(&str, bool)> = if server { SERVER } else { CLIENT }
+        .iter()
+        .map(|name| (*name, true))
+        .collect();
+    let relative = site.relative();
+    if let Some(relative) = &relative {
+        if site.setting.as_ref().is_some_and(|set| set.scope == "worktree") && !site.is_own() {
+            return Err(Box::new(
+                Refusal::new(
+                    Code::Invalid,
+                    "core.hooksPath is relative and set for this worktree alone, so hooks for all cannot be reached",
+                )
+                .help("git config --worktree --unset core.hooksPath"),
+            ));
+        }
+        let (missing, others) = relative_hooks(&site, relative);
+        done.notes.extend(missing_folder_note(relative, &missing));
+        let ours: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+        names.extend(
+            others
+                .into_iter()
+                .filter(|name| !ours.contains(name))
+                .map(|name| (name, false)),
+        );
+    }
+    if is_there(&folder) && !folder.is_dir() {
+        return Err(Box::new(
+            Refusal::new(
+                Code::Invalid,
+                format!(
+                    "git looks for hooks in {}, which is not a folder",
+                    folder.display()
+                ),
+            )
+            .help("git config --unset core.hooksPath"),
+        ));
+    }
+    if !folder.is_dir() {
+        done.steps.push(format!("make {}", folder.display()));
+        if !dry_run {
+            site.note.made_folder = true;
+            site.save()?;
+            fs::create_dir_all(&folder).map_err(|e| io_refusal("create", &folder, &e))?;
+        }
+    }
+    if !dry_run && site.setting.is_some() && relative.is_none() {
+        site.note.folder = Some(folder.as_os_str().as_bytes().to_vec());
+        site.save()?;
+    }
+    let jit = program()?;
+    for (name, checks) in names {
+        let theirs = match &relative {
+            None => None,
+            Some(relative) => match relative.join(name).to_str() {
+                Some(path) => Some(shell_word(path)),
+                None => {
+                    return Err(Box::new(
+                        Refusal::new(Code::Invalid, "core.hooksPath is not UTF-8")
+                            .help("git config core.hooksPath <another folder>"),
+                    ));
+                }
+            },
+        };
+        let theirs = theirs.as_deref().map_or(Theirs::Beside, Theirs::At);
+        let text = script::text(name, theirs, checks.then_some(jit.as_str()));
+        put(&folder.join(name), &text, dry_run, &mut done)?;
+    }
+    if let Some(relative) = relative.filter(|_| !site.is_own()) {
+        done.steps.push(format!(
+            "point core.hooksPath at {} (its hooks call those in {} first)",
+            folder.display(),
+            relative.display()
+        ));
+        if !dry_run {
+            site.point_at_own()?;
+        }
+    }
+    done.changed = !dry_run && !done.steps.is_empty();
+    Ok(done)
+}
+
+/// Puts one hook in its place.
+fn put(path: &Path, text: &str, dry_run: bool, done: &mut Installed) -> Outcome<()> {
+    let failed = |e: io::Error| io_refusal("write", path, &e);
+    let before = kept(path);
+    match owner(path)? {
+        Some(Whose::Ours) => {
+            if fs::read(path).is_ok_and(|content| content == text.as_bytes()) && is_executable(path) {
+                return Ok(());
+            }
+            done.steps.push(format!("renew {}", path.display()));
+            if !dry_run {
+                file::replace_here(path, text.as_bytes()).map_err(failed)?;
+                fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?;
+            }
+            return Ok(());
+        }
+        Some(Whose::Edited) => {
+            done.notes.push(format!(
+                "{} was edited since jit wrote it, and is left as it is",
+                path.display()
+            ));
+            return Ok(());
+        }
+        Some(Whose::Theirs) if is_there(&before) => {
+            return Err(Box::new(
+                Refusal::new(
+                    Code::Exists,
+                    format!(
+                        "{} is in the way: the hook beside it would get that name",
+                        before.display()
+                    ),
+                )
+                .help("move one of the two away, then: jit hooks install"),
+            ));
+        }
+        Some(Whose::Theirs) => {
+            done.steps.push(format!(
+                "keep the hook that is there as {}, which is called first",
+                before.display()
+            ));
+            if !dry_run {
+                fs::rename(path, &before).map_err(failed)?;
+            }
+        }
+        None => {}
+    }
+    done.steps.push(format!("write {}", path.display()));
+    if dry_run {
+        return Ok(());
+    }
+    match file::create_with(path, text.as_bytes(), Some(Permissions::from_mode(0o755))) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(failed(io::Error::other("somebody else wrote it at this moment"))),
+        Err(e) => {
+            // What was there serves on.
+            if is_there(&before) && !is_there(path) {
+                let _ = fs::rename(&before, path);
+            }
+            Err(failed(e))
+        }
+    }
+}
+
+/// Takes the hooks out again, of every folder that may have them.
+pub fn uninstall(place: &Place, dry_run: bool) -> Outcome<Removed> {
+    let mut site = Site::of(place)?;
+    let _turn = match dry_run {
+        true => None,
+        false => Some(file::lock_folder(&site.common).map_err(|e| io_refusal("lock", &site.common, &e))?),
+    };
+    let mut done = Removed {
+        dry_run,
+        ..Removed::default()
+    };
+    let folders = site.folders();
+    if site.note.hooks_path.is_some() && site.is_own() {
+        done.steps.push("put core.hooksPath back".to_owned());
+        if !dry_run {
+            site.point_back()?;
+        }
+    }
+    for folder in &folders {
+        let names: BTreeSet<&str> = CLIENT.iter().chain(SERVER).chain(OTHERS).copied().collect();
+        for name in names {
+            take(&folder.join(name), dry_run, &mut done)?;
+        }
+    }
+    if !dry_run {
+        // Those that still hold something stay.
+        let _ = fs::remove_dir(site.own());
+        if site.note.made_folder {
+            for folder in &folders {
+                let _ = fs::remove_dir(folder);
+            }
+        }
+        site.note = super::site::Note::default();
+        site.save()?;
+    }
+    Ok(done)
+}
+
+fn take(path: &Path, dry_run: bool, done: &mut Removed) -> Outcome<()> {
+    let failed = |e: io::Error| io_refusal("remove", path, &e);
+    let before = kept(path);
+    let mut left = |why: &str| {
+        done.kept.push(Left {
+            path: path.display().to_string(),
+            why: why.to_owned(),
+        });
+    };
+    match owner(path)? {
+        Some(Whose::Ours) => {
+            done.steps.push(format!("remove {}", path.display()));
+            if !dry_run && !is_there(&before) {
+                fs::remove_file(path).map_err(failed)?;
+            }
+        }
+        Some(Whose::Edited) => {
+            left("it was edited since jit wrote it");
+            return Ok(());
+        }
+        Some(Whose::Theirs) if is_there(&before) => {
+            left("another program put it over jit's; the hook from before is beside it");
+            return Ok(());
+        }
+        Some(Whose::Theirs) => return Ok(()),
+        None => {}
+    }
+    if is_there(&before) {
+        done.steps.push(format!("put {} back as it was", path.display()));
+        if !dry_run {
+            // Over ours, so that at no moment there is none.
+            fs::rename(&before, path).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// How the hooks stand.
+pub fn survey(place: &Place, server: bool) -> Outcome<Survey> {
+    let site = Site::of(place)?;
+    let looked_in = site.looked_in();
+    let mut survey = Survey {
+        folder: looked_in.display().to_string(),
+        hooks: Vec::new(),
+        notes: Vec::new(),
+    };
+    let relative = site.relative();
+    for name in if server { SERVER } else { CLIENT } {
+        let path = looked_in.join(name);
+        let state = match owner(&path)? {
+            Some(Whose::Ours) if is_executable(&path) => State::Installed,
+            Some(Whose::Ours | Whose::Edited) => State::Edited,
+            Some(Whose::Theirs) => State::Foreign,
+            None => State::Missing,
+        };
+        let mut elsewhere = site.folders().into_iter().filter(|folder| *folder != looked_in);
+        let shadowed = matches!(state, State::Foreign | State::Missing)
+            && elsewhere.any(|folder| matches!(owner(&folder.join(name)), Ok(Some(Whose::Ours))));
+        let first = match &relative {
+            Some(relative) if site.is_own() => site.start.join(relative).join(name),
+            _ => kept(&path),
+        };
+        survey.hooks.push(HookState {
+            name,
+            state: if shadowed { State::Shadowed } else { state },
+            path: path.display().to_string(),
+            calls_first: is_executable(&first).then(|| first.display().to_string()),
+        });
+    }
+    if let Some(relative) = &relative {
+        let (missing, others) = relative_hooks(&site, relative);
+        survey.notes.extend(missing_folder_note(relative, &missing));
+        let unreached: Vec<&str> = others
+            .into_iter()
+            .filter(|name| site.is_own() && !is_there(&site.own().join(name)))
+            .collect();
+        if !unreached.is_empty() {
+            survey.notes.push(format!(
+                "git does not reach {} in {} any more: run jit hooks install once again",
+                unreached.join(", "),
+                relative.display()
+            ));
+        }
+    }
+    let shadowed = survey.hooks.iter().any(|hook| hook.state == State::Shadowed);
+    if shadowed && let Some(set) = &site.setting {
+        survey.notes.push(format!(
+            "core.hooksPath is {} now ({}), so git does not run the hooks that jit installed: run jit hooks install once again",
+            set.value.display(),
+            set.scope
+        ));
+    }
+    Ok(survey)
+}

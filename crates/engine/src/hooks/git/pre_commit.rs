@@ -1,0 +1,423 @@
+//! pre-commit: an issue's files are changed by jit, or by whoever holds the issue (C2).
+//!
+//! A staged file of an issue passes
+//! - if it is new: not in HEAD;
+//! - if it is what a merge, a cherry-pick or a rebase in progress brought: the same as in the other commit;
+//! - if jit wrote exactly that: an `issue.json` by its digest, be it from a command (in the log) or from the merge driver
+//!   (in `jit-merged`); a set or the comments if no line is lost, of either side of a merge, and every line is one that
+//!   jit has, or that one side has; what goes with an issue that was deleted;
+//! - if it is a description, or comments that only grew: neither needs a lease, here as anywhere.
+//!
+//! Anything else needs the committer's lease on the issue. `worktree.enforce_leases` says what happens without: strict
+//! and strict-explicit refuse, warn warns, off passes; `worktree.mode = "off"` looks at nothing.
+//!
+//! Cost: one call of git for the list; where issue files changed, one more for all their contents and one read of the
+//! state. Nothing is started for each file.
+//!
+//! Limitation: an edit by hand that a command has brought into the log, and that jit has then written out again with
+//! some other change, is jit's from then on.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use jit_core::ids::IssueId;
+use jit_core::issue::text_digest;
+use jit_core::issue_file::{COMMENTS, DEPS, DESCRIPTION, ISSUE, LABELS, MAX_FILE};
+use jit_core::lease::Resource;
+use jit_core::policy::Enforce;
+use jit_core::refusal::{Code, Details, Refusal, left};
+use jit_core::state;
+use jit_core::table::Table;
+use jit_git::{GitEnv, Place};
+use jit_os::file;
+use jit_store::{Outcome, View};
+
+use super::staged::{self, Kind, Staged};
+use super::{global, locked};
+use crate::config::Mode;
+use crate::context::{Context, Options, Surroundings};
+use crate::hooks::git::MERGED;
+use crate::issues::lineage;
+use crate::issues::replica::{Files, Replica};
+use crate::refusals::refuse;
+use crate::worktree_identity::identity::Need;
+
+/// So many issues are named in one refusal.
+const SHOWN: usize = 5;
+
+/// Looks at what is staged. Gives warnings, or the reason why it may not be committed.
+pub fn check(options: &Options) -> Outcome<Vec<String>> {
+    let dir = options.dir.as_deref().unwrap_or(Path::new("."));
+    let place = Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))?;
+    if !place.control_dir.is_dir() && !place.local_jit.as_deref().is_some_and(Path::is_dir) {
+        // A folder of hooks that many repositories share.
+        return Ok(Vec::new());
+    }
+    let staged = staged::all(&place)?;
+    let ours: Vec<&Staged> = staged.iter().filter(|one| one.is_ours()).collect();
+    if staged.is_empty() {
+        return Ok(Vec::new());
+    }
+    let cx = Surroundings::find(options).and_then(|found| crate::context::within(found, options, Need::Read));
+    let cx = match cx {
+        Ok(cx) => cx,
+        // What is wrong with jit is in nobody's way who does not touch what is jit's.
+        Err(refusal) if ours.is_empty() => return Ok(vec![refusal.message.clone()]),
+        Err(refusal) => return Err(refusal),
+    };
+    if cx.config.mode() == Mode::Off {
+        return Ok(Vec::new());
+    }
+    let parents = Parents::of(&cx.place);
+    let is_joining = parents.is_joining();
+    let judge = || {
+        let mut warnings = locked::refuse_locked_paths(&cx, &staged)?;
+        if !ours.is_empty() {
+            warnings.extend(check_ours(&cx, &ours, parents)?);
+        }
+        Ok(warnings)
+    };
+    judge().map_err(|mut refusal: Box<Refusal>| {
+        // In a merge that would leave one of its sides out.
+        refusal
+            .help
+            .retain(|help| !is_joining || !help.starts_with("git restore --staged"));
+        refusal
+    })
+}
+
+/// A file that is not let through at first sight.
+struct Doubt<'a> {
+    staged: &'a Staged,
+    id: IssueId,
+    name: &'a OsStr,
+}
+
+fn check_ours(cx: &Context, ours: &[&Staged], parents: Parents) -> Outcome<Vec<String>> {
+    let (mut doubts, mut globals) = (Vec::new(), Vec::new());
+    for staged in ours.iter().filter(|one| one.old != one.new) {
+        match staged.kind() {
+            Kind::Issue(..) if staged.old.is_none() => {}
+            Kind::Issue(id, name) if name == DESCRIPTION => drop(id),
+            Kind::Issue(id, _) => {
+                let name = staged.path.iter().nth(3).unwrap_or_default();
+                doubts.push(Doubt { staged, id, name });
+            }
+            Kind::Global => globals.push(*staged),
+            Kind::Other => {}
+        }
+    }
+    if cx.config.policy().enforce == Enforce::Off {
+        doubts.clear();
+    }
+    if doubts.is_empty() && globals.is_empty() {
+        return Ok(Vec::new());
+    }
+    let blobs = Blobs::load(cx, &doubts, &globals, parents)?;
+    let merged = merged(&cx.place);
+    let is_merged = |staged: &Staged| merged.contains(&text_digest(blobs.of(staged.new.as_ref())));
+    globals.retain(|staged| !blobs.is_parents(staged) && !is_merged(staged));
+    global::refuse_misplaced(cx, &globals)?;
+    doubts.retain(|doubt| !blobs.is_parents(doubt.staged));
+    if doubts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let view = crate::context::view(cx)?;
+    let mut writer = Writer {
+        table: &*view.table,
+        replica: Replica::at(&cx.place.control_dir),
+        merged,
+        files: HashMap::new(),
+    };
+    let mut edited: BTreeMap<String, (IssueId, &Staged)> = BTreeMap::new();
+    for doubt in &doubts {
+        if !edited.contains_key(&doubt.id.key()) && !writer.wrote(doubt, &blobs)? {
+            edited.insert(doubt.id.key(), (doubt.id.clone(), doubt.staged));
+        }
+    }
+    require_leases(cx, &view, edited.into_values())
+}
+
+/// The other commits of a merge, cherry-pick or rebase in progress.
+struct Parents {
+    /// What is in them is to be in the commit.
+    merged: Vec<String>,
+    /// Of these only what they changed is.
+    picked: Vec<String>,
+}
+
+impl Parents {
+    fn of(place: &Place) -> Self {
+        let named = |name: &str| -> Vec<String> {
+            let path = place.git_dir.as_ref().map(|git_dir| git_dir.join(name));
+            let text = path.and_then(|path| std::fs::read_to_string(path).ok());
+            let lines = text.iter().flat_map(|text| text.lines().map(str::trim));
+            lines.filter(|line| is_commit(line)).map(str::to_owned).collect()
+        };
+        // A merge without conflict is asked about before `MERGE_HEAD` is there.
+        let mut merged = named("MERGE_HEAD");
+        merged.extend(lineage::merging().into_iter().filter(|head| is_commit(head)));
+        let picked = [named("CHERRY_PICK_HEAD"), named("REBASE_HEAD")].concat();
+        Self { merged, picked }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.merged.iter().chain(&self.picked)
+    }
+
+    fn is_joining(&self) -> bool {
+        self.all().next().is_some()
+    }
+}
+
+fn is_commit(name: &str) -> bool {
+    matches!(name.len(), 40 | 64) && name.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Digests of what the merge driver wrote in this worktree.
+fn merged(place: &Place) -> HashSet<String> {
+    let path = place.git_dir.as_ref().map(|git_dir| git_dir.join(MERGED));
+    let bytes = path.and_then(|path| file::read_real(&path, MAX_FILE).ok().flatten());
+    let text = String::from_utf8_lossy(bytes.as_deref().unwrap_or_default()).into_owned();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Contents by what they were asked for under; `None` where there is no such thing.
+struct Blobs {
+    content: HashMap<Vec<u8>, Option<(String, Vec<u8>)>>,
+    parents: Parents,
+}
+
+fn in_parent(parent: &str, path: &Path) -> Vec<u8> {
+    [parent.as_bytes(), b":", path.as_os_str().as_bytes()].concat()
+}
+
+impl Blobs {
+    /// Everything that will be looked at, in one call.
+    fn load(cx: &Context, doubts: &[Doubt<'_>], globals: &[&Staged], parents: Parents) -> Outcome<Self> {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        let doubted = doubts.iter().map(|doubt| doubt.staged);
+        for staged in doubted.chain(globals.iter().copied()) {
+            let both = staged.new.iter().chain(&staged.old);
+            names.extend(both.map(|hex| hex.clone().into_bytes()));
+            names.extend(parents.all().map(|parent| in_parent(parent, &staged.path)));
+        }
+        let mut blobs = Self {
+            content: HashMap::new(),
+            parents,
+        };
+        let Some(git) = staged::git(&cx.place).filter(|_| !names.is_empty()) else {
+            return Ok(blobs);
+        };
+        let mut input = names.join(&0);
+        input.push(0);
+        let answer = git
+            .args(["cat-file", "--batch", "-z"])
+            .stdin(input)
+            .run()
+            .map_err(|e| refuse(Code::Io, e))?;
+        let mut rest = answer.as_slice();
+        for name in names {
+            blobs.content.insert(name.clone(), next_blob(&name, &mut rest)?);
+        }
+        Ok(blobs)
+    }
+
+    fn of(&self, hex: Option<&String>) -> &[u8] {
+        let found = hex.and_then(|hex| self.content.get(hex.as_bytes())?.as_ref());
+        found.map_or(&[], |(_, content)| content)
+    }
+
+    /// What parents have in its place.
+    fn of_parents<'a>(
+        &'a self,
+        parents: impl Iterator<Item = &'a String>,
+        path: &Path,
+    ) -> impl Iterator<Item = Option<&'a (String, Vec<u8>)>> {
+        parents.filter_map(|parent| self.content.get(&in_parent(parent, path)).map(Option::as_ref))
+    }
+
+    /// Whether one of the parents has just what is staged.
+    fn is_parents(&self, staged: &Staged) -> bool {
+        self.of_parents(self.parents.all(), &staged.path)
+            .any(|theirs| theirs.map(|(hex, _)| hex) == staged.new.as_ref())
+    }
+
+    /// The lines that parents have in its place.
+    fn lines_of<'a>(
+        &'a self,
+        parents: impl Iterator<Item = &'a String>,
+        staged: &Staged,
+    ) -> HashSet<&'a [u8]> {
+        let found = self.of_parents(parents, &staged.path).flatten();
+        found.flat_map(|(_, content)| lines(content)).collect()
+    }
+}
+
+/// One answer of `git cat-file --batch`: a line `<hex> blob <length>`, the content and a newline; or that it is missing,
+/// which repeats what was asked for.
+fn next_blob(name: &[u8], rest: &mut &[u8]) -> Outcome<Option<(String, Vec<u8>)>> {
+    let missing = [name, b" missing\n"].concat();
+    if let Some(after) = rest.strip_prefix(missing.as_slice()) {
+        *rest = after;
+        return Ok(None);
+    }
+    let odd = || refuse(Code::Io, "git cat-file answered something unexpected");
+    let end = rest.iter().position(|b| *b == b'\n').ok_or_else(odd)?;
+    let (line, after) = rest.split_at_checked(end).ok_or_else(odd)?;
+    let line = String::from_utf8_lossy(line).into_owned();
+    let mut words = line.split(' ');
+    let (hex, length) = (words.next(), words.nth(1).and_then(|word| word.parse().ok()));
+    let (hex, length): (&str, usize) = hex.zip(length).ok_or_else(odd)?;
+    let content = after.get(1..=length).ok_or_else(odd)?;
+    *rest = after.get(length + 2..).ok_or_else(odd)?;
+    Ok(Some((hex.to_owned(), content.to_vec())))
+}
+
+/// Knows what jit wrote.
+struct Writer<'a> {
+    table: &'a dyn Table,
+    replica: Replica,
+    merged: HashSet<String>,
+    /// Every issue's files as they would be written now; `None` for issues nobody knows.
+    files: HashMap<String, Option<Files>>,
+}
+
+impl Writer<'_> {
+    fn wrote(&mut self, doubt: &Doubt<'_>, blobs: &Blobs) -> Outcome<bool> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let id = &doubt.id;
+        let new = blobs.of(doubt.staged.new.as_ref());
+        if doubt.staged.path.iter().count() != 4 {
+            return Ok(false);
+        }
+        let Some(name) = doubt.name.to_str() else {
+            return Ok(false);
+        };
+        if doubt.staged.new.is_none() {
+            // With a deleted issue everything goes but its `issue.json`, which says so.
+            return Ok(name != ISSUE && state::was_deleted(self.table, &id.key()).map_err(unreadable)?);
+        }
+        match name {
+            ISSUE => {
+                let digest = text_digest(new);
+                Ok(self.merged.contains(&digest)
+                    || state::wrote_file(self.table, id, &digest).map_err(unreadable)?)
+            }
+            LABELS | DEPS | COMMENTS => {
+                let old = lines(blobs.of(doubt.staged.old.as_ref()));
+                let staged = lines(new);
+                let merged = blobs.lines_of(blobs.parents.merged.iter(), doubt.staged);
+                if !old.is_subset(&staged) || !merged.is_subset(&staged) {
+                    return Ok(false);
+                }
+                if name == COMMENTS {
+                    return Ok(true);
+                }
+                let theirs = blobs.lines_of(blobs.parents.all(), doubt.staged);
+                let ours = self.lines_of(id, name)?;
+                let known =
+                    |line: &&[u8]| old.contains(line) || theirs.contains(line) || ours.contains(*line);
+                Ok(staged.iter().all(known))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The lines of one of an issue's files as jit has them.
+    fn lines_of(&mut self, id: &IssueId, name: &str) -> Outcome<HashSet<Vec<u8>>> {
+        if !self.files.contains_key(&id.key()) {
+            let issue = state::issue_or_tombstone(self.table, id).map_err(|e| refuse(Code::Io, e))?;
+            let files = match issue {
+                Some(issue) => Some(
+                    self.replica
+                        .files(self.table, &issue)
+                        .map_err(|e| refuse(Code::Io, e))?,
+                ),
+                None => None,
+            };
+            self.files.insert(id.key(), files);
+        }
+        let files = self.files.get(&id.key()).and_then(Option::as_ref);
+        let content = files.and_then(|files| files.iter().find(|(given, _)| *given == name));
+        let content = content.map_or(&[][..], |(_, content)| content);
+        Ok(lines(content).into_iter().map(<[u8]>::to_vec).collect())
+    }
+}
+
+fn lines(content: &[u8]) -> HashSet<&[u8]> {
+    content
+        .split(|b| *b == b'\n')
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+/// Every issue that was edited has to be held by the committer.
+fn require_leases<'a>(
+    cx: &Context,
+    view: &View,
+    edited: impl Iterator<Item = (IssueId, &'a Staged)>,
+) -> Outcome<Vec<String>> {
+    let warn = cx.config.policy().enforce == Enforce::Warn;
+    let mut missing = Vec::new();
+    for (id, staged) in edited {
+        let key = Resource::Issue(id.clone()).key();
+        let lease = state::lease_on(&*view.table, &key)
+            .map_err(|e| refuse(Code::Io, e))?
+            .filter(|lease| !lease.expired(&view.now));
+        match lease {
+            Some(lease) if lease.obeys(&cx.actor) => {}
+            lease => missing.push((id, staged, lease)),
+        }
+    }
+    let sentence = |(id, staged, lease): &(IssueId, &Staged, Option<jit_core::lease::Lease>)| {
+        let who = match lease {
+            Some(lease) => format!(
+                "{} holds {id}{} until {} ({} left)",
+                lease.agent_id,
+                lease
+                    .worktree_id
+                    .as_ref()
+                    .map_or(String::new(), |worktree| format!(" in {worktree}")),
+                lease.expires_at,
+                left(lease.remaining_ms(&view.now))
+            ),
+            None => format!("nobody holds {id}"),
+        };
+        format!("{} was not written by jit, and {who}", staged.path.display())
+    };
+    if warn {
+        return Ok(missing.iter().map(sentence).collect());
+    }
+    let Some((_, first, lease)) = missing.first() else {
+        return Ok(Vec::new());
+    };
+    let mut message: Vec<String> = missing.iter().take(SHOWN).map(sentence).collect();
+    if missing.len() > SHOWN {
+        message.push(format!("and {} issues more", missing.len() - SHOWN));
+    }
+    let code = match lease {
+        Some(_) => Code::NotHolder,
+        None => Code::LeaseRequired,
+    };
+    let mut refusal = Refusal::new(code, message.join("\n"));
+    for (id, _, lease) in missing.iter().take(SHOWN) {
+        refusal = refusal.help(match lease {
+            Some(lease) => format!(
+                "jit claim acquire {id} --wait {}s",
+                lease.remaining_ms(&view.now).div_ceil(1000)
+            ),
+            None => format!("jit claim acquire {id}"),
+        });
+    }
+    refusal = refusal.help(format!(
+        "git restore --staged {}",
+        jit_os::shell::shell_word(&first.path.to_string_lossy())
+    ));
+    if let Some(lease) = lease {
+        refusal = refusal.details(Details::Lease(Box::new(lease.clone())));
+    }
+    Err(Box::new(refusal))
+}

@@ -1,0 +1,110 @@
+//! What git calls.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use jit_core::issue::text_digest;
+use jit_core::refusal::{Code, Refusal};
+use jit_git::{GitEnv, Place};
+use jit_os::file;
+use jit_store::Outcome;
+
+use super::{pre_commit, push, trailers};
+use crate::context::Options;
+use crate::hooks::git::{CLIENT, MERGED, SERVER};
+use crate::refusals::refuse;
+use crate::worktree_identity::identity::Need;
+
+/// So much of what the merge driver wrote is remembered, in bytes of digests.
+const MOST_MERGED: usize = 64 << 10;
+
+/// A hook as git called it.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub hook: String,
+    pub args: Vec<OsString>,
+    /// What git writes to its standard input.
+    pub input: Vec<u8>,
+}
+
+/// What is to be said, while git goes on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    pub warnings: Vec<String>,
+}
+
+impl Call {
+    /// Whether git writes something to this hook.
+    pub fn has_input(hook: &str) -> bool {
+        matches!(hook, "pre-push" | "post-rewrite" | "pre-receive")
+    }
+}
+
+/// Does what the hook is for. A refusal stops git; only pre-commit, pre-push and pre-receive have any.
+pub fn run(options: &Options, call: &Call) -> Outcome<Said> {
+    let (args, input) = (call.args.as_slice(), call.input.as_slice());
+    let done = match call.hook.as_str() {
+        "pre-commit" | "pre-merge-commit" => pre_commit::check(options),
+        "pre-push" => harmless(push::pre_push(options, args, input), |code| {
+            code != Code::LeaseRequired
+        }),
+        "pre-receive" => push::pre_receive(options, input),
+        "prepare-commit-msg" => harmless(trailers::prepare(options, args), |_| true),
+        "commit-msg" => harmless(
+            place(options).and_then(|place| trailers::require_message(&place, args)),
+            |_| true,
+        ),
+        "post-checkout" | "post-merge" | "post-rewrite" => harmless(join(options), |_| true),
+        other => {
+            let known: Vec<&str> = CLIENT.iter().chain(SERVER).copied().collect();
+            let message = format!("jit has no hook {other:?}; it has {}", known.join(", "));
+            return Err(Box::new(
+                Refusal::new(Code::Invalid, message).help("jit hooks list"),
+            ));
+        }
+    };
+    done.map(|warnings| Said { warnings })
+}
+
+fn place(options: &Options) -> Outcome<Place> {
+    let dir = options.dir.as_deref().unwrap_or(Path::new("."));
+    Place::discover(dir, &GitEnv::from_process()).map_err(|e| refuse(Code::NotFound, e))
+}
+
+/// What goes wrong beside the work is said, and does not stop it. In a repository without jit nothing is.
+fn harmless(done: Outcome<Vec<String>>, is_harmless: impl Fn(Code) -> bool) -> Outcome<Vec<String>> {
+    match done {
+        Err(refusal) if refusal.code == Code::NotInitialized => Ok(Vec::new()),
+        Err(refusal) if is_harmless(refusal.code) => Ok(vec![refusal.message.clone()]),
+        other => other,
+    }
+}
+
+/// Brings in what git changed in this tree.
+fn join(options: &Options) -> Outcome<Vec<String>> {
+    let place = place(options)?;
+    if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
+        return Ok(Vec::new());
+    }
+    let cx = crate::context::open(options, Need::Read)?;
+    let _ = crate::issues::sync::notice_tree(&cx);
+    Ok(Vec::new())
+}
+
+/// Remembers what the merge driver wrote, so that committing it needs no lease. Not being able to costs a lease, no more.
+pub fn remember_merged(content: &[u8]) {
+    let note = || -> Option<()> {
+        let place = Place::discover(Path::new("."), &GitEnv::from_process()).ok()?;
+        let path = place.git_dir?.join(MERGED);
+        let mut text = file::read_real(&path, 1 << 20).ok()?.unwrap_or_default();
+        if text.len() > MOST_MERGED {
+            let half = text.len() / 2;
+            let line = text.get(half..)?.iter().position(|b| *b == b'\n')?;
+            text.drain(..=half + line);
+        }
+        text.extend_from_slice(text_digest(content).as_bytes());
+        text.push(b'\n');
+        file::refresh(&path, &text).ok()
+    };
+    let _ = note();
+}

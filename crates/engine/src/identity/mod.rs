@@ -1,0 +1,381 @@
+//! Who acts (A4).
+//!
+//! Order: the flag, `JIT_AGENT_ID`, the session of an agent that started this process, `agent.toml` in the user's config folder (never inside a process that an agent
+//! started: that file speaks for the person), and last `human:<OS user>`.
+//!
+//! Invariants:
+//! - what was asked for explicitly is used or refused, never silently replaced by something weaker; the refusal says
+//!   where the value came from;
+//! - without anything explicit there is always an answer: a damaged `agent.toml` is a warning;
+//! - set but empty is the same as unset for variables; an empty flag is a mistake.
+pub mod process_binding;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use jit_core::ids::{AgentId, BadId, SessionId};
+use jit_os::process;
+use toml::de::{DeTable, DeValue};
+
+use crate::identity::process_binding::Bound;
+
+/// Kinds that need no configuration.
+pub const KINDS: [&str; 3] = ["agent", "ci", "human"];
+
+/// How to see that an agent started this process: the variable it sets, and whose it is.
+const MARKS: &[(&str, &str)] = &[
+    ("CLAUDECODE", "claude"),
+    ("CLAUDE_CODE_ENTRYPOINT", "claude"),
+    ("CODEX_SANDBOX", "codex"),
+    ("CODEX_SANDBOX_NETWORK_DISABLED", "codex"),
+    ("CODEX_THREAD_ID", "codex"),
+    ("GEMINI_CLI", "gemini"),
+    ("QWEN_CODE", "qwen"),
+    ("CURSOR_AGENT", "cursor"),
+    ("COPILOT_CLI", "copilot"),
+    ("OPENCODE", "opencode"),
+    ("OPENCODE_CLIENT", "opencode"),
+    ("AUGMENT_AGENT", "augment"),
+    ("CLINE_ACTIVE", "cline"),
+    ("GOOSE_TERMINAL", "goose"),
+    ("AI_AGENT", "unknown"),
+];
+
+/// An agent program that this process runs inside of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DetectedAgent {
+    pub name: &'static str,
+    /// The variable that gave it away.
+    pub variable: &'static str,
+}
+
+/// Where an identity came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    Flag,
+    Environment,
+    /// A process above this one is an agent in that session.
+    Session(SessionId),
+    AgentFile(PathBuf),
+    OsUser,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("--agent-id"),
+            Self::Environment => f.write_str("JIT_AGENT_ID"),
+            Self::Session(id) => write!(f, "{id}, the session of a process above this one"),
+            Self::AgentFile(path) => write!(f, "{}", path.display()),
+            Self::OsUser => f.write_str("the operating system's user"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whoami {
+    pub agent_id: AgentId,
+    pub source: Source,
+    pub detected_agent: Option<DetectedAgent>,
+    /// Sentences for standard error.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    #[error("{from}: {bad}")]
+    Invalid { from: Source, bad: BadId },
+    #[error("{from}: the value is not UTF-8")]
+    NotUtf8 { from: Source },
+    #[error(
+        "{from}: the kind of {id} is not known (known: {known}); to allow it, put \
+         `kinds = [\"{kind}\"]` under `[agents]` in .jit/config.toml",
+        kind = id.kind()
+    )]
+    UnknownKind {
+        from: Source,
+        id: AgentId,
+        known: String,
+    },
+}
+
+/// What the surroundings say, as plain values.
+#[derive(Debug, Clone, Default)]
+pub struct AgentEnv {
+    pub agent_id: Option<OsString>,
+    /// The user's config folder for jit.
+    pub config_folder: Option<PathBuf>,
+    pub detected: Option<DetectedAgent>,
+    /// The session that a process above this one was bound to.
+    pub session: Option<Bound>,
+    /// `None` asks the system, but only when nothing else is known.
+    pub os_user: Option<String>,
+}
+
+impl AgentEnv {
+    pub fn from_process() -> Self {
+        Self::from_lookup(|name| std::env::var_os(name))
+    }
+
+    pub fn from_lookup(var: impl Fn(&str) -> Option<OsString>) -> Self {
+        Self {
+            agent_id: var("JIT_AGENT_ID").filter(|value| !value.is_empty()),
+            config_folder: user_folder(&var),
+            detected: detect(&var),
+            session: None,
+            os_user: None,
+        }
+    }
+}
+
+/// The user's config folder for jit: `$XDG_CONFIG_HOME/jit`, else `~/.config/jit`. By the XDG rules a relative
+/// value does not count.
+pub fn user_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CONFIG_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".config")))
+        .map(|folder| folder.join("jit"))
+}
+
+/// The agent program that started this process, if its marks are there.
+pub fn detect(var: impl Fn(&str) -> Option<OsString>) -> Option<DetectedAgent> {
+    let set =
+        |name: &str| var(name).is_some_and(|value| !value.is_empty() && value != "0" && value != "false");
+    MARKS
+        .iter()
+        .find(|(variable, _)| set(variable))
+        .map(|(variable, name)| DetectedAgent { name, variable })
+}
+
+/// Who acts. `extra_kinds` is what the configuration allows besides [`KINDS`].
+pub fn resolve(flag: Option<&str>, env: &AgentEnv, extra_kinds: &[String]) -> Result<Whoami, AgentError> {
+    let mut warnings = Vec::new();
+    let (agent_id, source) = if let Some(text) = flag {
+        (parse(text, Source::Flag, extra_kinds)?, Source::Flag)
+    } else if let Some(value) = env.agent_id.as_ref().filter(|value| !value.is_empty()) {
+        let from = Source::Environment;
+        let Some(text) = value.to_str() else {
+            return Err(AgentError::NotUtf8 { from });
+        };
+        (parse(text, from, extra_kinds)?, Source::Environment)
+    } else if let Some(bound) = &env.session {
+        (bound.agent_id.clone(), Source::Session(bound.session_id.clone()))
+    } else if let Some(found) = from_file(env, extra_kinds, &mut warnings) {
+        found
+    } else {
+        let user = env.os_user.clone().unwrap_or_else(process::user_name);
+        (human(&user), Source::OsUser)
+    };
+    Ok(Whoami {
+        agent_id,
+        source,
+        detected_agent: env.detected,
+        warnings,
+    })
+}
+
+fn parse(text: &str, from: Source, extra_kinds: &[String]) -> Result<AgentId, AgentError> {
+    let id: AgentId = match text.parse() {
+        Ok(id) => id,
+        Err(bad) => return Err(AgentError::Invalid { from, bad }),
+    };
+    let known = || KINDS.into_iter().chain(extra_kinds.iter().map(String::as_str));
+    if known().any(|kind| kind == id.kind()) {
+        return Ok(id);
+    }
+    let known = known().collect::<Vec<_>>().join(", ");
+    Err(AgentError::UnknownKind { from, id, known })
+}
+
+fn from_file(
+    env: &AgentEnv,
+    extra_kinds: &[String],
+    warnings: &mut Vec<String>,
+) -> Option<(AgentId, Source)> {
+    if env.detected.is_some() {
+        return None;
+    }
+    let path = env.config_folder.as_deref()?.join("agent.toml");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            warnings.push(format!("{} is not used: {error}", path.display()));
+            return None;
+        }
+    };
+    match id_in_file(&text, &path, extra_kinds) {
+        Ok(id) => Some((id, Source::AgentFile(path))),
+        Err(why) => {
+            warnings.push(why);
+            None
+        }
+    }
+}
+
+fn id_in_file(text: &str, path: &Path, extra_kinds: &[String]) -> Result<AgentId, String> {
+    let unused = |why: &str| format!("{} is not used: {why}", path.display());
+    let table = DeTable::parse(text).map_err(|error| unused(error.message()))?;
+    let id = match table.get_ref().get("agent").map(|agent| agent.get_ref()) {
+        Some(DeValue::Table(agent)) => agent.get("id").map(|id| id.get_ref()),
+        _ => None,
+    };
+    match id {
+        Some(DeValue::String(id)) => {
+            parse(id, Source::AgentFile(path.to_owned()), extra_kinds).map_err(|error| error.to_string())
+        }
+        _ => Err(unused("it has no text `id` under `[agent]`")),
+    }
+}
+
+/// `human:<user>`, whatever the user is called.
+fn human(user: &str) -> AgentId {
+    let fallback = || format!("human:uid-{}", rustix::process::getuid().as_raw());
+    match format!("human:{user}").parse().or_else(|_| fallback().parse()) {
+        Ok(id) => id,
+        Err(error) => unreachable!("{error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env() -> AgentEnv {
+        AgentEnv {
+            os_user: Some("alice".to_owned()),
+            ..AgentEnv::default()
+        }
+    }
+
+    fn with_file(content: &str) -> (tempfile::TempDir, AgentEnv) {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::write(folder.path().join("agent.toml"), content).expect("write");
+        let env = AgentEnv {
+            config_folder: Some(folder.path().to_owned()),
+            ..env()
+        };
+        (folder, env)
+    }
+
+    fn who(flag: Option<&str>, env: &AgentEnv) -> (String, Source) {
+        let me = resolve(flag, env, &[]).expect("somebody");
+        assert_eq!(me.warnings, [] as [String; 0]);
+        (me.agent_id.to_string(), me.source)
+    }
+
+    #[test]
+    fn a4_the_order() {
+        let (folder, mut env) =
+            with_file("[agent]\nid = \"agent:file\"\ncreated_at = 2026-01-03T12:00:00Z\n");
+        let file = Source::AgentFile(folder.path().join("agent.toml"));
+        assert_eq!(who(None, &env), ("agent:file".to_owned(), file));
+        env.agent_id = Some("ci:env".into());
+        assert_eq!(who(None, &env), ("ci:env".to_owned(), Source::Environment));
+        assert_eq!(
+            who(Some("human:flag"), &env),
+            ("human:flag".to_owned(), Source::Flag)
+        );
+        env.agent_id = Some(OsString::new());
+        env.config_folder = None;
+        assert_eq!(who(None, &env), ("human:alice".to_owned(), Source::OsUser));
+    }
+
+    #[test]
+    fn a4_the_persons_file_does_not_speak_for_an_agent() {
+        let (_folder, mut env) = with_file("[agent]\nid = \"human:boss\"\n");
+        env.detected = detect(|name| (name == "CLAUDECODE").then(|| "1".into()));
+        let me = resolve(None, &env, &[]).expect("somebody");
+        assert_eq!(me.agent_id.as_str(), "human:alice");
+        assert_eq!(me.detected_agent.map(|agent| agent.name), Some("claude"));
+    }
+
+    #[test]
+    fn a4_detection() {
+        let find = |name: &'static str, value: &'static str| {
+            detect(move |asked| (asked == name).then(|| value.into()))
+        };
+        for (variable, name) in MARKS {
+            assert_eq!(find(variable, "1"), Some(DetectedAgent { name, variable }));
+        }
+        assert_eq!(find("GEMINI_CLI", ""), None);
+        assert_eq!(find("CLAUDECODE", "0"), None);
+        assert_eq!(find("HOME", "/root"), None);
+    }
+
+    #[test]
+    fn a4_what_was_asked_for_is_used_or_refused() {
+        let mut env = env();
+        let error = resolve(Some("nonsense"), &env, &[]).expect_err("refused");
+        assert!(error.to_string().starts_with("--agent-id: "), "{error}");
+        assert!(resolve(Some(""), &env, &[]).is_err());
+        env.agent_id = Some("agent:\u{1b}[31m".into());
+        let error = resolve(None, &env, &[]).expect_err("refused");
+        assert!(error.to_string().starts_with("JIT_AGENT_ID: ") && !error.to_string().contains('\u{1b}'));
+        env.agent_id = Some(std::os::unix::ffi::OsStringExt::from_vec(b"agent:\xff".to_vec()));
+        assert!(matches!(
+            resolve(None, &env, &[]),
+            Err(AgentError::NotUtf8 { .. })
+        ));
+    }
+
+    #[test]
+    fn a4_kinds_are_known_or_configured() {
+        let error = resolve(Some("bot:x"), &env(), &["robot".to_owned()]).expect_err("refused");
+        let text = error.to_string();
+        assert!(
+            text.contains("agent, ci, human, robot") && text.contains("kinds = [\"bot\"]"),
+            "{text}"
+        );
+        let me = resolve(Some("bot:x"), &env(), &["bot".to_owned()]).expect("allowed");
+        assert_eq!(me.agent_id.as_str(), "bot:x");
+    }
+
+    #[test]
+    fn a4_a_damaged_file_is_a_warning() {
+        for content in [
+            "",
+            "[agent",
+            "[agent]\nid = 3",
+            "agent = 1",
+            "[agent]\nid = \"x\"",
+            "[agent]\nid = \"bot:x\"",
+        ] {
+            let (_folder, env) = with_file(content);
+            let me = resolve(None, &env, &[]).expect("never an error");
+            assert_eq!(me.agent_id.as_str(), "human:alice", "{content:?}");
+            assert_eq!(me.warnings.len(), 1, "{content:?}");
+            assert!(me.warnings[0].contains("agent.toml"), "{:?}", me.warnings);
+        }
+    }
+
+    #[test]
+    fn a4_every_user_has_a_name() {
+        for user in ["", " ", "a\nb", &"x".repeat(500)] {
+            assert!(human(user).as_str().starts_with("human:uid-"), "{user:?}");
+        }
+        assert_eq!(human("zoë q").as_str(), "human:zoë q");
+        let me = resolve(None, &AgentEnv::default(), &[]).expect("somebody");
+        assert_eq!(me.source, Source::OsUser);
+    }
+
+    #[test]
+    fn a4_config_folder() {
+        let folder = |xdg: Option<&str>, home: Option<&str>| {
+            let (xdg, home) = (xdg.map(OsString::from), home.map(OsString::from));
+            user_folder(move |name| match name {
+                "XDG_CONFIG_HOME" => xdg.clone(),
+                "HOME" => home.clone(),
+                _ => None,
+            })
+        };
+        assert_eq!(folder(Some("/x"), Some("/h")), Some(PathBuf::from("/x/jit")));
+        assert_eq!(
+            folder(Some("rel"), Some("/h")),
+            Some(PathBuf::from("/h/.config/jit"))
+        );
+        assert_eq!(folder(None, Some("/h")), Some(PathBuf::from("/h/.config/jit")));
+        assert_eq!(folder(None, None), None);
+    }
+}

@@ -1,0 +1,556 @@
+//! `jit init`: everything a repository needs, made once, said once, and left alone when it is there.
+pub mod uninstall;
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jit_core::issue::text_digest;
+use jit_core::lease::Actor;
+use jit_core::refusal::{Code, Refusal};
+use jit_git::run::{Because, default_branch};
+use jit_git::{Git, Place};
+use jit_os::clock::SystemClock;
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
+use jit_store::disk::RealDisk;
+use jit_store::file::FileStore;
+
+use crate::context::{Surroundings, control_mode, ensure_control_dir};
+use crate::file_locks::service::LOCKS;
+use crate::sessions::SESSIONS;
+use crate::units::folders::FOLDERS;
+use crate::worktree_identity::ensure_excluded;
+use crate::worktree_identity::exclude::UNFINISHED_PATTERN;
+use crate::worktree_identity::identity;
+use crate::worktree_identity::identity::{Need, VIEW_PATTERN};
+
+pub(crate) const CONFIG: &str = "\
+# Settings of jit for this repository. Every key with its default: jit config show --origin
+
+[worktree]
+# mode = \"auto\"              # auto | on | off
+# enforce_leases = \"strict\"  # strict | strict-explicit | warn | off
+
+[coordination]
+# default_ttl_secs = 600
+# heartbeat_interval_secs = 30
+# lease_renewal_threshold_pct = 10
+
+[global_operations]
+# require_main_history = true
+# allowed_branches = []      # none: the default branch
+
+[hooks]
+# pre_push = \"report\"        # report | strict | off: commits whose lease has ended
+";
+
+pub(crate) const ATTRIBUTES: &str = "\
+# Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field, gates and results gate by gate.
+*.jsonl merge=union text eol=lf
+*.md text eol=lf
+issue.json merge=jit-issue text eol=lf
+gates/registry.json merge=jit-issue text eol=lf
+gates/results/*.json merge=jit-issue text eol=lf
+";
+
+/// The same as it was before gates were merged, and before their results were.
+pub(crate) const FORMER_ATTRIBUTES: &[&str] = &[
+    "\
+# Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field, results gate by gate.
+*.jsonl merge=union text eol=lf
+*.md text eol=lf
+issue.json merge=jit-issue text eol=lf
+gates/results/*.json merge=jit-issue text eol=lf
+",
+    "\
+# Kept by jit: logs and sets keep the lines of both sides, issues are merged field by field.
+*.jsonl merge=union text eol=lf
+*.md text eol=lf
+issue.json merge=jit-issue text eol=lf
+",
+];
+
+/// The name of the merge driver in git's configuration.
+pub const MERGE_DRIVER: &str = "jit-issue";
+pub(crate) const DRIVER_NAME: &str = "jit: issues, field by field";
+/// Where whoever runs git has no `jit` on PATH, both sides are kept, with conflict markers: git itself would take ours.
+pub(crate) const DRIVER_COMMAND: &str = "if command -v jit >/dev/null 2>&1; then jit merge-driver %O %A %B %P; \
+    else echo jit is not on PATH, merged line by line: %P >&2; \
+    git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B; fi";
+/// The same as it was before that.
+const FORMER_COMMAND: &str = "jit merge-driver %O %A %B %P";
+
+/// What was done, each in a few words, and what should be known besides.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// There was no log before: what the tree holds is new to it.
+    pub log_is_new: bool,
+    pub steps: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// Makes a file unless something of that name is there.
+fn ensure_file(path: &Path, content: &str, done: &mut Done) -> Outcome<()> {
+    let made = path
+        .parent()
+        .map_or(Ok(None), |folder| file::lock_folder(folder).map(Some));
+    match made.and_then(|_lock| file::create(path, content.as_bytes())) {
+        Ok(true) => {
+            done.steps.push(format!("wrote {}", path.display()));
+            Ok(())
+        }
+        Ok(false) => Ok(()),
+        Err(e) => Err(io_refusal("write", path, &e)),
+    }
+}
+
+fn ensure_dir(path: &Path, done: &mut Done) -> Outcome<()> {
+    match fs::create_dir(path) {
+        Ok(()) => {
+            done.steps.push(format!("made {}", path.display()));
+            Ok(())
+        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(e) => Err(io_refusal("create", path, &e)),
+    }
+}
+
+/// Sets the repository up. Running it again changes nothing and says so.
+pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Done> {
+    let place = &found.place;
+    let mut done = Done::default();
+    done.warnings.extend(found.whoami.warnings.iter().cloned());
+    require_ours(place)?;
+    if ensure_control_dir(place)? {
+        done.steps.push(format!("made {}", place.control_dir.display()));
+    } else if align_permissions(place)
+        .map_err(|e| io_refusal("set permissions of", &place.control_dir, &e))?
+    {
+        done.steps
+            .push(format!("set the permissions of {}", place.control_dir.display()));
+    }
+    let disk = RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?;
+    let mut worktree_id = None;
+    if let Some(local) = &place.local_jit {
+        ensure_dir(local, &mut done)?;
+        if let Some(common) = &place.common_dir
+            && ensure_excluded(common, &[VIEW_PATTERN, UNFINISHED_PATTERN])
+                .map_err(|e| io_refusal("write", common, &e))?
+        {
+            done.steps.push(format!(
+                "excluded {VIEW_PATTERN} in {}",
+                common.join("info/exclude").display()
+            ));
+        }
+        let (identity, notices) = identity::load_or_create(place, jiff::Timestamp::now(), Need::Write)
+            .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+        done.warnings.extend(notices.iter().map(ToString::to_string));
+        identity::ensure_view(place, &identity).map_err(|e| io_refusal("write", local, &e))?;
+        worktree_id = Some(identity.worktree_id);
+        ensure_file(&local.join("config.toml"), CONFIG, &mut done)?;
+        if place.has_git() {
+            let path = local.join(".gitattributes");
+            ensure_file(&path, ATTRIBUTES, &mut done)?;
+            // Nobody has changed it since.
+            let found = file::read_real(&path, 1 << 16).unwrap_or_default();
+            if found.is_some_and(|found| FORMER_ATTRIBUTES.iter().any(|former| found == former.as_bytes())) {
+                file::replace_here(&path, ATTRIBUTES.as_bytes())
+                    .map_err(|e| io_refusal("write", &path, &e))?;
+                done.steps.push(format!("wrote {}", path.display()));
+            }
+        }
+        ensure_dir(&local.join("issues"), &mut done)?;
+        ensure_dir(&local.join("gates"), &mut done)?;
+    }
+    let wait = lock_timeout.unwrap_or(Duration::from_secs(found.config.lock_timeout_secs()));
+    let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
+    let actor = Actor {
+        agent_id: found.whoami.agent_id.clone(),
+        worktree_id,
+    };
+    if store.create(&actor)? {
+        done.log_is_new = true;
+        done.steps.push(format!(
+            "began the log in {}",
+            place.control_dir.join("events").display()
+        ));
+    }
+    if let Some(common) = &place.common_dir {
+        // git refuses to change its configuration while another process does: one at a time.
+        let _turn =
+            file::lock_folder(&place.control_dir).map_err(|e| io_refusal("lock", &place.control_dir, &e))?;
+        // Not being able to tell costs a newline.
+        let _ = note_unended(place, common);
+        ensure_merge_driver(common, &mut done)?;
+        note_default_branch(place, common, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// All that jit itself makes in the control plane, as ARCHITECTURE.md lists it.
+const OURS: &[&str] = &[
+    "activities",
+    LOCKS,
+    SESSIONS,
+    "bound",
+    "changelog.log",
+    "claims.index.json",
+    "claims.jsonl",
+    "events",
+    FOLDERS,
+    "gates",
+    UNENDED,
+    "heartbeat",
+    "issues",
+    "landing",
+    "locks",
+    "notes",
+    "scratch",
+    "state",
+    "trash",
+    "units",
+    "waiting",
+    "workflows",
+];
+
+/// Names that jit itself makes in the control plane.
+pub(crate) fn is_ours(name: &str) -> bool {
+    // A file that is being written, or was when somebody was killed.
+    let whole = name.strip_suffix(".tmp").and_then(|name| name.rsplit_once('.'));
+    let name = whole.map_or(name, |(name, _)| name);
+    OURS.contains(&name) || name.starts_with("claims.") || name.starts_with("backup-")
+}
+
+/// Gives the control plane the permissions that git's configuration asks for, if it has others. Says whether it did.
+/// Touches nothing but what jit made.
+fn align_permissions(place: &Place) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fn align(path: &Path, mode: u32) -> io::Result<()> {
+        let meta = path.symlink_metadata()?;
+        let wanted = match (meta.is_dir(), meta.is_file()) {
+            (true, _) => mode,
+            (_, true) => mode & 0o666,
+            _ => return Ok(()),
+        };
+        if meta.is_dir() {
+            for entry in fs::read_dir(path)? {
+                align(&entry?.path(), mode)?;
+            }
+        }
+        // Setting what is set already would look like an edit to whoever watches the file.
+        if meta.permissions().mode() & 0o7777 != wanted {
+            fs::set_permissions(path, fs::Permissions::from_mode(wanted))?;
+        }
+        Ok(())
+    }
+    let (dir, mode) = (&place.control_dir, control_mode(&place.shared));
+    let meta = dir.symlink_metadata()?;
+    // Without git the control plane is .jit itself, which holds the versioned files too.
+    if !meta.is_dir() || !place.has_git() || meta.permissions().mode() & 0o7777 == mode {
+        return Ok(false);
+    }
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_ours) {
+            align(&entry.path(), mode)?;
+        }
+    }
+    fs::set_permissions(dir, fs::Permissions::from_mode(mode))?;
+    Ok(true)
+}
+
+/// A folder that JIT_DIR names must be jit's own, or empty: it gets jit's permissions and jit's files.
+fn require_ours(place: &Place) -> Outcome<()> {
+    let dir = &place.control_dir;
+    let foreign = || -> io::Result<Option<std::ffi::OsString>> {
+        if !place.has_git() || dir.join("events").is_dir() {
+            return Ok(None);
+        }
+        for entry in fs::read_dir(dir)? {
+            let name = entry?.file_name();
+            if !name.to_str().is_some_and(is_ours) {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    };
+    match foreign() {
+        Ok(None) => Ok(()),
+        Ok(Some(name)) => Err(Box::new(
+            Refusal::new(
+                Code::Invalid,
+                format!("{} is not jit's: it holds {name:?}", dir.display()),
+            )
+            .help("point JIT_DIR at a folder of its own, or unset it"),
+        )),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+        Err(e) => Err(io_refusal("read", dir, &e)),
+    }
+}
+
+/// Whether a command is one that some jit has registered.
+pub(crate) fn is_jits(command: &str) -> bool {
+    command == DRIVER_COMMAND || command.split_whitespace().next() == Some("jit")
+}
+
+/// What registers the merge driver by hand.
+pub(crate) fn driver_setting() -> String {
+    format!("git config merge.{MERGE_DRIVER}.driver '{DRIVER_COMMAND}'")
+}
+
+/// A file in the control plane that is there if git's configuration had no newline at its end before jit changed it: the
+/// digest of what it was. git adds the newline and does not take it away again.
+const UNENDED: &str = "git-config";
+
+fn note_unended(place: &Place, common: &Path) -> io::Result<()> {
+    let before = fs::read(common.join("config"))?;
+    if !before.is_empty() && !before.ends_with(b"\n") {
+        file::refresh(&place.control_dir.join(UNENDED), text_digest(&before).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Takes what jit wrote out of git's configuration, and nothing else: git itself would leave an empty section beside a
+/// comment, and take blank lines along. Returns the keys that are gone.
+pub(crate) fn remove_settings(place: &Place, common: &Path) -> io::Result<Vec<String>> {
+    let config = common.join("config");
+    // Where it is a link, what it leads to.
+    let config = fs::canonicalize(&config).unwrap_or(config);
+    let mut lock = config.clone().into_os_string();
+    lock.push(".lock");
+    // As git does it, so that nobody writes at the same time.
+    let held = fs::File::create_new(&lock)?;
+    let change = || -> io::Result<(Vec<String>, bool)> {
+        let now = fs::read(&config)?;
+        let (mut rest, keys) = without_settings(&now);
+        // The newline that git added goes too, if nothing else is different.
+        let before = file::read_real(&place.control_dir.join(UNENDED), 100)?;
+        if let (Some(before), Some(unended)) = (before, rest.strip_suffix(b"\n"))
+            && text_digest(unended).as_bytes() == before
+        {
+            rest.pop();
+        }
+        if rest == now {
+            return Ok((keys, false));
+        }
+        held.set_permissions(fs::metadata(&config)?.permissions())?;
+        (&held).write_all(&rest)?;
+        held.sync_all()?;
+        fs::rename(&lock, &config)?;
+        Ok((keys, true))
+    };
+    let changed = change();
+    // Once it has become the configuration, a lock of that name is somebody else's.
+    if !matches!(changed, Ok((_, true))) {
+        fs::remove_file(&lock)?;
+    }
+    changed.map(|(keys, _)| keys)
+}
+
+/// A section in which jit sets something.
+struct Section {
+    name: &'static str,
+    /// Its first line, in the text that is left.
+    first: std::ops::Range<usize>,
+    /// A key of jit's was in it.
+    has_ours: bool,
+    /// Another one is.
+    has_more: bool,
+}
+
+/// The first line of a section that only jit needed goes too.
+fn close(rest: &mut Vec<u8>, section: Option<Section>) {
+    if let Some(section) = section.filter(|section| section.has_ours && !section.has_more) {
+        rest.drain(section.first);
+    }
+}
+
+/// The text of a configuration without what jit writes there, and the keys that were in it.
+fn without_settings(text: &[u8]) -> (Vec<u8>, Vec<String>) {
+    let merge = format!("[merge \"{MERGE_DRIVER}\"]");
+    let (mut rest, mut keys) = (Vec::with_capacity(text.len()), Vec::new());
+    let mut section: Option<Section> = None;
+    let mut goes_on = false;
+    for line in text.split_inclusive(|b| *b == b'\n') {
+        let said = String::from_utf8_lossy(line);
+        let said = said.trim();
+        let is_comment = said.starts_with(['#', ';']);
+        if goes_on {
+            // Part of the value before.
+        } else if said.starts_with('[') {
+            close(&mut rest, section);
+            let first = rest.len()..rest.len() + line.len();
+            let name = match said {
+                said if said == merge => Some("merge"),
+                said if said.eq_ignore_ascii_case("[jit]") => Some("jit"),
+                _ => None,
+            };
+            section = name.map(|name| Section {
+                name,
+                first,
+                has_ours: false,
+                has_more: false,
+            });
+        } else if let Some(section) = &mut section {
+            if let Some(key) = our_key(section.name, said) {
+                section.has_ours = true;
+                keys.push(key);
+                continue;
+            }
+            section.has_more |= !said.is_empty() && !is_comment;
+        }
+        goes_on = is_continued(said);
+        rest.extend_from_slice(line);
+    }
+    close(&mut rest, section);
+    (rest, keys)
+}
+
+/// Whether a value goes on in the next line: it ends in a backslash that is neither escaped nor in a comment.
+fn is_continued(line: &str) -> bool {
+    let mut is_quoted = false;
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if rest.next().is_none() => return true,
+            '"' => is_quoted = !is_quoted,
+            '#' | ';' if !is_quoted => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The key that a line of a section sets, if jit does so.
+fn our_key(section: &str, line: &str) -> Option<String> {
+    let (name, value) = line.split_once('=')?;
+    // git quotes a value with a semicolon in it.
+    let value = value.trim();
+    let value = value
+        .strip_prefix('"')
+        .and_then(|value| value.strip_suffix('"'))
+        .unwrap_or(value);
+    match (section, name.trim().to_ascii_lowercase().as_str(), value) {
+        ("jit", "defaultbranch", _) => Some(DEFAULT_BRANCH.to_owned()),
+        ("merge", "name", DRIVER_NAME) => Some(format!("merge.{MERGE_DRIVER}.name")),
+        ("merge", "driver", DRIVER_COMMAND | FORMER_COMMAND) => Some(format!("merge.{MERGE_DRIVER}.driver")),
+        _ => None,
+    }
+}
+
+fn ensure_merge_driver(common: &Path, done: &mut Done) -> Outcome<()> {
+    let git = |e: jit_git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
+    let key = format!("merge.{MERGE_DRIVER}.driver");
+    let current = Git::in_git_dir(common)
+        .args(["config", "--local", "--get", &key])
+        .line()
+        .unwrap_or_default();
+    if current == DRIVER_COMMAND {
+        return Ok(());
+    }
+    if !current.is_empty() && !is_jits(&current) {
+        done.warnings.push(format!(
+            "git merges issue files with another command, which is left as it is: {current}; to let jit do it: {}",
+            driver_setting()
+        ));
+        return Ok(());
+    }
+    let name = format!("merge.{MERGE_DRIVER}.name");
+    let named = Git::in_git_dir(common)
+        .args(["config", "--local", "--get", &name])
+        .line();
+    if named.unwrap_or_default().is_empty() {
+        Git::in_git_dir(common)
+            .args(["config", "--local", &name, DRIVER_NAME])
+            .run()
+            .map_err(git)?;
+    }
+    Git::in_git_dir(common)
+        .args(["config", "--local", &key, DRIVER_COMMAND])
+        .run()
+        .map_err(git)?;
+    done.steps.push(format!(
+        "registered the merge driver {MERGE_DRIVER} in git's configuration"
+    ));
+    Ok(())
+}
+
+/// Where neither a remote nor a usual name tells which branch is the default one, the present one is, for good.
+fn note_default_branch(place: &Place, common: &Path, done: &mut Done) -> Outcome<()> {
+    let git = |e: jit_git::GitError| Box::new(Refusal::new(Code::Io, e.to_string()));
+    let found = default_branch(place, None).map_err(git)?;
+    let Some(branch) = found.filter(|branch| branch.because == Because::Current) else {
+        return Ok(());
+    };
+    // A branch of one of the usual names that has no commit yet will be found by its name.
+    if matches!(branch.name.as_str(), "main" | "master") {
+        return Ok(());
+    }
+    Git::in_git_dir(common)
+        .args(["config", "--local", DEFAULT_BRANCH, &branch.name])
+        .run()
+        .map_err(git)?;
+    done.steps
+        .push(format!("noted {} as the default branch", branch.name));
+    Ok(())
+}
+
+/// Where the default branch is noted in git's configuration.
+pub(crate) const DEFAULT_BRANCH: &str = "jit.defaultBranch";
+
+/// What git would run to merge issues here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Driver {
+    Current,
+    /// As an older jit registered it: without `jit` on PATH, one side is lost.
+    Former,
+    /// Another command: of an older jit, or of somebody's own.
+    Other(String),
+    Missing,
+}
+
+pub fn merge_driver(common: &Path) -> Driver {
+    let key = format!("merge.{MERGE_DRIVER}.driver");
+    match Git::in_git_dir(common).args(["config", "--get", &key]).line() {
+        Ok(line) if line == DRIVER_COMMAND => Driver::Current,
+        Ok(line) if line == FORMER_COMMAND => Driver::Former,
+        Ok(line) if !line.is_empty() => Driver::Other(line),
+        _ => Driver::Missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a1_every_file_that_is_listed_is_known_as_jits_and_the_other_way_round() {
+        let text = include_str!("../../../../ARCHITECTURE.md");
+        let (_, files) = text.split_once("\n## Files\n").expect("files");
+        let (files, _) = files.split_once("\nIn each worktree").expect("an end");
+        let mut listed = Vec::new();
+        for row in files.lines().filter(|line| line.starts_with("| `")) {
+            let names = row
+                .split('|')
+                .nth(1)
+                .expect("names")
+                .split('`')
+                .skip(1)
+                .step_by(2);
+            let first = |name: &str| name.split('/').next().unwrap_or_default().replace('*', "1");
+            listed.extend(names.map(first).filter(|name| !name.starts_with("control-")));
+        }
+        assert!(listed.len() > 20, "{listed:?}");
+        for name in &listed {
+            assert!(is_ours(name), "{name} is not known");
+        }
+        for name in OURS {
+            assert!(listed.iter().any(|one| one == name), "{name} is not listed");
+        }
+        assert!(is_ours("agent_lock.json.0123456789abcdef.tmp"));
+        assert!(!is_ours("notes.txt") && !is_ours("x.tmp"));
+    }
+}

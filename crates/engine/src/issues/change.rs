@@ -1,0 +1,265 @@
+//! Single issues: making, changing and showing them.
+
+use jit_core::command::{Change, Command, NewIssue};
+use jit_core::ids::{IssueId, IssuePrefix};
+use jit_core::issue::{Issue, State, text_digest};
+use jit_core::issue_file::MAX_DESCRIPTION;
+use jit_core::lease::{Lease, Resource};
+use jit_core::policy::Policy;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::table::Table;
+use jit_core::time::Now;
+use jit_core::{queue, state};
+use jit_os::{io_refusal, random};
+use jit_store::{Outcome, View};
+
+use crate::api::{Answer, CreateIssue, IssueView, Picked, Reply};
+use crate::context::{Context, Kept};
+use crate::refusals::refuse;
+
+/// A description as it is kept: every line ends in a newline alone, and an empty one is none.
+fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {
+    if text.len() as u64 >= MAX_DESCRIPTION {
+        return Err(refuse(Code::Invalid, "the description is longer than 4 MiB"));
+    }
+    if text.is_empty() {
+        return Ok(None);
+    }
+    // As it is read again: git may give every line the ending of another system, so that says nothing.
+    let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
+    let mut text = lines.join("\n").into_bytes();
+    if !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    Ok(Some(text))
+}
+
+/// What stands in the way of an issue that is open, as lists show it.
+fn waits_for(table: &dyn Table, issue: &Issue) -> Outcome<Vec<IssueId>> {
+    if issue.state.is_closed() {
+        return Ok(Vec::new());
+    }
+    queue::open_dependencies(table, issue).map_err(|e| refuse(Code::Io, e))
+}
+
+pub(crate) fn create_issue(cx: &Context, create: CreateIssue) -> Outcome<Answer> {
+    let random = || random::u64().map_err(|e| refuse(Code::Io, e));
+    let (ids, chosen) = match create.id {
+        Some(id) => (vec![id], true),
+        None => (
+            (0..8)
+                .map(|_| random().map(IssueId::generate))
+                .collect::<Result<_, _>>()?,
+            false,
+        ),
+    };
+    let text = match &create.description {
+        Some(text) => kept_text(text)?,
+        None => None,
+    };
+    let asked = create.gates.clone();
+    let command = Command::CreateIssue(NewIssue {
+        ids,
+        chosen,
+        title: create.title,
+        kind: create.kind,
+        state: create.state,
+        priority: create.priority,
+        parent: create.parent,
+        labels: create.labels,
+        depends_on: create.depends_on,
+        gates: create.gates,
+        actor: create.actor,
+        text: text.as_deref().map(text_digest),
+    });
+    let mut answer = carry_out_with(cx, &command, text.into_iter().collect(), None)?;
+    if let Reply::Issue(shown) = &mut answer.reply {
+        shown.comments = Some(Vec::new());
+    }
+    answer
+        .warnings
+        .extend(crate::gates::service::undefined(cx, &asked));
+    Ok(answer)
+}
+
+pub(crate) fn change_issue(
+    cx: &Context,
+    issue: IssuePrefix,
+    mut change: Change,
+    description: Option<String>,
+    strict: bool,
+) -> Outcome<Answer> {
+    let mut texts = Vec::new();
+    if let Some(text) = description {
+        let text = kept_text(&text)?;
+        change.text = Some(text.as_deref().map(text_digest));
+        texts.extend(text);
+    }
+    let undefined = crate::gates::service::undefined(cx, &change.add_gates);
+    let finishes = change.state == Some(State::Done);
+    let lessens = !change.remove_gates.is_empty() || change.kind.is_some();
+    let agent_asks = (finishes || lessens) && crate::context::calling_agent::asking_agent(cx).is_some();
+    let policy = match finishes || agent_asks {
+        true => Some(Policy {
+            agent_asks,
+            ..crate::gates::committed_policy::policy_with_gates(cx, agent_asks)?
+        }),
+        false => None,
+    };
+    let command = Command::ChangeIssue {
+        issue,
+        change: Box::new(change),
+        strict,
+    };
+    let changed = carry_out_with(cx, &command, texts, policy.as_ref());
+    let mut answer = changed.map_err(|refusal| match agent_asks {
+        true => crate::gates::service::with_way_to_gates(cx, refusal),
+        false => refusal,
+    })?;
+    answer.warnings.extend(undefined);
+    let Reply::Issue(shown) = &mut answer.reply else {
+        return Ok(answer);
+    };
+    let view = crate::context::view(cx)?;
+    let comments = state::comments(&*view.table, &shown.issue.id);
+    shown.comments = Some(comments.map_err(|e| refuse(Code::Io, e))?);
+    if shown.lease.is_none() {
+        // Somebody else may hold it.
+        let key = Resource::Issue(shown.issue.id.clone()).key();
+        let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
+        let fresh = IssueView::new(shown.issue.clone(), lease.as_ref(), &view.now);
+        shown.issue.state = fresh.issue.state;
+        shown.lease = fresh.lease;
+        shown.assignee = fresh.assignee;
+    }
+    Ok(answer)
+}
+
+pub(crate) fn carry_out_with(
+    cx: &Context,
+    command: &Command,
+    texts: Vec<Vec<u8>>,
+    policy: Option<&Policy>,
+) -> Outcome<Answer> {
+    let kept = Kept {
+        texts: &texts,
+        policy,
+        ..Kept::default()
+    };
+    let done = crate::context::transact_as(cx, cx.request.as_ref(), command, kept)?;
+    Ok(crate::context::answer(cx, done))
+}
+
+/// An issue with its long text, for the one who just changed it.
+pub(crate) fn described(cx: &Context, issue: Issue, own: &[Lease], now: &Now) -> IssueView {
+    let text = issue.text.clone();
+    let id = issue.id.clone();
+    let lease = own.iter().find(|lease| lease.resource.issue() == Some(&id));
+    // It is done, also where this cannot be read any more.
+    let blocked_by = match issue.depends_on.is_empty() {
+        true => Ok(Vec::new()),
+        false => crate::context::view_of_log(cx).and_then(|view| waits_for(&*view.table, &issue)),
+    };
+    let mut shown = IssueView::new(issue, lease, now);
+    shown.blocked_by = blocked_by.unwrap_or_default();
+    let found = text.and_then(|digest| cx.replica.text(&id, &digest).ok().flatten());
+    shown.description = found.map(|text| String::from_utf8_lossy(&text).into_owned());
+    shown
+}
+
+pub(crate) fn show_issue(cx: &Context, text: &IssuePrefix) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let issue = crate::context::resolve(&view, text)?;
+    let (shown, lost) = whole(cx, &view, issue)?;
+    let mut answer = crate::context::read_answer(cx, &view, Reply::Issue(Box::new(shown)))?;
+    answer.warnings.extend(lost);
+    Ok(answer)
+}
+
+/// The issue of a lease that was just granted, beside it.
+pub(crate) fn picked(cx: &Context, mut answer: Answer) -> Outcome<Answer> {
+    let Reply::Lease(lease) = answer.reply else {
+        return Ok(answer);
+    };
+    let view = crate::context::view(cx)?;
+    let id = lease.issue_id.as_ref().map(|id| state::issue(&*view.table, id));
+    let issue = id.transpose().map_err(|e| refuse(Code::Io, e))?.flatten();
+    answer.reply = match issue {
+        Some(issue) => {
+            let (issue, lost) = whole(cx, &view, issue)?;
+            answer.warnings.extend(lost);
+            Reply::Picked(Box::new(Picked { lease, issue }))
+        }
+        None => Reply::Lease(lease),
+    };
+    Ok(answer)
+}
+
+/// Everything about one issue, and a warning if its text is lost.
+pub(crate) fn whole(cx: &Context, view: &View, issue: Issue) -> Outcome<(IssueView, Option<String>)> {
+    let unreadable = |e| refuse(Code::Io, e);
+    let id = issue.id.clone();
+    let digest = issue.text.clone();
+    let description = match &digest {
+        None => None,
+        Some(digest) => cx
+            .replica
+            .text(&id, digest)
+            .map_err(|e| io_refusal("read", &cx.replica.folder(&id), &e))?,
+    };
+    let lost = (digest.is_some() && description.is_none()).then(|| {
+        format!("the description of {id} is missing from the control plane; it may be in .jit/issues/{id} of a worktree or in git")
+    });
+    let key = Resource::Issue(id.clone()).key();
+    let lease = state::lease_on(&*view.table, &key).map_err(unreadable)?;
+    let blocked_by = waits_for(&*view.table, &issue)?;
+    let mut shown = IssueView::new(issue, lease.as_ref(), &view.now);
+    shown.description = description.map(|text| String::from_utf8_lossy(&text).into_owned());
+    shown.comments = Some(state::comments(&*view.table, &id).map_err(unreadable)?);
+    shown.blocked_by = blocked_by;
+    if shown.lease.is_none() && !shown.issue.state.is_closed() {
+        shown.resume_from = state::last_branch(&*view.table, &key).map_err(unreadable)?;
+    }
+    Ok((shown, lost))
+}
+
+/// Words in titles, labels, comments and long texts, without regard to case.
+pub(crate) fn search(cx: &Context, text: &str, limit: Option<usize>) -> Outcome<Answer> {
+    let wanted = text.trim().to_lowercase();
+    if wanted.is_empty() {
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, "nothing to search for").help("jit issue search <text>"),
+        ));
+    }
+    let view = crate::context::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let has = |text: &str| text.to_lowercase().contains(&wanted);
+    let mut said: std::collections::HashSet<String> = std::collections::HashSet::new();
+    for (id, comment) in state::all_comments(&*view.table).map_err(unreadable)? {
+        if has(&comment.text) {
+            said.insert(id);
+        }
+    }
+    let mut found = Vec::new();
+    for issue in state::issues(&*view.table).map_err(unreadable)? {
+        let in_fields = has(&issue.title)
+            || has(issue.id.as_str())
+            || issue.labels.iter().any(|label| has(label))
+            || said.contains(&issue.id.key());
+        let in_text = || {
+            issue
+                .text
+                .as_ref()
+                .and_then(|digest| cx.replica.text(&issue.id, digest).ok().flatten())
+                .is_some_and(|text| has(&String::from_utf8_lossy(&text)))
+        };
+        if in_fields || in_text() {
+            found.push(issue);
+        }
+        if limit.is_some_and(|limit| found.len() >= limit) {
+            break;
+        }
+    }
+    let issues = crate::issues::issue_lists::shown(&view, found)?;
+    crate::context::read_answer(cx, &view, Reply::Issues { issues })
+}

@@ -1,0 +1,204 @@
+//! Issues from elsewhere, and ours for elsewhere.
+//!
+//! An import only makes issues that are not here: it changes none, so it can be repeated, also after half of it.
+
+use std::collections::HashSet;
+
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::exchange::{self, Brought, Errand, Plan, Skipped};
+use jit_core::ids::{IssueId, RequestId};
+use jit_core::issue::text_digest;
+use jit_core::policy::Policy;
+use jit_core::refusal::Code;
+use jit_core::state;
+use jit_os::io_refusal;
+use jit_store::{Done, Outcome, View};
+
+use crate::api::{Answer, Import, Imported, Reply};
+use crate::context::{Context, Kept};
+use crate::refusals::refuse;
+
+/// So many issues, and about so many bytes, are brought in by one append at most.
+const AT_ONCE: usize = 200;
+const BYTES_AT_ONCE: usize = 32 << 20;
+/// More warnings than these are counted beside the answer, which has them all.
+const MAX_WARNINGS: usize = 100;
+
+pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let policy = match crate::context::calling_agent::asking_agent(cx) {
+        Some(_) => Policy {
+            agent_asks: true,
+            ..crate::gates::committed_policy::policy_with_gates(cx, true)?
+        },
+        None => cx.policy.clone(),
+    };
+    let errand = Errand {
+        source: import.source,
+        by: &cx.actor.agent_id,
+        policy: &policy,
+        now: view.now.wall,
+    };
+    let plan = exchange::plan(&import.parsed, errand, &*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let Plan {
+        names,
+        brought,
+        mut skipped,
+        problems,
+        warnings,
+    } = plan;
+    let planned: HashSet<String> = brought.iter().map(|one| one.found.issue.id.key()).collect();
+    let mut made = planned.clone();
+    let mut said = warnings;
+    if !import.dry_run {
+        made = HashSet::new();
+        let mut batch = 0;
+        // What came of it when it was asked for before, whole or not.
+        while let Some(ids) = brought_before(cx, batch)? {
+            made.extend(ids);
+            batch += 1;
+        }
+        let mut left = brought.into_iter().peekable();
+        while left.peek().is_some() {
+            let (ids, notices) = bring(cx, batch, &mut left)?;
+            // Only what made something is remembered.
+            batch += usize::from(!ids.is_empty());
+            made.extend(ids);
+            said.extend(notices);
+        }
+    }
+    let (imported, others): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|(_, id)| made.contains(&id.key()));
+    let keys: HashSet<&str> = imported.iter().map(|(key, _)| key.as_str()).collect();
+    skipped.retain(|one| !keys.contains(one.key.as_str()));
+    // They are here since the plan was made.
+    let late = others.iter().filter(|(_, id)| planned.contains(&id.key()));
+    skipped.extend(late.map(|(key, id)| Skipped::known(key, id)));
+    let imported = imported.into_iter().map(|(_, id)| id).collect();
+    let reply = Reply::Imported(Imported {
+        imported,
+        skipped,
+        problems,
+        warnings: said.clone(),
+        dry_run: import.dry_run,
+    });
+    let mut answer = crate::context::read_answer(cx, &view, reply)?;
+    answer.warnings.extend(few(said));
+    Ok(answer)
+}
+
+/// The caller's name for one append of an import.
+fn request_of(cx: &Context, batch: usize) -> Outcome<Option<RequestId>> {
+    let Some(request) = &cx.request else {
+        return Ok(None);
+    };
+    let name = text_digest(format!("{request}\0{batch}").as_bytes());
+    let request = format!("import-{name}").parse();
+    request.map(Some).map_err(|e| refuse(Code::Invalid, e))
+}
+
+/// Which issues an append made that was asked for under this name before.
+fn brought_before(cx: &Context, batch: usize) -> Outcome<Option<Vec<String>>> {
+    let Some(request) = request_of(cx, batch)? else {
+        return Ok(None);
+    };
+    let nothing = Command::JoinIssues(Vec::new());
+    let done = crate::context::transact_as(cx, Some(&request), &nothing, Kept::default())?;
+    Ok(done.repeated.then(|| made(&done)))
+}
+
+/// One append. Says which issues it made, and what was noticed.
+fn bring(
+    cx: &Context,
+    batch: usize,
+    left: &mut std::iter::Peekable<std::vec::IntoIter<Brought>>,
+) -> Outcome<(Vec<String>, Vec<String>)> {
+    let (mut found, mut texts, mut bytes) = (Vec::new(), Vec::new(), 0);
+    while let Some(one) = left.next_if(|_| found.len() < AT_ONCE && bytes < BYTES_AT_ONCE) {
+        let said = one.found.comments.iter().map(|comment| comment.text.len());
+        bytes += one.text.as_ref().map_or(0, Vec::len) + said.sum::<usize>();
+        texts.extend(one.text);
+        found.push(one.found);
+    }
+    let kept = Kept {
+        texts: &texts,
+        ..Kept::default()
+    };
+    let request = request_of(cx, batch)?;
+    let done = crate::context::transact_as(cx, request.as_ref(), &Command::JoinIssues(found), kept)?;
+    Ok((made(&done), done.notices))
+}
+
+pub(crate) fn export(cx: &Context) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let (issues, lines, lost) = exported(cx, &view)?;
+    let mut answer = crate::context::read_answer(cx, &view, Reply::Exported { issues, lines })?;
+    answer.warnings.extend(lost);
+    Ok(answer)
+}
+
+/// Every issue, open and closed, a line each, by id; and which descriptions could not be found.
+pub(crate) fn exported(cx: &Context, view: &View) -> Outcome<(usize, String, Vec<String>)> {
+    let unreadable = |e| refuse(Code::Io, e);
+    let mut leases = std::collections::HashMap::new();
+    for lease in state::leases(&*view.table).map_err(unreadable)? {
+        if let Some(id) = lease.resource.issue().filter(|_| !lease.expired(&view.now)) {
+            leases.insert(id.key(), lease.agent_id.clone());
+        }
+    }
+    let mut issues = state::issues(&*view.table).map_err(unreadable)?;
+    issues.sort_by_key(|issue| issue.id.key());
+    let (mut all, mut lost) = (Vec::with_capacity(issues.len()), Vec::new());
+    for mut issue in issues {
+        let text = match &issue.text {
+            None => None,
+            Some(digest) => {
+                let found = cx.replica.text(&issue.id, digest);
+                let found = found.map_err(|e| io_refusal("read", &cx.replica.folder(&issue.id), &e))?;
+                if found.is_none() {
+                    lost.push(format!(
+                        "the description of {} is missing from the control plane and was not exported",
+                        issue.id
+                    ));
+                }
+                found.map(|text| String::from_utf8_lossy(&text).into_owned())
+            }
+        };
+        let comments = state::comments(&*view.table, &issue.id).map_err(unreadable)?;
+        let mut waits_for = Vec::with_capacity(issue.depends_on.len());
+        for id in std::mem::take(&mut issue.depends_on) {
+            // What was deleted is waited for no more.
+            if !state::was_deleted(&*view.table, &id.key()).map_err(unreadable)? {
+                waits_for.push(id);
+            }
+        }
+        issue.depends_on = waits_for;
+        let sheet = state::sheet(&*view.table, &issue.id).map_err(unreadable)?;
+        all.push(exchange::exported(
+            &issue,
+            &sheet,
+            text,
+            &comments,
+            leases.get(&issue.id.key()),
+        ));
+    }
+    let lines = exchange::export(&all).map_err(|e| refuse(Code::Io, e))?;
+    Ok((all.len(), lines, lost))
+}
+
+/// The keys of the issues that an append made.
+fn made(done: &Done) -> Vec<String> {
+    match &done.reply {
+        Decided::Joined(ids) => ids.iter().map(IssueId::key).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn few(mut warnings: Vec<String>) -> Vec<String> {
+    let many = warnings.len();
+    if many > MAX_WARNINGS {
+        warnings.truncate(MAX_WARNINGS);
+        warnings.push(format!("and {} more like these", many - MAX_WARNINGS));
+    }
+    warnings
+}

@@ -1,0 +1,75 @@
+//! What waits for what, as a graph and as a tree.
+
+use jit_core::graph::{Bounds, Graph, Node, around, branches, data};
+use jit_core::ids::IssuePrefix;
+use jit_core::issue::Issue;
+use jit_core::refusal::Code;
+use jit_core::state;
+use jit_store::{Outcome, View};
+
+use crate::api::{Answer, GraphOf, IssueView, Reply};
+use crate::context::Context;
+use crate::issues::issue_lists::Board;
+use crate::refusals::refuse;
+
+pub(crate) fn graph(cx: &Context, root: Option<&IssuePrefix>, closed: bool) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let root = root
+        .map(|text| crate::context::resolve(&view, text))
+        .transpose()?;
+    let is_root = |issue: &Issue| root.as_ref().is_some_and(|root| root.id == issue.id);
+    let mut nodes = nodes(&view, |issue| {
+        closed || is_root(issue) || !issue.state.is_closed()
+    })?;
+    if let Some(root) = &root {
+        nodes = around(nodes, root.id.as_str());
+    }
+    let graph = Graph::new(nodes);
+    let reply = Reply::Graph(GraphOf {
+        data: data(&graph),
+        graph,
+    });
+    crate::context::read_answer(cx, &view, reply)
+}
+
+pub(crate) fn dep_tree(cx: &Context, root: &IssuePrefix) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let root = crate::context::resolve(&view, root)?;
+    let graph = Graph::new(nodes(&view, |_| true)?);
+    let tree = branches(&graph, root.id.as_str(), Bounds::default());
+    crate::context::read_answer(cx, &view, Reply::Tree(tree))
+}
+
+/// The issues that are wanted, by id. Dependencies on others are left out, but not on what nobody knows.
+fn nodes(view: &View, wanted: impl Fn(&Issue) -> bool) -> Outcome<Vec<Node>> {
+    let board = Board::load(view)?;
+    let mut nodes = Vec::with_capacity(board.issues.len());
+    for issue in board.issues.iter().filter(|issue| wanted(issue)) {
+        let mut depends_on = Vec::new();
+        for id in &issue.depends_on {
+            let shown = match board.find(id) {
+                Some(other) => wanted(other),
+                None => !state::was_deleted(&*view.table, &id.key()).map_err(|e| refuse(Code::Io, e))?,
+            };
+            if shown {
+                depends_on.push(id.to_string());
+            }
+        }
+        let shown = IssueView::new(issue.clone(), board.lease(issue), &view.now);
+        let blocked = issue.blocked.as_ref().filter(|_| !issue.state.is_closed());
+        let note = match &shown.assignee {
+            Some(holder) => Some(holder.to_string()),
+            None => blocked.map(|reason| format!("blocked: {reason}")),
+        };
+        nodes.push(Node {
+            id: issue.id.to_string(),
+            title: issue.title.clone(),
+            state: shown.issue.state,
+            note,
+            parent: issue.parent.as_ref().map(ToString::to_string),
+            depends_on,
+        });
+    }
+    nodes.sort_by_key(|node| node.id.to_ascii_lowercase());
+    Ok(nodes)
+}

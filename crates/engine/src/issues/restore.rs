@@ -1,0 +1,135 @@
+//! Taking a deletion back, also one that came with git.
+//!
+//! With a deletion all files of an issue go but one. A clone that learned of the issue and of its deletion at once has never
+//! seen the others: they are read from the commit before the one that removed them.
+
+use std::time::Duration;
+
+use jit_core::command::Command;
+use jit_core::ids::IssueId;
+use jit_core::issue::text_digest;
+use jit_core::issue_file::{COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_FILE};
+use jit_core::refusal::Code;
+use jit_core::state;
+use jit_git::Git;
+use jit_os::file;
+use jit_store::Outcome;
+
+use crate::api::{Answer, Reply};
+use crate::context::{Context, Kept};
+use crate::issues::tree;
+use crate::refusals::refuse;
+
+pub(crate) fn restore_issue(cx: &Context, issue: IssueId) -> Outcome<Answer> {
+    let had_text = had_text(cx, &issue)?;
+    let said = know_what_was_removed(cx, &issue)?;
+    let mut answer = crate::context::carry_out(cx, &Command::RestoreIssue { issue })?;
+    if let Reply::Issue(shown) = &answer.reply
+        && had_text
+        && shown.description.is_none()
+        && said.is_none()
+    {
+        let id = &shown.issue.id;
+        answer.warnings.push(format!(
+            "{id} had a description, which is neither here nor in git's history, and is not back: it may be where {id} was deleted"
+        ));
+    }
+    answer.warnings.extend(said);
+    Ok(answer)
+}
+
+/// Whether an issue that was deleted had a description, as far as the log or what is left in the tree tells.
+fn had_text(cx: &Context, id: &IssueId) -> Outcome<bool> {
+    let view = crate::context::view(cx)?;
+    let Some(old) = state::deleted(&*view.table, id).map_err(|e| refuse(Code::Io, e))? else {
+        return Ok(false);
+    };
+    let Some(issues) = cx.place.local_jit.as_deref().and_then(tree::issues_dir) else {
+        return Ok(old.text.is_some());
+    };
+    let path = issues.join(old.id.as_str()).join(ISSUE);
+    let folder = Folder {
+        issue: file::read_real(&path, MAX_FILE)
+            .ok()
+            .flatten()
+            .unwrap_or_default(),
+        ..Folder::default()
+    };
+    let left = tree::read(&issues, &old.id, &folder);
+    Ok(old.text.is_some() || left.is_ok_and(|left| left.text_before.is_some()))
+}
+
+/// Brings in what git still has of an issue that was deleted. Says what it may not have.
+fn know_what_was_removed(cx: &Context, id: &IssueId) -> Outcome<Option<String>> {
+    let unreadable = |e| refuse(Code::Io, e);
+    let view = crate::context::view(cx)?;
+    let Some(issues) = cx.place.local_jit.as_deref().and_then(tree::issues_dir) else {
+        return Ok(None);
+    };
+    let Some(old) = state::deleted(&*view.table, id).map_err(unreadable)? else {
+        return Ok(None);
+    };
+    let sheet = state::sheet(&*view.table, id).map_err(unreadable)?;
+    let git = || Git::at(&issues);
+    let files = [DESCRIPTION, LABELS, DEPS, COMMENTS];
+    let commit = git()
+        .args([
+            "log",
+            "-1",
+            "--format=%H",
+            "--full-history",
+            "--no-renames",
+            "--diff-filter=D",
+        ])
+        .args(["HEAD", "--"])
+        .args(files.map(|name| format!("{}/{name}", old.id)))
+        .line()
+        .unwrap_or_default();
+    if commit.is_empty() {
+        let knows_nothing = sheet.labels.is_empty() && sheet.deps.is_empty() && old.text.is_none();
+        let is_shallow = git().args(["rev-parse", "--is-shallow-repository"]).line();
+        return Ok((knows_nothing && is_shallow.is_ok_and(|yes| yes == "true")).then(|| {
+            format!(
+                "this clone has not all of the history: {id} may have had a description, labels, dependencies or \
+                 comments, which are not back; git fetch --unshallow, then jit issue delete {id} and jit issue restore {id}"
+            )
+        }));
+    }
+    let content = |name: &str| -> Option<Vec<u8>> {
+        let name = format!("{commit}^:./{}/{name}", old.id);
+        let bytes = git().args(["cat-file", "blob", &name]).run().ok()?;
+        u64::try_from(bytes.len())
+            .is_ok_and(|len| len <= MAX_FILE)
+            .then_some(bytes)
+    };
+    let folder = Folder {
+        issue: content(ISSUE).unwrap_or_default(),
+        description: content(DESCRIPTION).filter(|text| std::str::from_utf8(text).is_ok()),
+        labels: content(LABELS).unwrap_or_default(),
+        deps: content(DEPS).unwrap_or_default(),
+        comments: content(COMMENTS).unwrap_or_default(),
+    };
+    let found: Result<Found, _> = tree::read(&issues, &old.id, &folder);
+    let mut found = match found {
+        Ok(found) if !found.sheet.deleted => found,
+        _ => {
+            return Ok(Some(format!(
+                "what was removed with {id} could not be read from git, and is not back: git show {commit}"
+            )));
+        }
+    };
+    found.settle_all(sheet.stamp(&old, "deleted"));
+    let texts: Vec<Vec<u8>> = folder
+        .description
+        .filter(|text| found.issue.text.as_deref() == Some(&text_digest(text)))
+        .into_iter()
+        .collect();
+    let kept = Kept {
+        texts: &texts,
+        project: false,
+        aside: Some(Duration::MAX),
+        ..Kept::default()
+    };
+    crate::context::transact_as(cx, None, &Command::JoinIssues(vec![found]), kept)?;
+    Ok(None)
+}

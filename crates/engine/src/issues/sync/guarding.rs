@@ -1,0 +1,98 @@
+//! What no command would have done: edits by hand that say more than whoever made them may.
+
+use jit_core::ids::{AgentId, IssueId, WorktreeId};
+use jit_core::issue::State;
+use jit_core::issue_file::Found;
+use jit_core::lease::Resource;
+use jit_core::policy::{Enforce, Policy};
+use jit_core::refusal::Code;
+use jit_core::state;
+use jit_core::table::Table;
+use jit_core::time::Wall;
+use jit_core::tracker::is_held_back;
+use jit_os::clock;
+use jit_store::{Outcome, View};
+
+use super::{Context, Haul, refuse};
+
+/// Sets apart what says more than a command could have done (E6). Returns what is to be decided by, where somebody
+/// edited what there are rules about.
+pub(crate) fn hold_back(cx: &Context, view: &View, haul: &mut Haul) -> Outcome<Option<Policy>> {
+    let touches = |found: &Found| {
+        let guarded = ["gates", "parent", "type"];
+        guarded.iter().any(|name| found.by_hand.contains(name)) || is_done_by_hand(found)
+    };
+    let mut all = haul.found.iter().chain(&haul.brought_back).chain(&haul.held_back);
+    if !all.any(touches) {
+        return Ok(None);
+    }
+    // Where it cannot be read what is required, nothing becomes done.
+    let (agent_asks, editor) = (
+        crate::context::calling_agent::asking_agent(cx).is_some(),
+        agent_at_work(cx, view)?,
+    );
+    let by_agent = agent_asks || editor.is_some();
+    let policy = crate::gates::committed_policy::policy_with_gates(cx, by_agent).unwrap_or_else(|_| Policy {
+        gates_unknown: true,
+        agents_may_pass_gates: false,
+        ..cx.policy.clone()
+    });
+    let policy = Policy {
+        agent_asks,
+        editor,
+        ..policy
+    };
+    let now = Wall::from_ms(clock::wall_ms());
+    let who = (&policy, &cx.actor.agent_id);
+    for found in std::mem::take(&mut haul.found) {
+        let back = touches(&found)
+            && is_held_back(&*view.table, &found, who, now).map_err(|e| refuse(Code::Io, e))?;
+        match back {
+            true => haul.held_back.push(found),
+            false => haul.found.push(found),
+        }
+    }
+    Ok(Some(policy))
+}
+
+/// An agent that holds something in this worktree, or has a session there that is alive: what was edited in it is its
+/// doing, whoever comes first to take notice.
+fn agent_at_work(cx: &Context, view: &View) -> Outcome<Option<AgentId>> {
+    let Some(here) = &cx.actor.worktree_id else {
+        return Ok(None);
+    };
+    let mine =
+        |agent: &AgentId, place: &Option<WorktreeId>| agent.kind() == "agent" && place.as_ref() == Some(here);
+    let leases = state::leases(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let holder = leases
+        .into_iter()
+        .find(|lease| mine(&lease.agent_id, &lease.worktree_id) && !lease.expired(&view.now));
+    if let Some(lease) = holder {
+        return Ok(Some(lease.agent_id));
+    }
+    let alive = crate::sessions::sessions_alive(cx, &*view.table)?;
+    Ok(alive
+        .into_iter()
+        .find(|session| mine(&session.agent_id, &session.worktree_id))
+        .map(|session| session.agent_id))
+}
+
+/// Who holds an issue, where that is somebody else in another tree and nobody else may change it (B15).
+pub(crate) fn held_elsewhere(cx: &Context, table: &dyn Table, id: &IssueId) -> Outcome<Option<AgentId>> {
+    if !matches!(cx.policy.enforce, Enforce::Strict | Enforce::StrictExplicit) {
+        return Ok(None);
+    }
+    let lease = state::lease_on(table, &Resource::Issue(id.clone()).key());
+    let lease = lease.map_err(|e| refuse(Code::Io, e))?;
+    let now = cx.store.now()?;
+    let elsewhere = lease.filter(|lease| {
+        !lease.expired(&now)
+            && !lease.obeys(&cx.actor)
+            && (lease.worktree_id.is_none() || lease.worktree_id != cx.actor.worktree_id)
+    });
+    Ok(elsewhere.map(|lease| lease.agent_id))
+}
+
+pub(crate) fn is_done_by_hand(found: &Found) -> bool {
+    found.by_hand.contains(&"state") && found.issue.state == State::Done
+}

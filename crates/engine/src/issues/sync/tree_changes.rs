@@ -1,0 +1,351 @@
+//! What is new about one issue in a tree.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use jit_core::ids::IssueId;
+use jit_core::issue::{Issue, text_digest};
+use jit_core::issue_file::{DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, check_kept};
+use jit_core::refusal::Code;
+use jit_core::sheet::{SetLine, Sheet};
+use jit_core::table::{Read, Table};
+use jit_core::time::Wall;
+use jit_core::{merge, state};
+use jit_os::{clock, io_refusal};
+use jit_store::Outcome;
+
+use super::dating::written;
+use super::texts::Weighed;
+use super::{Asked, Context, Haul, refuse};
+use crate::issues::tree::{self, Unsound};
+
+/// Adds what is new about an issue in a tree.
+pub(crate) fn haul(
+    cx: &Context,
+    table: &dyn Table,
+    issues: &Path,
+    id: &IssueId,
+    haul: &mut Haul,
+) -> Outcome<()> {
+    let unreadable = |e| refuse(Code::Io, e);
+    let folder = match tree::load(issues, id) {
+        Ok(Some(folder)) => folder,
+        Ok(None) => return Ok(()),
+        Err(unsound) => {
+            haul.unsound.push((id.clone(), unsound));
+            return Ok(());
+        }
+    };
+    if folder.issue.is_empty() && state::is_known(table, id).map_err(unreadable)? {
+        // Whoever was writing it did not get that far.
+        return Ok(());
+    }
+    let mut found = match tree::read(issues, id, &folder) {
+        Ok(found) => found,
+        Err(unsound) => {
+            haul.unsound.push((id.clone(), unsound));
+            return Ok(());
+        }
+    };
+    haul.passed_over.extend(
+        found
+            .problems
+            .drain(..)
+            .map(|problem| (id.clone(), tree::place(issues, id, problem))),
+    );
+    let known = state::issue_or_tombstone(table, id).map_err(unreadable)?;
+    let (mut is_back, mut is_overruled) = (false, false);
+    if let Some(mine) = &known {
+        let sheet = state::sheet(table, id).map_err(unreadable)?;
+        found.beside = Some((mine.text.clone(), sheet.stamp(mine, "text")));
+        let is_seen = state::is_known_file(table, id, &found.digest).map_err(unreadable)?;
+        if is_seen {
+            found.again = is_saved_again(cx, issues, (mine, &sheet), &found, haul);
+            found.forget_edits();
+        }
+        if must_wait(cx, &found, haul) {
+            return Ok(());
+        }
+        let changed_at = found.issue.updated_at;
+        let mut waiting = Vec::new();
+        if let Some(holder) = crate::issues::sync::guarding::held_elsewhere(cx, table, id)? {
+            waiting = edited_files(cx, issues, (mine, &sheet), &found, is_seen, haul);
+            // What no command would have changed waits until it is let go of, and stays in the file.
+            for file in &waiting {
+                let path = issues.join(id.as_str()).join(file);
+                let what = format!("edited here, while {holder} holds {id}: it counts when that has ended");
+                haul.unsound.push((id.clone(), Unsound { path, line: 0, what }));
+                found.leave_out(file, (mine, &sheet));
+            }
+        }
+        is_back = waiting.is_empty()
+            && !found.sheet.deleted
+            && found.sheet.stamps.contains_key("deleted")
+            && ((folder.labels.is_empty() && !sheet.labels.is_empty())
+                || (folder.deps.is_empty() && !sheet.deps.is_empty())
+                || (folder.description.is_none() && mine.text.is_some())
+                || (folder.comments.is_empty()
+                    && !state::comments(table, id).map_err(unreadable)?.is_empty()));
+        let weighed =
+            crate::issues::sync::texts::weigh_text(cx, issues, (mine, &sheet), &mut found, &folder, haul)?;
+        let has_text =
+            found.issue.text == mine.text || (weighed == Weighed::ByStamp && !found.edited.contains(&"text"));
+        let is_taken_back =
+            crate::issues::sync::reverts::take_back(cx, issues, (mine, &sheet), &mut found, haul);
+        if has_text
+            && !found.again
+            && !is_taken_back
+            && has_all_but_text(table, &sheet, &found).map_err(unreadable)?
+        {
+            if is_back && lost_files(table, (mine, &sheet), &found, &folder).map_err(unreadable)? {
+                // There is nothing to learn from it, but it is to be written again.
+                found.again = true;
+                haul.put_back(found);
+            }
+            return Ok(());
+        }
+        settle_edits(cx, issues, &mut found, &mut haul.asked);
+        crate::issues::sync::dating::date_edits(cx, issues, &mut found, &mut haul.asked);
+        match weighed {
+            Weighed::Merged if !found.edited.contains(&"text") => found.edited.push("text"),
+            Weighed::MadeOfOurs(at) if !found.edited.contains(&"text") => {
+                let at = at.max(found.sheet.stamp(&found.issue, "text"));
+                found.sheet.stamps.insert("text".to_owned(), at);
+                found.issue.updated_at = found.issue.updated_at.max(at);
+            }
+            _ => {}
+        }
+        let deleted_at = found.sheet.stamp(&found.issue, "deleted");
+        if sheet.deleted || deleted_at >= sheet.stamp(mine, "deleted") {
+            stay_deleted(&mut found, changed_at);
+        }
+        let joined = merge::join((mine, &sheet), &found, Wall::from_ms(clock::wall_ms()));
+        if let Some((now, joined)) = &joined
+            && let Err(problem) = check_kept(now, joined, Some(&sheet))
+        {
+            // Both together are too much: what is in the files stays there.
+            haul.met.retain(|(met, _)| met != id);
+            haul.unsound.push((id.clone(), tree::place(issues, id, problem)));
+            return Ok(());
+        }
+        let (now, joined) = joined.unwrap_or_else(|| (mine.clone(), sheet.clone()));
+        // What lost to a deletion would be later than it elsewhere, once somebody commits it.
+        let is_edit = found.written.is_some() || found.text_written.is_some();
+        let is_lost = sheet.deleted && joined.deleted && is_edit;
+        is_overruled = found.again
+            || is_lost
+            || merge::unaware((mine, &sheet), &found)
+                .into_iter()
+                .any(|name| joined.value(&now, name) != found.sheet.value(&found.issue, name));
+    } else {
+        found.beside = Some((None, Wall::from_ms(0)));
+        if folder.description.is_none() && found.issue.text.take().is_some() {
+            // It is not known here, which is not the same as having been taken away at that time.
+            found.sheet.stamps.remove("text");
+            found.edited.retain(|name| *name != "text");
+        }
+        if must_wait(cx, &found, haul) {
+            return Ok(());
+        }
+        let changed_at = found.issue.updated_at;
+        settle_edits(cx, issues, &mut found, &mut haul.asked);
+        found.settle_all(Wall::from_ms(clock::wall_ms()));
+        stay_deleted(&mut found, changed_at);
+        if let Err(problem) = check_kept(&found.issue, &found.sheet, None) {
+            haul.unsound.push((id.clone(), tree::place(issues, id, problem)));
+            return Ok(());
+        }
+    }
+    if let Some(text) = &folder.description
+        && found.issue.text.as_deref() == Some(&text_digest(text))
+    {
+        haul.texts.push(text.clone());
+    }
+    // With a deletion all files but one go, and git has merged that too.
+    if is_back {
+        haul.put_back(found);
+    } else if is_overruled {
+        // The file is written anew: what it said is kept, also where it was more than is told.
+        cx.replica
+            .keep_texts(&[(id, folder.issue.as_slice())])
+            .map_err(|e| io_refusal("write", &cx.replica.folder(id), &e))?;
+        if found.again || has_edited_fields(&found) {
+            let kept = cx.replica.text_path(id, &text_digest(&folder.issue));
+            haul.said.push(format!(
+                "the {ISSUE} of {id} as it was edited here is in {}",
+                kept.display()
+            ));
+        }
+        haul.held_back.push(found);
+    } else {
+        haul.found.push(found);
+    }
+    Ok(())
+}
+
+/// Whether nobody can tell yet when something was edited, and nobody has to: it is read again at the next look.
+fn must_wait(cx: &Context, found: &Found, haul: &mut Haul) -> bool {
+    let is_edit = found.unstamped || !found.is_untouched();
+    let waits = haul.asked.is_reader && is_edit && crate::issues::sync::dating::is_git_at_work(cx);
+    if waits {
+        haul.again.push(found.issue.id.clone());
+    }
+    waits
+}
+
+/// Takes edits that are committed as made then, those in each file by its own commit.
+fn settle_edits(cx: &Context, issues: &Path, found: &mut Found, asked: &mut Asked) {
+    for file in [ISSUE, DESCRIPTION] {
+        if found.has_edits_in(file)
+            && let Some(committed) = crate::issues::sync::dating::committed_at(cx, issues, found, file, asked)
+        {
+            found.settle(file, committed);
+        }
+    }
+}
+
+/// The files in which somebody edited here what is the holder's. Comments and the description are everybody's.
+fn edited_files(
+    cx: &Context,
+    issues: &Path,
+    (mine, sheet): (&Issue, &Sheet),
+    found: &Found,
+    is_seen: bool,
+    haul: &mut Haul,
+) -> Vec<&'static str> {
+    let is_edit = || {
+        let now = Wall::from_ms(clock::wall_ms());
+        let joined = merge::join((mine, sheet), found, now);
+        joined.is_some_and(|(issue, joined)| {
+            (joined.deleted, &joined.others) != (sheet.deleted, &sheet.others)
+                || holders(&issue) != holders(mine)
+        })
+    };
+    let files = [
+        (ISSUE, !is_seen && has_edited_fields(found) && is_edit()),
+        (LABELS, !has_lines(&sheet.labels, &found.sheet.labels)),
+        (DEPS, !has_lines(&sheet.deps, &found.sheet.deps)),
+    ];
+    files
+        .into_iter()
+        .filter(|(file, is_new)| {
+            *is_new
+                && crate::issues::sync::dating::is_uncommitted(cx, issues, &mine.id, file, &mut haul.asked)
+        })
+        .map(|(file, _)| file)
+        .collect()
+}
+
+/// Whether somebody saved an edit once more that was brought in before, after what counts now: an editor that still had
+/// it, most likely. It is no new edit, and is told of.
+fn is_saved_again(
+    cx: &Context,
+    issues: &Path,
+    (mine, sheet): (&Issue, &Sheet),
+    found: &Found,
+    haul: &mut Haul,
+) -> bool {
+    let id = &mine.id;
+    let written = written(issues, id, ISSUE);
+    let is_later = |name: &str| written.is_some_and(|at| at > sheet.stamp(mine, name));
+    let mut names = merge::edits((mine, sheet), found);
+    names.retain(|name| *name != "text" && is_later(name));
+    let is_gone = sheet.deleted && !found.sheet.deleted && has_edited_fields(found) && is_later("deleted");
+    if !is_gone && names.is_empty()
+        || !crate::issues::sync::dating::is_uncommitted(cx, issues, id, ISSUE, &mut haul.asked)
+    {
+        return false;
+    }
+    if is_gone {
+        haul.said.push(format!(
+            "{id} was deleted, and what was saved here once more does not bring it back: jit issue restore {id}"
+        ));
+        return true;
+    }
+    for name in names {
+        let (counts, edit) = (sheet.value(mine, name), found.sheet.value(&found.issue, name));
+        let (counts, edit) = (counts.to_string(), edit.to_string());
+        haul.said.push(format!(
+            "{name} of {id} was saved here once more as it was before, which is not taken again: \
+             {counts:.100} counts, not {edit:.100}; jit issue show {id}"
+        ));
+    }
+    true
+}
+
+/// A deletion that stands in a file is no earlier than what else there was found to be later than it says.
+fn stay_deleted(found: &mut Found, changed_at: Wall) {
+    let at = found.issue.updated_at;
+    if found.sheet.deleted && !found.is_edited("deleted") && at > changed_at {
+        found.sheet.stamps.insert("deleted".to_owned(), at);
+    }
+}
+
+/// Whether files are missing beside the `issue.json` of an issue that was deleted and is back: git merged the deletion of
+/// those. What became known after that may be in other trees only.
+pub(crate) fn lost_files(
+    table: &dyn Table,
+    (mine, sheet): (&Issue, &Sheet),
+    found: &Found,
+    folder: &Folder,
+) -> Read<bool> {
+    let Some(back) = found.sheet.stamps.get("deleted").filter(|_| !found.sheet.deleted) else {
+        return Ok(false);
+    };
+    let had = |lines: &[SetLine]| lines.iter().any(|line| line.at <= *back);
+    Ok((folder.labels.is_empty() && had(&sheet.labels))
+        || (folder.deps.is_empty() && had(&sheet.deps))
+        || (folder.description.is_none() && mine.text.is_some() && sheet.stamp(mine, "text") <= *back)
+        || (folder.comments.is_empty()
+            && state::comments(table, &mine.id)?
+                .iter()
+                .any(|comment| comment.at <= *back)))
+}
+
+/// Whether a file of fields says something that jit did not write.
+pub(crate) fn has_edited_fields(found: &Found) -> bool {
+    found.unstamped || found.edited.iter().any(|name| *name != "text") || !found.edited_others.is_empty()
+}
+
+/// What only the holder of an issue may change in its fields.
+pub(crate) fn holders(issue: &Issue) -> Issue {
+    Issue {
+        text: None,
+        labels: Vec::new(),
+        depends_on: Vec::new(),
+        ..says(issue)
+    }
+}
+
+/// Whether a set has all these lines.
+pub(crate) fn has_lines(ours: &[SetLine], theirs: &[SetLine]) -> bool {
+    let ours: BTreeSet<&SetLine> = ours.iter().collect();
+    theirs.iter().all(|line| ours.contains(line))
+}
+
+/// Whether everything a folder says is in the log, but for the long text.
+pub(crate) fn has_all_but_text(table: &dyn Table, sheet: &Sheet, found: &Found) -> Read<bool> {
+    let id = &found.issue.id;
+    if !state::is_known_file(table, id, &found.digest)?
+        || !has_lines(&sheet.labels, &found.sheet.labels)
+        || !has_lines(&sheet.deps, &found.sheet.deps)
+    {
+        return Ok(false);
+    }
+    for comment in &found.comments {
+        if !state::holds_comment(table, id, comment)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What an issue says to whoever reads it; not when and where that was last changed.
+pub(crate) fn says(issue: &Issue) -> Issue {
+    Issue {
+        updated_at: Wall::from_ms(0),
+        revision: 0,
+        lives_in: None,
+        ..issue.clone()
+    }
+}

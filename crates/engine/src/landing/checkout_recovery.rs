@@ -1,0 +1,538 @@
+//! A step forward in a checkout that was cut off: killed, out of room, stopped by a file that cannot be written (H3).
+//!
+//! What must hold:
+//!
+//! - before the step it is noted, before anything is put aside for it, and when it is over, either way, the note is gone; so
+//!   what was cut off is known, and put back before the next step is tried;
+//! - only what is as the step would have made it is put back, path by path, and only where nobody had changed it before the
+//!   step, in the file or in the index: what somebody had is noted too, and not touched, though it be the same;
+//! - a file that somebody made since, where the step had taken one away, stays, also one that git ignores;
+//! - what was put aside comes back;
+//! - where somebody has moved the branch since, or what is checked out, nothing else is done;
+//! - a lock that our own git left, killed in the middle of the step, is taken away. Ours is one that is no older than the note,
+//!   while nobody has it open and no git works in that checkout: a commit that waits for an editor has its lock closed.
+//!   Where processes cannot be looked at, it stays.
+//!
+//! Git writes the files first, then the index, and moves the branch last.
+//!
+//! Format of a note, `landing/moving-<hash of the branch>`: the checkout, the commit before and the one to be; the paths that
+//! are somebody's own; an empty one; and in pairs where a file belongs and where it was put aside. Each ended by a zero byte.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use jit_git::Git;
+use jit_git::snapshot::Folder;
+use jit_os::file;
+use jit_store::Outcome;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::trees::{self, NOTHING};
+use super::{Repo, failed, io_failed, obstacles};
+use crate::git_locks::{git_works_in, open_files};
+use crate::landing::land::Refreshed;
+
+const LINK: &str = "120000";
+const SUBMODULE: &str = "160000";
+/// A lock that is younger may be that of a program which is about to end.
+const LEFT_AFTER: Duration = Duration::from_secs(1);
+
+fn path(control: &Path, branch: &str) -> PathBuf {
+    let name = format!("moving-{:016x}", xxh3_64(branch.as_bytes()));
+    control.join("landing").join(name)
+}
+
+/// Whether a step of this branch is being made, or was cut off.
+pub fn is_noted(control: &Path, branch: &str) -> bool {
+    path(control, branch).exists()
+}
+
+/// What is known about a step.
+#[derive(Debug)]
+pub struct Note {
+    root: PathBuf,
+    old: String,
+    new: String,
+    /// What is somebody's own of what it would change.
+    own: HashSet<PathBuf>,
+    /// Where a file belongs, and where it was put aside, seen from the checkout.
+    aside: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Note {
+    fn bytes(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        let mut add = |part: &[u8]| {
+            text.extend_from_slice(part);
+            text.push(0);
+        };
+        add(self.root.as_os_str().as_bytes());
+        add(self.old.as_bytes());
+        add(self.new.as_bytes());
+        for one in &self.own {
+            add(one.as_os_str().as_bytes());
+        }
+        add(b"");
+        for (place, there) in &self.aside {
+            add(place.as_os_str().as_bytes());
+            add(there.as_os_str().as_bytes());
+        }
+        text
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        let path = |part: &[u8]| PathBuf::from(OsStr::from_bytes(part));
+        let mut parts = text.split(|b| *b == 0);
+        let root = path(parts.next()?);
+        let commit = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+        let (old, new) = (commit(parts.next()?), commit(parts.next()?));
+        let own = parts.by_ref().take_while(|part| !part.is_empty());
+        let own = own.map(path).collect();
+        let mut aside = Vec::new();
+        while let (Some(place), Some(there)) = (parts.next(), parts.next()) {
+            aside.push((path(place), path(there)));
+        }
+        Some(Self {
+            root,
+            old,
+            new,
+            own,
+            aside,
+        })
+    }
+}
+
+/// The step is about to be made, and these are to be put aside for it.
+pub fn note(
+    repo: &Repo,
+    branch: &str,
+    root: &Path,
+    (old, new): (&str, &str),
+    aside: Vec<(PathBuf, PathBuf)>,
+) -> Outcome<Note> {
+    let git_dir = Git::at(root)
+        .args(["rev-parse", "--absolute-git-dir"])
+        .line()
+        .map_err(failed)?;
+    // What only looks changed by its times is nobody's own.
+    let index = Refreshed::of(repo, root, Path::new(&git_dir))?;
+    let names = |words: &[&str]| index.git(root).args(words).run().map_err(failed);
+    let edited = names(&["diff-files", "-z", "--name-only"])?;
+    let staged = names(&["diff-index", "--cached", "-z", "--name-only", old, "--"])?;
+    let mut own: HashSet<PathBuf> = [edited, staged]
+        .iter()
+        .flat_map(|listed| listed.split(|b| *b == 0))
+        .filter(|path| !path.is_empty())
+        .map(|path| PathBuf::from(OsStr::from_bytes(path)))
+        .collect();
+    for one in changes(root, old, new)? {
+        if one.old.is_none() && root.join(&one.path).symlink_metadata().is_ok() {
+            own.insert(one.path);
+        }
+    }
+    for (place, _) in &aside {
+        own.remove(place);
+    }
+    let note = Note {
+        root: root.to_owned(),
+        old: old.to_owned(),
+        new: new.to_owned(),
+        own,
+        aside,
+    };
+    let path = path(&repo.control, branch);
+    file::make_dir_like_parent(&repo.control.join("landing"))
+        .and_then(|()| file::replace_unsynced(&path, &note.bytes()))
+        .map_err(io_failed("write", &path))?;
+    Ok(note)
+}
+
+/// The step is over.
+pub fn forget(repo: &Repo, branch: &str) {
+    let _ = fs::remove_file(path(&repo.control, branch));
+}
+
+/// Puts back what a step that was cut off has left. Whoever asks has the turn to land.
+pub fn settle(repo: &Repo, branch: &str) -> Outcome<()> {
+    let path = path(&repo.control, branch);
+    let Ok(text) = fs::read(&path) else {
+        return Ok(());
+    };
+    let done = match Note::parse(&text) {
+        Some(note) if note.root.is_dir() => {
+            // Git lets go of the lock on HEAD when the branch has moved.
+            let has_moved = repo.tip(branch)?.as_deref() == Some(&note.new);
+            let is_ours = has_moved || is_as_before(repo, branch, &note)?;
+            if is_ours && let Ok(since) = fs::metadata(&path).and_then(|meta| meta.modified()) {
+                for lock in obstacles::locks(repo, branch, &note.root) {
+                    take_lock_away(repo, &note.root, &lock, since);
+                }
+            }
+            // While one is left, the note says since when: whoever comes later may take it away.
+            let is_free = !is_ours || obstacles::locks(repo, branch, &note.root).is_empty();
+            is_free && put_back(repo, branch, &note)?
+        }
+        _ => true,
+    };
+    // What cannot be put back now is in the way of the next step, which says so.
+    if done {
+        forget(repo, branch);
+    }
+    Ok(())
+}
+
+/// Whether the branch, and what is checked out, are where they were before the step.
+fn is_as_before(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
+    // Git may have been stopped on another branch that somebody switched to: what counts is where that is.
+    let head = Git::at(&note.root).verify("HEAD^{commit}").map_err(failed)?;
+    Ok(head.as_deref() == Some(&note.old) && repo.tip(branch)?.as_deref() == Some(&note.old))
+}
+
+/// Takes a lock away that is there since the step, and that nobody has. Whoever asks has the turn to land, so none of our own
+/// gits lives.
+fn take_lock_away(repo: &Repo, root: &Path, lock: &Path, since: SystemTime) {
+    let is_closed = |path: &Path| open_files(&[path.to_owned()]).is_some_and(|open| open.is_empty());
+    let mut folders = vec![root.to_owned(), lock.with_file_name("")];
+    if lock.starts_with(repo.common.join("refs")) {
+        // A git in any worktree may have it, and does not keep it open.
+        let all = crate::worktree_identity::list(&repo.common).unwrap_or_default();
+        folders.extend(all.into_iter().filter_map(|entry| entry.root));
+        folders.push(repo.common.clone());
+    }
+    let end = Instant::now() + 2 * LEFT_AFTER;
+    loop {
+        let Ok(meta) = lock.symlink_metadata() else { return };
+        let Some(made) = meta
+            .modified()
+            .ok()
+            .filter(|made| meta.is_file() && *made >= since)
+        else {
+            return;
+        };
+        let is_left = made.elapsed().is_ok_and(|age| age >= LEFT_AFTER)
+            && is_closed(lock)
+            && git_works_in(&folders, &repo.control) == Some(false);
+        if is_left {
+            break;
+        }
+        if Instant::now() > end {
+            return;
+        }
+        std::thread::sleep(LEFT_AFTER / 10);
+    }
+    let Ok(folder) = Folder::make(repo.scratch()) else {
+        return;
+    };
+    let aside = folder.path.join("lock");
+    if fs::rename(lock, &aside).is_ok() && !is_closed(&aside) {
+        // Somebody was faster. One who has a lock of that name by now is left alone.
+        let _ = fs::hard_link(&aside, lock);
+    }
+}
+
+/// Puts a checkout back to what it was before a step. Says whether that could be done.
+pub fn put_back(repo: &Repo, branch: &str, note: &Note) -> Outcome<bool> {
+    let root = &note.root;
+    let mut as_before = HashSet::new();
+    if is_as_before(repo, branch, note)? {
+        if obstacles::lock(root).is_some() {
+            return Ok(false);
+        }
+        match take_back(note)? {
+            Some(paths) => as_before = paths,
+            None => return Ok(false),
+        }
+    }
+    for (place, there) in &note.aside {
+        let whole = root.join(place);
+        if as_before.contains(place) || whole.symlink_metadata().is_err() {
+            let _ = fs::rename(root.join(there), whole);
+        }
+    }
+    Ok(true)
+}
+
+/// Mode and object.
+type Entry = (String, String);
+
+struct Change {
+    path: PathBuf,
+    /// What it was before, if it was there.
+    old: Option<Entry>,
+    /// What it was to be, if it was to be there.
+    new: Option<Entry>,
+}
+
+fn changes(root: &Path, old: &str, new: &str) -> Outcome<Vec<Change>> {
+    let there = |entry: Entry| (entry.0 != NOTHING).then_some(entry);
+    let all = trees::changes(Git::at(root), old, new)?;
+    let all = all.into_iter().map(|one| Change {
+        path: one.path,
+        old: there(one.old),
+        new: there(one.new),
+    });
+    Ok(all.collect())
+}
+
+/// What the index has of a path.
+#[derive(Debug, PartialEq, Eq)]
+enum Staged {
+    As(Entry),
+    /// In a conflict.
+    Torn,
+}
+
+/// What the index has, and which of it is not to be in the checkout (`skip-worktree`).
+fn index(root: &Path) -> Outcome<(HashMap<PathBuf, Staged>, HashSet<PathBuf>)> {
+    let listed = Git::at(root)
+        .without_hooks()
+        .setting("core.fsmonitor", "false")
+        .args(["ls-files", "-s", "-v", "-z"])
+        .run()
+        .map_err(failed)?;
+    let (mut index, mut hidden) = (HashMap::new(), HashSet::new());
+    for line in listed.split(|b| *b == 0) {
+        let Some(tab) = line.iter().position(|b| *b == b'\t') else {
+            continue;
+        };
+        let about = String::from_utf8_lossy(&line[..tab]).into_owned();
+        let path = PathBuf::from(OsStr::from_bytes(&line[tab + 1..]));
+        let words: Vec<&str> = about.split(' ').collect();
+        let [tag, mode, object, stage] = words.as_slice() else {
+            continue;
+        };
+        if tag.eq_ignore_ascii_case("s") {
+            hidden.insert(path.clone());
+        }
+        let entry = match *stage {
+            "0" => Staged::As(((*mode).to_owned(), (*object).to_owned())),
+            _ => Staged::Torn,
+        };
+        index.insert(path, entry);
+    }
+    Ok((index, hidden))
+}
+
+/// The objects that files would be, in their order.
+fn objects(root: &Path, paths: &[&Path]) -> Outcome<Vec<String>> {
+    let git = || {
+        Git::at(root)
+            .without_hooks()
+            .setting("core.fsmonitor", "false")
+            .arg("hash-object")
+    };
+    let breaks = |path: &&Path| path.as_os_str().as_bytes().contains(&b'\n');
+    if paths.iter().any(breaks) {
+        let one = |path: &&Path| git().arg("--").arg(path).line().map_err(failed);
+        return paths.iter().map(one).collect();
+    }
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for path in paths {
+        names.extend_from_slice(path.as_os_str().as_bytes());
+        names.push(b'\n');
+    }
+    let out = git().arg("--stdin-paths").stdin(names).run().map_err(failed)?;
+    Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
+}
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    /// As it was before the step.
+    Old,
+    /// As the step makes it, or begun.
+    New,
+    /// Somebody's.
+    Theirs,
+    Nothing,
+}
+
+/// How each of these paths stands in the checkout.
+fn stands(note: &Note, changes: &[Change]) -> Outcome<Vec<Stands>> {
+    let root = &note.root;
+    let mut found = vec![Stands::Theirs; changes.len()];
+    let mut files: Vec<(usize, u32)> = Vec::new();
+    for (n, one) in changes.iter().enumerate() {
+        match root.join(&one.path).symlink_metadata() {
+            Ok(meta) if meta.is_file() => files.push((n, meta.permissions().mode())),
+            Ok(meta) if meta.is_symlink() => {
+                let to = fs::read_link(root.join(&one.path)).unwrap_or_default();
+                let is = |entry: &Option<Entry>| -> Outcome<bool> {
+                    let Some((LINK, object)) = entry.as_ref().map(|(mode, object)| (mode.as_str(), object))
+                    else {
+                        return Ok(false);
+                    };
+                    let blob = Git::at(root).args(["cat-file", "blob", object]).run();
+                    Ok(blob.map_err(failed)? == to.as_os_str().as_bytes())
+                };
+                if is(&one.old)? {
+                    found[n] = Stands::Old;
+                } else if is(&one.new)? {
+                    found[n] = Stands::New;
+                }
+            }
+            Ok(_) => {}
+            Err(_) => found[n] = Stands::Nothing,
+        }
+    }
+    let paths: Vec<&Path> = files.iter().map(|(n, _)| changes[*n].path.as_path()).collect();
+    for ((n, mode), object) in files.iter().zip(objects(root, &paths)?) {
+        let one = &changes[*n];
+        let runs = if mode & 0o100 == 0 { "100644" } else { "100755" };
+        // Where the step does not change the mode, nobody asks for it: not every disk has it.
+        let modes = [&one.old, &one.new].map(|entry| entry.as_ref().map(|(mode, _)| mode.as_str()));
+        let is = |entry: &Option<Entry>| {
+            entry.as_ref().is_some_and(|(mode, is)| {
+                *is == object && mode.starts_with("100") && (modes[0] == modes[1] || mode == runs)
+            })
+        };
+        if is(&one.old) {
+            found[*n] = Stands::Old;
+        } else if is(&one.new) || is_cut_off(root, &note.new, one)? {
+            found[*n] = Stands::New;
+        }
+    }
+    Ok(found)
+}
+
+/// Takes back what the step has made of the files, and of the index where that was written. Which paths are as they were
+/// before it; nothing where git would not.
+fn take_back(note: &Note) -> Outcome<Option<HashSet<PathBuf>>> {
+    let root = &note.root;
+    let git = || Git::at(root).without_hooks().setting("core.fsmonitor", "false");
+    let mut changes = changes(root, &note.old, &note.new)?;
+    changes.retain(|one| !note.own.contains(&one.path));
+    let (index, hidden) = index(root)?;
+    let is_staged = |path: &Path, entry: &Option<Entry>| match (index.get(path), entry) {
+        (Some(Staged::As(is)), Some(entry)) => is == entry,
+        (None, None) => true,
+        _ => false,
+    };
+    changes.retain(|one| is_staged(&one.path, &one.old) || is_staged(&one.path, &one.new));
+    let stands = stands(note, &changes)?;
+    let mut as_before = HashSet::new();
+    // Entries of the index, those that go first.
+    let (mut gone, mut back) = (Vec::new(), Vec::new());
+    let (mut write, mut hide): (Vec<&Path>, Vec<&Path>) = (Vec::new(), Vec::new());
+    for (one, stands) in changes.iter().zip(&stands) {
+        if one.old.is_none() && *stands == Stands::New && !take_away(root, &one.path) {
+            return Ok(None);
+        }
+    }
+    for (one, stands) in changes.iter().zip(&stands) {
+        let was_written = !is_staged(&one.path, &one.old);
+        let line = |entry: Option<&Entry>| {
+            let (mode, object) = match entry {
+                Some((mode, object)) => (mode.as_str(), object.clone()),
+                None => ("0", "0".repeat(note.old.len())),
+            };
+            let mut line = format!("{mode} {object} 0\t").into_bytes();
+            line.extend_from_slice(one.path.as_os_str().as_bytes());
+            line.push(0);
+            line
+        };
+        let Some(old) = &one.old else {
+            // What the step added is gone by now, unless somebody made it theirs.
+            if was_written && *stands != Stands::Theirs {
+                gone.extend(line(None));
+            }
+            continue;
+        };
+        if old.0 == SUBMODULE || hidden.contains(&one.path) {
+            if was_written {
+                back.extend(line(Some(old)));
+            }
+            if hidden.contains(&one.path) {
+                hide.push(&one.path);
+            }
+            continue;
+        }
+        let is_free = || {
+            let above = one.path.ancestors().skip(1).filter(|one| *one != Path::new(""));
+            let is_folder = |one: &Path| match root.join(one).symlink_metadata() {
+                Ok(meta) => meta.is_dir(),
+                Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+            };
+            let mut above = above;
+            root.join(&one.path).symlink_metadata().is_err() && above.all(is_folder)
+        };
+        match stands {
+            Stands::Old => {}
+            Stands::New => write.push(&one.path),
+            Stands::Nothing | Stands::Theirs if is_free() => write.push(&one.path),
+            Stands::Nothing | Stands::Theirs => continue,
+        }
+        as_before.insert(one.path.clone());
+        if was_written {
+            back.extend(line(Some(old)));
+        }
+    }
+    gone.append(&mut back);
+    let ends = |paths: &[&Path]| -> Vec<u8> {
+        let ended = paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]);
+        ended.flatten().copied().collect()
+    };
+    let steps: [(&[&str], Vec<u8>); 3] = [
+        (&["update-index", "-z", "--index-info"], gone),
+        (&["update-index", "--skip-worktree", "-z", "--stdin"], ends(&hide)),
+        (
+            &["checkout-index", "-f", "-u", "-q", "-z", "--stdin"],
+            ends(&write),
+        ),
+    ];
+    for (words, input) in steps {
+        if input.is_empty() {
+            continue;
+        }
+        let (code, ..) = git().args(words).stdin(input).try_run().map_err(failed)?;
+        if code != Some(0) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(as_before))
+}
+
+/// Removes a file, with the folders that it was made with. Those that hold anything stay.
+fn take_away(root: &Path, path: &Path) -> bool {
+    if fs::remove_file(root.join(path)).is_err() {
+        return false;
+    }
+    for above in path.ancestors().skip(1).filter(|one| *one != Path::new("")) {
+        if fs::remove_dir(root.join(above)).is_err() {
+            break;
+        }
+    }
+    true
+}
+
+/// Whether a file is the beginning of what it was to be: git was stopped while it wrote it.
+fn is_cut_off(root: &Path, new: &str, change: &Change) -> Outcome<bool> {
+    if !change
+        .new
+        .as_ref()
+        .is_some_and(|(mode, _)| mode.starts_with("100"))
+    {
+        return Ok(false);
+    }
+    let path = &change.path;
+    let mut revision = std::ffi::OsString::from(new);
+    revision.push(":");
+    revision.push(path);
+    let (code, whole, _) = Git::at(root)
+        .without_hooks()
+        .args(["cat-file", "--filters"])
+        .arg(revision)
+        .try_run()
+        .map_err(failed)?;
+    let path = root.join(path);
+    let begun = fs::read(&path).map_err(io_failed("read", &path))?;
+    Ok(code == Some(0) && begun.len() < whole.len() && whole.starts_with(&begun))
+}

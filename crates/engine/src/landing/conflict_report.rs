@@ -1,0 +1,204 @@
+//! What is left to a person, and how they are told.
+
+use std::path::Path;
+
+use jit_core::refusal::{Code, Refusal};
+use jit_core::unit::{Clash, Facts, Failure, Input, Unit};
+use jit_git::GitError;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
+
+use crate::landing::detect::Merge;
+use crate::landing::report::{ConflictReport, UnitReport, Verdict, hunks};
+use crate::landing::service::{MergeMode, Rules, Run, TOLD, Work};
+use crate::landing::{failed, step};
+use crate::refusals::refuse;
+
+impl Run<'_> {
+    /// T14: a person decides.
+    pub(crate) fn escalate(&mut self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<()> {
+        let mut report = self.conflict_report(work, merge, rules)?;
+        let rounds = work.unit.conflict_rounds;
+        let send_back = self.mode == MergeMode::SendBack;
+        if send_back && rounds >= rules.merging.max_conflict_rounds {
+            let message = format!(
+                "conflicts of {} were sent back {rounds} times already, and merge.max_conflict_rounds is {}",
+                work.unit.id, rules.merging.max_conflict_rounds
+            );
+            // It can still be settled by hand.
+            let id = &work.unit.id;
+            let refusal = report
+                .help
+                .iter()
+                .take(1)
+                .fold(Refusal::new(Code::NotAllowed, message), |refusal, merge| {
+                    refusal.help(merge)
+                });
+            return Err(Box::new(
+                refusal
+                    .help(match work.unit.goes_to() == self.target {
+                        true => format!("jit finish {id}"),
+                        false => self.merge_command(&work.unit, ""),
+                    })
+                    .help(format!("jit worktree abandon {id} --reason <why>")),
+            ));
+        }
+        self.begin(work)?;
+        step("begun");
+        if send_back {
+            self.send_back(work)?;
+            report.message = Some(format!(
+                "the conflict is in {}: settle it there, commit, then go on",
+                work.unit.worktree_path
+            ));
+            // The merge has begun there.
+            let id = &work.unit.id;
+            report.help = vec![
+                self.merge_command(&work.unit, " --continue"),
+                format!("jit worktree abandon {id} --reason <why>"),
+            ];
+        }
+        let clashes = report.conflicts.iter().map(|one| Clash {
+            path: one.path.clone(),
+            kind: one.kind.clone(),
+        });
+        crate::units::service::advance(
+            self.cx,
+            &work.unit.id,
+            Input::MergeConflictEscalate,
+            Facts {
+                merge_conflicts: Some(clashes.collect()),
+                conflict_rounds: send_back.then_some(rounds + 1),
+                error: Some(Failure {
+                    reason: "merge_conflict".to_owned(),
+                    message: report.message.clone().unwrap_or_default(),
+                    exit_code: None,
+                    output: None,
+                }),
+                ..Facts::default()
+            },
+        )?;
+        self.reports.push(report);
+        Ok(())
+    }
+
+    /// A merge that stops at the conflict, in the worktree of the unit, as git leaves it.
+    pub(crate) fn send_back(&self, work: &Work) -> Outcome<()> {
+        let root = Path::new(&work.unit.worktree_path);
+        let target = self.repo.require_tip(&self.target)?;
+        let git = self
+            .repo
+            .in_worktree(root)
+            .setting("merge.autoStash", "false")
+            .args(["merge", "--no-ff", "--no-squash", "--no-autostash", "-q", "-m"])
+            .arg(format!("Merge {} into {}", self.target, work.unit.branch))
+            .arg(self.repo.joined(&target, &work.tip)?);
+        let git = self.repo.signed(git, self.cx.actor.agent_id.as_str())?;
+        let (code, _, said) = git.try_run().map_err(failed)?;
+        match code {
+            // Stopped at the conflict, or after all there was none.
+            Some(0 | 1) => Ok(()),
+            _ => Err(refuse(
+                Code::Io,
+                format!("git could not begin the merge in {}: {said}", root.display()),
+            )),
+        }
+    }
+
+    pub(crate) fn conflict_report(&self, work: &Work, merge: &Merge, rules: &Rules) -> Outcome<UnitReport> {
+        let target = self.repo.require_tip(&self.target)?;
+        let joined = self.repo.joined(&target, &work.tip)?;
+        let base = self.repo.merge_base(&joined, &work.tip)?;
+        let mut conflicts = Vec::new();
+        for (n, one) in merge.conflicts.iter().enumerate() {
+            let path = one.shown();
+            let mut told = ConflictReport {
+                path: path.clone(),
+                kind: one.kind.clone(),
+                message: one.message.clone(),
+                ours_commits: Vec::new(),
+                theirs_commits: Vec::new(),
+                hunks: Vec::new(),
+                failed_rule: merge.failed_rules.iter().find(|rule| rule.path == path).cloned(),
+            };
+            if let Some(base) = base.as_ref().filter(|_| n < TOLD) {
+                told.ours_commits = self.touched(base, &target, &path).map_err(failed)?;
+                told.theirs_commits = self.touched(base, &work.tip, &path).map_err(failed)?;
+                let object = format!("{}:{path}", merge.tree);
+                let (code, bytes, _) = self
+                    .repo
+                    .git()
+                    .args(["cat-file", "blob", &object])
+                    .try_run()
+                    .map_err(failed)?;
+                if code == Some(0) && !bytes.contains(&0) {
+                    told.hunks = hunks(&String::from_utf8_lossy(&bytes));
+                }
+            }
+            conflicts.push(told);
+        }
+        let id = &work.unit.id;
+        let shown = shell_word(&work.unit.worktree_path);
+        let mut report = work.report(Verdict::Conflict);
+        report.message = Some(format!(
+            "{} of {id} {} not merge with {}",
+            match conflicts.len() {
+                1 => "1 path".to_owned(),
+                many => format!("{many} paths"),
+            },
+            if conflicts.len() == 1 { "does" } else { "do" },
+            self.target
+        ));
+        if let (Some(message), Some(rule)) = (&mut report.message, merge.failed_rules.first()) {
+            message.push_str(&format!(
+                "; the command of the rule for {:?} did not settle it: {}",
+                rule.path, rule.reason
+            ));
+        }
+        // By its name git would merge from before what was squashed.
+        let onto = match joined == target {
+            true => shell_word(&self.target),
+            false => joined,
+        };
+        report.conflicts = conflicts;
+        report.code = Some("merge_conflict");
+        report.help = vec![
+            format!("git -C {shown} merge {onto} # settle it there, and commit"),
+            self.merge_command(&work.unit, " --continue"),
+        ];
+        if work.unit.conflict_rounds < rules.merging.max_conflict_rounds {
+            report.help.push(self.merge_command(&work.unit, " --send-back"));
+        }
+        report
+            .help
+            .push(format!("jit worktree abandon {id} --reason <why>"));
+        Ok(report)
+    }
+
+    /// The command that lands a unit where this run does.
+    pub(crate) fn merge_command(&self, unit: &Unit, flags: &str) -> String {
+        let into = match self.target == unit.target {
+            true => String::new(),
+            false => format!(" --into {}", shell_word(&self.target)),
+        };
+        format!("jit worktree merge {}{flags}{into}", unit.id)
+    }
+
+    pub(crate) fn touched(&self, base: &str, tip: &str, path: &str) -> Result<Vec<String>, GitError> {
+        let out = self
+            .repo
+            .git()
+            .arg("--literal-pathspecs")
+            .args([
+                "log",
+                "--format=%h %s",
+                "-n",
+                "5",
+                &format!("{base}..{tip}"),
+                "--",
+                path,
+            ])
+            .run()?;
+        Ok(String::from_utf8_lossy(&out).lines().map(str::to_owned).collect())
+    }
+}

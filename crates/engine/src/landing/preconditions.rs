@@ -1,0 +1,886 @@
+//! Before anything is merged: what holds on the target, and whether a unit may go there at all.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+
+use jit_core::issue::{GateResult, Issue};
+use jit_core::lease::{Actor, Resource};
+use jit_core::merge_order::Candidate as Place;
+use jit_core::policy::Enforce;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::unit::{Facts, Failure, Input, Phase, Unit};
+use jit_core::{queue, state};
+use jit_git::Git;
+use jit_git::snapshot::Folder;
+use jit_os::io_refusal;
+use jit_os::shell::shell_word;
+use jit_store::{Outcome, View};
+
+use crate::approvals::Kind;
+use crate::config::{Config, Sources};
+use crate::context::Context;
+use crate::gates::Registry;
+use crate::landing::land::{landed_as, was_made_on};
+use crate::landing::report::{UnitReport, Verdict};
+use crate::landing::service::{
+    MergeMode, Rules, Run, Sorted, VALIDATE, Work, report_of, told, waits_for_landing,
+};
+use crate::landing::tested::Check;
+use crate::landing::{detect, failed, remote};
+use crate::refusals::refuse;
+use crate::units::worktree_locate::real;
+use crate::worktrees::rescue::site::leads_to;
+
+/// What has a say about landings, below `.jit`.
+const RULES: [&str; 2] = ["config.toml", "gates/registry.json"];
+
+impl Run<'_> {
+    /// What holds on the target as it is now.
+    pub(crate) fn rules(&self) -> Outcome<Rc<Rules>> {
+        self.rules_of(&self.repo.require_tip(&self.target)?)
+    }
+
+    /// What of a commit's own files has a say. From a folder of its own: it may be checked out nowhere.
+    pub(crate) fn rules_of(&self, commit: &str) -> Outcome<Rc<Rules>> {
+        let listed = self
+            .repo
+            .git()
+            .args(["ls-tree", "-z", "--full-tree", commit, "--"])
+            .args(RULES.map(|name| format!(".jit/{name}")))
+            .run()
+            .map_err(failed)?;
+        if let Some((known, rules)) = &*self.known.borrow()
+            && *known == listed
+        {
+            return Ok(Rc::clone(rules));
+        }
+        let folder = Folder::make(self.repo.scratch()).map_err(|e| refuse(Code::Io, e))?;
+        let jit = folder.path.join(".jit");
+        for name in RULES {
+            let object = format!("{commit}:.jit/{name}");
+            if self.repo.git().verify(&object).map_err(failed)?.is_none() {
+                continue;
+            }
+            let kind = self.repo.git().args(["cat-file", "-t", &object]).line();
+            if kind.map_err(failed)? != "blob" {
+                let message = format!(".jit/{name} is not a file on {} (as committed)", self.target);
+                return Err(refuse(Code::Config, message));
+            }
+            let bytes = self
+                .repo
+                .git()
+                .args(["cat-file", "blob", &object])
+                .run()
+                .map_err(failed)?;
+            let path = jit.join(name);
+            let parent = path.parent().unwrap_or(&jit);
+            fs::create_dir_all(parent).map_err(|e| io_refusal("create", parent, &e))?;
+            fs::write(&path, bytes).map_err(|e| io_refusal("write", &path, &e))?;
+        }
+        let on_target = |message: String| {
+            let own = folder.path.display().to_string();
+            message.replace(&own, &format!("{} (as committed)", self.target))
+        };
+        let sources = Sources {
+            repository: Some(jit.join("config.toml")),
+            ..crate::gates::committed_policy::sources(self.cx)
+        };
+        let config = Config::load(&sources).map_err(|e| refuse(Code::Config, on_target(e.to_string())))?;
+        let registry = Registry::load(&jit).map_err(|mut refusal| {
+            refusal.message = on_target(refusal.message);
+            refusal
+        })?;
+        let mut policy = config.policy();
+        registry.bind(&mut policy);
+        let rules = Rc::new(Rules {
+            merging: config.merging(),
+            registry,
+            policy,
+        });
+        *self.known.borrow_mut() = Some((listed, Rc::clone(&rules)));
+        Ok(rules)
+    }
+
+    /// The same for where nothing can land before somebody mends it.
+    pub(crate) fn rules_that_hold(&self, commit: &str) -> Outcome<Rc<Rules>> {
+        self.rules_of(commit).map_err(|mut refusal| {
+            if refusal.code != Code::Io {
+                refusal.help.push(format!(
+                    "mend it with a commit on {}, without jit: nothing lands before that",
+                    self.target
+                ));
+            }
+            refusal
+        })
+    }
+
+    /// What would become of the target has to have rules that can be read: otherwise nothing could land after it.
+    pub(crate) fn require_rules(&self, commit: &str) -> Outcome<()> {
+        match self.rules_of(commit) {
+            Err(mut refusal) if refusal.code != Code::Io => {
+                refusal.code = Code::Config;
+                refusal.message = format!(
+                    "with this on {} nothing could land there any more: {}",
+                    self.target, refusal.message
+                );
+                refusal.help = vec!["mend it in the unit's worktree and commit".to_owned()];
+                Err(refusal)
+            }
+            read => read.map(|_| ()),
+        }
+    }
+
+    /// Looks again who has the unit's issue, and what it has to pass: checks may have taken long.
+    pub(crate) fn look_again(&self, work: &Work) -> Outcome<Work> {
+        self.work(
+            &crate::context::view(self.cx)?,
+            work.unit.clone(),
+            work.tip.clone(),
+        )
+    }
+
+    /// Looks at a unit before anything is merged.
+    pub(crate) fn sort(&mut self, unit: Unit) -> Outcome<Sorted> {
+        let view = crate::context::view(self.cx)?;
+        let bad = |why: String, help: String| Box::new(Refusal::new(Code::BadTransition, why).help(help));
+        let status = format!("jit worktree status {}", unit.id);
+        let reason = unit.error.as_ref().map(|error| error.reason.as_str());
+        let conflict = unit.state == Phase::Failed && reason == Some("merge_conflict");
+        if unit.state == Phase::Cleanup && unit.abandoned.is_none() {
+            // It has landed, and only its removal is not at its end.
+            let mut report = self.landed_before(&unit)?;
+            report.help.push(format!("jit worktree cleanup {}", unit.id));
+            return Ok(Sorted::Told(Box::new(report)));
+        }
+        let branch_is_gone = || Ok::<_, Box<Refusal>>(self.repo.tip(&unit.branch)?.is_none());
+        if unit.state == Phase::Merged && !self.every && unit.merge_commit.is_some() && branch_is_gone()? {
+            return Ok(Sorted::Told(Box::new(self.landed_before(&unit)?)));
+        }
+        if unit.state == Phase::Merged && !self.has_more(&unit)? {
+            let goes_to = unit.goes_to();
+            let moved_on = goes_to != self.target && self.repo.tip(goes_to)?.is_none();
+            let tip = self.repo.tip(&unit.branch)?;
+            if let (true, Some(tip)) = (moved_on && self.mode != MergeMode::DryRun, tip) {
+                return self.comes_to_be_here(&view, unit, tip);
+            }
+            let issue_done = match self.mode {
+                MergeMode::DryRun => None,
+                _ => self.close(&view, &unit),
+            };
+            if !self.every
+                && let Some(tip) = self.repo.tip(&unit.branch)?
+                && let Err(refusal) = require_committed(self.cx, &unit, &tip)
+            {
+                self.warnings.push(refusal.message);
+            }
+            return Ok(Sorted::Told(Box::new(UnitReport {
+                merge_commit: unit.merge_commit.clone(),
+                issue_done,
+                ..report_of(&unit, Verdict::AlreadyLanded)
+            })));
+        }
+        // However it got here: what was written elsewhere does not land.
+        if matches!(
+            unit.state,
+            Phase::Ready | Phase::Completed | Phase::Dispatched | Phase::Running | Phase::Merged
+        ) && let Some(failure) = crate::units::scope::outside_scope(self.cx, &unit, &unit.writes)?
+        {
+            let help = format!("jit worktree diff {}", unit.id);
+            return Err(Box::new(
+                Refusal::new(Code::CheckFailed, format!("{}: {}", unit.id, failure.message)).help(help),
+            ));
+        }
+        if let Some(failure) = crate::attempts::outcome::marked_conflict(self.cx, &unit)? {
+            let help = format!(
+                "git -C {} grep -nE '^(<<<<<<<|[|]{{7}}|>>>>>>>) '",
+                shell_word(&unit.worktree_path)
+            );
+            return Err(Box::new(
+                Refusal::new(Code::CheckFailed, format!("{}: {}", unit.id, failure.message)).help(help),
+            ));
+        }
+        if !waits_for_landing(&unit) {
+            return Err(match unit.state {
+                Phase::Failed => {
+                    let message = format!(
+                        "{} failed ({}): mend it and try again first",
+                        unit.id,
+                        reason.unwrap_or("unknown")
+                    );
+                    let refusal = Refusal::new(Code::BadTransition, message);
+                    Box::new(unit.after_failure().iter().fold(refusal, Refusal::help))
+                }
+                Phase::Provisioning => bad(
+                    format!(
+                        "the worktree of {} is being made, or that was cut short: there is nothing to merge yet",
+                        unit.id
+                    ),
+                    format!("jit worktree retry {}", unit.id),
+                ),
+                Phase::Cleanup => bad(
+                    format!(
+                        "{} was given up, and is being removed, or that was cut short: there is nothing left to merge",
+                        unit.id
+                    ),
+                    format!("jit worktree cleanup {}", unit.id),
+                ),
+                Phase::Dispatched | Phase::Running => {
+                    bad(format!("{} is still being worked on", unit.id), status)
+                }
+                state => bad(
+                    format!("{} is {state}: there is nothing to merge yet", unit.id),
+                    status,
+                ),
+            });
+        }
+        // One whose conflict is settled may have been refused for something else.
+        let goes_on = conflict
+            || unit.state == Phase::Merging
+            || unit.state == Phase::Completed && !unit.merge_conflicts.is_empty();
+        if self.mode == MergeMode::Continue && !goes_on {
+            let why = format!("{} is {} and has no conflict to go on from", unit.id, unit.state);
+            return Err(bad(why, self.merge_command(&unit, "")));
+        }
+        let Some(tip) = self.repo.tip(&unit.branch)? else {
+            return Err(no_branch(&unit));
+        };
+        let target = self.repo.require_tip(&self.target)?;
+        let base = match self
+            .repo
+            .git()
+            .verify(&format!("{}^{{commit}}", unit.base))
+            .map_err(failed)?
+        {
+            Some(base) => base,
+            None => self
+                .repo
+                .merge_base(&target, &tip)?
+                .unwrap_or_else(|| tip.clone()),
+        };
+        let work = self.work(&view, unit, tip)?;
+        drop(view);
+        let about = (work.tip.as_str(), base.as_str());
+        let mut landed = landed_as(&self.repo, &work.unit, about, (&self.target, &target))?;
+        let mut is_others = false;
+        if landed.is_none()
+            && let Some(commit) = self.repo.squashed_with(&target, &work.tip)?
+        {
+            // Another unit that goes on from it was squashed.
+            match was_made_on(&self.repo, &work.unit.branch, about)? {
+                true => landed = Some(commit),
+                false => is_others = true,
+            }
+        }
+        if landed.is_none()
+            && remote::open_for(&self.repo, work.unit.id.as_str()).is_some()
+            && self.repo.carries(&target, &work.tip)?
+        {
+            // Others merged it, in their way: up to here the target has it.
+            landed = Some(target.clone());
+        }
+        if let Some(commit) = landed {
+            if self.mode == MergeMode::DryRun {
+                return Ok(Sorted::Told(Box::new(UnitReport {
+                    merge_commit: Some(commit),
+                    ..work.report(Verdict::AlreadyLanded)
+                })));
+            }
+            self.begin(&work)?;
+            let done = self.record(&work, &commit, None)?;
+            return Ok(Sorted::Told(Box::new(UnitReport {
+                merge_commit: Some(commit),
+                issue_done: done,
+                ..work.report(Verdict::AlreadyLanded)
+            })));
+        }
+        if let Err(refusal) = require_committed(self.cx, &work.unit, &work.tip) {
+            // A landing that was cut off has begun: it must not stay so.
+            if work.unit.state == Phase::Merging && self.mode != MergeMode::DryRun {
+                return Err(self.set_back(&work, &refusal)?);
+            }
+            return Err(refusal);
+        }
+        if let Some(refusal) = self.nothing_new(&work, &base, &target, is_others)? {
+            let unit = match work.unit.state {
+                // A landing that was cut off has begun: it must not stay so.
+                Phase::Merging if self.mode != MergeMode::DryRun => {
+                    let facts = Facts {
+                        error: Some(Failure {
+                            reason: "no_commits".to_owned(),
+                            message: refusal.message.clone(),
+                            exit_code: None,
+                            output: None,
+                        }),
+                        ..Facts::default()
+                    };
+                    crate::units::service::advance(self.cx, &work.unit.id, Input::InstanceFailed, facts)?
+                }
+                _ => work.unit,
+            };
+            return Ok(Sorted::Told(Box::new(told(&unit, Verdict::Nothing, &refusal))));
+        }
+        self.require_reachable_submodules(&work, &target)?;
+        Ok(Sorted::Work(Box::new(work)))
+    }
+
+    /// The branch that a unit landed on is gone, and this one has all of it: from now on it is known to be here.
+    fn comes_to_be_here(&mut self, view: &View, unit: Unit, tip: String) -> Outcome<Sorted> {
+        let target = self.repo.require_tip(&self.target)?;
+        let mut commit = target.clone();
+        for known in unit.merge_commit.iter().chain([&tip]) {
+            let is_there = self.repo.git().verify(&format!("{known}^{{commit}}"));
+            if is_there.map_err(failed)?.is_some() && self.repo.is_ancestor(known, &target)? {
+                commit.clone_from(known);
+                break;
+            }
+        }
+        let work = self.work(view, unit, tip)?;
+        self.begin(&work)?;
+        let issue_done = self.record(&work, &commit, None)?;
+        Ok(Sorted::Told(Box::new(UnitReport {
+            merge_commit: Some(commit),
+            issue_done,
+            ..work.report(Verdict::AlreadyLanded)
+        })))
+    }
+
+    /// Whether a unit that has landed has something that its target has not: commits since then, or all of it, where the
+    /// target was moved back. What was taken back is not brought again with everything else, only by name.
+    fn has_more(&self, unit: &Unit) -> Outcome<bool> {
+        let Some(tip) = self.repo.tip(&unit.branch)? else {
+            return Ok(false);
+        };
+        let target = self.repo.require_tip(&self.target)?;
+        let landed = unit.merge_commit.as_deref();
+        if self.repo.has(&target, &tip, landed)? {
+            return Ok(false);
+        }
+        Ok(match landed {
+            Some(landed) if self.every => !self.repo.has(landed, &tip, None)?,
+            _ => true,
+        })
+    }
+
+    /// Why there is nothing to land: the target has all of it, also by what another unit landed, or had it and was moved back
+    /// since.
+    fn nothing_new(
+        &self,
+        work: &Work,
+        base: &str,
+        target: &str,
+        is_others: bool,
+    ) -> Outcome<Option<Refusal>> {
+        let id = &work.unit.id;
+        let abandon = format!("jit worktree abandon {id} --reason <why>");
+        if is_others || self.repo.is_ancestor(&work.tip, target)? {
+            let message = format!("{id} has no commits that {} has not", self.target);
+            return Ok(Some(Refusal::new(Code::Invalid, message).help(abandon)));
+        }
+        // Of others' commits that it began with, only those count that were never there.
+        if !self.repo.is_ancestor(&work.tip, base)? || !self.repo.was_on(&self.target, &work.tip)? {
+            return Ok(None);
+        }
+        let message = format!(
+            "{id} has no commits of its own, and {} was moved back behind those it began with",
+            self.target
+        );
+        let shown = shell_word(&work.unit.worktree_path);
+        let again = format!("git -C {shown} commit --allow-empty -m 'bring it back'");
+        Ok(Some(
+            Refusal::new(Code::Invalid, message).help(abandon).help(again),
+        ))
+    }
+
+    pub(crate) fn work(&self, view: &View, unit: Unit, tip: String) -> Outcome<Work> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let own = &self.cx.actor;
+        let (mut issue, mut lease) = (None, None);
+        if let Some(id) = &unit.issue_id {
+            issue = state::issue(&*view.table, id).map_err(unreadable)?;
+            let key = Resource::Issue(id.clone()).key();
+            lease = state::lease_on(&*view.table, &key)
+                .map_err(unreadable)?
+                .filter(|lease| !lease.expired(&view.now));
+        }
+        let enforced = !matches!(self.cx.policy.enforce, Enforce::Off | Enforce::Warn);
+        let actor = match &lease {
+            Some(lease) => {
+                let mine = lease.agent_id == own.agent_id || lease.obeys(own);
+                if !mine && enforced {
+                    let message = format!(
+                        "the issue {} of {} is held by {}, so landing it is up to them",
+                        unit.issue_id.as_ref().map_or("?", |id| id.as_str()),
+                        unit.id,
+                        lease.agent_id
+                    );
+                    let help = format!(
+                        "ask {} to run: jit claim transfer {} --to {}",
+                        lease.agent_id, lease.lease_id, own.agent_id
+                    );
+                    return Err(Box::new(Refusal::new(Code::NotHolder, message).help(help)));
+                }
+                Actor {
+                    agent_id: lease.agent_id.clone(),
+                    worktree_id: lease.worktree_id.clone(),
+                }
+            }
+            None => own.clone(),
+        };
+        Ok(Work {
+            unit,
+            tip,
+            issue,
+            lease,
+            actor,
+        })
+    }
+
+    /// How each would merge with the target as it is, and what it changes: what the order is made of.
+    pub(crate) fn places(&self, left: &[Work]) -> Outcome<Vec<Place>> {
+        let target = self.repo.require_tip(&self.target)?;
+        let tips: Vec<String> = left.iter().map(|work| work.tip.clone()).collect();
+        let mut changes = self.repo.changes(&target, &tips)?;
+        let mut pairs: Vec<(String, String)> = Vec::with_capacity(tips.len());
+        for (tip, change) in tips.iter().zip(&mut changes) {
+            let ours = self.repo.joined(&target, tip)?;
+            if ours != target
+                && let Some(since) = self.repo.changes(&ours, std::slice::from_ref(tip))?.pop()
+            {
+                *change = since;
+            }
+            pairs.push((ours, tip.clone()));
+        }
+        let merges = detect::merges(self.repo.git(), &target, &pairs).map_err(failed)?;
+        let view = crate::context::view(self.cx)?;
+        let mut places = Vec::with_capacity(left.len());
+        for ((work, (_, changed)), merge) in left.iter().zip(changes).zip(merges) {
+            let waits = match &work.issue {
+                Some(issue) => {
+                    // What it is made of comes before it too: it is done after its parts.
+                    let parts = queue::open_parts(&*view.table, &issue.id.key());
+                    let parts = parts.map_err(|e| refuse(Code::Io, e))?;
+                    let mut waits = self.waits_for(&view, issue)?;
+                    waits.extend(parts.iter().map(ToString::to_string));
+                    waits
+                }
+                None => BTreeSet::new(),
+            };
+            let after = left
+                .iter()
+                .filter(|other| {
+                    other
+                        .unit
+                        .issue_id
+                        .as_ref()
+                        .is_some_and(|id| waits.contains(id.as_str()))
+                })
+                .map(Work::id);
+            places.push(Place {
+                id: work.id(),
+                after: after.collect(),
+                conflicts: if merge.clean {
+                    0
+                } else {
+                    merge.conflicts.len().max(1)
+                },
+                paths: changed.paths,
+                since_ms: work.unit.created_at.ms(),
+            });
+        }
+        Ok(places)
+    }
+
+    /// Everything open that an issue depends on, at whatever distance.
+    pub(crate) fn waits_for(&self, view: &View, issue: &Issue) -> Outcome<BTreeSet<String>> {
+        let unreadable = |e| refuse(Code::Io, e);
+        let mut found = BTreeSet::new();
+        let mut next = vec![issue.clone()];
+        while let Some(one) = next.pop() {
+            for id in queue::open_dependencies(&*view.table, &one).map_err(unreadable)? {
+                if found.insert(id.to_string()) {
+                    next.extend(state::issue(&*view.table, &id).map_err(unreadable)?);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A refusal if something that the unit's issue depends on is not done.
+    pub(crate) fn require_free(&self, work: &Work, but: &BTreeSet<String>) -> Outcome<Option<Box<Refusal>>> {
+        let Some(issue) = &work.issue else {
+            return Ok(None);
+        };
+        let view = crate::context::view(self.cx)?;
+        let mut open = self.waits_for(&view, issue)?;
+        open.retain(|id| !but.contains(id));
+        if let Some(first) = open.first() {
+            let message = format!("{} depends on {first}, which is not done", issue.id);
+            let refusal = Refusal::new(Code::CheckFailed, message);
+            return Ok(Some(Box::new(refusal.help(format!("jit issue show {first}")))));
+        }
+        self.landed_elsewhere(&view, issue)
+    }
+
+    /// A refusal if the unit of something that an issue depends on landed on another branch, and the target has it not.
+    fn landed_elsewhere(&self, view: &View, issue: &Issue) -> Outcome<Option<Box<Refusal>>> {
+        if issue.depends_on.is_empty() {
+            return Ok(None);
+        }
+        let target = self.repo.require_tip(&self.target)?;
+        let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+        for unit in units.iter().filter(|unit| unit.goes_to() != self.target) {
+            let own = unit.issue_id.as_ref().filter(|id| issue.depends_on.contains(*id));
+            let (Some(id), Some(commit), None) = (own, &unit.merge_commit, &unit.abandoned) else {
+                continue;
+            };
+            // Another unit of it may have landed here.
+            let is_here = |other: &Unit| {
+                other.issue_id.as_ref() == Some(id)
+                    && other.merge_commit.is_some()
+                    && other.goes_to() == self.target
+            };
+            // The unit's own commits, not all of the branch on which they landed.
+            let names = [
+                unit.landing_tip.clone().unwrap_or_default(),
+                format!("refs/heads/{}", unit.branch),
+                format!("{commit}^2"),
+                commit.clone(),
+            ];
+            let mut work = Vec::new();
+            for name in names.iter().filter(|name| !name.is_empty()) {
+                work.extend(
+                    self.repo
+                        .git()
+                        .verify(&format!("{name}^{{commit}}"))
+                        .map_err(failed)?,
+                );
+            }
+            let Some(tip) = work.first().cloned().filter(|_| !units.iter().any(is_here)) else {
+                continue;
+            };
+            let mut is_there = false;
+            for commit in &work {
+                is_there = is_there || self.repo.has(&target, commit, None)?;
+            }
+            if is_there {
+                continue;
+            }
+            let message = format!(
+                "{} depends on {id}, which landed on {}, and {} has it not",
+                issue.id,
+                unit.goes_to(),
+                self.target
+            );
+            let help = match unit.is_over() {
+                true => format!("to bring it there, on {}: git merge {tip}", self.target),
+                false => format!(
+                    "jit worktree merge {} --into {}",
+                    unit.id,
+                    shell_word(&self.target)
+                ),
+            };
+            return Ok(Some(Box::new(
+                Refusal::new(Code::CheckFailed, message).help(help),
+            )));
+        }
+        Ok(None)
+    }
+
+    /// The gates that an issue has to pass to land: those of the log, and those that it has on the target. A unit may have
+    /// taken some from its own copy.
+    fn gates_of(&self, issue: &Issue, on: &str, rules: &Rules) -> Outcome<BTreeSet<String>> {
+        let own = rules.registry.required(&issue.kind, &issue.gates);
+        let mut gates: BTreeSet<String> = own.into_iter().map(str::to_owned).collect();
+        if let Some(found) = self.issue_in(on, &issue.id)? {
+            let there = rules.registry.required(&found.kind, &found.gates);
+            // One that neither the log nor the target knows any more asks for nothing.
+            let there = there
+                .into_iter()
+                .filter(|name| rules.registry.find(name).is_some());
+            gates.extend(there.map(str::to_owned));
+        }
+        Ok(gates)
+    }
+
+    /// Gates of the issues and the checks of the target, which is at `on`. Refused where one can only be passed by a person.
+    ///
+    /// A gate whose command names the issue or the unit runs for each; any other once for all that have it.
+    pub(crate) fn checks(&self, group: &[Work], on: &str, rules: &Rules) -> Outcome<Vec<Check>> {
+        let mut checks: Vec<Check> = Vec::new();
+        let view = crate::context::view(self.cx)?;
+        for work in group {
+            let Some(issue) = &work.issue else { continue };
+            for name in &self.gates_of(issue, on, rules)? {
+                let gate = rules.registry.find(name);
+                let automatic = gate.and_then(|gate| Some((gate.command()?, gate.timeout())));
+                if let Some((command, timeout)) = automatic {
+                    let is_own = ["JIT_ISSUE", "JIT_UNIT"]
+                        .iter()
+                        .any(|word| command.contains(word));
+                    let same = |one: &&mut Check| one.kind == Kind::Gate && one.name == *name;
+                    match checks.iter_mut().find(same).filter(|_| !is_own) {
+                        Some(check) => check.issues.push(issue.id.to_string()),
+                        None => checks.push(Check {
+                            kind: Kind::Gate,
+                            name: name.clone(),
+                            command: command.to_owned(),
+                            timeout,
+                            issues: vec![issue.id.to_string()],
+                            unit: is_own.then(|| work.id()),
+                        }),
+                    }
+                    continue;
+                }
+                let judged =
+                    state::gate_result(&*view.table, &issue.id, name).map_err(|e| refuse(Code::Io, e))?;
+                let counts =
+                    |judged: &GateResult| judged.passed && rules.policy.is_current(name, judged, false);
+                if gate.is_some() && judged.as_ref().is_some_and(counts) {
+                    continue;
+                }
+                let (why, help) = match gate {
+                    Some(_) if judged.is_some_and(|judged| judged.passed) => (
+                        "has been defined anew since it passed",
+                        format!("jit gate pass {} {}", issue.id, shell_word(name)),
+                    ),
+                    Some(_) => (
+                        "has not passed",
+                        format!("jit gate pass {} {}", issue.id, shell_word(name)),
+                    ),
+                    None => ("is not defined there", "jit gate list".to_owned()),
+                };
+                let message = format!(
+                    "{} has to pass the gate {name:?} to land on {}, and it {why}",
+                    issue.id, self.target
+                );
+                return Err(Box::new(Refusal::new(Code::GateNotPassed, message).help(help)));
+            }
+        }
+        checks.extend(
+            rules
+                .merging
+                .validate
+                .iter()
+                .enumerate()
+                .map(|(n, command)| Check {
+                    kind: Kind::Validate,
+                    name: format!("{VALIDATE}-{}", n + 1),
+                    command: command.clone(),
+                    timeout: rules.merging.validate_timeout,
+                    issues: Vec::new(),
+                    unit: None,
+                }),
+        );
+        for check in &checks {
+            let name = if check.kind == Kind::Validate {
+                VALIDATE
+            } else {
+                &check.name
+            };
+            self.require_trusted(check.kind, name, &check.command)?;
+        }
+        Ok(checks)
+    }
+
+    pub(crate) fn require_trusted(&self, kind: Kind, name: &str, text: &str) -> Outcome<()> {
+        crate::trust::approvals()?.require(&crate::trust::repository(self.cx), kind, name, text)
+    }
+}
+
+/// Something that git began in a worktree, and that somebody has to end.
+pub(crate) struct Unfinished {
+    pub what: &'static str,
+    pub go_on: &'static str,
+    pub give_up: &'static str,
+}
+
+/// What is not finished in the worktree with this git folder.
+pub(crate) fn unfinished(git_dir: &Path) -> Option<Unfinished> {
+    let known = [
+        ("MERGE_HEAD", "merge", "commit", "merge --abort"),
+        (
+            "CHERRY_PICK_HEAD",
+            "cherry-pick",
+            "cherry-pick --continue",
+            "cherry-pick --abort",
+        ),
+        ("REVERT_HEAD", "revert", "revert --continue", "revert --abort"),
+        ("rebase-merge", "rebase", "rebase --continue", "rebase --abort"),
+        ("rebase-apply/applying", "am", "am --continue", "am --abort"),
+        ("rebase-apply", "rebase", "rebase --continue", "rebase --abort"),
+        ("BISECT_LOG", "bisect", "bisect reset", "bisect reset"),
+    ];
+    known
+        .into_iter()
+        .find(|(file, ..)| git_dir.join(file).exists())
+        .map(|(_, what, go_on, give_up)| Unfinished { what, go_on, give_up })
+}
+
+/// Of a worktree that cannot be seen nobody knows what is not committed.
+pub(crate) fn require_there(cx: &Context, unit: &Unit, root: &Path) -> Outcome<()> {
+    let main = crate::units::service::main_root(cx)?;
+    let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
+    let known = leads_to(root);
+    if known.as_ref().is_some_and(|git_dir| git_dir.is_dir()) {
+        return Ok(());
+    }
+    let shown = shell_word(&unit.worktree_path);
+    let refusal = match known {
+        // The repository was moved, or git has forgotten the worktree.
+        Some(git_dir) => {
+            let message = format!(
+                "the worktree of {} in {} leads to {}, which is not there: what is not committed there would be left behind",
+                unit.id,
+                root.display(),
+                git_dir.display()
+            );
+            let folder = crate::units::service::common(cx)?.join("worktrees");
+            let help = match git_dir.parent().map(real) == Some(real(&folder)) {
+                // Nothing repairs that: it is made again, and the old one stays beside it.
+                true => format!(
+                    "mv -n {shown} {} && jit worktree retry {} # then bring over what was not committed",
+                    shell_word(&format!("{}.aside", unit.worktree_path)),
+                    unit.id
+                ),
+                false => format!("{repair} {shown}"),
+            };
+            Refusal::new(Code::Uncommitted, message).help(help)
+        }
+        None => {
+            let message = format!(
+                "the worktree of {} is not in {}: what is not committed there would be left behind",
+                unit.id,
+                root.display()
+            );
+            Refusal::new(Code::Uncommitted, message)
+                .help(format!("where it was moved: {repair} <where it is now>"))
+                .help(format!("where it is gone: jit worktree retry {}", unit.id))
+        }
+    };
+    let abandon = format!("jit worktree abandon {} --reason <why>", unit.id);
+    Err(Box::new(match unit.state {
+        Phase::Merged => refusal,
+        _ => refusal.help(abandon),
+    }))
+}
+
+/// The unit's branch was renamed or deleted: how it comes back.
+fn no_branch(unit: &Unit) -> Box<Refusal> {
+    let message = format!("the branch {} of {} is not there", unit.branch, unit.id);
+    let mut refusal = Refusal::new(Code::NotFound, message);
+    let root = Path::new(&unit.worktree_path);
+    let git = format!("git -C {}", shell_word(&unit.worktree_path));
+    let branch = shell_word(&unit.branch);
+    if let Some(git_dir) = leads_to(root).filter(|git_dir| git_dir.is_dir()) {
+        let on = Git::at(root).symbolic_head().ok().flatten();
+        let head = Git::at(root).verify("HEAD^{commit}").ok().flatten();
+        // Git shows no log of a HEAD that leads nowhere.
+        let log = fs::read_to_string(git_dir.join("logs/HEAD")).unwrap_or_default();
+        let moves = log.lines().flat_map(|line| line.split(' ').take(2));
+        let last = moves.filter(|commit| commit.bytes().any(|b| b != b'0')).last();
+        let other = on.as_deref().and_then(|on| on.strip_prefix("refs/heads/"));
+        match (other, head, last) {
+            (Some(other), Some(_), _) => {
+                refusal = refusal.help(format!(
+                    "where it was renamed: {git} branch -m {} {branch}",
+                    shell_word(other)
+                ));
+            }
+            (None, Some(_), _) => refusal = refusal.help(format!("{git} switch -c {branch}")),
+            (_, None, Some(last)) => {
+                refusal = refusal.help(format!("{git} branch {branch} {last}"));
+            }
+            _ => {}
+        }
+    }
+    Box::new(refusal.help(format!("jit worktree abandon {} --reason <why>", unit.id)))
+}
+
+/// What is not committed would be left behind.
+pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome<()> {
+    let root = Path::new(&unit.worktree_path);
+    require_there(cx, unit, root)?;
+    let shown = shell_word(&unit.worktree_path);
+    let refuse = |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
+    let git_dir = Git::at(root)
+        .args(["rev-parse", "--absolute-git-dir"])
+        .line()
+        .map_err(failed)?;
+    let git_dir = Path::new(&git_dir);
+    if let Some(begun) = unfinished(git_dir) {
+        let why = format!("a {} in the worktree of {} is not finished", begun.what, unit.id);
+        return refuse(why, format!("cd {shown}, then: git {}", begun.go_on));
+    }
+    // What jit itself writes there is in the log.
+    let status = Git::at(root)
+        .args(["--no-optional-locks", "status", "--porcelain", "-z"])
+        .args(["--untracked-files=normal", "--ignore-submodules=none", "--", "."])
+        .args([":(top,exclude).jit/issues", ":(top,exclude).jit/gates/results"])
+        .run()
+        .map_err(failed)?;
+    let mut left = status.split(|b| *b == 0).filter(|one| !one.is_empty()).peekable();
+    let brought = match left.peek() {
+        Some(_) => Some(crate::units::service::brought(cx)?),
+        None => None,
+    };
+    let mut first = None;
+    for one in left {
+        let name = one.get(3..).unwrap_or(one);
+        // What jit put there itself is nobody's work.
+        let own = one.starts_with(b"??")
+            && match &brought {
+                Some(brought) => brought.covers(root, name).map_err(failed)?,
+                None => false,
+            };
+        if !own {
+            first = Some(String::from_utf8_lossy(name).into_owned());
+            break;
+        }
+    }
+    if let Some(first) = first {
+        let why = format!("{} has work that is not committed, {first:?} for one", unit.id);
+        return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
+    }
+    let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
+    let on = Git::at(root).symbolic_head().map_err(failed)?;
+    if head.as_deref() != Some(tip) && on.as_deref() == Some(&format!("refs/heads/{}", unit.branch)) {
+        // On its branch, which somebody went on with.
+        let since = Git::at(root)
+            .args(["rev-list", "--count", "HEAD", &format!("^{tip}")])
+            .line()
+            .map_err(failed)?;
+        let (id, branch) = (&unit.id, &unit.branch);
+        let why = match since.as_str() {
+            "0" => format!("the branch {branch} of {id} was moved back meanwhile"),
+            "1" => format!("1 more commit was made on {branch} meanwhile"),
+            many => format!("{many} more commits were made on {branch} meanwhile"),
+        };
+        return Err(Box::new(Refusal::new(Code::Uncommitted, why)));
+    }
+    if head.as_deref() != Some(tip) {
+        let why = format!(
+            "the worktree of {} is not on its branch {}, and what is committed there would be left behind",
+            unit.id, unit.branch
+        );
+        let branch = shell_word(&unit.branch);
+        let look = format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}");
+        let detached = on.is_none();
+        let beyond = match &head {
+            Some(head) => Git::at(root)
+                .args(["merge-base", "--is-ancestor", tip, head])
+                .test()
+                .map_err(failed)?,
+            None => false,
+        };
+        let mut refusal = Refusal::new(Code::Uncommitted, why);
+        if detached && beyond {
+            refusal = refusal.help(format!(
+                "git -C {shown} branch -f {branch} HEAD && git -C {shown} switch {branch}"
+            ));
+        }
+        return Err(Box::new(refusal.help(look)));
+    }
+    Ok(())
+}

@@ -1,0 +1,452 @@
+//! Who would be in whose way, while the work goes on (H8).
+//!
+//! Each worktree is taken as it is now, with what is not committed and what is new, and merged with every other one and
+//! with the target. What must hold:
+//!
+//! - nothing is written: not into the worktree or its index (a copy is used, which no program refreshes), not into the
+//!   repository (objects go to a folder that is removed afterwards);
+//! - a worktree that cannot be read is named, and hides no other;
+//! - a save is a matter of the folder it was made in: nothing else is compared with its index then;
+//! - who looks again pays for what changed: a worktree that nobody touched is not taken again, and two commits that were
+//!   merged once are not merged again while the target stays.
+//!
+//! Limitations: `.jit/` counts as far as it is committed. Ignored files do not count. A submodule counts by its commit.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use jit_core::refusal::{Code, Refusal};
+use jit_git::snapshot::{Folder, SnapshotError, copy_index, option, quoted};
+use jit_git::{Git, WorktreeEntry};
+use jit_store::Outcome;
+
+use super::detect::{self, Changed};
+use super::report::{Pair, PairPath, Participant, Picture};
+use super::{Repo, failed};
+use crate::landing::squash_base as squashed;
+
+/// One side of a merge.
+#[derive(Debug, Clone)]
+struct Side {
+    who: Participant,
+    /// A commit of everything it has.
+    commit: String,
+}
+
+/// What may be different in a worktree since the last look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Touched {
+    No,
+    /// Only directly in these folders.
+    In(BTreeSet<PathBuf>),
+    All,
+}
+
+/// A worktree as it was at the last look.
+#[derive(Debug, Clone)]
+struct Taken {
+    head: String,
+    head_tree: String,
+    commit: String,
+    uncommitted: bool,
+    /// The copy of its index, with everything in it, and what the index itself was like then.
+    index: PathBuf,
+    index_was: Option<Stamp>,
+}
+
+/// Modified, length, number: another stamp is another content.
+type Stamp = (SystemTime, u64, u64);
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.modified().ok()?, meta.len(), meta.ino()))
+}
+
+/// More folders than this are not looked at one by one.
+const FOLDERS: usize = 50;
+
+/// What a commit changed since it left the target, and where it left.
+type Since = (Option<String>, Changed);
+
+/// Looks, and remembers what it saw for the next look.
+#[derive(Debug)]
+pub struct Live {
+    repo: Repo,
+    /// For what worktrees have that is not committed, which may be large.
+    folder: Folder,
+    /// For what merges come to.
+    results: Folder,
+    taken: HashMap<PathBuf, Taken>,
+    /// Indexes have been numbered up to here.
+    indexes: usize,
+    /// What follows holds for this commit of the target.
+    tip: String,
+    /// Something was squashed onto it.
+    squashes: bool,
+    since: HashMap<String, Since>,
+    /// The paths that do not merge, by the two commits.
+    merged: HashMap<(String, String), Vec<PairPath>>,
+}
+
+impl Live {
+    pub fn new(repo: &Repo) -> Outcome<Self> {
+        let failed = |e: SnapshotError| Box::new(Refusal::new(Code::Io, e.to_string()));
+        Ok(Self {
+            repo: repo.clone(),
+            folder: Folder::make(repo.scratch()).map_err(failed)?,
+            results: Folder::in_memory(repo.scratch()).map_err(failed)?,
+            taken: HashMap::new(),
+            indexes: 0,
+            tip: String::new(),
+            squashes: false,
+            since: HashMap::new(),
+            merged: HashMap::new(),
+        })
+    }
+
+    /// Git, with new objects in a folder that goes with this.
+    fn aside(&self, git: Git) -> Git {
+        let known = quoted(&self.repo.common.join("objects"));
+        beside(git, &self.folder.path.join("objects"), known)
+    }
+
+    /// The same, with the results of merges in another.
+    fn merging(&self, git: Git) -> Git {
+        let mut known = quoted(&self.folder.path.join("objects"));
+        known.push(":");
+        known.push(quoted(&self.repo.common.join("objects")));
+        beside(git, &self.results.path.join("objects"), known)
+    }
+
+    /// The folders that a look goes through.
+    pub fn worktrees(repo: &Repo) -> Outcome<Vec<(PathBuf, WorktreeEntry)>> {
+        let all = crate::worktree_identity::list(&repo.common)
+            .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+        let there = all.into_iter().filter_map(|entry| {
+            let root = entry
+                .root
+                .clone()
+                .filter(|root| root.is_dir() && !entry.is_bare)?;
+            // Where landings are tried out.
+            (!root.starts_with(repo.scratch())).then_some((root, entry))
+        });
+        Ok(there.collect())
+    }
+
+    /// Looks at every worktree. `unit_of` names the unit that a folder belongs to, `touched` tells what may be different in
+    /// it since the last look.
+    pub fn look(
+        &mut self,
+        target: &str,
+        unit_of: impl Fn(&Path) -> Option<String>,
+        touched: impl Fn(&Path) -> Touched,
+    ) -> Outcome<Picture> {
+        let (mut sides, mut unknown, mut taken) = (Vec::new(), Vec::new(), HashMap::new());
+        for (root, entry) in Self::worktrees(&self.repo)? {
+            let unit = unit_of(&root);
+            let last = || root.file_name().map(|name| name.to_string_lossy().into_owned());
+            let mut who = Participant {
+                name: unit
+                    .clone()
+                    .or_else(|| entry.branch.clone().filter(|branch| branch != target))
+                    .or_else(last)
+                    .unwrap_or_default(),
+                unit,
+                branch: entry.branch.clone(),
+                root: Some(root.to_string_lossy().into_owned()),
+                uncommitted: false,
+                changed_paths: 0,
+                unknown: None,
+            };
+            let before = self.taken.remove(&root);
+            match self.take(&entry, &root, before, touched(&root)) {
+                Ok(Some(now)) => {
+                    who.uncommitted = now.uncommitted;
+                    sides.push(Side {
+                        who,
+                        commit: now.commit.clone(),
+                    });
+                    taken.insert(root, now);
+                }
+                Ok(None) => unknown.push(who),
+                Err(why) => {
+                    who.unknown = Some(why);
+                    unknown.push(who);
+                }
+            }
+        }
+        self.taken = taken;
+        let mut picture = self.compare(target, sides)?;
+        picture.worktrees.append(&mut unknown);
+        picture.worktrees.sort_by(|a, b| a.root.cmp(&b.root));
+        Ok(picture)
+    }
+
+    /// The same for branches, as they are committed.
+    pub fn branches(&mut self, target: &str, names: &[String]) -> Outcome<Picture> {
+        let revisions: Vec<String> = names
+            .iter()
+            .map(|name| format!("refs/heads/{name}^{{commit}}"))
+            .collect();
+        // One process where all are there, else one for each, to say which is not.
+        let asked = self
+            .repo
+            .git()
+            .arg("rev-parse")
+            .args(&revisions)
+            .try_run()
+            .map_err(failed)?;
+        let commits: Vec<String> = match asked {
+            (Some(0), out, _) => String::from_utf8_lossy(&out).lines().map(str::to_owned).collect(),
+            _ => names
+                .iter()
+                .map(|name| self.repo.require_tip(name))
+                .collect::<Outcome<_>>()?,
+        };
+        let sides = names.iter().zip(commits).map(|(name, commit)| Side {
+            who: Participant {
+                name: name.clone(),
+                unit: None,
+                branch: Some(name.clone()),
+                root: None,
+                uncommitted: false,
+                changed_paths: 0,
+                unknown: None,
+            },
+            commit,
+        });
+        self.compare(target, sides.collect())
+    }
+
+    /// All pairs, and each with the target.
+    fn compare(&mut self, target: &str, mut sides: Vec<Side>) -> Outcome<Picture> {
+        let tip = self.repo.require_tip(target)?;
+        if tip != self.tip {
+            self.since.clear();
+            self.merged.clear();
+            self.squashes = self.repo.squashes(&tip)?;
+            self.tip = tip.clone();
+        }
+        self.learn(&sides)?;
+        let since: Vec<Since> = sides
+            .iter()
+            .map(|side| self.since.get(&side.commit).cloned().unwrap_or_default())
+            .collect();
+        let mut asked: Vec<(usize, Option<usize>)> = Vec::new();
+        for (n, (side, (base, changed))) in sides.iter_mut().zip(&since).enumerate() {
+            side.who.changed_paths = changed.paths.len();
+            if changed.paths.is_empty() {
+                continue;
+            }
+            if side.commit != tip && base.as_deref() != Some(&tip) {
+                asked.push((n, None));
+            }
+            for (m, (other_base, other)) in since.iter().enumerate().skip(n + 1) {
+                let apart = base == other_base && base.is_some() && !changed.may_meet(other);
+                if !other.paths.is_empty() && !apart {
+                    asked.push((n, Some(m)));
+                }
+            }
+        }
+        let commit = |n: usize| sides.get(n).map_or_else(String::new, |one| one.commit.clone());
+        let pairs: Vec<(String, String)> = asked
+            .iter()
+            .map(|(n, m)| (m.map_or_else(|| tip.clone(), commit), commit(*n)))
+            .collect();
+        let wanted: HashSet<&(String, String)> = pairs.iter().collect();
+        self.merged.retain(|pair, _| wanted.contains(pair));
+        let new: Vec<(String, String)> = pairs
+            .iter()
+            .filter(|pair| !self.merged.contains_key(pair))
+            .cloned()
+            .collect();
+        let merging = || self.merging(self.repo.git());
+        let mut exact = new.clone();
+        for (ours, theirs) in exact.iter_mut().filter(|(ours, _)| self.squashes && *ours == tip) {
+            *ours = squashed::joined(&merging, ours, theirs)?;
+        }
+        let merges = detect::merges(merging(), &tip, &exact).map_err(failed)?;
+        for (pair, merge) in new.iter().zip(merges) {
+            let paths = merge
+                .conflicts
+                .iter()
+                .filter(|_| !merge.clean)
+                .map(|one| PairPath {
+                    path: one.shown(),
+                    kind: one.kind.clone(),
+                });
+            self.merged.insert(pair.clone(), paths.collect());
+        }
+        let name = |n: usize| sides.get(n).map_or_else(String::new, |one| one.who.name.clone());
+        let mut conflicts = Vec::new();
+        for ((n, m), pair) in asked.iter().zip(&pairs) {
+            let Some(paths) = self.merged.get(pair).filter(|paths| !paths.is_empty()) else {
+                continue;
+            };
+            conflicts.push(Pair {
+                a: name(*n),
+                b: m.map_or_else(|| target.to_owned(), name),
+                paths: paths.clone(),
+            });
+        }
+        Ok(Picture {
+            target: target.to_owned(),
+            worktrees: sides.into_iter().map(|side| side.who).collect(),
+            conflicts,
+            merges: pairs.len(),
+        })
+    }
+
+    /// What these changed, as far as that is not known.
+    fn learn(&mut self, sides: &[Side]) -> Outcome<()> {
+        self.since
+            .retain(|commit, _| sides.iter().any(|side| side.commit == *commit));
+        let mut new: Vec<String> = sides
+            .iter()
+            .map(|side| side.commit.clone())
+            .filter(|commit| !self.since.contains_key(commit))
+            .collect();
+        new.sort();
+        new.dedup();
+        let git = || self.aside(self.repo.git());
+        let changes = self.repo.changes_in(git, &self.tip, &new)?;
+        self.since.extend(new.into_iter().zip(changes));
+        Ok(())
+    }
+
+    /// A worktree as it is now. `None` where there is no commit yet.
+    fn take(
+        &mut self,
+        entry: &WorktreeEntry,
+        root: &Path,
+        before: Option<Taken>,
+        touched: Touched,
+    ) -> Result<Option<Taken>, String> {
+        let Some(head) = &entry.head else {
+            return Ok(None);
+        };
+        let own_index = entry.git_dir.join("index");
+        let mut before = before;
+        if let Some(known) = before.take_if(|known| known.head == *head) {
+            match touched {
+                Touched::No => return Ok(Some(known)),
+                Touched::In(folders) if folders.len() <= FOLDERS && known.index_was == stamp(&own_index) => {
+                    let where_to = folders.iter().map(|folder| pathspec(root, folder));
+                    let specs: Option<Vec<OsString>> = where_to.collect();
+                    // Where only a part cannot be taken, the whole is.
+                    if let Some(specs) = specs
+                        && let Ok(now) = self.commit(entry, root, &known, &specs)
+                    {
+                        return Ok(Some(now));
+                    }
+                    before = Some(known);
+                }
+                Touched::In(_) | Touched::All => before = Some(known),
+            }
+        }
+        if let Some(old) = &before {
+            let _ = std::fs::remove_file(&old.index);
+        }
+        self.indexes += 1;
+        let index = self.folder.path.join(format!("index-{}", self.indexes));
+        let index_was = stamp(&own_index);
+        copy_index(&own_index, &index).map_err(|e| e.to_string())?;
+        let head_tree = match before {
+            Some(old) if old.head == *head => old.head_tree,
+            _ => self
+                .repo
+                .git()
+                .args(["rev-parse", &format!("{head}^{{tree}}")])
+                .line()
+                .map_err(|e| e.to_string())?,
+        };
+        let begun = Taken {
+            head: head.clone(),
+            head_tree,
+            commit: head.clone(),
+            uncommitted: false,
+            index,
+            index_was,
+        };
+        self.commit(entry, root, &begun, &[OsString::from(".")]).map(Some)
+    }
+
+    /// Brings what is in the folder into the copy of its index, and makes a commit of that.
+    fn commit(
+        &self,
+        entry: &WorktreeEntry,
+        root: &Path,
+        taken: &Taken,
+        specs: &[OsString],
+    ) -> Result<Taken, String> {
+        let git = || {
+            self.aside(
+                Git::at(root)
+                    .arg(option("--git-dir=", &entry.git_dir))
+                    .arg(option("--work-tree=", root))
+                    .env("GIT_INDEX_FILE", &taken.index)
+                    .setting("core.fsmonitor", "false")
+                    .setting("core.splitIndex", "false")
+                    .setting("core.untrackedCache", "false")
+                    .setting("core.safecrlf", "false")
+                    .setting("index.skipHash", "true")
+                    .setting("add.ignoreErrors", "false")
+                    .setting("advice.addEmbeddedRepo", "false")
+                    .without_hooks(),
+            )
+        };
+        let said = |e: jit_git::GitError| e.to_string();
+        git()
+            .args(["add", "-A", "--"])
+            .args(specs)
+            .arg(":(top,exclude,literal).jit")
+            .run()
+            .map_err(said)?;
+        let tree = git().arg("write-tree").line().map_err(said)?;
+        let uncommitted = tree != taken.head_tree;
+        let commit = match uncommitted {
+            false => taken.head.clone(),
+            true => git()
+                .env("GIT_AUTHOR_NAME", "jit")
+                .env("GIT_AUTHOR_EMAIL", "jit@jit.invalid")
+                .env("GIT_COMMITTER_NAME", "jit")
+                .env("GIT_COMMITTER_EMAIL", "jit@jit.invalid")
+                // The same content is the same commit, whenever it is taken.
+                .env("GIT_AUTHOR_DATE", "@0 +0000")
+                .env("GIT_COMMITTER_DATE", "@0 +0000")
+                .args(["commit-tree", &tree, "-p", &taken.head, "-m", "as it is now"])
+                .line()
+                .map_err(said)?,
+        };
+        Ok(Taken {
+            commit,
+            uncommitted,
+            ..taken.clone()
+        })
+    }
+}
+
+fn beside(git: Git, objects: &Path, known: OsString) -> Git {
+    git.env("GIT_OBJECT_DIRECTORY", objects)
+        .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", known)
+        .setting("core.fsync", "none")
+        .setting("core.looseCompression", "0")
+}
+
+/// How git is told to look in one folder only. `None` for what is not below the root, such as git's own folder, and for
+/// the root itself, below which is everything.
+fn pathspec(root: &Path, folder: &Path) -> Option<OsString> {
+    let below = folder
+        .strip_prefix(root)
+        .ok()
+        .filter(|below| !below.as_os_str().is_empty())?;
+    // One that is gone cannot be named.
+    folder.is_dir().then(|| {
+        let mut spec = OsString::from(":(top,literal)");
+        spec.push(below);
+        spec
+    })
+}

@@ -1,0 +1,861 @@
+//! Merging units into their target (H1 to H6), and who is in whose way (H8).
+//!
+//! What must hold:
+//!
+//! - one landing at a time for each target: whoever else wants to waits in the kernel's queue, for a bounded time;
+//! - gates, checks and rules are read from the target, so a unit cannot weaken its own, and once more whenever it moved;
+//! - what one unit lacks refuses that one, and nobody it is tried together with;
+//! - what an issue is said to have passed was run for it;
+//! - nothing of the unit is written down as begun before everything that can refuse has been asked;
+//! - a landing that was cut off anywhere is found again by the next one: what the target has is recorded, what it does not
+//!   have is merged again; nothing lands twice;
+//! - the same command once more is no mistake: it does what is left, and of what has landed it says so;
+//! - the unit's issue is done when the target has the unit, in the same run, and what lands says so.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use jit_core::ids::UnitId;
+use jit_core::issue::Issue;
+use jit_core::lease::{Actor, Lease};
+use jit_core::merge_order::{self};
+use jit_core::policy::Policy;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::unit::{Facts, Failure, Input, MANUAL, Phase, Unit};
+use jit_git::run::default_branch;
+use jit_git::snapshot::sweep;
+use jit_os::shell::shell_word;
+use jit_os::{clock, io_refusal};
+use jit_store::Outcome;
+use jit_store::disk::{Disk as _, LockGuard, RealDisk};
+
+use crate::api::{Answer, Force, Reply};
+use crate::approvals::Kind;
+use crate::config::Merging;
+use crate::context::Context;
+use crate::gates::Registry;
+use crate::git_locks::holders;
+use crate::landing::candidate::{Coming, Step, UNIT, rule_name};
+use crate::landing::land::{landed_as, tells_of};
+use crate::landing::radar::{Live, Touched};
+use crate::landing::report::{MergeReport, SettledPath, UnitReport, Verdict};
+use crate::landing::tested::{TRIAL, digest, discard_trials, trial_target};
+use crate::landing::{Repo, checkout_recovery as half_way, failed, obstacles, step};
+use crate::refusals::refuse;
+use crate::units::worktree_locate::real;
+
+/// The target may move so often under a landing before it gives up.
+pub(crate) const ROUNDS: usize = 50;
+/// So many conflicts are told with their commits and lines.
+pub(crate) const TOLD: usize = 20;
+/// The name under which checks of merged work are approved.
+pub const VALIDATE: &str = "merge.validate";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeMode {
+    Land,
+    /// Say what would happen.
+    DryRun,
+    /// A person settled the conflicts in the unit's worktree.
+    Continue,
+    /// Put the conflict into the unit's own worktree.
+    SendBack,
+}
+
+/// What is to be merged.
+#[derive(Debug, Clone)]
+pub struct MergeAsk {
+    /// Unit, issue, branch or path; none means the unit of this worktree.
+    pub units: Vec<String>,
+    /// Every unit that is ready for it.
+    pub all: bool,
+    pub into: Option<String>,
+    pub mode: MergeMode,
+    /// What others were asked to merge is left to them.
+    pub leave_proposed: bool,
+}
+
+/// What holds on the target.
+pub(crate) struct Rules {
+    pub(crate) merging: Merging,
+    pub(crate) registry: Registry,
+    pub(crate) policy: Policy,
+}
+
+/// A unit on its way, with what is known about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Work {
+    pub(crate) unit: Unit,
+    pub(crate) tip: String,
+    pub(crate) issue: Option<Issue>,
+    pub(crate) lease: Option<Lease>,
+    /// Who its issue is closed by.
+    pub(crate) actor: Actor,
+}
+
+/// What becomes of a unit before anything is merged.
+pub(crate) enum Sorted {
+    Work(Box<Work>),
+    Told(Box<UnitReport>),
+}
+
+impl Work {
+    pub(crate) fn id(&self) -> String {
+        self.unit.id.to_string()
+    }
+
+    pub(crate) fn report(&self, verdict: Verdict) -> UnitReport {
+        report_of(&self.unit, verdict)
+    }
+
+    pub(crate) fn coming(&self, target: &str) -> Coming {
+        let title = self.issue.as_ref().map(|issue| format!(": {}", issue.title));
+        let mut trailers = vec![(UNIT, self.id())];
+        if let Some(lease) = &self.lease {
+            trailers.push(("JIT-Lease", lease.lease_id.to_string()));
+        }
+        trailers.push(("JIT-Agent", self.actor.agent_id.to_string()));
+        if let Some(worktree) = &self.unit.worktree_id {
+            trailers.push(("JIT-Worktree", worktree.to_string()));
+        }
+        if let Some(issue) = &self.issue {
+            trailers.push(("Issue", issue.id.to_string()));
+        }
+        Coming {
+            unit: self.id(),
+            tip: self.tip.clone(),
+            title: format!("Land {} on {target}{}", self.unit.id, title.unwrap_or_default()),
+            trailers,
+        }
+    }
+}
+
+pub(crate) fn report_of(unit: &Unit, verdict: Verdict) -> UnitReport {
+    UnitReport {
+        unit: unit.id.to_string(),
+        branch: unit.branch.clone(),
+        issue_id: unit.issue_id.as_ref().map(ToString::to_string),
+        verdict,
+        how: None,
+        merge_commit: None,
+        conflicts: Vec::new(),
+        settled: Vec::new(),
+        validation: Vec::new(),
+        issue_done: None,
+        pull_request: None,
+        code: None,
+        message: None,
+        help: Vec::new(),
+    }
+}
+
+pub(crate) fn told(unit: &Unit, verdict: Verdict, refusal: &Refusal) -> UnitReport {
+    UnitReport {
+        code: Some(refusal.code.as_str()),
+        message: Some(refusal.message.clone()),
+        help: refusal.help.clone(),
+        ..report_of(unit, verdict)
+    }
+}
+
+/// One run of merging, for one target.
+pub(crate) struct Run<'a> {
+    pub(crate) cx: &'a Context,
+    pub(crate) repo: Repo,
+    pub(crate) target: String,
+    /// The branch that somebody named.
+    pub(crate) into: Option<String>,
+    pub(crate) mode: MergeMode,
+    pub(crate) leave_proposed: bool,
+    /// Nobody named the units.
+    pub(crate) every: bool,
+    /// One unit was asked for, and nothing else: what refuses it is the answer.
+    pub(crate) alone: bool,
+    pub(crate) reports: Vec<UnitReport>,
+    pub(crate) warnings: Vec<String>,
+    /// The rules that were read last, and what git lists of the files they are in.
+    pub(crate) known: RefCell<Option<(Vec<u8>, Rc<Rules>)>>,
+}
+
+pub(crate) fn landing_repo(cx: &Context) -> Outcome<Repo> {
+    let Some(common) = &cx.place.common_dir else {
+        return Err(refuse(Code::Invalid, "without git there is nothing to merge"));
+    };
+    Repo::new(common, &cx.place.control_dir).map_err(|e| io_refusal("use", &cx.place.control_dir, &e))
+}
+
+pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
+    let repo = landing_repo(cx)?;
+    let named = ask.into.as_deref();
+    let ask = &MergeAsk {
+        into: named.map(|into| repo.meant(into)),
+        ..ask.clone()
+    };
+    let view = crate::context::view(cx)?;
+    let mut over: Vec<Unit> = Vec::new();
+    let units = match (ask.all, ask.units.as_slice()) {
+        (true, _) => {
+            let all = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+            all.into_iter()
+                .filter(|unit| match &ask.into {
+                    Some(into) => unit.goes_to() == into || Some(unit.goes_to()) == named,
+                    // What somebody sent elsewhere has nothing to do with where the others go.
+                    None => unit.state == Phase::Merging || unit.landing_on.is_none(),
+                })
+                // One that is to be tried again has not been judged.
+                .filter(|unit| unit.state != Phase::Ready || unit.worker.is_none())
+                .filter(waits_for_landing)
+                .collect()
+        }
+        (false, []) => vec![crate::units::service::living_unit(cx, &view, None)?],
+        (false, named) => {
+            let mut units: Vec<Unit> = Vec::new();
+            for text in named {
+                let unit = crate::landing::already_landed::unit_to_land(cx, &view, Some(text))?;
+                let list = match unit.is_over() {
+                    true => &mut over,
+                    false => &mut units,
+                };
+                if !list.iter().any(|known| known.id == unit.id) {
+                    list.push(unit);
+                }
+            }
+            units
+        }
+    };
+    drop(view);
+    if let (true, Some(first)) = (units.is_empty(), over.first()) {
+        let target = match &ask.into {
+            Some(into) => into.clone(),
+            None => repo.meant(first.goes_to()),
+        };
+        return crate::landing::already_landed::only_over(cx, repo, target, ask, &over);
+    }
+    let target = landing_target(cx, &repo, ask, &units)?;
+    let mut run = Run::new(cx, repo, target, ask);
+    run.alone = units.len() == 1 && over.is_empty();
+    if ask.into.is_none() {
+        run.warnings.extend(units.iter().filter_map(sent_before));
+    }
+    let _turn = match run.mode {
+        MergeMode::DryRun => None,
+        _ => Some(run.take_turn()?),
+    };
+    run.tell_of_over(&over)?;
+    let asked: Vec<UnitId> = units.into_iter().map(|unit| unit.id).collect();
+    let report = run.all(&asked)?;
+    let warnings = run.warnings;
+    Ok(Answer {
+        reply: Reply::Merge(Box::new(report)),
+        warnings,
+    })
+}
+
+pub(crate) fn landing_target(cx: &Context, repo: &Repo, ask: &MergeAsk, units: &[Unit]) -> Outcome<String> {
+    let targets: BTreeSet<&str> = units.iter().map(Unit::goes_to).collect();
+    let meant: BTreeSet<String> = targets.iter().map(|name| repo.meant(name)).collect();
+    let target = match (&ask.into, targets.first()) {
+        (Some(into), _) => into.clone(),
+        (None, Some(_)) if meant.len() == 1 => meant.into_iter().next().unwrap_or_default(),
+        (None, Some(_)) => {
+            let names: Vec<&str> = targets.into_iter().collect();
+            let message = format!("these units have different targets: {}", names.join(", "));
+            let mut refusal = Refusal::new(Code::Invalid, message);
+            for name in names {
+                refusal = refusal.help(match ask.all {
+                    true => format!("jit worktree merge --all --into {}", shell_word(name)),
+                    false => {
+                        let own = units.iter().filter(|unit| unit.goes_to() == name);
+                        let own: Vec<&str> = own.map(|unit| unit.id.as_str()).collect();
+                        format!("jit worktree merge {}", own.join(" "))
+                    }
+                });
+            }
+            return Err(Box::new(refusal));
+        }
+        (None, None) => repo.meant(&usual_target(cx, repo)?),
+    };
+    if let Some(unit) = units.iter().find(|unit| unit.branch == target) {
+        let message = format!("{target} is the branch of {} itself", unit.id);
+        return Err(refuse(Code::Invalid, message));
+    }
+    if ask.mode != MergeMode::DryRun {
+        crate::landing::run::require_begun_for(repo, &target, units)?;
+    }
+    match repo.require_tip(&target) {
+        Err(refusal) if ask.into.is_none() => match has_all(cx, repo, units)? {
+            Some(other) => Ok(other),
+            None => Err(no_target(cx, repo, refusal, units)),
+        },
+        found => found.map(|_| target),
+    }
+}
+
+/// The branch that a unit landed on is gone: its own target, or the usual one, if that has all of it.
+fn has_all(cx: &Context, repo: &Repo, units: &[Unit]) -> Outcome<Option<String>> {
+    let [unit] = units else { return Ok(None) };
+    let (Some(commit), Phase::Merged | Phase::Cleanup) = (&unit.merge_commit, unit.state) else {
+        return Ok(None);
+    };
+    let what = match repo.tip(&unit.branch)? {
+        Some(tip) => tip,
+        None => commit.clone(),
+    };
+    let usual = usual_target(cx, repo).ok();
+    for name in [Some(unit.target.clone()), usual].into_iter().flatten() {
+        let name = repo.meant(&name);
+        if name != unit.branch
+            && let Some(tip) = repo.tip(&name)?
+            && repo.has(&tip, &what, Some(commit))?
+        {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// The branch that units were to land on was renamed or deleted: where they can go instead.
+fn no_target(cx: &Context, repo: &Repo, mut refusal: Box<Refusal>, units: &[Unit]) -> Box<Refusal> {
+    let ids: Vec<&str> = units.iter().map(|unit| unit.id.as_str()).collect();
+    let own = |name: &str| units.iter().any(|unit| unit.branch == name);
+    let other = usual_target(cx, repo).ok().filter(|name| {
+        let there = repo.tip(name).is_ok_and(|tip| tip.is_some());
+        there && !own(name)
+    });
+    let other = other.map_or_else(|| "<branch>".to_owned(), |name| shell_word(&name));
+    let mut help = vec![format!("jit worktree merge {} --into {other}", ids.join(" "))];
+    help.append(&mut refusal.help);
+    refusal.help = help;
+    refusal
+}
+
+/// Where work goes when nobody says: as configured, else the default branch.
+pub(crate) fn usual_target(cx: &Context, repo: &Repo) -> Outcome<String> {
+    for name in cx.config.merging().target {
+        if repo.tip(&name)?.is_some() {
+            return Ok(name);
+        }
+    }
+    let found = default_branch(&cx.place, None).map_err(failed)?;
+    found.map(|branch| branch.name).ok_or_else(|| {
+        Box::new(
+            Refusal::new(Code::NotFound, "it is not known which branch work goes to")
+                .help("jit config set merge.target <branch>"),
+        )
+    })
+}
+
+/// Waits until nobody else lands on this target.
+fn landing_turn(cx: &Context, target: &str) -> Outcome<Turn> {
+    let control = &cx.place.control_dir;
+    let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
+    let name = landing_lock(&digest(target));
+    disk.make_dir("locks")
+        .map_err(|e| io_refusal("use", &control.join("locks"), &e))?;
+    let wait = cx.config.merging().wait;
+    disk.lock(&name, wait).map(Turn).map_err(|e| match e.kind() {
+        std::io::ErrorKind::TimedOut => Box::new(
+            Refusal::new(
+                Code::Busy,
+                format!(
+                    "somebody else has been landing on {target} for {}s{}",
+                    wait.as_secs(),
+                    shown_holders(&control.join(&name))
+                ),
+            )
+            .help(format!(
+                "jit config set merge.wait_secs {}",
+                wait.as_secs().saturating_mul(2).clamp(60, 86_400)
+            )),
+        ),
+        _ => io_refusal("lock", &control.join(&name), &e),
+    })
+}
+
+/// Whether somebody lands on this target now.
+pub(crate) fn is_landing(cx: &Context, target: &str) -> bool {
+    let disk = RealDisk::open(&cx.place.control_dir);
+    disk.is_ok_and(|disk| disk.lock(&landing_lock(&digest(target)), Duration::ZERO).is_err())
+}
+
+/// Whether this tree is as somebody wants it: not one in which a landing is tried out, nor the checkout of a target that is
+/// half way to something else. A step that was cut off is put back first; a git that a killed landing left there has the
+/// turn until it has ended, which is soon, and is waited for so long.
+pub(crate) fn is_settled(cx: &Context, wait: Duration) -> bool {
+    let control = &cx.place.control_dir;
+    if let Some(root) = &cx.place.worktree_root
+        && let (Some(name), Some(folder)) = (root.file_name(), root.parent())
+        && name.to_string_lossy().starts_with(TRIAL)
+        && real(folder) == real(&control.join("scratch"))
+    {
+        return false;
+    }
+    let Some(branch) = &cx.branch else { return true };
+    if !half_way::is_noted(control, branch) {
+        return true;
+    }
+    let (Ok(disk), Ok(repo)) = (RealDisk::open(control), landing_repo(cx)) else {
+        return false;
+    };
+    let Ok(_turn) = disk.lock(&landing_lock(&digest(branch)), wait) else {
+        return false;
+    };
+    let _ = half_way::settle(&repo, branch);
+    !half_way::is_noted(control, branch)
+}
+
+/// Keeps everybody from landing. Nothing where somebody is at it: which unit that lands, its lock does not tell.
+fn no_landings(cx: &Context, target: &str) -> Outcome<Option<Vec<Box<dyn LockGuard>>>> {
+    let control = &cx.place.control_dir;
+    let disk = RealDisk::open(control).map_err(|e| io_refusal("open", control, &e))?;
+    let folder = control.join("locks");
+    disk.make_dir("locks")
+        .map_err(|e| io_refusal("use", &folder, &e))?;
+    let mut names = BTreeSet::from([landing_lock(&digest(target))]);
+    for entry in fs::read_dir(&folder).map_err(|e| io_refusal("read", &folder, &e))? {
+        let entry = entry.map_err(|e| io_refusal("read", &folder, &e))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("land-") {
+            names.insert(format!("locks/{name}"));
+        }
+    }
+    let mut turns = Vec::with_capacity(names.len());
+    for name in names {
+        match disk.lock(&name, Duration::ZERO) {
+            Ok(turn) => turns.push(turn),
+            Err(e) if e.kind() == std::io::ErrorKind::TimedOut => return Ok(None),
+            Err(e) => return Err(io_refusal("lock", &control.join(&name), &e)),
+        }
+    }
+    Ok(Some(turns))
+}
+
+/// Where the landing of a unit that was cut off came to: the branch that has it. Its target may have another name now.
+pub(crate) fn landed_on(repo: &Repo, unit: &Unit) -> Outcome<Option<String>> {
+    let Some(tip) = repo.tip(&unit.branch)? else {
+        return Ok(None);
+    };
+    let base = repo.git().verify(&format!("{}^{{commit}}", unit.base));
+    let base = base.map_err(failed)?.unwrap_or_else(|| tip.clone());
+    let about = (tip.as_str(), base.as_str());
+    let goes_to = unit.goes_to();
+    if let Some(target) = repo.tip(goes_to)?
+        && landed_as(repo, unit, about, (goes_to, &target))?.is_some()
+    {
+        return Ok(Some(goes_to.to_owned()));
+    }
+    let branches = repo
+        .git()
+        .args(["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"])
+        .run()
+        .map_err(failed)?;
+    for branch in String::from_utf8_lossy(&branches).lines() {
+        if branch == unit.branch || branch == goes_to {
+            continue;
+        }
+        // Others may go on from it: only what its log says landed there.
+        let refname = format!("refs/heads/{branch}");
+        let log = repo
+            .git()
+            .args(["reflog", "show", "--format=%gs", &refname, "--"]);
+        let (_, log, _) = log.try_run().map_err(failed)?;
+        let says_so = String::from_utf8_lossy(&log)
+            .lines()
+            .any(|line| tells_of(line, &unit.id));
+        if says_so
+            && let Some(target) = repo.tip(branch)?
+            && landed_as(repo, unit, about, (branch, &target))?.is_some()
+        {
+            return Ok(Some(branch.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// The command that takes up a landing that was cut off: onto the branch that has it already, or onto another one where
+/// its target is not there any more.
+pub(crate) fn land_again(cx: &Context, unit: &Unit) -> String {
+    let plain = format!("jit worktree merge {}", unit.id);
+    let other = || -> Outcome<Option<String>> {
+        let repo = landing_repo(cx)?;
+        if let Some(branch) = landed_on(&repo, unit)? {
+            return Ok(Some(branch));
+        }
+        match repo.tip(unit.goes_to())? {
+            Some(_) => Ok(unit.landing_on.clone()),
+            None => usual_target(cx, &repo).map(Some),
+        }
+    };
+    match other() {
+        Ok(Some(branch)) if branch != unit.target && branch != unit.branch => {
+            format!("{plain} --into {}", shell_word(&branch))
+        }
+        _ => plain,
+    }
+}
+
+/// A landing that was cut off comes to its end: as landed where a branch has it, else as failed.
+pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
+    if unit.state != Phase::Merging {
+        return Ok(unit);
+    }
+    let id = unit.id.clone();
+    let Some(turns) = no_landings(cx, unit.goes_to())? else {
+        let message = format!("somebody is landing now, and that may be {id}");
+        return Err(Box::new(
+            Refusal::new(Code::Busy, message).help("run the command again when it is done"),
+        ));
+    };
+    let unit = crate::attempts::dispatch::load_unit(cx, &id)?;
+    if unit.state != Phase::Merging {
+        return Ok(unit);
+    }
+    let repo = landing_repo(cx)?;
+    half_way::settle(&repo, unit.goes_to())?;
+    if let Some(branch) = landed_on(&repo, &unit)? {
+        drop(turns);
+        let _ = merge_units(
+            cx,
+            &MergeAsk {
+                units: vec![id.to_string()],
+                all: false,
+                into: Some(branch),
+                mode: MergeMode::Land,
+                leave_proposed: false,
+            },
+        )?;
+        return crate::attempts::dispatch::load_unit(cx, &id);
+    }
+    let facts = Facts {
+        error: Some(Failure {
+            reason: "cut_short".to_owned(),
+            message: "its landing was cut short".to_owned(),
+            exit_code: None,
+            output: None,
+        }),
+        tip: repo.tip(&unit.branch)?,
+        ..Facts::default()
+    };
+    crate::units::service::advance(cx, &id, Input::InstanceFailed, facts)
+}
+
+/// Removes what landings left that were killed. Only where nobody is at it: whoever lands has the target's lock.
+pub(crate) fn sweep_scratch(cx: &Context, repo: &Repo) {
+    sweep(repo.scratch());
+    let Ok(disk) = RealDisk::open(&cx.place.control_dir) else {
+        return;
+    };
+    for entry in fs::read_dir(repo.scratch()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(target) = trial_target(&name) else {
+            continue;
+        };
+        if let Ok(turn) = disk.lock(&landing_lock(target), Duration::ZERO).map(Turn) {
+            discard_trials(&repo.clone().holding(turn.shared()), target);
+        }
+    }
+}
+
+/// Commands of merging that need to be approved, as this worktree has them.
+pub(crate) fn merge_commands(cx: &Context) -> Vec<(Kind, String, String)> {
+    let merging = cx.config.merging();
+    let rules = merging
+        .policy
+        .commands()
+        .map(|(pattern, text)| (Kind::Validate, rule_name(pattern), text.to_owned()));
+    let checks = merging
+        .validate
+        .iter()
+        .map(|text| (Kind::Validate, VALIDATE.to_owned(), text.clone()));
+    rules.chain(checks).collect()
+}
+
+/// Who would be in whose way: the worktrees as they are now, or these branches as they are committed.
+pub(crate) fn conflicts(cx: &Context, into: Option<&str>, branches: &[String]) -> Outcome<Answer> {
+    let repo = landing_repo(cx)?;
+    let target = match into {
+        Some(into) => into.to_owned(),
+        None => usual_target(cx, &repo)?,
+    };
+    let mut live = Live::new(&repo)?;
+    let picture = match branches {
+        [] => {
+            let units = crate::landing::watch::unit_roots(cx)?;
+            live.look(&target, |root| units.get(&real(root)).cloned(), |_| Touched::All)?
+        }
+        names => {
+            let names: BTreeSet<String> = names.iter().cloned().collect();
+            live.branches(&target, &names.into_iter().collect::<Vec<_>>())?
+        }
+    };
+    let view = crate::context::view(cx)?;
+    crate::context::read_answer(cx, &view, Reply::Conflicts(Box::new(picture)))
+}
+
+/// What a unit that has landed has besides, if its target has it not.
+pub(crate) fn more_work(cx: &Context, unit: &Unit) -> Option<String> {
+    let repo = landing_repo(cx).ok()?;
+    let target = repo.tip(unit.goes_to()).ok()??;
+    let tip = repo.tip(&unit.branch).ok()??;
+    let has = repo.has(&target, &tip, unit.merge_commit.as_deref()).ok()?;
+    (!has).then(|| {
+        format!(
+            "{} has commits that {} has not: jit finish {}",
+            unit.branch,
+            unit.goes_to(),
+            unit.id
+        )
+    })
+}
+
+/// Lands the unit; what is left of it is removed afterwards.
+pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
+    let unit = crate::landing::already_landed::unit_to_land(cx, &crate::context::view(cx)?, text)?;
+    let mut answer = merge_units(
+        cx,
+        &MergeAsk {
+            units: vec![unit.id.to_string()],
+            all: false,
+            into: None,
+            mode: MergeMode::Land,
+            leave_proposed: true,
+        },
+    )?;
+    if let Reply::Merge(report) = &mut answer.reply
+        && report.units.iter().all(|one| one.verdict.is_good())
+        && !crate::attempts::dispatch::load_unit(cx, &unit.id)?.is_over()
+    {
+        // What is left of a removal that was cut short is done here.
+        report.units.iter_mut().for_each(|one| one.help.clear());
+        if let Err((why, next)) = clean_up_after_landing(cx, &unit) {
+            answer.warnings.push(why);
+            report.next.extend(next);
+        }
+    }
+    let now = crate::attempts::dispatch::load_unit(cx, &unit.id)?;
+    if let Some(told) = sent_before(&unit).filter(|_| now.is_over()) {
+        // Nothing is left that could go elsewhere.
+        answer.warnings.retain(|one| *one != told);
+        answer.warnings.push(format!(
+            "{} went to {}, where it was sent, and not to {}",
+            now.id,
+            now.goes_to(),
+            now.target
+        ));
+    }
+    Ok(answer)
+}
+
+/// Removes the worktree of a unit that has landed. What stands in the way, such as the shell this was called from, is
+/// told: the landing stands in any case.
+pub(crate) fn clean_up_after_landing(cx: &Context, unit: &Unit) -> Result<(), (String, Vec<String>)> {
+    let later = format!("jit worktree cleanup {}", unit.id);
+    // Whoever stands in the folder would stand nowhere.
+    let inside = cx.place.start.starts_with(&unit.worktree_path);
+    if inside {
+        let main =
+            crate::units::service::main_root(cx).map_or(String::new(), |root| root.display().to_string());
+        return Err((
+            "the worktree stays as long as you are in it".to_owned(),
+            vec![format!("cd {} && {later}", shell_word(&main))],
+        ));
+    }
+    match crate::worktrees::cleanup::cleanup_unit(cx, &unit.id, Force::No) {
+        Ok(_) => Ok(()),
+        Err(refusal) => {
+            let lock = obstacles::lock_in(&refusal.message);
+            let first = lock.map(|lock| obstacles::help_with_lock(&lock));
+            Err((refusal.message, first.into_iter().chain([later]).collect()))
+        }
+    }
+}
+
+/// A word about a unit that goes where somebody sent it, and not to its target.
+fn sent_before(unit: &Unit) -> Option<String> {
+    let there = unit.landing_on.as_ref()?;
+    Some(format!(
+        "{0} goes to {there}, where it was sent; to {1}: jit worktree merge {0} --into {2}",
+        unit.id,
+        unit.target,
+        shell_word(&unit.target)
+    ))
+}
+
+/// The turn of whoever lands. A git that is started meanwhile has it too, and keeps it if this process is killed; at its end it
+/// is let go, whoever else still has it.
+pub(crate) struct Turn(Box<dyn LockGuard>);
+
+impl Turn {
+    fn shared(&self) -> Option<fs::File> {
+        self.0.shared()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let _ = self.0.release();
+    }
+}
+
+/// Who has a turn, where that can be told.
+fn shown_holders(lock: &Path) -> String {
+    let all = holders(&[lock.to_owned()]).unwrap_or_default();
+    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    match all.as_slice() {
+        [] => String::new(),
+        all => format!("; its turn has process {}", all.join(", ")),
+    }
+}
+
+/// What whoever lands on a target holds, by the target's digest.
+fn landing_lock(target: &str) -> String {
+    format!("locks/land-{target}.lock")
+}
+
+/// Whether a unit can be on its way to the target at all.
+pub(crate) fn waits_for_landing(unit: &Unit) -> bool {
+    let conflict = unit
+        .error
+        .as_ref()
+        .is_some_and(|error| error.reason == "merge_conflict");
+    match unit.state {
+        Phase::Ready | Phase::Completed | Phase::Merging | Phase::Merged => true,
+        Phase::Dispatched | Phase::Running => unit.agent.as_deref() == Some(MANUAL),
+        Phase::Failed => conflict,
+        Phase::Idle | Phase::Provisioning | Phase::Cleanup => false,
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(cx: &'a Context, repo: Repo, target: String, ask: &MergeAsk) -> Self {
+        Self {
+            cx,
+            repo,
+            target,
+            into: ask.into.clone(),
+            mode: ask.mode,
+            leave_proposed: ask.leave_proposed,
+            every: ask.all,
+            alone: false,
+            reports: Vec::new(),
+            warnings: cx.warnings.clone(),
+            known: RefCell::default(),
+        }
+    }
+
+    /// Waits for the target's turn, and makes up for what a killed landing left there.
+    pub(crate) fn take_turn(&mut self) -> Outcome<Turn> {
+        sweep_scratch(self.cx, &self.repo);
+        let turn = landing_turn(self.cx, &self.target)?;
+        self.repo = self.repo.clone().holding(turn.shared());
+        step("locked");
+        // What cannot be put back is told where it is in the way.
+        let _ = half_way::settle(&self.repo, &self.target);
+        self.bring_left_submodules();
+        Ok(turn)
+    }
+
+    fn all(&mut self, asked: &[UnitId]) -> Outcome<MergeReport> {
+        let mut left: Vec<Work> = Vec::new();
+        for id in asked {
+            let unit = crate::attempts::dispatch::load_unit(self.cx, id)?;
+            if self.mode != MergeMode::DryRun {
+                // Another command may have begun to land it elsewhere while this one waited for its turn.
+                let own = std::slice::from_ref(&unit);
+                crate::landing::run::require_begun_for(&self.repo, &self.target, own)?;
+            }
+            // Another command landed and removed it while this one waited for its turn.
+            if unit.is_over() && unit.merge_commit.is_some() && unit.abandoned.is_none() {
+                if !self.every {
+                    self.tell_of_over(&[unit])?;
+                }
+                continue;
+            }
+            match self.sort(unit.clone()) {
+                Ok(Sorted::Work(work)) => match self.proposed(&work) {
+                    Some(report) => self.reports.push(report),
+                    None => left.push(*work),
+                },
+                Ok(Sorted::Told(report)) if self.every && report.verdict == Verdict::Nothing => {}
+                Ok(Sorted::Told(_)) if self.every && unit.state == Phase::Merged => {}
+                Ok(Sorted::Told(report)) => self.reports.push(*report),
+                Err(refusal) if self.alone => return Err(refusal),
+                Err(refusal) => self.reports.push(told(&unit, Verdict::Refused, &refusal)),
+            }
+        }
+        let mut order: Vec<String> = Vec::new();
+        let mut overlap = None;
+        while !left.is_empty() {
+            let rules = self.rules_that_hold(&self.repo.require_tip(&self.target)?)?;
+            let places = self.places(&left)?;
+            overlap.get_or_insert_with(|| merge_order::overlaps(&places));
+            let names = merge_order::order(&places, clock::wall_ms());
+            let clean = |id: &String| places.iter().any(|one| one.id == *id && one.conflicts == 0);
+            // Tried together only what is tried at all, and merges as it is.
+            let tried = !rules.merging.validate.is_empty() || left.iter().any(|work| work.issue.is_some());
+            let most = if tried && self.mode == MergeMode::Land {
+                rules.merging.batch
+            } else {
+                1
+            };
+            let many = names.iter().take(most).take_while(|id| clean(id)).count().max(1);
+            let mut group = Vec::new();
+            for id in names.iter().take(many) {
+                if let Some(n) = left.iter().position(|work| work.id() == *id) {
+                    group.push(left.swap_remove(n));
+                }
+            }
+            order.extend(group.iter().map(Work::id));
+            if self.mode == MergeMode::DryRun {
+                for work in &group {
+                    let after: BTreeSet<String> = order.iter().cloned().collect();
+                    let report = self.rehearse(work, &rules, &after)?;
+                    self.reports.push(report);
+                }
+            } else if let Err(refusal) = self.group(group.clone()) {
+                if self.alone {
+                    return Err(refusal);
+                }
+                for work in &group {
+                    if !self.reports.iter().any(|one| one.unit == work.id()) {
+                        self.reports.push(told(&work.unit, Verdict::Refused, &refusal));
+                    }
+                }
+            }
+        }
+        let place = |report: &UnitReport| order.iter().position(|id| *id == report.unit);
+        self.reports.sort_by_key(place);
+        let landed: Vec<String> = self
+            .reports
+            .iter()
+            .filter(|one| one.verdict == Verdict::Landed)
+            .map(|one| one.branch.clone())
+            .collect();
+        let next = match landed.as_slice() {
+            [] => self.push_left(),
+            landed => self.push_or_tell(landed),
+        };
+        Ok(MergeReport {
+            target_commit: self.repo.require_tip(&self.target)?,
+            target: self.target.clone(),
+            dry_run: self.mode == MergeMode::DryRun,
+            order,
+            units: std::mem::take(&mut self.reports),
+            overlap: overlap.unwrap_or_default(),
+            next,
+        })
+    }
+}
+
+pub(crate) fn settled(step: &Step) -> Vec<SettledPath> {
+    let one = |(path, by): &(String, String)| SettledPath {
+        path: path.clone(),
+        by: by.clone(),
+    };
+    step.settled.iter().map(one).collect()
+}

@@ -1,0 +1,378 @@
+//! Submodules of what is to land: the commit that each points to must be one that others can get.
+//!
+//! Where the target is checked out, a submodule that a landing points elsewhere is brought there: else the next commit of all
+//! that has changed would take the landing back. Only one that is as the target had it before, that has the commit, and where
+//! nobody has a branch checked out; else the command is told. The landing stands in any case.
+//!
+//! That submodules are to be brought is noted before the target moves: where that is cut off, the next landing does it.
+//!
+//! Format of a note, `landing/submodules-<digest of the branch>`: the commit before and the one to be, in a line each.
+//!
+//! One that is not checked out any more (`git submodule deinit`) may still have its git folder, in that of the worktree.
+//!
+//! Limitations: what a remote-tracking branch says is believed. Submodules of submodules are not looked at.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use jit_core::refusal::{Code, Refusal};
+use jit_git::{Git, WorktreeEntry};
+use jit_os::shell::shell_word;
+use jit_os::{file, io_refusal};
+use jit_store::Outcome;
+
+use crate::landing::preconditions::unfinished;
+use crate::landing::service::{Run, Work};
+use crate::landing::tested::digest;
+use crate::landing::{failed, trees};
+use crate::refusals::refuse;
+use crate::units::worktree_locate::real;
+use crate::worktrees::rescue::site::leads_to;
+
+/// A submodule that a unit points to another commit.
+struct Pointer {
+    path: PathBuf,
+    commit: String,
+}
+
+/// Where a submodule's commits are.
+enum Known {
+    CheckedOut(PathBuf),
+    GitFolder(PathBuf),
+}
+
+impl Known {
+    /// In this worktree, whose git folder is that.
+    fn find(root: &Path, git_dir: Option<&Path>, path: &Path, name: Option<&str>) -> Option<Self> {
+        let root = root.join(path);
+        if root.join(".git").symlink_metadata().is_ok() {
+            return Some(Self::CheckedOut(root));
+        }
+        let folder = git_dir?.join("modules").join(name?);
+        folder.join("HEAD").is_file().then_some(Self::GitFolder(folder))
+    }
+
+    fn git(&self) -> Git {
+        let git = match self {
+            Self::CheckedOut(root) => Git::at(root),
+            // Where its files would be may be gone.
+            Self::GitFolder(folder) => Git::in_git_dir(folder).setting("core.worktree", folder),
+        };
+        git.arg("--no-optional-locks")
+            .setting("core.fsmonitor", "false")
+            .without_hooks()
+    }
+
+    fn has(&self, commit: &str) -> Outcome<bool> {
+        let found = self.git().verify(&format!("{commit}^{{commit}}"));
+        Ok(found.map_err(failed)?.is_some())
+    }
+
+    /// For a command line.
+    fn shown(&self) -> String {
+        match self {
+            Self::CheckedOut(root) => format!("git -C {}", shell_word(&root.to_string_lossy())),
+            Self::GitFolder(folder) => format!(
+                "git --git-dir={0} --work-tree={0}",
+                shell_word(&folder.to_string_lossy())
+            ),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Refuses what would land as a pointer to a commit that only the unit's own worktree has.
+    pub(crate) fn require_reachable_submodules(&mut self, work: &Work, target: &str) -> Outcome<()> {
+        let mut pointers = self.pointers(work, target)?;
+        if pointers.is_empty() {
+            return Ok(());
+        }
+        let main = crate::units::service::main_root(self.cx)?;
+        let names = self.names(work)?;
+        let name_of = |path: &Path| names.get(path).map(String::as_str);
+        pointers.retain(|one| {
+            let there = Known::find(&main, Some(&self.repo.common), &one.path, name_of(&one.path));
+            // Whoever has the main checkout has it.
+            !there.is_some_and(|there| there.has(&one.commit).unwrap_or(false))
+        });
+        let own_root = Path::new(&work.unit.worktree_path);
+        let own_folder = leads_to(own_root);
+        for one in pointers {
+            let known = Known::find(own_root, own_folder.as_deref(), &one.path, name_of(&one.path));
+            let known = match known {
+                Some(known) if known.has(&one.commit)? => Some(known),
+                _ => None,
+            };
+            let (name, short) = (one.path.display(), one.commit.get(..10).unwrap_or(&one.commit));
+            let Some(known) = known else {
+                self.warnings.push(format!(
+                    "{} points the submodule {name} to {short}, and nobody here can tell whether others have that",
+                    work.unit.id
+                ));
+                continue;
+            };
+            let left = known
+                .git()
+                .args(["rev-list", "--max-count=1", &one.commit, "--not", "--remotes"])
+                .run()
+                .map_err(failed)?;
+            if left.is_empty() {
+                continue;
+            }
+            let message = format!(
+                "{} points the submodule {name} to {short}, which only its own worktree has: nobody else could check it out",
+                work.unit.id
+            );
+            let help = push_command(&known, &one.commit, &work.unit.branch)?;
+            return Err(Box::new(Refusal::new(Code::CheckFailed, message).help(help)));
+        }
+        Ok(())
+    }
+
+    /// What submodules are called, by their paths.
+    fn names(&self, work: &Work) -> Outcome<BTreeMap<PathBuf, String>> {
+        let listed = self
+            .repo
+            .git()
+            .args(["config", "-z", "--blob"])
+            .arg(format!("{}:.gitmodules", work.tip))
+            .args(["--get-regexp", r"^submodule\..*\.path$"])
+            .try_run()
+            .map_err(failed)?;
+        let (_, listed, _) = listed;
+        let mut names = BTreeMap::new();
+        for record in listed.split(|b| *b == 0) {
+            let Some(end) = record.iter().position(|b| *b == b'\n') else {
+                continue;
+            };
+            let (key, path) = record.split_at(end);
+            let key = String::from_utf8_lossy(key);
+            let name = key
+                .strip_prefix("submodule.")
+                .and_then(|rest| rest.strip_suffix(".path"));
+            // As git has it: a name must not lead out of the folder.
+            if let Some(name) = name.filter(|name| !name.split('/').any(|part| part == "..")) {
+                let path = OsStr::from_bytes(path.get(1..).unwrap_or_default());
+                names.insert(PathBuf::from(path), name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// The submodules whose commit would be another one on the target.
+    fn pointers(&self, work: &Work, target: &str) -> Outcome<Vec<Pointer>> {
+        let joined = self.repo.joined(target, &work.tip)?;
+        let Some(base) = self.repo.merge_base(&joined, &work.tip)? else {
+            return Ok(Vec::new());
+        };
+        let found = trees::changes(self.repo.git(), &base, &work.tip)?.into_iter();
+        Ok(found
+            .filter(|one| one.new.0 == GITLINK)
+            .map(|one| Pointer {
+                path: one.path,
+                commit: one.new.1,
+            })
+            .collect())
+    }
+}
+
+/// The mode of a submodule in a tree.
+const GITLINK: &str = "160000";
+
+/// A submodule that a landing points from one commit to another.
+pub(crate) struct Bump {
+    path: PathBuf,
+    from: String,
+    to: String,
+}
+
+impl Run<'_> {
+    fn submodules_note(&self) -> PathBuf {
+        let name = format!("submodules-{}", digest(&self.target));
+        self.repo.control.join("landing").join(name)
+    }
+
+    /// The target is about to move. Gives the submodules that it points elsewhere then.
+    pub(crate) fn note_submodules(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
+        let bumps = self.bumps(old, new)?;
+        if !bumps.is_empty() {
+            let path = self.submodules_note();
+            file::make_dir_like_parent(&self.repo.control.join("landing"))
+                .and_then(|()| file::replace_unsynced(&path, format!("{old}\n{new}\n").as_bytes()))
+                .map_err(|e| io_refusal("write", &path, &e))?;
+        }
+        Ok(bumps)
+    }
+
+    /// They are where they belong, or it was told why not; or the target has not moved.
+    pub(crate) fn forget_submodules(&self) {
+        let _ = fs::remove_file(self.submodules_note());
+    }
+
+    /// Brings what a landing that was cut off has left. Whoever asks has the turn to land.
+    pub(crate) fn bring_left_submodules(&mut self) {
+        let Ok(note) = fs::read_to_string(self.submodules_note()) else {
+            return;
+        };
+        match self.bring_noted(&note) {
+            Ok(()) => self.forget_submodules(),
+            Err(refusal) => self.warnings.push(refusal.message),
+        }
+    }
+
+    fn bring_noted(&mut self, note: &str) -> Outcome<()> {
+        let tip = self.repo.require_tip(&self.target)?;
+        let mut lines = note.lines();
+        if let (Some(old), Some(new)) = (lines.next(), lines.next())
+            && self.repo.is_ancestor(new, &tip).unwrap_or(false)
+            && let Some(root) = self.checkout()?
+        {
+            // Where the target has gone on since, they go along.
+            let bumps = self.bumps(old, &tip)?;
+            self.bring_submodules(&root, bumps);
+        }
+        Ok(())
+    }
+
+    /// Where the target is checked out, if it is.
+    fn checkout(&self) -> Outcome<Option<PathBuf>> {
+        let all = crate::worktree_identity::list(&self.repo.common).map_err(|e| refuse(Code::Io, e))?;
+        let there = |entry: &WorktreeEntry| {
+            entry.branch.as_ref() == Some(&self.target) && entry.prunable.is_none() && !entry.is_bare
+        };
+        Ok(all.into_iter().find(there).and_then(|entry| entry.root))
+    }
+
+    /// Brings the submodules of a checkout to where its branch points them since a landing.
+    pub(crate) fn bring_submodules(&mut self, root: &Path, bumps: Vec<Bump>) {
+        for bump in bumps {
+            let sub = root.join(&bump.path);
+            let there = sub.join(".git").symlink_metadata().is_ok();
+            // Through a link it would be somebody else's.
+            if !there || real(&sub) != real(root).join(&bump.path) {
+                continue;
+            }
+            let (why, command) = match bring(&sub, &bump) {
+                Ok(None) => continue,
+                Ok(Some(Stays { why, command })) => (why, command),
+                Err(refusal) => (refusal.message, None),
+            };
+            let command = command.unwrap_or_else(|| {
+                let [root, path] = [root, &bump.path].map(|path| shell_word(&path.to_string_lossy()));
+                format!("git -C {root} submodule update -- {path}")
+            });
+            self.warnings.push(format!(
+                "{} points the submodule {} to {}, and {why}: the next commit of everything in {} would take that back; {command}",
+                self.target,
+                bump.path.display(),
+                short(&bump.to),
+                root.display(),
+            ));
+        }
+    }
+
+    fn bumps(&self, old: &str, new: &str) -> Outcome<Vec<Bump>> {
+        let found = trees::changes(self.repo.git(), old, new)?.into_iter();
+        Ok(found
+            .filter(|one| one.old.0 == GITLINK && one.new.0 == GITLINK)
+            .map(|one| Bump {
+                path: one.path,
+                from: one.old.1,
+                to: one.new.1,
+            })
+            .collect())
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+/// Why a submodule is left as it is, and what brings it, where that is not what git has for all of them.
+struct Stays {
+    why: String,
+    command: Option<String>,
+}
+
+/// Checks the commit out in a submodule that nobody has changed; else says why not.
+fn bring(sub: &Path, bump: &Bump) -> Outcome<Option<Stays>> {
+    let stays = |why: String| Ok(Some(Stays { why, command: None }));
+    let git = || {
+        Git::at(sub)
+            .setting("core.fsmonitor", "false")
+            .setting("submodule.recurse", "false")
+            .without_hooks()
+    };
+    let head = git().verify("HEAD^{commit}").map_err(failed)?;
+    if head.as_deref() == Some(&bump.to) {
+        return Ok(None);
+    }
+    if head.as_deref() != Some(&bump.from) {
+        let at = head.as_deref().map_or("nothing", short);
+        return stays(format!("it is at {at} there"));
+    }
+    if git()
+        .verify(&format!("{}^{{commit}}", bump.to))
+        .map_err(failed)?
+        .is_none()
+    {
+        return stays("that commit is not there yet".to_owned());
+    }
+    let changed = git()
+        .args(["--no-optional-locks", "status", "--porcelain", "-z"])
+        .args(["--untracked-files=no", "--ignore-submodules=none"])
+        .run()
+        .map_err(failed)?;
+    let git_dir = git()
+        .args(["rev-parse", "--absolute-git-dir"])
+        .line()
+        .map_err(failed)?;
+    if !changed.is_empty() || unfinished(Path::new(&git_dir)).is_some() {
+        return stays("what is changed in it there is not committed".to_owned());
+    }
+    if let Some(on) = git().symbolic_head().map_err(failed)? {
+        // What somebody commits next would be on no branch.
+        let forward = git().args(["merge-base", "--is-ancestor", &bump.from, &bump.to]);
+        let command = forward.test().map_err(failed)?.then(|| {
+            let sub = shell_word(&sub.to_string_lossy());
+            format!("git -C {sub} merge --ff-only {}", bump.to)
+        });
+        let on = on.strip_prefix("refs/heads/").unwrap_or(&on);
+        let why = format!("the branch {on} is checked out in it there");
+        return Ok(Some(Stays { why, command }));
+    }
+    let (code, _, said) = git()
+        .args(["checkout", "-q", "--detach", "--no-overwrite-ignore", &bump.to])
+        .try_run()
+        .map_err(failed)?;
+    match code {
+        Some(0) => Ok(None),
+        _ => stays(said.replace('\n', " ")),
+    }
+}
+
+/// What makes the commit known to others.
+fn push_command(known: &Known, commit: &str, branch: &str) -> Outcome<String> {
+    let shown = known.shown();
+    let remotes = known.git().args(["remote"]).line().map_err(failed)?;
+    let remote = match remotes.lines().find(|name| *name == "origin") {
+        Some(name) => name,
+        None => match remotes.lines().next() {
+            Some(name) => name,
+            None => return Ok(format!("{shown} remote add origin <address>")),
+        },
+    };
+    let head = known.git().verify("HEAD").map_err(failed)?;
+    let what = if head.as_deref() == Some(commit) {
+        "HEAD"
+    } else {
+        commit
+    };
+    let own = known.git().symbolic_head().map_err(failed)?;
+    let goal = own.unwrap_or_else(|| format!("refs/heads/{branch}"));
+    let spec = shell_word(&format!("{what}:{goal}"));
+    Ok(format!("{shown} push {} {spec}", shell_word(remote)))
+}

@@ -1,0 +1,72 @@
+//! Who is told of what happens, by the person's own settings.
+
+use jit_agents::runner::attempt::{self, Attempt};
+use jit_core::refusal::{Code, Refusal};
+use jit_core::time::Wall;
+use jit_core::unit::Unit;
+use jit_store::Outcome;
+
+use crate::api::{Answer, Reply};
+use crate::config::{Config, Notifying, Sources};
+use crate::context::Context;
+use crate::notify::{CLASSES, Notice, deliver, happened};
+use crate::refusals::refuse;
+
+/// The section `[notify]`, without what came with the repository.
+pub(crate) fn notifying(cx: &Context) -> Outcome<Notifying> {
+    let own = Sources::from_process(&cx.place).without_repository();
+    let config = Config::load(&own).map_err(|e| refuse(Code::Config, e))?;
+    Ok(config.notifying())
+}
+
+/// The repository as people call it.
+pub(crate) fn repository_name(cx: &Context) -> String {
+    happened::repository(&crate::trust::repository(cx))
+}
+
+/// How many tools its last agent was refused.
+pub(crate) fn denials(cx: &Context, unit: &Unit) -> u32 {
+    let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, unit.attempt);
+    match attempt::look(&folder) {
+        Ok(Attempt::Ended(exit)) => exit.verdict.map_or(0, |verdict| verdict.denials),
+        _ => 0,
+    }
+}
+
+/// Tells somebody that they would be told.
+pub(crate) fn notify_test(cx: &Context) -> Outcome<Answer> {
+    let set = notifying(cx)?;
+    if set.command.is_empty() && set.webhook.is_empty() {
+        let mut refusal = Refusal::new(
+            Code::NotFound,
+            "nobody is to be told: neither a command nor a webhook is set",
+        )
+        .help("jit config set --user notify.command '[\"<program>\"]'")
+        .help("jit config set --user notify.webhook https://…");
+        if ["notify.command", "notify.webhook"]
+            .iter()
+            .any(|key| crate::units::service::comes_with_repository(cx, key))
+        {
+            refusal
+                .message
+                .push_str("; what the repository's own file says does not count");
+        }
+        return Err(Box::new(refusal));
+    }
+    let notice = Notice {
+        schema_version: 1,
+        id: format!("test/{}", jit_os::clock::wall_ms()),
+        class: CLASSES[0],
+        at: Wall::from_ms(jit_os::clock::wall_ms()),
+        repository: repository_name(cx),
+        workflow: None,
+        unit: None,
+        agent: None,
+        title: "jit can reach you".to_owned(),
+        message: "This is a test. Nothing needs you.".to_owned(),
+        next: "jit status".to_owned(),
+        more: 0,
+    };
+    let sent = deliver::all(&set, &notice.presentable());
+    Ok(crate::trust::plain(cx, Reply::Notified { sent }))
+}

@@ -1,0 +1,288 @@
+//! Where a unit may write, and what it has changed (G15).
+//!
+//! What must hold:
+//!
+//! - a unit with `writes` is never COMPLETED when something else differs between where its branch began and what is in its
+//!   worktree now: in commits, uncommitted, or in files that git does not know yet. Of a file that was moved both names count;
+//! - what came from the target since (a merge, a rebase) is not the unit's doing, and what is ignored by git is nobody's;
+//! - files of issues and results of gates are left to the rules about issues: jit writes them wherever it is called.
+//!
+//! Limitations: who changed something in the main checkout cannot be told afterwards. An agent that asks before it writes
+//! is refused that ([`crate::hooks::agent`]); of one that does not ask it is not noticed here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use jit_agents::runner::attempt;
+use jit_core::coordinate::{self, Occupied};
+use jit_core::ids::UnitId;
+use jit_core::pattern::Pattern;
+use jit_core::plan::{self, Plan};
+use jit_core::refusal::Code;
+use jit_core::scope::Scope as Place;
+use jit_core::unit::{Failure, Phase, Unit};
+use jit_core::{file_lock, state};
+use jit_git::{Git, GitError};
+use jit_store::Outcome;
+
+use crate::context::Context;
+use crate::refusals::refuse;
+use crate::workflows::snapshot::{Situation, is_merging};
+
+/// So many paths are named when something is wrong.
+const NAMED: usize = 5;
+/// So many paths of a unit at work are looked at.
+const MOST_TOUCHED: usize = 2000;
+/// What a unit at work has changed is looked at no more often.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Where the rules about issues hold.
+const TRACKER: &[&str] = &[".jit/issues/", ".jit/gates/results/"];
+
+/// What units at work have changed, and when that was seen.
+pub(crate) type Touched = BTreeMap<UnitId, (u32, Instant, Vec<Pattern>)>;
+
+fn git(e: GitError) -> Box<jit_core::refusal::Refusal> {
+    refuse(Code::Io, e)
+}
+
+/// Where a unit may write.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope(Vec<Pattern>);
+
+impl Scope {
+    /// `None`: anywhere.
+    pub(crate) fn of(writes: &[String]) -> Outcome<Option<Self>> {
+        let parse = |text: &String| plan::scope(text).map_err(|why| refuse(Code::Invalid, why));
+        let patterns: Outcome<Vec<Pattern>> = writes.iter().map(parse).collect();
+        Ok(Some(patterns?).filter(|all| !all.is_empty()).map(Self))
+    }
+
+    /// `path` is seen from the worktree.
+    pub(crate) fn allows(&self, path: &str) -> bool {
+        TRACKER.iter().any(|folder| path.starts_with(folder))
+            || self.0.iter().any(|pattern| pattern.matches(path))
+    }
+
+    /// Whether something below this folder may be written: then it may be made.
+    pub(crate) fn reaches_below(&self, folder: &str) -> bool {
+        Pattern::literal(&format!("{folder}/"))
+            .is_ok_and(|below| self.0.iter().any(|pattern| pattern.overlaps(&below)))
+    }
+
+    /// For people and agents.
+    pub(crate) fn shown(&self) -> String {
+        let all: Vec<&str> = self.0.iter().map(Pattern::as_str).collect();
+        all.join(", ")
+    }
+}
+
+/// Where the agent at work in this worktree may write; `None`: anywhere in it.
+pub(crate) fn scope_here(cx: &Context) -> Outcome<Option<Scope>> {
+    let Some(root) = cx.place.worktree_root.as_deref() else {
+        return Ok(None);
+    };
+    let units = state::units(&*crate::context::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?;
+    let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
+    let here = units.iter().filter(at_work).find(|unit| {
+        let path = Path::new(&unit.worktree_path);
+        path == root
+            || std::fs::canonicalize(path).is_ok_and(|real| real == root)
+            || (unit.worktree_id.is_some() && unit.worktree_id == cx.actor.worktree_id)
+    });
+    here.map_or(Ok(None), |unit| Scope::of(&unit.writes))
+}
+
+/// Every path that a unit has changed, committed or not.
+pub(crate) fn changed_paths(cx: &Context, unit: &Unit) -> Outcome<BTreeSet<String>> {
+    let common = crate::units::service::common(cx)?;
+    let mut found = BTreeSet::new();
+    let between = |a: &str, b: &str| -> Outcome<BTreeSet<String>> {
+        let listed = Git::in_git_dir(common)
+            .args(["diff-tree", "-r", "--name-only", "--no-renames", "-z", a, b])
+            .run()
+            .map_err(git)?;
+        Ok(names(&listed, 0).collect())
+    };
+    let branch = format!("refs/heads/{}", unit.branch);
+    if let Some(tip) = Git::in_git_dir(common).verify(&branch).map_err(git)? {
+        found = between(&unit.base, &tip)?;
+        let target = format!("refs/heads/{}", unit.target);
+        // They may have nothing in common.
+        let met = Git::in_git_dir(common)
+            .args(["merge-base", &target, &tip])
+            .line()
+            .ok();
+        // A target that has all of it already was moved by somebody who may not.
+        if let Some(met) = met.filter(|met| *met != unit.base && *met != tip) {
+            let own = between(&met, &tip)?;
+            found.retain(|path| own.contains(path));
+        }
+    }
+    let root = Path::new(&unit.worktree_path);
+    // In the middle of a merge what others did is there too.
+    if root.join(".git").exists() && !is_merging(root) {
+        let listed = Git::at(root)
+            .args([
+                "--no-optional-locks",
+                "status",
+                "--porcelain",
+                "-z",
+                "--no-renames",
+            ])
+            .args(["--untracked-files=all", "--ignore-submodules=none"])
+            .run()
+            .map_err(git)?;
+        let brought = match listed.is_empty() {
+            true => None,
+            false => Some(crate::units::service::brought(cx)?),
+        };
+        // What jit put there itself is not the unit's doing.
+        let untracked: BTreeSet<String> = names_marked(&listed, b"??").collect();
+        let own = |path: &String| {
+            untracked.contains(path) && brought.as_ref().is_some_and(|brought| brought.has(path))
+        };
+        found.extend(names(&listed, 3).filter(|path| !own(path)));
+    }
+    Ok(found)
+}
+
+/// What a unit changed that is not its to change.
+pub(crate) fn outside_scope(cx: &Context, unit: &Unit, writes: &[String]) -> Outcome<Option<Failure>> {
+    let Some(scope) = Scope::of(writes)? else {
+        return Ok(None);
+    };
+    let changed = changed_paths(cx, unit)?;
+    let outside: Vec<&String> = changed.iter().filter(|path| !scope.allows(path)).collect();
+    if outside.is_empty() {
+        return Ok(None);
+    }
+    let named: Vec<String> = outside
+        .iter()
+        .take(NAMED)
+        .map(|path| format!("{path:?}"))
+        .collect();
+    let more = match outside.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let short: String = unit.base.chars().take(12).collect();
+    Ok(Some(Failure {
+        reason: coordinate::reason::OUTSIDE.to_owned(),
+        message: format!(
+            "it may write only {}, and changed {}{more}: these have to be as they were at {short}",
+            scope.shown(),
+            named.join(", "),
+        ),
+        exit_code: None,
+        output: None,
+    }))
+}
+
+/// Who is where, for those units of the plan that say where they write.
+pub(crate) fn look_around(
+    cx: &Context,
+    at: &mut Situation,
+    plan: &Plan,
+    touched: &mut Touched,
+) -> Outcome<()> {
+    let open = |n: usize| {
+        let unit = at.members.get(n).and_then(|member| member.unit.as_ref());
+        let own = unit.filter(|unit| unit.workflow.as_ref() == Some(&at.workflow.id));
+        own.is_none_or(|unit| matches!(unit.state, Phase::Idle | Phase::Ready))
+    };
+    let wanted = |(n, unit): (usize, &plan::PlanUnit)| !unit.writes.is_empty() && open(n);
+    if !plan.units.iter().enumerate().any(wanted) {
+        return Ok(());
+    }
+    let view = crate::context::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let units = state::units(&*view.table).map_err(unreadable)?;
+    let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
+    for unit in units.iter().filter(at_work) {
+        let own = unit.workflow.as_ref() == Some(&at.workflow.id);
+        // Nobody may be there any more to write down that it ended.
+        if !own
+            && attempt::is_over(&crate::attempts::dispatch::attempt_folder(
+                cx,
+                &unit.id,
+                unit.attempt,
+            ))
+            .unwrap_or(true)
+        {
+            continue;
+        }
+        let paths = match unit.writes.is_empty() {
+            // The plan says it of its own units.
+            false if own => continue,
+            false => unit
+                .writes
+                .iter()
+                .filter_map(|text| Pattern::parse(text).ok())
+                .collect(),
+            true => touched_by(cx, unit, touched),
+        };
+        match at.members.iter_mut().find(|member| own && member.id == unit.id) {
+            Some(member) => member.touched = paths,
+            None => at.facts.others.push(Occupied {
+                by: unit.id.to_string(),
+                paths,
+                until: None,
+            }),
+        }
+    }
+    for lease in file_lock::all(&*view.table).map_err(unreadable)? {
+        let Some(lock) = lease.resource.file().filter(|_| !lease.expired(&view.now)) else {
+            continue;
+        };
+        // What an agent left behind that has ended is in nobody's way: nobody is there.
+        let left = units
+            .iter()
+            .filter(|unit| !at_work(unit))
+            .any(|unit| unit.worker.as_ref() == Some(&lease.agent_id));
+        if lock.scope == Place::Global && !lock.shared && !lock.outside && !left {
+            at.facts.locks.push(Occupied {
+                by: lease.agent_id.to_string(),
+                paths: vec![lock.pattern.clone()],
+                until: Some(lease.expires_at),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What cannot be seen now is in nobody's way.
+fn touched_by(cx: &Context, unit: &Unit, touched: &mut Touched) -> Vec<Pattern> {
+    if let Some((attempt, at, paths)) = touched.get(&unit.id)
+        && *attempt == unit.attempt
+        && at.elapsed() < LOOK_AGAIN
+    {
+        return paths.clone();
+    }
+    let changed = changed_paths(cx, unit).unwrap_or_default();
+    let paths: Vec<Pattern> = changed
+        .iter()
+        .filter(|path| !TRACKER.iter().any(|folder| path.starts_with(folder)))
+        .take(MOST_TOUCHED)
+        .filter_map(|path| Pattern::literal(path).ok())
+        .collect();
+    touched.insert(unit.id.clone(), (unit.attempt, Instant::now(), paths.clone()));
+    paths
+}
+
+/// Paths that git's status lists with these two letters.
+fn names_marked<'a>(listed: &'a [u8], marks: &'a [u8]) -> impl Iterator<Item = String> + 'a {
+    listed
+        .split(|b| *b == 0)
+        .filter(move |one| one.starts_with(marks))
+        .flat_map(|one| names(one, 3))
+}
+
+/// Paths that git lists, each behind so many other characters.
+fn names(listed: &[u8], behind: usize) -> impl Iterator<Item = String> {
+    listed
+        .split(|b| *b == 0)
+        .filter_map(move |one| one.get(behind..))
+        .filter(|one| !one.is_empty())
+        .map(|one| String::from_utf8_lossy(one).into_owned())
+}

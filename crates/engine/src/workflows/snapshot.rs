@@ -1,0 +1,310 @@
+//! How a workflow stands, for whoever decides what comes next or shows it (G9, G11, G12).
+//!
+//! What must hold:
+//!
+//! - what is said is how the log and the files of attempts are at this look, whatever was seen at the one before;
+//! - what cannot have changed since is not read again: the log is known by its stamp, an attempt by [`Glance`], and
+//!   ORCHESTRATION.yaml by what was written last;
+//! - towards the day counts what everybody's agents use, those of other workflows and those started by hand included.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jit_agents as agents;
+use jit_agents::runner::glance::{Far, Glance};
+use jit_agents::runner::{Sum, attempt};
+use jit_core::account::Account;
+use jit_core::coordinate::{Cap, Facts as Known, Limits, Look, Member, Seen, Spent, Task, Trouble};
+use jit_core::ids::{UnitId, WorkflowId};
+use jit_core::lease::{Lease, Resource};
+use jit_core::plan::Plan;
+use jit_core::refusal::Code;
+use jit_core::state::{self, Costs};
+use jit_core::time::{Now, Wall};
+use jit_core::unit::{Phase, Unit, Usd};
+use jit_core::workflow::{self, Workflow};
+use jit_os::file::{self, Stamp};
+use jit_os::io_refusal;
+use jit_store::Outcome;
+use jit_store::disk::Meta;
+
+use crate::context::Context;
+use crate::refusals::{refuse, stopped};
+use crate::workflows::view as orchestration;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// A workflow, and everything that decides what comes next.
+#[derive(Debug)]
+pub(crate) struct Situation {
+    pub workflow: Workflow,
+    pub members: Vec<Member>,
+    pub facts: Known,
+    pub now: Wall,
+}
+
+impl Situation {
+    /// For whoever decides what follows from it.
+    pub(crate) fn look<'a>(&'a self, plan: &'a Plan, limits: &'a Limits) -> Look<'a> {
+        Look {
+            plan,
+            id: &self.workflow.id,
+            members: &self.members,
+            facts: &self.facts,
+            limits,
+            now: self.now,
+        }
+    }
+
+    /// The unit of a member, if it is this workflow's.
+    pub(crate) fn own<'m>(&self, member: &'m Member) -> Option<&'m Unit> {
+        member.unit.as_ref().filter(|unit| is_own(unit, &self.workflow))
+    }
+}
+
+/// Steps that could not be done, by unit.
+pub(crate) type Troubles = BTreeMap<UnitId, BTreeMap<Task, Trouble>>;
+
+/// What was seen at the look before.
+#[derive(Debug, Default)]
+pub(crate) struct Sight {
+    /// The log as it was when it was read, and the day.
+    log: Option<(Meta, i64)>,
+    read: Option<Read>,
+    attempts: BTreeMap<(UnitId, u32), Glance>,
+    /// ORCHESTRATION.yaml shows this, and its file is that one.
+    shown: Option<(Workflow, Vec<Unit>)>,
+    file: Option<Stamp>,
+}
+
+/// What the log says.
+#[derive(Debug)]
+struct Read {
+    workflow: Workflow,
+    /// The last unit of each name of the plan, with the lease on its issue.
+    units: Vec<(Option<Unit>, Option<Lease>)>,
+    /// Units of others in which agents work, and which attempt it is.
+    others: Vec<(UnitId, u32)>,
+    costs: Costs,
+    /// Accounts that were refused.
+    accounts: Vec<Account>,
+}
+
+fn is_own(unit: &Unit, workflow: &Workflow) -> bool {
+    unit.workflow.as_ref() == Some(&workflow.id)
+}
+
+fn is_at_work(unit: &Unit) -> bool {
+    matches!(unit.state, Phase::Dispatched | Phase::Running)
+}
+
+fn add(purse: &mut Spent, sum: &Sum) {
+    let cost = sum.cost_usd.unwrap_or_default();
+    purse.usd = Usd(purse.usd.0.saturating_add(cost.0));
+    purse.tokens = purse.tokens.plus(sum.tokens);
+}
+
+/// How everything stands.
+pub(crate) fn situation(
+    cx: &Context,
+    id: &WorkflowId,
+    plan: Option<&Plan>,
+    troubles: &Troubles,
+    sight: &mut Sight,
+) -> Outcome<Situation> {
+    let now = cx.store.now()?;
+    let today = now.wall.ms().div_euclid(DAY_MS);
+    // Before it is read: what is written meanwhile is seen at the next look.
+    let log = cx.store.stamp().map(|log| (log, today));
+    let before = sight.read.take().filter(|_| log.is_some() && log == sight.log);
+    let read = match before {
+        Some(read) => read,
+        None => read_workflow(cx, id)?,
+    };
+    let mut glances = std::mem::take(&mut sight.attempts);
+    let mut look = |unit: &UnitId, attempt: u32| {
+        let key = (unit.clone(), attempt);
+        let mut glance = glances.remove(&key).unwrap_or_default();
+        // What cannot be read is as good as lost.
+        let far = glance
+            .look(&crate::attempts::dispatch::attempt_folder(cx, unit, attempt))
+            .unwrap_or(Far::Lost);
+        let sum = Some(glance.sum.clone()).filter(|_| far == Far::Running);
+        sight.attempts.insert(key, glance);
+        (far, sum)
+    };
+    let mut spent = Spent::default();
+    let mut spent_today = Spent {
+        usd: read.costs.usd,
+        tokens: read.costs.tokens,
+    };
+    for (unit, attempt) in &read.others {
+        if let (_, Some(sum)) = look(unit, *attempt) {
+            add(&mut spent_today, &sum);
+        }
+    }
+    let mut members = Vec::with_capacity(read.units.len());
+    for (n, (id, (unit, lease))) in read.workflow.units.iter().zip(&read.units).enumerate() {
+        let mut member = Member {
+            id: id.clone(),
+            unit: unit.clone(),
+            seen: Seen::None,
+            resumable: false,
+            claimed: false,
+            stopping: false,
+            sent_back: false,
+            touched: Vec::new(),
+            troubles: troubles.get(id).cloned().unwrap_or_default(),
+        };
+        if let Some(unit) = unit.as_ref().filter(|unit| is_own(unit, &read.workflow)) {
+            let planned = plan.and_then(|plan| plan.units.get(n));
+            member.resumable = can_resume(unit, planned.and_then(|unit| unit.run.agent.as_deref()));
+            member.claimed = lease.as_ref().is_some_and(|lease| holds(lease, unit, &now));
+            member.sent_back = unit.state == Phase::Failed && is_merging(Path::new(&unit.worktree_path));
+            spent.usd = Usd(spent.usd.0.saturating_add(unit.cost_usd.unwrap_or_default().0));
+            spent.tokens = spent.tokens.plus(unit.tokens);
+            if is_at_work(unit) {
+                member.stopping = attempt::is_stopping(&crate::attempts::dispatch::attempt_folder(
+                    cx,
+                    &unit.id,
+                    unit.attempt,
+                ));
+                let (far, sum) = look(&unit.id, unit.attempt);
+                if let Some(sum) = sum {
+                    add(&mut spent, &sum);
+                    add(&mut spent_today, &sum);
+                }
+                member.seen = match far {
+                    Far::NotStarted => Seen::None,
+                    Far::Starting | Far::Running => Seen::Running,
+                    Far::Ended => Seen::Ended,
+                    Far::Lost => Seen::Lost,
+                };
+            }
+        }
+        members.push(member);
+    }
+    let situation = Situation {
+        facts: Known {
+            spent,
+            spent_today,
+            day_ends: Wall::from_ms((today + 1) * DAY_MS),
+            cancelled: read.workflow.cancelling,
+            accounts: read.accounts.clone(),
+            others: Vec::new(),
+            locks: Vec::new(),
+        },
+        workflow: read.workflow.clone(),
+        members,
+        now: now.wall,
+    };
+    (sight.log, sight.read) = (log, Some(read));
+    Ok(situation)
+}
+
+fn read_workflow(cx: &Context, id: &WorkflowId) -> Outcome<Read> {
+    let view = crate::context::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let workflow = workflow::require(&*view.table, id).map_err(stopped)?;
+    let mut units = Vec::with_capacity(workflow.units.len());
+    for id in &workflow.units {
+        let unit = state::unit(&*view.table, id).map_err(unreadable)?;
+        let issue = unit.as_ref().and_then(|unit| unit.issue_id.clone());
+        let lease = match issue {
+            Some(issue) => {
+                state::lease_on(&*view.table, &Resource::Issue(issue).key()).map_err(unreadable)?
+            }
+            None => None,
+        };
+        units.push((unit, lease));
+    }
+    let mut others = Vec::new();
+    let set = cx.config.dispatching();
+    if set.day_budget.is_some() || set.day_budget_tokens.is_some() {
+        let all = state::units(&*view.table).map_err(unreadable)?;
+        let at_work = all
+            .into_iter()
+            .filter(|unit| is_at_work(unit) && unit.worker.is_some() && !is_own(unit, &workflow));
+        others.extend(at_work.map(|unit| (unit.id, unit.attempt)));
+    }
+    let costs = state::costs_on(&*view.table, view.now.wall).map_err(unreadable)?;
+    Ok(Read {
+        workflow,
+        units,
+        others,
+        costs,
+        accounts: state::accounts(&*view.table).map_err(unreadable)?,
+    })
+}
+
+/// Brings ORCHESTRATION.yaml up to date, if it is to show something else than it does.
+pub(crate) fn show_orchestration(cx: &Context, at: &Situation, sight: &mut Sight) -> Outcome<()> {
+    let control = &cx.place.control_dir;
+    let path = orchestration::path(control, &at.workflow.id);
+    let own = || at.members.iter().filter_map(|member| at.own(member));
+    let same = sight
+        .shown
+        .as_ref()
+        .is_some_and(|(workflow, units)| *workflow == at.workflow && units.iter().eq(own()));
+    if same && sight.file.is_some() && sight.file == file::stamp(&path) {
+        return Ok(());
+    }
+    let units: Vec<Unit> = own().cloned().collect();
+    orchestration::write(control, &at.workflow, &units).map_err(|e| io_refusal("write", &path, &e))?;
+    sight.file = file::stamp(&path);
+    sight.shown = Some((at.workflow.clone(), units));
+    Ok(())
+}
+
+pub(crate) fn limits(cx: &Context, plan: &Plan, id: &WorkflowId) -> Limits {
+    let set = cx.config.dispatching();
+    Limits {
+        workflow: Cap {
+            usd: plan.budget(),
+            tokens: plan.budget_tokens,
+        },
+        day: Cap {
+            usd: set.day_budget,
+            tokens: set.day_budget_tokens,
+        },
+        alert_at: set.alert_percent,
+        max_retries: set.max_retries,
+        max_conflict_rounds: cx.config.merging().max_conflict_rounds,
+        // Never at once: what cannot be done would be tried without a pause.
+        backoff_ms: set.backoff_secs.saturating_mul(1000).max(100),
+        seed: xxhash_rust::xxh3::xxh3_64(id.as_str().as_bytes()),
+        ..Limits::default()
+    }
+}
+
+/// Whether the session of a unit's last attempt can be gone on with.
+fn can_resume(unit: &Unit, agent: Option<&str>) -> bool {
+    let resumes = agent
+        .and_then(agents::by_name)
+        .is_some_and(|agent| agent.resumes());
+    let lost = unit
+        .last_error
+        .as_ref()
+        .is_some_and(|e| e.reason == "session_lost");
+    // A session of another kind of agent, to which somebody handed it, says nothing to this one.
+    let same = unit.agent.as_deref() == agent;
+    resumes && same && unit.session_id.is_some() && unit.attempt > 0 && !lost
+}
+
+/// Whether the claim on its issue is held for it.
+fn holds(lease: &Lease, unit: &Unit, now: &Now) -> bool {
+    !lease.expired(now)
+        && lease.worktree_id == unit.worktree_id
+        && (lease.agent_id == unit.created_by || unit.worker.as_ref() == Some(&lease.agent_id))
+}
+
+/// Whether a merge in that worktree waits to be settled.
+pub(crate) fn is_merging(root: &Path) -> bool {
+    let Ok(link) = std::fs::read_to_string(root.join(".git")) else {
+        return false;
+    };
+    let Some(dir) = link.strip_prefix("gitdir: ") else {
+        return false;
+    };
+    root.join(dir.trim_end()).join("MERGE_HEAD").exists()
+}

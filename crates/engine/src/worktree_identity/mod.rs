@@ -1,0 +1,10 @@
+//! Worktrees: who each one is, and which of its files git must not see.
+
+pub mod exclude;
+pub mod identity;
+pub mod identity_file;
+pub mod list;
+
+pub use exclude::{ensure_excluded, remove_excluded};
+pub use identity::{IdentityError, Need, Notice, WorktreeIdentity, load_or_create};
+pub use list::list;

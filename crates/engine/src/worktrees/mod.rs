@@ -1,0 +1,8 @@
+//! Worktrees of units: created, provisioned, cleaned up, rescued.
+
+pub mod cleanup;
+pub mod orphans;
+pub mod provisioning;
+pub mod removed_worktree;
+pub mod rescue;
+pub mod rescue_commands;

@@ -1,0 +1,163 @@
+//! What does not fit together: units, git's worktrees and the disk (G16).
+
+use std::path::Path;
+
+use jit_core::refusal::Code;
+use jit_core::state;
+use jit_core::unit::{Facts, Input, Phase, Unit};
+use jit_store::Outcome;
+
+use crate::api::{Answer, Force, Orphan, Reply};
+use crate::context::Context;
+use crate::refusals::refuse;
+use crate::worktrees::rescue::site::leads_to;
+
+/// Compares units, git's worktrees and the disk (G16). With `settle`, removals that were cut short are finished, and
+/// units whose worktree is gone are ended: their branches stay as they are.
+pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
+    let view = crate::context::view(cx)?;
+    let common = crate::units::service::common(cx)?;
+    let repo = crate::landing::service::landing_repo(cx)?;
+    crate::landing::service::sweep_scratch(cx, &repo);
+    let known = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
+    let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let mut live = crate::units::worktree_locate::located_all(cx, units);
+    live.retain(|unit| !unit.is_over());
+    let mut orphans = Vec::new();
+    for unit in &live {
+        let path = Path::new(&unit.worktree_path);
+        let gone = path.join(".git").symlink_metadata().is_err();
+        let forgotten = leads_to(path).is_some_and(|git_dir| !git_dir.is_dir());
+        let (mut what, mut settled) = match unit.state {
+            Phase::Cleanup => settle_removal(cx, unit, settle),
+            Phase::Provisioning | Phase::Merging => match cut_short(cx, unit, settle) {
+                Some(told) => told,
+                None => continue,
+            },
+            _ if forgotten => {
+                orphans.push(self::forgotten(cx, unit));
+                continue;
+            }
+            _ if !gone => continue,
+            Phase::Merged => settle_removal(cx, unit, settle),
+            _ => {
+                let moved = "its worktree is gone; if it was moved: git worktree repair <where it is now>";
+                (moved.to_owned(), false)
+            }
+        };
+        if settle && matches!(unit.state, Phase::Ready | Phase::Failed | Phase::Completed) {
+            what = "its worktree is gone".to_owned();
+            // What was staged there is known to git's folder of it alone.
+            if let Err(refusal) = crate::worktrees::cleanup::put_aside_gone(cx, unit) {
+                let why = refusal.message.lines().next().unwrap_or_default().to_owned();
+                orphans.push(Orphan {
+                    path: unit.worktree_path.clone(),
+                    unit: Some(unit.id.clone()),
+                    what: format!("{what}, and what git has of it cannot be kept: {why}"),
+                    settled: false,
+                });
+                continue;
+            }
+            let facts = Facts {
+                abandoned: Some(what.clone()),
+                ..Facts::default()
+            };
+            crate::units::service::advance(cx, &unit.id, Input::Abandon, facts)?;
+            crate::units::service::advance(cx, &unit.id, Input::CleanedUp, Facts::default())?;
+            settled = true;
+        }
+        orphans.push(Orphan {
+            path: unit.worktree_path.clone(),
+            unit: Some(unit.id.clone()),
+            what,
+            settled,
+        });
+    }
+    for entry in known.into_iter().skip(1) {
+        let Some(root) = entry.root else { continue };
+        // A landing is being tried out there.
+        let trial = root.starts_with(repo.scratch());
+        if trial || live.iter().any(|unit| Path::new(&unit.worktree_path) == root) {
+            continue;
+        }
+        let gone = root.join(".git").symlink_metadata().is_err();
+        let what = if gone {
+            "git remembers a worktree that is gone: git worktree prune"
+        } else {
+            "a worktree that no unit has"
+        };
+        orphans.push(Orphan {
+            path: root.to_string_lossy().into_owned(),
+            unit: None,
+            what: what.to_owned(),
+            settled: false,
+        });
+    }
+    crate::context::read_answer(cx, &view, Reply::Orphans { orphans })
+}
+
+/// The worktree is there, and git's folder of it is not: nothing of it is removed by itself.
+fn forgotten(cx: &Context, unit: &Unit) -> Orphan {
+    let what = match crate::landing::preconditions::require_there(cx, unit, Path::new(&unit.worktree_path)) {
+        Err(refusal) => {
+            let ways: Vec<&str> = refusal.help.iter().map(String::as_str).collect();
+            format!("git has forgotten its worktree: {}", ways.join(", or "))
+        }
+        Ok(()) => "git has forgotten its worktree".to_owned(),
+    };
+    Orphan {
+        path: unit.worktree_path.clone(),
+        unit: Some(unit.id.clone()),
+        what,
+        settled: false,
+    }
+}
+
+/// What was begun with a unit and not brought to its end. Nothing where somebody is at it.
+fn cut_short(cx: &Context, unit: &Unit, settle: bool) -> Option<(String, bool)> {
+    let id = &unit.id;
+    if unit.state == Phase::Merging {
+        let busy = crate::landing::service::is_landing(cx, unit.goes_to());
+        return (!busy).then(|| {
+            (
+                format!(
+                    "its landing was cut short: {}",
+                    crate::landing::service::land_again(cx, unit)
+                ),
+                false,
+            )
+        });
+    }
+    let turn = crate::attempts::dispatch::unit_turn(cx, id, false)
+        .ok()
+        .flatten()?;
+    let what = "its making was cut short";
+    let begun = Path::new(&unit.worktree_path).symlink_metadata().is_ok();
+    drop(turn);
+    if settle && !begun && crate::worktrees::cleanup::abandon_unit(cx, id, what, Force::No).is_ok() {
+        return Some((what.to_owned(), true));
+    }
+    Some((
+        format!("{what}: jit worktree retry {id}, or jit worktree abandon {id} --reason <why>"),
+        false,
+    ))
+}
+
+/// Goes on with a removal; what stands in its way is told.
+fn settle_removal(cx: &Context, unit: &Unit, settle: bool) -> (String, bool) {
+    let next = format!("jit worktree cleanup {}", unit.id);
+    let begun = match unit.state {
+        Phase::Cleanup => "its removal was cut short",
+        _ => "it has landed, and its worktree is gone",
+    };
+    if !settle {
+        return (format!("{begun}: {next}"), false);
+    }
+    match crate::worktrees::cleanup::cleanup_unit(cx, &unit.id, Force::No) {
+        Ok(_) => (begun.to_owned(), true),
+        Err(refusal) => {
+            let why = refusal.message.lines().next().unwrap_or_default();
+            (format!("{begun}, and goes on with {next}: {why}"), false)
+        }
+    }
+}

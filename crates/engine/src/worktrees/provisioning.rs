@@ -1,0 +1,400 @@
+//! Making the worktree of a unit: it is there, on its branch, whole and ready, or there is nothing of it (G2, G3, T1, T2).
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::ids::{IssuePrefix, UnitId, WorkflowId};
+use jit_core::issue::Issue;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::unit::{Facts, Failure, Input, Phase, Unit};
+use jit_git::run::Git;
+use jit_git::{GitEnv, Place, WorktreeEntry};
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
+
+use crate::approvals::Kind;
+use crate::context::Context;
+use crate::gates::run::{GRACE, Run, run};
+use crate::refusals::refuse;
+use crate::units::service::{CreateUnit, PROVISION, git, identity_of};
+use crate::units::worktree_locate::real;
+use crate::units::{disk_space as room, files, folders, submodules};
+use crate::worktree_identity::ensure_excluded;
+use crate::worktrees::rescue::site::leads_to;
+
+/// How long a git that lost its caller may take to finish a worktree.
+const MAKING: Duration = Duration::from_secs(10);
+
+/// Git marks a worktree until it is whole.
+fn is_in_the_making(place: &Place) -> bool {
+    let mark = place.git_dir.as_ref().map(|dir| dir.join("locked"));
+    mark.is_some_and(|mark| std::fs::read(mark).is_ok_and(|text| text.trim_ascii() == b"initializing"))
+}
+
+/// Something is there that neither is a worktree nor becomes one: the first thing git puts into one is its `.git`.
+fn is_no_worktree(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => {
+            let filled = std::fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_some());
+            filled && path.join(".git").symlink_metadata().is_err()
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    }
+}
+
+fn require_room(cx: &Context, path: &Path) -> Outcome<Option<String>> {
+    let io = |e| jit_os::io_refusal("look at the disk of", path, &e);
+    let disk = room::of(path).map_err(io)?;
+    if disk.total == 0 {
+        let message = format!("no worktree can be made in {}: no disk is there", path.display());
+        return Err(refuse(Code::Invalid, message));
+    }
+    let index = cx.place.git_dir.as_ref().map(|dir| dir.join("index"));
+    let needed = match &index {
+        Some(index) => room::checkout_size(index).map_err(io)?.unwrap_or(0),
+        None => 0,
+    };
+    let reserve = cx.config.min_free_mb() << 20;
+    let mb = |bytes: u64| bytes >> 20;
+    if disk.free < needed.saturating_add(reserve) {
+        let mut refusal = Refusal::new(
+                Code::Io,
+                format!(
+                    "there is not enough room for another worktree: {} MB are free, about {} MB are needed and {} MB stay free",
+                    mb(disk.free),
+                    mb(needed),
+                    mb(reserve)
+                ),
+            )
+            .help("jit rescue prune");
+        let spare = mb(disk.free.saturating_sub(needed));
+        if spare > 1 {
+            refusal = refusal.help(format!("jit config set worktree.min_free_mb {}", spare / 2));
+        }
+        return Err(Box::new(refusal));
+    }
+    let used = disk.percent_used();
+    Ok((used >= 80).then(|| format!("the disk is {used} % full")))
+}
+
+/// T1 to T2: the worktree is there and ready, or there is nothing of it.
+pub(crate) fn make_unit(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<Unit> {
+    let new = crate::units::service::plan(cx, asked, issue)?;
+    require_room(cx, Path::new(&new.worktree_path))?;
+    let steps = trusted_steps(cx)?;
+    let done = crate::context::transact(cx, &Command::CreateUnit(Box::new(new)))?;
+    let Decided::Unit(unit) = done.reply else {
+        return Err(refuse(Code::Io, "the log has no answer to that request"));
+    };
+    make_ready(cx, *unit, &steps)
+}
+
+/// A unit of a workflow is there and ready, also if whoever began to make it was killed.
+pub(crate) fn create_for_workflow(
+    cx: &Context,
+    id: &UnitId,
+    issue: Option<String>,
+    target: &str,
+    workflow: &WorkflowId,
+) -> Outcome<Unit> {
+    let _turn = crate::attempts::dispatch::unit_turn(cx, id, true)?;
+    let view = crate::context::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    let begun = state::unit(&*view.table, id).map_err(unreadable)?;
+    if let Some(unit) = begun.filter(|unit| !unit.is_over() && unit.workflow.as_ref() == Some(workflow)) {
+        let steps = trusted_steps(cx)?;
+        return make_ready(cx, unit, &steps);
+    }
+    let found = match &issue {
+        Some(issue) => {
+            let prefix: IssuePrefix = issue.parse().map_err(|e| refuse(Code::Invalid, format!("{e}")))?;
+            Some(crate::context::resolve(&view, &prefix)?)
+        }
+        None => None,
+    };
+    drop(view);
+    let asked = CreateUnit {
+        what: issue.unwrap_or_else(|| id.to_string()),
+        workflow: Some(workflow.clone()),
+        name: Some(id.clone()),
+        target: Some(target.to_owned()),
+        ..CreateUnit::default()
+    };
+    make_unit(cx, &asked, found.as_ref())
+}
+
+fn make_ready(cx: &Context, unit: Unit, steps: &[String]) -> Outcome<Unit> {
+    if unit.state != Phase::Provisioning {
+        return Ok(unit);
+    }
+    let id = unit.id.clone();
+    let begun = Instant::now();
+    let place = match ensure_worktree(cx, &unit) {
+        Ok(place) => place,
+        Err(refusal) => {
+            undo(cx, &unit);
+            crate::units::service::advance(cx, &id, Input::RolledBack, Facts::default())?;
+            return Err(refusal);
+        }
+    };
+    match provision(cx, &unit, &place, steps) {
+        Ok(()) => {
+            let facts = Facts {
+                worktree_id: Some(identity_of(&place)?),
+                provisioning_time_ms: u64::try_from(begun.elapsed().as_millis()).ok(),
+                ..Facts::default()
+            };
+            crate::units::service::advance(cx, &id, Input::ProvisioningComplete, facts)
+        }
+        Err(failure) => {
+            let refusal = Refusal::new(
+                Code::CheckFailed,
+                format!("{id} is not ready: {}", failure.message),
+            )
+            .help(format!("jit worktree retry {id}"))
+            .help(format!("jit worktree abandon {id} --reason <why>"));
+            let facts = Facts {
+                error: Some(failure),
+                ..Facts::default()
+            };
+            crate::units::service::advance(cx, &id, Input::ProvisioningFailed, facts)?;
+            Err(Box::new(refusal))
+        }
+    }
+}
+
+/// The commands that make a worktree ready, once the user has approved them.
+pub(crate) fn trusted_steps(cx: &Context) -> Outcome<Vec<String>> {
+    let steps = cx.config.provision_steps().to_vec();
+    // What the user wrote into settings of their own needs nobody's approval.
+    if steps.is_empty() || !crate::units::service::comes_with_repository(cx, PROVISION) {
+        return Ok(steps);
+    }
+    let (trust, repository) = (crate::trust::approvals()?, crate::trust::repository(cx));
+    for step in &steps {
+        trust.require(&repository, Kind::Provision, PROVISION, step)?;
+    }
+    Ok(steps)
+}
+
+/// The turn of whoever makes a unit: refused while somebody does.
+pub(crate) fn makers_turn(cx: &Context, id: &UnitId) -> Outcome<std::fs::File> {
+    crate::attempts::dispatch::unit_turn(cx, id, false)?.ok_or_else(|| {
+        let message = format!("somebody else is at {id}");
+        Box::new(Refusal::new(Code::Busy, message).help(format!("jit worktree status {id}")))
+    })
+}
+
+/// The unit's worktree is there, on its branch, and whole.
+pub(crate) fn ensure_worktree(cx: &Context, unit: &Unit) -> Outcome<Place> {
+    let path = Path::new(&unit.worktree_path);
+    let found = || Place::discover(path, &GitEnv::default()).map_err(|e| refuse(Code::Io, e));
+    if is_no_worktree(path) || unit.worktree_id.is_some() && path.exists() && leads_to(path).is_none() {
+        return Err(other_in_place(cx, unit));
+    }
+    // Whoever was killed while making it may have left a git behind that goes on for a moment.
+    let begun = Instant::now();
+    while path.symlink_metadata().is_ok() {
+        if path.join(".git").is_file() {
+            let place = found()?;
+            let own = place.common_dir == cx.place.common_dir
+                && place.worktree_root.as_deref().map(real) == Some(real(path));
+            if own && !is_in_the_making(&place) {
+                return Ok(place);
+            }
+            if !own && unit.worktree_id.is_some() {
+                return Err(other_in_place(cx, unit));
+            }
+            if !own {
+                break;
+            }
+        }
+        if begun.elapsed() < MAKING {
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        }
+        // Nobody is at it any more, and nobody ever worked in it.
+        let _ = Git::in_git_dir(crate::units::service::common(cx)?)
+            .args(["worktree", "remove", "--force", "--force", "--"])
+            .arg(path)
+            .run();
+        let _ = std::fs::remove_dir(path);
+        break;
+    }
+    if path.symlink_metadata().is_ok() {
+        return Err(other_in_place(cx, unit));
+    }
+    let known = crate::worktree_identity::list(crate::units::service::common(cx)?)
+        .map_err(|e| refuse(Code::Io, e))?;
+    let begun_before = |entry: &WorktreeEntry| {
+        entry.root.as_deref() == Some(path) && entry.branch.as_ref() == Some(&unit.branch)
+    };
+    if unit.worktree_id.is_some() || known.iter().any(begun_before) {
+        crate::worktrees::cleanup::put_aside_gone(cx, unit)?;
+    }
+    let parent = path.parent().unwrap_or(path);
+    let _room =
+        folders::make(&cx.place.control_dir, parent).map_err(|e| jit_os::io_refusal("create", parent, &e))?;
+    // The branch first, by itself: `worktree add -b` that dies halfway could not be asked again. Nothing is tracked,
+    // so nothing is written to the shared configuration, whose lock parallel ones would fight for.
+    let common = crate::units::service::common(cx)?;
+    let branch = format!("refs/heads/{}", unit.branch);
+    let made = Git::in_git_dir(common)
+        .args(["update-ref", "--no-deref", "-m", "branch: made by jit"])
+        .args([&branch, &unit.base, ""])
+        .run();
+    if let Err(e) = made {
+        if let Some(goal) = Git::in_git_dir(common).symbolic(&branch).map_err(git)? {
+            // What is committed there would go to that one.
+            let goal = goal.strip_prefix("refs/heads/").unwrap_or(&goal).to_owned();
+            let message = format!("{} is only another name for {goal} by now", unit.branch);
+            let away = format!("git symbolic-ref --delete {}", shell_word(&branch));
+            return Err(Box::new(Refusal::new(Code::Exists, message).help(away)));
+        }
+        // It may be there: from an attempt that was killed, or with the work of a unit whose worktree is gone.
+        let there = Git::in_git_dir(common).verify(&branch).map_err(git)?;
+        if there.is_none_or(|commit| unit.worktree_id.is_none() && commit != unit.base) {
+            return Err(git(e));
+        }
+    }
+    Git::in_git_dir(common)
+        .args(["worktree", "add", "--quiet", "--"])
+        .arg(path)
+        .arg(&unit.branch)
+        .run()
+        .map_err(git)?;
+    found()
+}
+
+/// T1 to T2, where whoever began it was killed. That something stands in the way does not take back what was begun.
+pub(crate) fn go_on_making(cx: &Context, unit: Unit) -> Outcome<Unit> {
+    let steps = trusted_steps(cx)?;
+    if is_no_worktree(Path::new(&unit.worktree_path)) {
+        return Err(other_in_place(cx, &unit));
+    }
+    make_ready(cx, unit, &steps)
+}
+
+/// Where a unit's worktree was is something else.
+fn other_in_place(cx: &Context, unit: &Unit) -> Box<Refusal> {
+    let path = &unit.worktree_path;
+    let message = format!("{path} is there, and is not the worktree of {}", unit.id);
+    let main = crate::units::service::main_root(cx).unwrap_or_else(|_| cx.place.start.clone());
+    let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
+    let [from, to] = ["", ".aside"].map(|end| shell_word(&format!("{path}{end}")));
+    Box::new(
+        Refusal::new(Code::Exists, message)
+            .help(format!(
+                "where the worktree was moved: {repair} <where it is now>"
+            ))
+            .help(format!("mv -n {from} {to} && jit worktree retry {}", unit.id)),
+    )
+}
+
+/// Takes back what [`ensure_worktree`] may have begun. Only what is as it was made is removed.
+pub(crate) fn undo(cx: &Context, unit: &Unit) {
+    let Ok(common) = crate::units::service::common(cx) else {
+        return;
+    };
+    let path = Path::new(&unit.worktree_path);
+    if path.join(".git").is_file() {
+        let _ = Git::in_git_dir(common)
+            .args(["worktree", "remove", "--force", "--"])
+            .arg(path)
+            .run();
+    } else if path.is_dir() {
+        // git made it and did not come to the file that says whose it is: it holds nothing of anybody's.
+        let _ = std::fs::remove_dir(path);
+    } else {
+        // Git may remember one that is gone.
+        let _ = crate::worktrees::cleanup::put_aside_gone(cx, unit);
+    }
+    let full = format!("refs/heads/{}", unit.branch);
+    // Another name for somebody's branch is not what was made here.
+    if matches!(Git::in_git_dir(common).symbolic(&full), Ok(None)) {
+        let _ = Git::in_git_dir(common)
+            .args(["update-ref", "--no-deref", "-d", &full, &unit.base])
+            .run();
+    }
+    leave_folder_of(cx, path);
+}
+
+/// The folder that a worktree lay in goes with the last one.
+pub(crate) fn leave_folder_of(cx: &Context, worktree: &Path) {
+    if let Some(folder) = worktree.parent() {
+        folders::leave(&cx.place.control_dir, folder);
+    }
+}
+
+pub(crate) fn provision(cx: &Context, unit: &Unit, place: &Place, steps: &[String]) -> Result<(), Failure> {
+    let failed = |message: String| Failure {
+        reason: "provisioning".to_owned(),
+        message,
+        exit_code: None,
+        output: None,
+    };
+    let path = Path::new(&unit.worktree_path);
+    let main = crate::units::service::main_root(cx).map_err(|refusal| failed(refusal.message))?;
+    let brought = files::bring(&main, path, &cx.config.shared_files()).map_err(failed)?;
+    let links: Vec<&str> = brought
+        .iter()
+        .map(String::as_str)
+        .filter(|name| path.join(name).is_symlink())
+        .collect();
+    let links = files::ignored(&main, &links).map_err(|e| failed(e.to_string()))?;
+    if !links.is_empty() {
+        // `name/` in .gitignore is for folders alone, and a link is none.
+        let common = crate::units::service::common(cx).map_err(|refusal| failed(refusal.message))?;
+        let patterns: Vec<&str> = links.iter().map(String::as_str).collect();
+        ensure_excluded(common, &patterns).map_err(|e| failed(e.to_string()))?;
+    }
+    if cx.config.submodules() && path.join(".gitmodules").is_file() {
+        let only_known = main.join(".git/modules").is_dir();
+        let common = crate::units::service::common(cx).map_err(|refusal| failed(refusal.message))?;
+        if let Err(e) = submodules::check_out(path, &common.join("modules"))
+            && only_known
+        {
+            return Err(failed(format!("the submodules could not be checked out: {e}")));
+        }
+    }
+    let vars: Vec<(OsString, OsString)> = crate::units::service::unit_vars(cx, unit)
+        .into_iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    let timeout = Duration::from_secs(cx.config.provision_timeout_secs());
+    for (n, step) in steps.iter().enumerate() {
+        let below = PathBuf::from("units").join(unit.id.as_str());
+        let name = below.join(format!("provision-{}.log", n + 1));
+        let mut log = crate::units::service::log_file(cx, &name).map_err(|e| failed(e.to_string()))?;
+        let mut once = || {
+            run(
+                &Run {
+                    command: step,
+                    dir: &place.start,
+                    timeout,
+                    grace: GRACE,
+                    vars: &vars,
+                },
+                &mut log,
+            )
+        };
+        let mut ran = once();
+        if !ran.passed() {
+            ran = once();
+        }
+        if !ran.passed() {
+            let why = ran.reason().unwrap_or_else(|| "it failed".to_owned());
+            return Err(Failure {
+                reason: "provisioning".to_owned(),
+                message: format!("{} twice: {why}", shell_word(step)),
+                exit_code: ran.exit_code,
+                output: Some(name.to_string_lossy().into_owned()),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,591 @@
+//! What a worktree holds that is not on its target. Read from git and from the files; nobody is asked.
+//!
+//! Invariants: reading changes nothing in the worktree (no index refresh, no hook); whatever cannot be read or understood
+//! counts as work. Of commits, see `commits`.
+
+mod commits;
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use jit_core::pattern::Pattern;
+use jit_core::refusal::Code;
+use jit_git::{Git, GitError};
+use jit_os::file;
+use jit_store::Outcome;
+use serde::{Deserialize, Serialize};
+
+use super::raw::{self, shown, text};
+use super::site::Site;
+use super::walk::{Walk, What};
+use crate::refusals::refuse;
+
+/// More files than this that differ only by their filters are kept without a closer look.
+const MOST_FILTERED: usize = 200;
+/// Longest file that is compared with its copy elsewhere.
+const MOST_COMPARED: u64 = 64 << 20;
+
+/// A kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A commit that is not on the target.
+    Commit,
+    Staged,
+    Unstaged,
+    Untracked,
+    /// Ignored by git.
+    Ignored,
+    /// Changed, but git was told not to look (skip-worktree, assume-unchanged).
+    Hidden,
+    /// Committed, but git's filters would not give these bytes back.
+    Raw,
+    /// A repository inside, with something that is nowhere else.
+    Repository,
+    /// An unfinished rebase, merge, cherry-pick, revert or bisect.
+    InProgress,
+    /// Commits that only a reflog or a file of git's knows.
+    History,
+}
+
+impl Kind {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Commit => "commit",
+            Self::Staged => "staged",
+            Self::Unstaged => "unstaged",
+            Self::Untracked => "untracked",
+            Self::Ignored => "ignored",
+            Self::Hidden => "hidden",
+            Self::Raw => "raw bytes",
+            Self::Repository => "repository",
+            Self::InProgress => "in progress",
+            Self::History => "history",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Work {
+    pub kind: Kind,
+    /// A path below the worktree, a commit, or a word.
+    pub what: String,
+}
+
+/// One line of the index.
+#[derive(Debug, Clone)]
+pub struct Indexed {
+    pub mode: String,
+    pub oid: String,
+    pub stage: u8,
+    pub path: PathBuf,
+    /// Git does not look whether it changed.
+    pub hidden: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// Not on the target: only `--force` removes it from where it is.
+    pub work: Vec<Work>,
+    /// Kept without a question.
+    pub aside: Vec<Work>,
+    pub head: Option<String>,
+    pub branch_tip: Option<String>,
+    /// Commits and other objects that nothing else would keep alive.
+    pub loose: Vec<String>,
+    pub index: Vec<Indexed>,
+    /// Resolved conflicts in the index: `mode oid stage\tpath`.
+    pub undo: Vec<Vec<u8>>,
+    /// Ignored as a whole.
+    pub ignored_folders: Vec<PathBuf>,
+    /// Work in such folders: files, and repositories.
+    pub work_inside: Vec<PathBuf>,
+}
+
+impl Evidence {
+    /// The folder holds nothing that is not elsewhere.
+    pub fn files_are_safe(&self) -> bool {
+        let only_commits = |work: &Work| matches!(work.kind, Kind::Commit | Kind::History);
+        self.work.iter().chain(&self.aside).all(only_commits)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.work.is_empty() && self.aside.is_empty() && self.loose.is_empty()
+    }
+}
+
+struct Look<'a> {
+    site: &'a Site,
+    walk: &'a Walk,
+    admin: &'a Walk,
+    out: Evidence,
+}
+
+fn failed(e: GitError) -> Box<jit_core::refusal::Refusal> {
+    refuse(Code::Io, e)
+}
+
+/// Folders that tools make, by their names.
+const MADE_AGAIN: &[&str] = &[
+    "__pycache__",
+    "_build",
+    "bin",
+    "build",
+    "coverage",
+    "deps",
+    "dist",
+    "node_modules",
+    "obj",
+    "out",
+    "target",
+    "tmp",
+    "venv",
+    ".cache",
+    ".direnv",
+    ".gradle",
+    ".mypy_cache",
+    ".next",
+    ".nuxt",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".terraform",
+    ".tox",
+    ".turbo",
+    ".venv",
+];
+/// More than that in one ignored folder is not kept: it is data that comes from elsewhere, or a build under another name.
+const MOST_KEPT: u64 = 256 << 20;
+const MOST_FILES: usize = 20_000;
+
+fn is_made_again(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    MADE_AGAIN.contains(&&*name)
+}
+
+/// Looks at everything.
+pub fn gather(site: &Site, walk: &Walk, admin: &Walk, ignored: &[String]) -> Outcome<Evidence> {
+    let mut look = Look {
+        site,
+        walk,
+        admin,
+        out: Evidence::default(),
+    };
+    look.commits()?;
+    if site.admin.is_some() {
+        look.in_progress();
+        look.index()?;
+        if site.root_is_there {
+            let unstaged = look.status(ignored)?;
+            look.tracked(&unstaged)?;
+        } else {
+            look.staged_only()?;
+        }
+    } else if site.root_is_there {
+        // Git has forgotten it: nothing can be compared.
+        let files = walk.found.iter().filter(|one| one.what != What::Folder);
+        look.out.work.extend(files.map(|one| Work {
+            kind: Kind::Untracked,
+            what: shown(&one.path),
+        }));
+    }
+    look.repositories()?;
+    let mut out = look.out;
+    for list in [&mut out.work, &mut out.aside] {
+        list.sort();
+        list.dedup();
+    }
+    Ok(out)
+}
+
+impl Look<'_> {
+    fn work(&mut self, kind: Kind, what: impl Into<String>) {
+        self.out.work.push(Work {
+            kind,
+            what: what.into(),
+        });
+    }
+
+    fn aside(&mut self, kind: Kind, what: impl Into<String>) {
+        self.out.aside.push(Work {
+            kind,
+            what: what.into(),
+        });
+    }
+
+    fn repository(&self) -> Git {
+        raw::git(&self.site.common, &self.site.common)
+    }
+
+    fn in_progress(&mut self) {
+        for (name, what) in [
+            ("rebase-merge", "rebase"),
+            ("rebase-apply", "rebase"),
+            ("MERGE_HEAD", "merge"),
+            ("CHERRY_PICK_HEAD", "cherry-pick"),
+            ("REVERT_HEAD", "revert"),
+            ("sequencer", "cherry-pick"),
+            ("BISECT_LOG", "bisect"),
+        ] {
+            if self.admin.at(Path::new(name)).is_some() {
+                self.work(Kind::InProgress, what);
+            }
+        }
+    }
+
+    fn index(&mut self) -> Outcome<()> {
+        // Sides of conflicts that were resolved are kept by the index too.
+        let undo = self.site.git().args(["ls-files", "-z", "--resolve-undo"]).run();
+        for record in records(&undo.map_err(failed)?) {
+            self.out.undo.push(record.to_vec());
+        }
+        let listing = self.site.git().args(["ls-files", "-z", "-s", "-v"]).run();
+        for record in records(&listing.map_err(failed)?) {
+            let Some(tab) = record.iter().position(|b| *b == b'\t') else {
+                continue;
+            };
+            let head = text(record.get(..tab).unwrap_or_default());
+            let words: Vec<&str> = head.split_ascii_whitespace().collect();
+            if let [tag, mode, oid, stage] = words.as_slice() {
+                self.out.index.push(Indexed {
+                    hidden: *tag == "S" || tag.bytes().all(|b| b.is_ascii_lowercase()),
+                    mode: (*mode).to_owned(),
+                    oid: (*oid).to_owned(),
+                    stage: stage.parse().unwrap_or(0),
+                    path: PathBuf::from(OsStr::from_bytes(record.get(tab + 1..).unwrap_or_default())),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody deleted or moved the folder: of its files only the index knows.
+    fn staged_only(&mut self) -> Outcome<()> {
+        let changed: Vec<PathBuf> = match &self.out.head {
+            Some(head) => {
+                let diff = self
+                    .site
+                    .git()
+                    .args(["diff-index", "--cached", "-z", "--name-only", "--no-renames"])
+                    .args(["--ignore-submodules=none", head, "--"])
+                    .run()
+                    .map_err(failed)?;
+                let path = |record: &[u8]| PathBuf::from(OsStr::from_bytes(record));
+                records(&diff).map(path).collect()
+            }
+            None => self.out.index.iter().map(|one| one.path.clone()).collect(),
+        };
+        for path in changed {
+            self.work(Kind::Staged, shown(&path));
+        }
+        Ok(())
+    }
+
+    /// What git itself says; gives the paths it says are changed.
+    fn status(&mut self, ignored: &[String]) -> Outcome<HashSet<PathBuf>> {
+        let status = self
+            .site
+            .git()
+            .args([
+                "status",
+                "--porcelain=v1",
+                "-z",
+                "--no-renames",
+                "--untracked-files=all",
+            ])
+            .args(["--ignored=matching", "--ignore-submodules=none"])
+            .run()
+            .map_err(failed)?;
+        let patterns: Vec<Pattern> = ignored
+            .iter()
+            .filter_map(|text| Pattern::parse(text).ok())
+            .collect();
+        let inner = self.walk.repositories();
+        let mut changed = HashSet::new();
+        for record in records(&status) {
+            let (Some(marks), Some(name)) = (record.get(..2), record.get(3..)) else {
+                continue;
+            };
+            let path = PathBuf::from(OsStr::from_bytes(name));
+            match marks {
+                b"!!" => self.ignored(&path, name.ends_with(b"/"), &patterns)?,
+                // A repository inside is looked at as such.
+                b"??" if name.ends_with(b"/") && inner.iter().any(|inner| inner.starts_with(&path)) => {}
+                b"??" if self.is_derived(&path) || self.is_in_main(&path) => {}
+                b"??" => self.work(Kind::Untracked, shown(&path)),
+                [staged, unstaged] => {
+                    if *staged != b' ' {
+                        self.work(Kind::Staged, shown(&path));
+                    }
+                    if *unstaged != b' ' {
+                        if !self.is_derived(&path) {
+                            self.work(Kind::Unstaged, shown(&path));
+                        }
+                        changed.insert(path);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(changed)
+    }
+
+    fn ignored(&mut self, path: &Path, is_folder: bool, patterns: &[Pattern]) -> Outcome<()> {
+        let wanted = |path: &Path| {
+            let whole = path.to_string_lossy();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            patterns.iter().any(|pattern| {
+                pattern.matches(if pattern.as_str().contains('/') {
+                    &whole
+                } else {
+                    &name
+                })
+            })
+        };
+        if is_folder {
+            for one in self.walk.below(path).filter(|one| one.what == What::File) {
+                if wanted(&one.path) && !self.is_in_main(&one.path) {
+                    self.out.work.push(Work {
+                        kind: Kind::Ignored,
+                        what: shown(&one.path),
+                    });
+                    self.out.work_inside.push(one.path.clone());
+                }
+            }
+            self.out.ignored_folders.push(path.to_owned());
+            if !is_made_again(path) {
+                self.keep_inside(path);
+            }
+            return Ok(());
+        }
+        let is_link = self.walk.at(path).is_some_and(|one| one.what == What::Link);
+        if self.is_derived(path) || self.is_in_main(path) {
+            return Ok(());
+        }
+        if wanted(path) {
+            self.work(Kind::Ignored, shown(path));
+        } else if !is_link {
+            self.aside(Kind::Ignored, shown(path));
+        }
+        Ok(())
+    }
+
+    /// A folder that git ignores and no tool is known to make: notes, data, secrets. What is in it is kept, without a
+    /// question, as single ignored files are.
+    fn keep_inside(&mut self, folder: &Path) {
+        let files: Vec<(PathBuf, u64)> = self
+            .walk
+            .below(folder)
+            .filter(|one| one.what == What::File)
+            .map(|one| (one.path.clone(), one.size))
+            .collect();
+        let size = files
+            .iter()
+            .fold(0_u64, |all, (_, size)| all.saturating_add(*size));
+        if size > MOST_KEPT || files.len() > MOST_FILES {
+            return;
+        }
+        for (path, _) in files {
+            let below_made = path
+                .strip_prefix(folder)
+                .is_ok_and(|rest| rest.ancestors().skip(1).any(is_made_again));
+            if !below_made && !self.out.work_inside.contains(&path) && !self.is_in_main(&path) {
+                self.aside(Kind::Ignored, shown(&path));
+                self.out.work_inside.push(path);
+            }
+        }
+    }
+
+    /// The main worktree has the same file, or link, or is where the link leads: it was brought from there.
+    fn is_in_main(&self, path: &Path) -> bool {
+        let Some(main) = &self.site.main else { return false };
+        let (here, there) = (self.site.root.join(path), main.join(path));
+        match fs::read_link(&here) {
+            Ok(goal) => {
+                fs::read_link(&there).is_ok_and(|known| known == goal)
+                    || (goal == there && there.symlink_metadata().is_ok())
+            }
+            Err(_) => same_content(&here, &there),
+        }
+    }
+
+    /// Written by jit, and as jit would write it again.
+    fn is_derived(&self, path: &Path) -> bool {
+        let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
+        match parts.as_slice() {
+            [".jit", "worktree.json"] => true,
+            [".jit", "gates", "results", _] => true,
+            [".jit", "issues", id, name] => {
+                let replica = self.site.control.join("issues").join(id).join(name);
+                name.ends_with(".tmp") || same_content(&self.site.root.join(path), &replica)
+            }
+            _ => false,
+        }
+    }
+
+    /// Tracked files whose bytes are not what the index says, though git's status does not tell.
+    fn tracked(&mut self, unstaged: &HashSet<PathBuf>) -> Outcome<()> {
+        let entries: Vec<Indexed> = self
+            .out
+            .index
+            .iter()
+            .filter(|one| one.stage == 0 && one.mode.starts_with("100"))
+            .filter(|one| {
+                self.walk
+                    .at(&one.path)
+                    .is_some_and(|found| found.what == What::File)
+            })
+            .cloned()
+            .collect();
+        let paths: Vec<&Path> = entries.iter().map(|one| one.path.as_path()).collect();
+        let hashes = raw::hashes(&self.site.common, &self.site.root, &paths, false)?;
+        let differ: Vec<&Indexed> = entries
+            .iter()
+            .zip(&hashes)
+            .filter(|(one, hash)| {
+                one.oid != **hash && !unstaged.contains(&one.path) && !self.is_derived(&one.path)
+            })
+            .map(|(one, _)| one)
+            .collect();
+        let few = differ.len() <= MOST_FILTERED;
+        for one in &differ {
+            let path = shown(&one.path);
+            if one.hidden {
+                self.work(Kind::Hidden, path);
+            } else if !few || !self.gives_back(one) {
+                self.aside(Kind::Raw, path);
+            }
+        }
+        // What should be a file and is something else, where git was told not to look.
+        let hidden: Vec<PathBuf> = self
+            .out
+            .index
+            .iter()
+            .filter(|one| one.hidden && !one.mode.starts_with("100"))
+            .map(|one| one.path.clone())
+            .collect();
+        for path in hidden {
+            if self.walk.at(&path).is_some() {
+                self.work(Kind::Hidden, shown(&path));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a checkout would write exactly the bytes that are there.
+    fn gives_back(&self, one: &Indexed) -> bool {
+        let mut option = std::ffi::OsString::from("--path=");
+        option.push(&one.path);
+        let smudged = self
+            .site
+            .git()
+            .args(["cat-file", "--filters"])
+            .arg(option)
+            .arg(&one.oid)
+            .run();
+        match (smudged, fs::read(self.site.root.join(&one.path))) {
+            (Ok(smudged), Ok(there)) => smudged == there,
+            _ => false,
+        }
+    }
+
+    /// Repositories inside: what they have must be on a remote of theirs.
+    fn repositories(&mut self) -> Outcome<()> {
+        for inner in self.walk.repositories() {
+            let root = self.site.root.join(&inner);
+            if holds_something(&|| quiet(Git::at(&root)), true) {
+                self.work(Kind::Repository, shown(&inner));
+                self.out.work_inside.push(inner);
+            }
+        }
+        for inner in self.walk.bare_repositories() {
+            let root = self.site.root.join(&inner);
+            if holds_something(&|| quiet(Git::in_git_dir(&root)), false) {
+                self.work(Kind::Repository, shown(&inner));
+                self.out.work_inside.push(inner);
+            }
+        }
+        // Submodules keep theirs in the worktree's folder of git, also those that are not checked out now.
+        if let Some(admin) = &self.site.admin {
+            let modules = Path::new("modules");
+            let heads = self
+                .admin
+                .below(modules)
+                .filter(|one| one.path.file_name() == Some(OsStr::new("HEAD")));
+            let folders: Vec<PathBuf> = heads
+                .filter_map(|one| one.path.parent().map(Path::to_owned))
+                .filter(|folder| self.admin.at(&folder.join("objects")).is_some())
+                .collect();
+            for folder in folders {
+                let git_dir = admin.join(&folder);
+                let bare = || quiet(Git::in_git_dir(&git_dir)).setting("core.worktree", &git_dir);
+                if holds_something(&bare, false) {
+                    self.work(
+                        Kind::Repository,
+                        shown(folder.strip_prefix(modules).unwrap_or(&folder)),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn quiet(git: Git) -> Git {
+    git.arg("--no-optional-locks")
+        .setting("core.fsmonitor", "false")
+        .without_hooks()
+}
+
+/// Whether a repository has commits that are on no remote, or files that are in no commit. One that cannot be read has.
+fn holds_something(git: &dyn Fn() -> Git, files: bool) -> bool {
+    let nothing = |out: Result<Vec<u8>, GitError>| out.is_ok_and(|out| out.is_empty());
+    let commits = git().args([
+        "rev-list",
+        "--max-count=1",
+        "--all",
+        "--reflog",
+        "--not",
+        "--remotes",
+    ]);
+    // HEAD is not among all refs when it is detached.
+    let head_is_safe = match git().verify("HEAD") {
+        Ok(Some(head)) => nothing(
+            git()
+                .args(["rev-list", "--max-count=1", &head, "--not", "--remotes"])
+                .run(),
+        ),
+        Ok(None) => true,
+        Err(_) => false,
+    };
+    let status = git().args([
+        "status",
+        "--porcelain",
+        "--untracked-files=all",
+        "--ignore-submodules=none",
+    ]);
+    !(head_is_safe && nothing(commits.run()) && (!files || nothing(status.run())))
+}
+
+fn lines(out: &[u8]) -> impl Iterator<Item = String> {
+    out.split(|b| *b == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(text)
+}
+
+fn records(out: &[u8]) -> impl Iterator<Item = &[u8]> {
+    out.split(|b| *b == 0).filter(|record| !record.is_empty())
+}
+
+fn same_content(a: &Path, b: &Path) -> bool {
+    match (
+        file::read_real(a, MOST_COMPARED),
+        file::read_real(b, MOST_COMPARED),
+    ) {
+        (Ok(Some(a)), Ok(Some(b))) => a == b,
+        _ => false,
+    }
+}

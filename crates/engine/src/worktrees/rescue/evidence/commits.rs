@@ -1,0 +1,333 @@
+//! The commits of a worktree: which of them the target has, and what nothing else would keep alive.
+//!
+//! Invariants: a commit is on the target if the target contains it, or its patch, or if merging it into the target
+//! (or into the commit that landed the unit) would change nothing. Such commits are kept all the same, but for those that jit
+//! itself squashed: the log names the commit by which the unit landed, that one names what was squashed, the target has it, and
+//! with it the content of every file that any of the squashed commits has, and the message of each of them. What a rule settled
+//! otherwise, or a later commit took back, is on the target nowhere, and kept.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+use jit_os::file;
+use jit_store::Outcome;
+
+use crate::landing::candidate::SQUASHED;
+use crate::landing::{messages, squash_base as squashed};
+use crate::worktrees::rescue::evidence::{Kind, Look, failed, lines};
+use crate::worktrees::rescue::raw::text;
+use crate::worktrees::rescue::walk::What;
+
+impl Look<'_> {
+    pub(super) fn commits(&mut self) -> Outcome<()> {
+        let site = self.site;
+        let tip = format!("refs/heads/{}^{{commit}}", site.branch);
+        self.out.branch_tip = self.repository().verify(&tip).map_err(failed)?;
+        if site.admin.is_some() {
+            self.out.head = site.git().verify("HEAD^{commit}").map_err(failed)?;
+        }
+        let target = format!("refs/heads/{}^{{commit}}", site.target);
+        let mut target = self.repository().verify(&target).map_err(failed)?;
+        if target.is_none() {
+            target = self.renamed_target()?;
+        }
+        let tips: BTreeSet<String> = [&self.out.branch_tip, &self.out.head]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
+        let mut squashed = None;
+        let mut not = Vec::new();
+        if let Some(target) = &target {
+            not.push(format!("^{target}"));
+        }
+        for tip in &tips {
+            let git = self.repository().args(["rev-list", "--max-count=1000", tip]);
+            let missing = git.args(&not).run().map_err(failed)?;
+            let missing: Vec<String> = lines(&missing).collect();
+            if missing.is_empty() {
+                continue;
+            }
+            let landed = match &target {
+                Some(target) => self.has_landed(target, tip)?,
+                None => false,
+            };
+            if let (true, Some(target)) = (landed, &target)
+                && self.was_squashed(target, tip)?
+            {
+                squashed = Some(tip.clone());
+                continue;
+            }
+            for commit in missing {
+                match landed {
+                    true => self.aside(Kind::History, commit),
+                    false => self.work(Kind::Commit, commit),
+                }
+            }
+        }
+        self.loose(&tips, squashed.as_deref())
+    }
+
+    /// Whether jit squashed exactly this commit into the one by which the unit landed, the target has that one, and nothing
+    /// but commits and trees would be lost with it. Where anything is unclear: no.
+    fn was_squashed(&self, target: &str, tip: &str) -> Outcome<bool> {
+        let Some(landed) = &self.site.merge_commit else {
+            return Ok(false);
+        };
+        let known = self.repository().verify(&format!("{landed}^{{commit}}"));
+        if known.map_err(failed)?.as_ref() != Some(landed) || !self.contains(target, landed)? {
+            return Ok(false);
+        }
+        let format = format!("--format=%(trailers:key={SQUASHED},valueonly,separator=%x20)");
+        let named = self
+            .repository()
+            .args([
+                "log",
+                "--max-count=1",
+                "--no-show-signature",
+                &format,
+                landed,
+                "--",
+            ])
+            .line()
+            .map_err(failed)?;
+        // What the commits said is worth as much as what they changed.
+        let gone = format!("{landed}..{tip}");
+        let there = format!("{tip}..{landed}");
+        Ok(named.trim() == tip
+            && !self.has_content_besides(landed, tip)?
+            && messages::are_told(&|| self.repository(), &gone, &there)?)
+    }
+
+    /// Whether any commit of `tip` that `landed` has not got has a file, or names a submodule's commit, that `landed` has not
+    /// got either. Git marks only the trees at which two histories part as known, so each is listed without the other.
+    fn has_content_besides(&self, landed: &str, tip: &str) -> Outcome<bool> {
+        let objects = |of: &str, but: &str| -> Outcome<BTreeSet<String>> {
+            let git = self.repository().args(["rev-list", "--objects", of]);
+            let listed = git.arg(format!("^{but}")).run().map_err(failed)?;
+            let name = |line: String| line.split(' ').next().map(str::to_owned);
+            Ok(lines(&listed).filter_map(name).collect())
+        };
+        let known = objects(landed, tip)?;
+        let gone = objects(tip, landed)?;
+        let ask: String = gone.difference(&known).map(|name| format!("{name}\n")).collect();
+        let kinds = self
+            .repository()
+            .args(["cat-file", "--batch-check=%(objecttype)"])
+            .stdin(ask)
+            .run()
+            .map_err(failed)?;
+        if !lines(&kinds).all(|kind| matches!(kind.as_str(), "commit" | "tree")) {
+            return Ok(true);
+        }
+        // Commits of submodules are no objects of this repository.
+        let changes = self
+            .repository()
+            .args(["log", "--format=", "--raw", "-m", "--no-abbrev", "--no-renames"])
+            .args(["--ignore-submodules=none", "--no-show-signature", "--root", "-r"])
+            .args([&format!("{landed}..{tip}"), "--"])
+            .run()
+            .map_err(failed)?;
+        let there = self.repository().args(["ls-tree", "-r", "--full-tree", landed]);
+        let there = there.run().map_err(failed)?;
+        let there: HashSet<String> = lines(&there)
+            .filter_map(|line| {
+                Some(
+                    line.strip_prefix("160000 commit ")?
+                        .split('\t')
+                        .next()?
+                        .to_owned(),
+                )
+            })
+            .collect();
+        // `:<mode before> <mode> <name before> <name> …`
+        let names = |line: String| {
+            let mut words = line.split(' ').skip(1);
+            let is_submodule = words.next() == Some("160000");
+            words.nth(1).filter(|_| is_submodule).map(str::to_owned)
+        };
+        Ok(lines(&changes)
+            .filter_map(names)
+            .any(|name| !there.contains(&name)))
+    }
+
+    /// The target has another name, or the unit landed elsewhere: another branch that has what it landed as.
+    fn renamed_target(&self) -> Outcome<Option<String>> {
+        let Some(commit) = &self.site.merge_commit else {
+            return Ok(None);
+        };
+        let known = self.repository().verify(&format!("{commit}^{{commit}}"));
+        let Some(commit) = known.map_err(failed)? else {
+            return Ok(None);
+        };
+        let found = self
+            .repository()
+            .args(["for-each-ref", "--format=%(objectname) %(refname)", "--contains"])
+            .args([&commit, "refs/heads"])
+            .run()
+            .map_err(failed)?;
+        let own = format!("refs/heads/{}", self.site.branch);
+        Ok(lines(&found)
+            .filter_map(|line| {
+                line.split_once(' ')
+                    .map(|(tip, name)| (tip.to_owned(), name.to_owned()))
+            })
+            .find(|(_, name)| *name != own)
+            .map(|(tip, _)| tip))
+    }
+
+    /// Whether what a commit changes is on the target, though the commit itself is not.
+    fn has_landed(&self, target: &str, tip: &str) -> Outcome<bool> {
+        // The commit by which it landed, where the target has it.
+        let mut merged = None;
+        if let Some(commit) = &self.site.merge_commit {
+            let commit = self.repository().verify(&format!("{commit}^{{commit}}"));
+            merged = commit.map_err(failed)?;
+        }
+        if let Some(commit) = &merged
+            && !self.contains(target, commit)?
+        {
+            merged = None;
+        }
+        let joined = |onto: &str| match &merged {
+            Some(merged) => squashed::joined_by(&|| self.repository(), merged, onto, tip),
+            None => Ok(onto.to_owned()),
+        };
+        let target = &joined(target)?;
+        if self.contains(target, tip)? {
+            return Ok(true);
+        }
+        let range = format!("{target}..{tip}");
+        let merges = self
+            .repository()
+            .args(["rev-list", "--max-count=1", "--min-parents=2", &range])
+            .run()
+            .map_err(failed)?;
+        if merges.is_empty() {
+            let marks = self.repository().args(["cherry", target, tip]).run();
+            let marks = marks.map_err(failed)?;
+            if !marks.is_empty() && lines(&marks).all(|line| line.starts_with('-')) {
+                return Ok(true);
+            }
+        }
+        let mut onto = vec![target.to_owned()];
+        if let Some(merged) = &merged {
+            onto.push(joined(merged)?);
+        }
+        for onto in onto {
+            let tree = self
+                .repository()
+                .verify(&format!("{onto}^{{tree}}"))
+                .map_err(failed)?;
+            // A conflict is an answer too: no.
+            let merged = self
+                .repository()
+                .args(["merge-tree", "--write-tree", &onto, tip])
+                .line();
+            if tree.is_some() && merged.ok() == tree {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn contains(&self, onto: &str, commit: &str) -> Outcome<bool> {
+        let git = self
+            .repository()
+            .args(["merge-base", "--is-ancestor", commit, onto]);
+        git.test().map_err(failed)
+    }
+
+    /// Objects that are named in git's files about this worktree, and that no branch, tag or remote keeps alive. What was
+    /// squashed is on the target.
+    fn loose(&mut self, tips: &BTreeSet<String>, squashed: Option<&str>) -> Outcome<()> {
+        let site = self.site;
+        let mut named: BTreeSet<String> = tips.clone();
+        if let Some(admin) = &site.admin {
+            for one in self.admin.found.iter().filter(|one| one.what == What::File) {
+                let skipped = one.path.starts_with("modules") || one.path == Path::new("index");
+                if !skipped && let Ok(Some(content)) = file::read_real(&admin.join(&one.path), 256 << 20) {
+                    names_in(&content, &mut named);
+                }
+            }
+            if self.admin.at(Path::new("reftable")).is_some() {
+                let log = site.git().args(["reflog", "show", "--format=%H", "HEAD"]);
+                names_in(&log.run().unwrap_or_default(), &mut named);
+                let refs = site
+                    .git()
+                    .args(["for-each-ref", "--include-root-refs"])
+                    .arg("--format=%(objectname) %(refname)");
+                // The others are those of all worktrees.
+                let own = |name: &str| {
+                    let folders = ["refs/worktree/", "refs/bisect/", "refs/rewritten/"];
+                    !name.starts_with("refs/") || folders.iter().any(|one| name.starts_with(one))
+                };
+                for line in lines(&refs.run().unwrap_or_default()) {
+                    if let Some((commit, _)) = line.split_once(' ').filter(|(_, name)| own(name)) {
+                        named.insert(commit.to_owned());
+                    }
+                }
+            }
+        }
+        let log = self.repository().args(["reflog", "show", "--format=%H"]);
+        let log = log.arg(format!("refs/heads/{}", site.branch)).arg("--").run();
+        names_in(&log.unwrap_or_default(), &mut named);
+        let log = site.common.join("logs/refs/heads").join(&site.branch);
+        if let Ok(Some(content)) = file::read_real(&log, 256 << 20) {
+            names_in(&content, &mut named);
+        }
+        if named.is_empty() {
+            return Ok(());
+        }
+        let ask: String = named.iter().map(|name| format!("{name}\n")).collect();
+        let kinds = self
+            .repository()
+            .args(["cat-file", "--batch-check=%(objectname) %(objecttype)"])
+            .stdin(ask)
+            .run()
+            .map_err(failed)?;
+        let mut commits = BTreeSet::new();
+        for line in lines(&kinds) {
+            match line.split_once(' ') {
+                Some((name, "commit")) => {
+                    commits.insert(name.to_owned());
+                }
+                Some((name, "tree" | "blob")) => self.out.loose.push(name.to_owned()),
+                _ => {}
+            }
+        }
+        let mut ask: String = commits.iter().map(|name| format!("{name}\n")).collect();
+        ask.push_str(&format!(
+            "--not\n--exclude={}\n--branches\n--tags\n--remotes\n",
+            site.branch
+        ));
+        ask.extend(squashed.iter().map(|tip| format!("{tip}\n")));
+        let alive = self.repository().args(["rev-list", "--stdin"]).stdin(ask).run();
+        let dying: HashSet<String> = match alive {
+            Ok(out) => lines(&out).collect(),
+            // Some history is broken: all that is there is kept.
+            Err(_) => commits.iter().cloned().collect(),
+        };
+        for commit in commits.into_iter().filter(|name| dying.contains(name)) {
+            if !tips.contains(&commit) {
+                self.aside(Kind::History, &commit);
+            }
+            self.out.loose.push(commit);
+        }
+        Ok(())
+    }
+}
+
+/// Every whole object name in a text.
+fn names_in(content: &[u8], names: &mut BTreeSet<String>) {
+    for word in content.split(|b| !b.is_ascii_alphanumeric()) {
+        let is_name = matches!(word.len(), 40 | 64)
+            && word
+                .iter()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b))
+            && word.iter().any(|b| *b != b'0');
+        if is_name {
+            names.insert(text(word));
+        }
+    }
+}
