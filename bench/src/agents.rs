@@ -1,8 +1,13 @@
 //! A workflow of many agents that talk, to see what watching them costs.
 //!
-//! Of all that runs only the coordinator and the shims are counted: their time of the processor from `/proc/<pid>/stat`,
-//! their memory from `/proc/<pid>/smaps_rollup`.
+//! Only the coordinator and the shims are counted, not the agents. Their processor time comes from
+//! `/proc/<pid>/task/*/schedstat`, in nanoseconds for each thread; `/proc/<pid>/stat` rounds to ticks of 10 ms, which for a
+//! hundred idle shims is more than they use. Their memory comes from `/proc/<pid>/smaps_rollup`.
+//!
+//! A thread that ends between two readings takes its figure along. `/proc/<pid>/stat` keeps the time of such threads, so
+//! it serves as a lower limit: at most a few ticks of a process are lost, and nothing where no thread ends.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
@@ -15,8 +20,8 @@ use crate::scratch::Repo;
 pub const AGENTS: usize = 100;
 /// What one agent says in a second.
 pub const EACH: usize = 10;
-/// The unit of `/proc/<pid>/stat`, the same on every Linux there is today.
-const HZ: f64 = 100.0;
+/// The unit of `/proc/<pid>/stat`, the same on every Linux there is today, in seconds.
+const TICK: f64 = 0.01;
 /// How long it may take until all are at work.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Not counted, after the last one has begun.
@@ -59,13 +64,46 @@ fn plan(repo: &Repo<'_>, name: &str, units: usize, command: &[String]) -> io::Re
     Ok(path)
 }
 
-/// Time of the processor, in seconds.
-fn used(pid: u32) -> Option<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything; what follows it does not.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<f64>().ok();
-    Some((ticks()? + ticks()?) / HZ)
+/// Time on a processor.
+struct Used {
+    /// Nanoseconds by thread, of those that live.
+    threads: BTreeMap<u32, u64>,
+    /// Ticks of all threads, also of those that ended.
+    ticks: f64,
+}
+
+impl Used {
+    /// `None` when the process is gone.
+    fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name may hold anything; what follows it does not.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut ticks = || fields.next()?.parse::<f64>().ok();
+        let ticks = ticks()? + ticks()?;
+        let mut threads = BTreeMap::new();
+        for entry in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+            let Some(thread) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            // A thread may end between the listing and this.
+            if let Ok(text) = fs::read_to_string(entry.path().join("schedstat")) {
+                threads.insert(thread, text.split_whitespace().next()?.parse().ok()?);
+            }
+        }
+        Some(Self { threads, ticks })
+    }
+
+    /// Seconds, from an earlier reading to this one.
+    fn since(&self, earlier: &Self) -> f64 {
+        let of_thread = |(id, now): (&u32, &u64)| {
+            let before = earlier.threads.get(id).copied().unwrap_or(0);
+            now.saturating_sub(before)
+        };
+        let nanos: u64 = self.threads.iter().map(of_thread).sum();
+        // User and system time are rounded down, each for itself.
+        let at_least = (self.ticks - earlier.ticks - 2.0) * TICK;
+        (nanos as f64 / 1e9).max(at_least)
+    }
 }
 
 /// Megabytes.
@@ -135,15 +173,18 @@ fn count(repo: &Repo<'_>, coordinator: &mut Child, counted: Duration) -> io::Res
     let shims = shims(repo)?;
     let gone = || io::Error::other("a process was gone before it was counted");
     let of_shims = || {
-        let each = shims.iter().map(|pid| used(*pid).ok_or_else(gone));
-        each.sum::<io::Result<f64>>()
+        let each = shims.iter().map(|pid| Used::of(*pid).ok_or_else(gone));
+        each.collect::<io::Result<Vec<Used>>>()
     };
     let pid = coordinator.id();
     let (said, from) = (events(repo, AGENTS), Instant::now());
-    let (own, theirs) = (used(pid).ok_or_else(gone)?, of_shims()?);
+    let (own_before, shims_before) = (Used::of(pid).ok_or_else(gone)?, of_shims()?);
     std::thread::sleep(counted);
-    let (own, theirs) = (used(pid).ok_or_else(gone)? - own, of_shims()? - theirs);
+    let (own_after, shims_after) = (Used::of(pid).ok_or_else(gone)?, of_shims()?);
     let secs = from.elapsed().as_secs_f64();
+    let own = own_after.since(&own_before);
+    let each = shims_after.iter().zip(&shims_before);
+    let theirs: f64 = each.map(|(after, before)| after.since(before)).sum();
     let said = events(repo, AGENTS) - said;
     let most = |what: &str| {
         let each = shims.iter().filter_map(|pid| memory(*pid, what));
