@@ -24,38 +24,19 @@ use std::path::{Path, PathBuf};
 use jit_core::ids::{is_invisible, is_unprintable};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::time::Wall;
-use jit_os::io_refusal;
+use jit_os::{clock, io_refusal};
 use jit_store::Outcome;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::gates::Registry;
+use crate::api::trust::{Kind, Need};
+use crate::context::Context;
+use crate::identity::data_folder;
 
 /// Longest text that can be approved, in bytes.
 pub const MAX_TEXT: usize = 64 << 10;
 const MAX_FILE: u64 = 32 << 20;
-
-/// What the command is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    Gate,
-    Provision,
-    Validate,
-    Agent,
-}
-
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Gate => "gate",
-            Self::Provision => "provision",
-            Self::Validate => "validate",
-            Self::Agent => "agent",
-        }
-    }
-}
 
 /// How it came to be approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -303,14 +284,6 @@ impl Trust {
     }
 }
 
-/// `$XDG_DATA_HOME/jit`, else `~/.local/share/jit`. By the XDG rules a relative value does not count.
-pub(crate) fn data_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_DATA_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local").join("share")))
-        .map(|folder| folder.join("jit"))
-}
-
 fn open(path: &Path, writable: bool) -> io::Result<File> {
     // Not to wait for a pipe that has no writer.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
@@ -442,36 +415,35 @@ pub fn none_trusted(needs: &[Need]) -> Refusal {
     Refusal::new(Code::NotTrusted, message).details(Details::Candidates(names))
 }
 
-/// A command that needs to be trusted before it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Need {
-    pub kind: Kind,
-    pub name: String,
-    #[serde(rename = "command")]
-    pub text: String,
-    #[serde(rename = "trusted")]
-    pub is_trusted: bool,
+/// What approvals are given for: the folder that all worktrees share.
+pub(crate) fn repository(cx: &Context) -> PathBuf {
+    let shared = cx.place.common_dir.as_ref();
+    shared.unwrap_or(&cx.place.control_dir).clone()
 }
 
-/// Everything of a repository that needs to be trusted: its gates, and what the caller found elsewhere.
-pub fn needs(
-    registry: &Registry,
-    others: impl IntoIterator<Item = (Kind, String, String)>,
-    is_trusted: impl Fn(Kind, &str, &str) -> bool,
-) -> Vec<Need> {
-    let gates = registry.iter().filter_map(|(name, gate)| {
-        let text = gate.command()?.to_owned();
-        Some((Kind::Gate, name.to_string(), text))
-    });
-    let mut needs: Vec<Need> = gates
-        .chain(others)
-        .map(|(kind, name, text)| Need {
-            is_trusted: is_trusted(kind, &name, &text),
-            kind,
-            name,
-            text,
-        })
-        .collect();
-    needs.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
-    needs
+pub(crate) fn approvals() -> Outcome<Trust> {
+    Trust::open(|name| std::env::var_os(name))
+}
+
+/// Whether whoever acts may approve commands.
+pub(crate) fn may_trust(cx: &Context) -> bool {
+    let own_file = cx.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
+    crate::context::calling_agent::asking_agent(cx).is_none() || cx.config.may_trust(own_file.as_deref())
+}
+
+/// A refusal, if whoever acts may not approve commands.
+pub fn require_may_trust(cx: &Context) -> Outcome<()> {
+    let agent = match crate::context::calling_agent::asking_agent(cx) {
+        Some(agent) if !may_trust(cx) => agent,
+        _ => return Ok(()),
+    };
+    let message = format!("{agent} is an agent, and agents may not approve commands here");
+    Err(Box::new(
+        Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit trust"),
+    ))
+}
+
+pub(crate) fn approve(cx: &Context, kind: Kind, name: &str, text: &str, how: How) -> Outcome<()> {
+    let now = Wall::from_ms(clock::wall_ms());
+    approvals()?.approve(&repository(cx), kind, name, text, how, now)
 }

@@ -27,13 +27,15 @@ use jit_os::shell::shell_word;
 use jit_os::{clock, file, io_refusal};
 use jit_store::Outcome;
 
-use crate::api::{Force, Reply, Request};
-use crate::attempts::dispatch::{Again, DispatchAsk, Starting};
+use crate::api::attempts::{Again, DispatchAsk};
+use crate::api::landing::{MergeAsk, MergeMode};
+use crate::api::{Force, Reply};
+use crate::attempts::dispatch::Starting;
 use crate::context::{Context, Options};
-use crate::landing::service::{MergeAsk, MergeMode};
 use crate::notify::Notifier;
 use crate::notify::happened::Scene;
-use crate::units::scope::Touched;
+use crate::plans::lookup::LOCK;
+use crate::workflows::overlap::Touched;
 use crate::workflows::service::in_the_way;
 use crate::workflows::snapshot::{Sight, Situation, Troubles};
 use crate::worktree_identity::identity::Need;
@@ -43,8 +45,6 @@ const TICK: Duration = Duration::from_millis(200);
 /// The leadership is renewed this often; it is written down only when half of it is gone.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// Locked by the kernel while a workflow's coordinator lives, in the workflow's folder.
-const LOCK: &str = "coordinator.lock";
 /// How long that lock is tried.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -149,16 +149,11 @@ fn live(folder: &Path) -> Outcome<Option<File>> {
     }
 }
 
-/// Whether the coordinator of a workflow lives. What cannot be looked at may.
-pub(crate) fn is_led(folder: &Path) -> bool {
-    file::is_locked(&folder.join(LOCK)).unwrap_or(true)
-}
-
 impl<'a> Coordinator<'a> {
     /// Takes the leadership of a workflow.
     pub fn of(cx: &'a Context, options: Options, id: &WorkflowId) -> Outcome<Self> {
-        let workflow = crate::workflows::service::find_workflow(cx, Some(id.as_str()))?;
-        let Some(alive) = live(&crate::workflows::service::workflow_folder(cx, id))? else {
+        let workflow = crate::plans::lookup::find_workflow(cx, Some(id.as_str()))?;
+        let Some(alive) = live(&crate::plans::lookup::workflow_folder(cx, id))? else {
             return Err(Box::new(
                 Refusal::new(
                     Code::Held,
@@ -167,7 +162,7 @@ impl<'a> Coordinator<'a> {
                 .help(format!("jit workflow status {id}")),
             ));
         };
-        let plan = crate::workflows::service::load_plan(cx, &workflow)?;
+        let plan = crate::plans::lookup::load_plan(cx, &workflow)?;
         // Whoever led it before has lost the kernel's lock, so it is dead.
         crate::workflows::service::lead_workflow(cx, id, true)?;
         Ok(Self {
@@ -190,7 +185,7 @@ impl<'a> Coordinator<'a> {
             stopped_by: BTreeMap::new(),
             notifier: Notifier::of(
                 crate::notify::service::notifying(cx)?,
-                &crate::workflows::service::workflow_folder(cx, id),
+                &crate::plans::lookup::workflow_folder(cx, id),
             ),
             inbox: mpsc::channel(),
         })
@@ -212,7 +207,7 @@ impl<'a> Coordinator<'a> {
                 while !self.busy.is_empty() && !watcher.hurry() {
                     self.rest(TICK, watcher);
                 }
-                return crate::workflows::service::find_workflow(self.cx, Some(self.id.as_str()));
+                return crate::plans::lookup::find_workflow(self.cx, Some(self.id.as_str()));
             }
             self.renew_leadership(watcher);
             let Some(at) = self.look(watcher)? else {
@@ -242,7 +237,7 @@ impl<'a> Coordinator<'a> {
                     Step::Wait { why, .. } if self.busy.is_empty() && is_up_to_people(&why) => {
                         self.tell_waiting(&why, &at, watcher);
                         crate::workflows::service::leave_workflow(self.cx, &self.id)?;
-                        return crate::workflows::service::find_workflow(self.cx, Some(self.id.as_str()));
+                        return crate::plans::lookup::find_workflow(self.cx, Some(self.id.as_str()));
                     }
                     Step::Wait { until, why } => {
                         let ms = until.map_or(i64::MAX, |until| until.ms().saturating_sub(clock::wall_ms()));
@@ -319,7 +314,7 @@ impl<'a> Coordinator<'a> {
             &mut self.sight,
         )
         .and_then(|mut at| {
-            crate::units::scope::look_around(self.cx, &mut at, &self.plan, &mut self.touched)?;
+            crate::workflows::overlap::look_around(self.cx, &mut at, &self.plan, &mut self.touched)?;
             crate::workflows::snapshot::show_orchestration(self.cx, &at, &mut self.sight).map(|()| at)
         });
         match looked {
@@ -449,7 +444,7 @@ impl<'a> Coordinator<'a> {
                 let name = units.first().map_or("", UnitId::as_str).to_owned();
                 let (beside, of_step) = (units.clone(), step.clone());
                 let spawned = std::thread::Builder::new().name(name).spawn(move || {
-                    let outcome = crate::context::open(&options, Need::Write)
+                    let outcome = crate::opening::open(&options, Need::Write)
                         .and_then(|cx| work.perform(&cx, &of_step, &beside));
                     // Nobody listens when the coordinator has ended.
                     let _ = inbox.send(Done {
@@ -493,7 +488,7 @@ impl<'a> Coordinator<'a> {
 
     /// What takes no time.
     fn at_once(&self, step: &Step) -> Outcome<()> {
-        let unit = |id: &UnitId| -> Outcome<Unit> { crate::attempts::dispatch::load_unit(self.cx, id) };
+        let unit = |id: &UnitId| -> Outcome<Unit> { crate::units::service::load_unit(self.cx, id) };
         match step {
             Step::Dispatch { unit: id, resume } => {
                 let Some(planned) = self.unit_of_plan(id) else {
@@ -785,7 +780,7 @@ impl Work {
             }
             // Both follow from the files of the attempt.
             Step::Launch(id) | Step::Running(id) => {
-                let before = crate::attempts::dispatch::load_unit(cx, id)?.state;
+                let before = crate::units::service::load_unit(cx, id)?.state;
                 if crate::attempts::outcome::settle(cx, id, Starting::Allowed)?.state == before {
                     // It is on its way: to look at once again would only keep it from coming.
                     std::thread::sleep(ON_ITS_WAY);
@@ -800,7 +795,7 @@ impl Work {
                 _ => Ok(Came::default()),
             },
             Step::Retry(id) | Step::Resolve(id) => {
-                crate::units::service::try_again(cx, id).map(|_| Came::default())
+                crate::worktrees::service::try_again(cx, id).map(|_| Came::default())
             }
             Step::Land(_) => self.merge(cx, units, MergeMode::Land),
             Step::SendBack(_) => self.merge(cx, units, MergeMode::SendBack),
@@ -815,16 +810,15 @@ impl Work {
     }
 
     fn merge(&self, cx: &Context, units: &[UnitId], mode: MergeMode) -> Result<Came, Box<Refusal>> {
-        let answer = crate::context::handle(
-            cx,
-            Request::Merge(Box::new(MergeAsk {
-                units: units.iter().map(ToString::to_string).collect(),
-                all: false,
-                into: Some(self.target.clone()),
-                mode,
-                leave_proposed: true,
-            })),
-        )?;
+        let ask = MergeAsk {
+            units: units.iter().map(ToString::to_string).collect(),
+            all: false,
+            into: Some(self.target.clone()),
+            mode,
+            leave_proposed: true,
+        };
+        crate::issues::sync::sync_if_git_moved(cx);
+        let answer = crate::landing::service::merge_units(cx, &ask)?;
         let Reply::Merge(report) = answer.reply else {
             return Ok(Came::default());
         };

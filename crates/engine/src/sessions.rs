@@ -17,10 +17,10 @@ use jit_os::process::ProcessRef;
 use jit_os::{clock, file, random};
 use jit_store::{Outcome, View};
 
+use crate::api::sessions::StartSession;
 use crate::api::{Answer, Reply};
 use crate::context::Context;
-use crate::heartbeats as heartbeat;
-use crate::heartbeats::{Beats, Heartbeat};
+use crate::heartbeats::{self as heartbeat, Beats, Heartbeat};
 use crate::identity::process_binding as sessions;
 use crate::refusals::refuse;
 
@@ -33,19 +33,6 @@ fn default_scope(agent_type: &str) -> Scope {
         "developer" => Scope::Worktree,
         _ => Scope::Global,
     }
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct StartSession {
-    /// Developer when nothing is said.
-    pub agent_type: Option<String>,
-    pub task: Option<String>,
-    pub pr_group: Option<String>,
-    pub lock_scope: Option<Scope>,
-    /// The process that, with all it starts, is to act in the session.
-    pub bind: Option<ProcessRef>,
-    pub program: Option<String>,
-    pub program_session: Option<String>,
 }
 
 pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answer> {
@@ -97,7 +84,7 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
         program: asked.program.clone(),
         program_session: asked.program_session.clone(),
     };
-    let done = crate::context::transact(cx, &Command::StartSession(Box::new(started)))?;
+    let done = crate::write_path::transact(cx, &Command::StartSession(Box::new(started)))?;
     let Decided::Session(session) = &done.reply else {
         return Err(refuse(Code::Io, "the log has no answer to that request"));
     };
@@ -109,7 +96,7 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
         sessions::unbind(control, &[]).map_err(io)?;
         sessions::bind(control, process, &session.session_id, &session.agent_id).map_err(io)?;
     }
-    let mut answer = crate::context::answer(cx, done);
+    let mut answer = crate::write_path::answer(cx, done);
     answer.reply = Reply::Session(Box::new(session_view(cx, &session)));
     Ok(answer)
 }
@@ -174,7 +161,7 @@ pub(crate) fn meant(cx: &Context, view: &View, named: Option<&SessionId>) -> Out
 /// A sign of life, and more time for what the session's agent holds. Others may pass on that it lives; what it holds
 /// is for itself to keep.
 pub(crate) fn beat_session(cx: &Context, named: Option<&SessionId>) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let session = meant(cx, &view, named)?;
     if !session.is_active() {
         return Err(Box::new(
@@ -187,17 +174,17 @@ pub(crate) fn beat_session(cx: &Context, named: Option<&SessionId>) -> Outcome<A
     }
     beat_for(cx, &session, None).map_err(|e| refuse(Code::Io, e))?;
     if session.actor() == cx.actor {
-        crate::claims::renew_own(cx)?;
+        crate::leases::renew_own(cx)?;
     }
     let shown = Reply::Session(Box::new(session_view(cx, &session)));
     refresh_sessions(cx, &view).map_err(|e| refuse(Code::Io, e))?;
-    crate::context::read_answer(cx, &view, shown)
+    crate::write_path::read_answer(cx, &view, shown)
 }
 
 pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: Status) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let session = meant(cx, &view, named)?;
-    let done = crate::context::transact(
+    let done = crate::write_path::transact(
         cx,
         &Command::EndSession {
             session: session.session_id.clone(),
@@ -212,7 +199,7 @@ pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: Statu
         .filter(|lease| lease.held_by(&session.actor()))
         .filter_map(|lease| Some(lease.resource.issue()?.to_string()))
         .collect();
-    let mut answer = crate::context::answer(cx, done);
+    let mut answer = crate::write_path::answer(cx, done);
     if !held.is_empty() {
         answer.warnings.push(format!(
             "{} still holds {}: jit claim release {}",
@@ -221,20 +208,20 @@ pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: Statu
             held[0]
         ));
     }
-    let after = crate::context::view(cx)?;
+    let after = crate::write_path::view(cx)?;
     let session = meant(cx, &after, Some(&session.session_id))?;
     answer.reply = Reply::Session(Box::new(session_view(cx, &session)));
     Ok(answer)
 }
 
 pub(crate) fn list_sessions(cx: &Context, all: bool) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let mut sessions = session_views(cx, &*view.table)?;
     if !all {
         sessions.retain(|session| matches!(session.status, Status::Active | Status::Stale));
     }
     sessions.sort_by_key(|session| session.started_at);
-    crate::context::read_answer(cx, &view, Reply::Sessions { sessions })
+    crate::write_path::read_answer(cx, &view, Reply::Sessions { sessions })
 }
 
 /// Sessions that were not ended and whose heart beats.
@@ -255,15 +242,15 @@ fn session_views(cx: &Context, table: &dyn Table) -> Outcome<Vec<SessionView>> {
 }
 
 pub(crate) fn show_session(cx: &Context, named: Option<&SessionId>) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let session = meant(cx, &view, named)?;
     let shown = Reply::Session(Box::new(session_view(cx, &session)));
-    crate::context::read_answer(cx, &view, shown)
+    crate::write_path::read_answer(cx, &view, shown)
 }
 
 /// Takes what is over off the list: ended sessions, and stale ones whose process is gone.
 pub(crate) fn prune_sessions(cx: &Context) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let mut beats = Beats::new(&cx.place.control_dir);
     let sessions = state::sessions(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     let over = sessions.iter().filter(|session| {
@@ -272,13 +259,13 @@ pub(crate) fn prune_sessions(cx: &Context) -> Outcome<Answer> {
         matches!(status, Status::Completed | Status::Failed) || (status == Status::Stale && !alive)
     });
     let ids: Vec<SessionId> = over.map(|session| session.session_id.clone()).collect();
-    let done = crate::context::transact(cx, &Command::PruneSessions { sessions: ids })?;
+    let done = crate::write_path::transact(cx, &Command::PruneSessions { sessions: ids })?;
     let pruned = match &done.reply {
         Decided::Pruned(ids) => ids.clone(),
         _ => Vec::new(),
     };
     sessions::unbind(&cx.place.control_dir, &pruned).map_err(|e| refuse(Code::Io, e))?;
-    let mut answer = crate::context::answer(cx, done);
+    let mut answer = crate::write_path::answer(cx, done);
     answer.reply = Reply::Pruned { pruned };
     Ok(answer)
 }
@@ -311,7 +298,7 @@ fn write_sessions(cx: &Context, table: &dyn Table, sequence: u64) -> io::Result<
 fn refresh_sessions(cx: &Context, view: &View) -> io::Result<()> {
     let guard = cx.store.hold_still(&cx.actor);
     let guard = guard.map_err(|refusal| io::Error::other(refusal.message))?;
-    let fresh = crate::context::view(cx).map_err(|refusal| io::Error::other(refusal.message))?;
+    let fresh = crate::write_path::view(cx).map_err(|refusal| io::Error::other(refusal.message))?;
     let view = if fresh.sequence > view.sequence {
         &fresh
     } else {

@@ -8,24 +8,17 @@
 //! - an agent approves nothing, however it asks, unless the user's own settings say so. That is a guard rail: an agent
 //!   that can run commands can also run others than `jit`.
 
-use std::path::PathBuf;
-
 use jit_core::merge_policy::MergePolicy;
-use jit_core::refusal::{Code, Refusal};
 use jit_core::time::Wall;
 use jit_os::clock;
 use jit_store::Outcome;
 
+use crate::api::trust::{Kind, Need};
 use crate::api::{Answer, Reply};
-use crate::approvals as trust;
-use crate::approvals::{How, Kind, Need, Trust};
-use crate::attempts::dispatch::words_as_text;
+use crate::approvals::{How, Trust, approvals, approve, repository, require_may_trust};
 use crate::config::keys::Value;
-use crate::context::{Context, Surroundings};
+use crate::context::{Context, Surroundings, comes_with_repository, plain};
 use crate::gates::Registry;
-use crate::landing::candidate::rule_name;
-use crate::landing::service::VALIDATE;
-use crate::units::service::PROVISION;
 
 impl Surroundings {
     /// A setting that whoever asks has written just now: what it would run is approved, unless an agent asks that may not.
@@ -73,42 +66,14 @@ fn commands_in(key: &str, value: &Value) -> Vec<(Kind, String, String)> {
     }
 }
 
-/// What approvals are given for: the folder that all worktrees share.
-pub(crate) fn repository(cx: &Context) -> PathBuf {
-    let shared = cx.place.common_dir.as_ref();
-    shared.unwrap_or(&cx.place.control_dir).clone()
-}
-
-pub(crate) fn approvals() -> Outcome<Trust> {
-    Trust::open(|name| std::env::var_os(name))
-}
-
-/// Whether whoever acts may approve commands.
-pub(crate) fn may_trust(cx: &Context) -> bool {
-    let own_file = cx.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
-    crate::context::calling_agent::asking_agent(cx).is_none() || cx.config.may_trust(own_file.as_deref())
-}
-
-/// A refusal, if whoever acts may not approve commands.
-pub fn require_may_trust(cx: &Context) -> Outcome<()> {
-    let agent = match crate::context::calling_agent::asking_agent(cx) {
-        Some(agent) if !may_trust(cx) => agent,
-        _ => return Ok(()),
-    };
-    let message = format!("{agent} is an agent, and agents may not approve commands here");
-    Err(Box::new(
-        Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit trust"),
-    ))
-}
-
 pub(crate) fn commands(cx: &Context) -> Outcome<Answer> {
     let registry = Registry::load(crate::gates::service::require_jit(cx)?)?;
     let (trust, repository) = (approvals()?, repository(cx));
-    let others = crate::units::service::commands_of_settings(cx)
+    let others = crate::trust::commands_of_settings(cx)
         .into_iter()
-        .chain(crate::landing::service::merge_commands(cx))
-        .chain(crate::attempts::dispatch::dispatch_commands(cx));
-    let commands = trust::needs(&registry, others, |kind, name, text| {
+        .chain(crate::trust::merge_commands(cx))
+        .chain(crate::trust::dispatch_commands(cx));
+    let commands = needs(&registry, others, |kind, name, text| {
         trust.is_trusted(&repository, kind, name, text)
     });
     Ok(plain(cx, Reply::Commands { commands }))
@@ -121,11 +86,6 @@ pub(crate) fn trust(cx: &Context, mut commands: Vec<Need>) -> Outcome<Answer> {
         command.is_trusted = true;
     }
     Ok(plain(cx, Reply::Commands { commands }))
-}
-
-pub(crate) fn approve(cx: &Context, kind: Kind, name: &str, text: &str, how: How) -> Outcome<()> {
-    let now = Wall::from_ms(clock::wall_ms());
-    approvals()?.approve(&repository(cx), kind, name, text, how, now)
 }
 
 pub(crate) fn revoke(cx: &Context) -> Outcome<Answer> {
@@ -144,10 +104,83 @@ pub(crate) fn revoke(cx: &Context) -> Outcome<Answer> {
     Ok(plain(cx, Reply::Revoked { revoked }))
 }
 
-/// An answer that has nothing to do with the log.
-pub(crate) fn plain(cx: &Context, reply: Reply) -> Answer {
-    Answer {
-        reply,
-        warnings: cx.warnings.clone(),
-    }
+/// Everything of a repository that needs to be trusted: its gates, and what the caller found elsewhere.
+pub fn needs(
+    registry: &Registry,
+    others: impl IntoIterator<Item = (Kind, String, String)>,
+    is_trusted: impl Fn(Kind, &str, &str) -> bool,
+) -> Vec<Need> {
+    let gates = registry.iter().filter_map(|(name, gate)| {
+        let text = gate.command()?.to_owned();
+        Some((Kind::Gate, name.to_string(), text))
+    });
+    let mut needs: Vec<Need> = gates
+        .chain(others)
+        .map(|(kind, name, text)| Need {
+            is_trusted: is_trusted(kind, &name, &text),
+            kind,
+            name,
+            text,
+        })
+        .collect();
+    needs.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+    needs
 }
+
+/// A program and its arguments as they are approved. Word for word: joined, two different ones could read the same.
+pub(crate) fn words_as_text(words: &[String]) -> String {
+    format!("{words:?}")
+}
+
+/// Settings about agents that came with the repository and need to be approved.
+pub(crate) fn dispatch_commands(cx: &Context) -> Vec<(Kind, String, String)> {
+    let set = cx.config.dispatching();
+    let text = |key: &str| match key {
+        "dispatch.command" => words_as_text(&set.command),
+        _ => set.permission_mode.clone(),
+    };
+    RISKY
+        .iter()
+        .filter(|key| crate::context::comes_with_repository(cx, key))
+        .map(|key| (Kind::Agent, (*key).to_owned(), text(key)))
+        .collect()
+}
+
+/// The name under which checks of merged work are approved.
+pub const VALIDATE: &str = "merge.validate";
+
+/// Commands of merging that need to be approved, as this worktree has them.
+pub(crate) fn merge_commands(cx: &Context) -> Vec<(Kind, String, String)> {
+    let merging = cx.config.merging();
+    let rules = merging
+        .policy
+        .commands()
+        .map(|(pattern, text)| (Kind::Validate, rule_name(pattern), text.to_owned()));
+    let checks = merging
+        .validate
+        .iter()
+        .map(|text| (Kind::Validate, VALIDATE.to_owned(), text.clone()));
+    rules.chain(checks).collect()
+}
+
+/// The name under which a rule's command is approved.
+pub fn rule_name(pattern: &str) -> String {
+    format!("merge.resolve {pattern}")
+}
+
+/// The setting with the steps that make a worktree ready.
+pub(crate) const PROVISION: &str = "worktree.provision";
+
+/// Command lines of the settings that came with the repository.
+pub(crate) fn commands_of_settings(cx: &Context) -> Vec<(Kind, String, String)> {
+    if !comes_with_repository(cx, PROVISION) {
+        return Vec::new();
+    }
+    let steps = cx.config.provision_steps().iter();
+    steps
+        .map(|step| (Kind::Provision, PROVISION.to_owned(), step.clone()))
+        .collect()
+}
+
+/// The settings that came with the repository and decide what runs, or with which rights.
+pub(crate) const RISKY: &[&str] = &["dispatch.command", "dispatch.permission_mode"];

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use jit_core::refusal::Code;
 use jit_core::time::Wall;
-use jit_engine::gates::registry::{Draft, MAX_TIMEOUT_SECS};
+use jit_engine::api::gates::Ran;
+use jit_engine::api::gates::{Draft, MAX_TIMEOUT_SECS};
+use jit_engine::api::gates::{Gate, GateName, GateResult, Status};
 use jit_engine::gates::results::MAX_OUTPUT;
 use jit_engine::gates::run;
 use jit_engine::gates::run::gate_vars;
-use jit_engine::gates::{Gate, GateName, GateResult, Ran, Registry, Results, Run, Standing, Status, presets};
+use jit_engine::gates::{Registry, Results, Run, Standing, presets};
 use jit_git::snapshot::content_tree;
 use jit_git::{GitEnv, Place};
 use jit_os::process::{self, ProcessRef};

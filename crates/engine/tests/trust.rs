@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use jit_core::refusal::{Code, Details};
 use jit_core::time::Wall;
-use jit_engine::approvals::{How, Kind, MAX_TEXT, Need, Trust, needs};
+use jit_engine::api::gates::Draft;
+use jit_engine::api::trust::{Kind, Need};
+use jit_engine::approvals::{How, MAX_TEXT, Trust};
 use jit_engine::gates::Registry;
-use jit_engine::gates::registry::Draft;
+use jit_engine::trust::needs;
 use jit_store::Outcome;
 
 struct Home {

@@ -19,9 +19,9 @@ use jit_core::refusal::{Code, Refusal};
 use jit_core::roster::LockView;
 use jit_core::time::Wall;
 use jit_core::wire::LeaseView;
+use jit_engine::api::file_locks::OwnLocks;
 use jit_engine::api::{Reply, Request};
 use jit_engine::context::Options;
-use jit_engine::file_locks::service::OwnLocks;
 use jit_engine::worktree_identity::identity::Need;
 use jit_os::clock;
 use jit_store::Outcome;
@@ -245,8 +245,8 @@ impl Keep {
 }
 
 fn ask(options: &Options, request: Request) -> Outcome<Reply> {
-    let app = jit_engine::context::open(options, Need::Write)?;
-    jit_engine::context::handle(&app, request).map(|answer| answer.reply)
+    let app = jit_engine::opening::open(options, Need::Write)?;
+    jit_engine::handle::handle(&app, request).map(|answer| answer.reply)
 }
 
 #[cfg(test)]

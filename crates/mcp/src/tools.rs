@@ -97,8 +97,8 @@ impl<'a> Call<'a> {
     /// The place is looked at anew for each request: settings, branch and identity may have changed since.
     fn ask(&mut self, request: Request) -> Outcome<Reply> {
         let need = if request.writes() { Need::Write } else { Need::Read };
-        let app = jit_engine::context::open(self.options, need)?;
-        let Answer { reply, warnings } = jit_engine::context::handle(&app, request)?;
+        let app = jit_engine::opening::open(self.options, need)?;
+        let Answer { reply, warnings } = jit_engine::handle::handle(&app, request)?;
         self.actor = Some(app.actor);
         for warning in warnings {
             // Two requests of one call may have noticed the same.

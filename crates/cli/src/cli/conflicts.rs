@@ -1,7 +1,7 @@
 use std::time::Duration;
 
+use jit_engine::api::landing::Picture;
 use jit_engine::api::{Answer, Request};
-use jit_engine::landing::report::Picture;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -34,7 +34,7 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     if !flags.watch {
-        let Answer { reply, warnings } = jit_engine::context::handle(
+        let Answer { reply, warnings } = jit_engine::handle::handle(
             &app,
             Request::Conflicts {
                 into: flags.into,

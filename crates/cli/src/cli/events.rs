@@ -109,7 +109,7 @@ pub(super) struct Stream<'a> {
 impl Stream<'_> {
     pub fn show(&self, follow: bool, cx: &Cx) -> Outcome<Output> {
         let app = cx.app(Need::Read)?;
-        jit_engine::context::view(&app)?;
+        jit_engine::write_path::view(&app)?;
         if !follow {
             let mut lines = Vec::new();
             app.store.events(0, &mut |line| {

@@ -52,7 +52,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         issue: flags.issue,
         closed: flags.all,
     };
-    let Answer { reply, warnings } = jit_engine::context::handle(&cx.app(Need::Read)?, request)?;
+    let Answer { reply, warnings } = jit_engine::handle::handle(&cx.app(Need::Read)?, request)?;
     let Reply::Graph(of) = &reply else {
         return Err(invalid("the answer is no graph"));
     };

@@ -1,5 +1,5 @@
+use jit_engine::api::attempts::HandAsk;
 use jit_engine::api::{HandoffView, Request};
-use jit_engine::attempts::handoff::HandAsk;
 use jit_store::Outcome;
 
 use super::worktree::dispatch::RunFlags;

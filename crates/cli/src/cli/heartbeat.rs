@@ -58,7 +58,7 @@ fn vouched_for(pid: Option<u32>) -> Outcome<ProcessRef> {
 
 /// Never longer than a third of the shortest lease: two beats may be late before anything is lost.
 fn interval(app: &Context, asked: Option<u64>) -> Outcome<u64> {
-    let view = jit_engine::context::view(app)?;
+    let view = jit_engine::write_path::view(app)?;
     let own = state::leases_of(&*view.table, &app.actor.agent_id).map_err(invalid)?;
     let shortest = own
         .iter()
@@ -87,7 +87,7 @@ fn beat(app: &Context, heart: ProcessRef, interval_secs: u64) -> Outcome<Heartbe
         interval_secs,
     };
     heartbeat::write(&app.place.control_dir, &beat).map_err(io)?;
-    jit_engine::claims::renew_own(app)?;
+    jit_engine::leases::renew_own(app)?;
     Ok(beat)
 }
 

@@ -25,7 +25,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let place = found.place.clone();
     if done.log_is_new {
         let (adopted, unsound) =
-            jit_engine::issues::sync::join_tree(&jit_engine::context::within(found, &options, Need::Write)?)?;
+            jit_engine::issues::sync::join_tree(&jit_engine::opening::within(found, &options, Need::Write)?)?;
         if adopted > 0 {
             done.steps.push(format!("found {adopted} issues in .jit/issues"));
         }

@@ -474,18 +474,18 @@ impl Cx {
     }
 
     pub fn app(&self, need: Need) -> Outcome<Context> {
-        jit_engine::context::open(&self.options()?, need)
+        jit_engine::opening::open(&self.options()?, need)
     }
 
     /// The same for whoever may stand in a folder that was a worktree: then also which one it was.
     pub fn app_or_lost(&self, need: Need) -> Outcome<(Context, Option<String>)> {
         let options = self.options()?;
         match (
-            jit_engine::context::open(&options, need),
+            jit_engine::opening::open(&options, need),
             jit_engine::worktrees::removed_worktree::lost(),
         ) {
             (Err(_), Some(lost)) => {
-                let app = jit_engine::context::open(
+                let app = jit_engine::opening::open(
                     &Options {
                         dir: Some(lost.common),
                         ..options
@@ -588,7 +588,7 @@ impl Cx {
         let mut app = self.app(need)?;
         app.store = app.store.alone();
         jit_os::memory::use_large_pages();
-        let (Answer { reply, warnings }, shown) = jit_engine::context::handle_and(&app, request, |reply| {
+        let (Answer { reply, warnings }, shown) = jit_engine::handle::handle_and(&app, request, |reply| {
             self.show(reply, |style| match writes && self.quiet() {
                 true => ids(reply),
                 false => text(reply, done, style),

@@ -24,7 +24,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     if cx.json() {
         return Err(invalid("either --json or --yaml"));
     }
-    let Answer { reply, warnings } = jit_engine::context::handle(&cx.app(Need::Read)?, request)?;
+    let Answer { reply, warnings } = jit_engine::handle::handle(&cx.app(Need::Read)?, request)?;
     let text = yaml(&cx.kept(&reply));
     Ok(cx.show(&(), |_| text).warn(warnings))
 }

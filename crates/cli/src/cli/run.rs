@@ -61,7 +61,7 @@ fn plan(flags: &mut Flags, app: &Context) -> Outcome<Plan> {
             },
         )?,
         None => {
-            let ready = jit_engine::context::handle(
+            let ready = jit_engine::handle::handle(
                 app,
                 Request::Ready {
                     filter: Default::default(),

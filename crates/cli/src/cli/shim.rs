@@ -106,7 +106,7 @@ impl Worker {
     /// what it holds.
     fn app(&self) -> Outcome<Context> {
         let (surroundings, _broken) = Surroundings::despite(&self.options)?;
-        jit_engine::context::within(surroundings, &self.options, Need::Write)
+        jit_engine::opening::within(surroundings, &self.options, Need::Write)
     }
 
     fn tell(&mut self, beat: Beat) -> io::Result<()> {
@@ -122,7 +122,7 @@ impl Worker {
         let app = self.app()?;
         match &self.session {
             Some(session) => {
-                jit_engine::context::handle(
+                jit_engine::handle::handle(
                     &app,
                     Request::BeatSession {
                         session: Some(session.clone()),
@@ -131,13 +131,13 @@ impl Worker {
             }
             // Only one that lives for a while is worth a session.
             None => {
-                let answer = jit_engine::context::handle(&app, Request::StartSession(Box::default()))?;
+                let answer = jit_engine::handle::handle(&app, Request::StartSession(Box::default()))?;
                 if let Reply::Session(session) = answer.reply {
                     self.session = Some(session.session_id);
                 }
             }
         }
-        jit_engine::claims::renew_own(&app)?;
+        jit_engine::leases::renew_own(&app)?;
         // What it holds comes first.
         self.tell_refusal(&app)
     }
@@ -148,7 +148,7 @@ impl Worker {
         jit_engine::file_locks::service::let_go_of_files(&app, &app.actor)?;
         if let Some(session) = &self.session {
             let status = if well { Status::Completed } else { Status::Failed };
-            jit_engine::context::handle(
+            jit_engine::handle::handle(
                 &app,
                 Request::EndSession {
                     session: Some(session.clone()),

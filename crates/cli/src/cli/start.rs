@@ -3,9 +3,9 @@ use std::process::Command;
 use jit_core::ids::IssuePrefix;
 use jit_core::issue::{Performer, Priority, State};
 use jit_core::refusal::{Code, Refusal};
+use jit_engine::api::attempts::DispatchAsk;
+use jit_engine::api::units::CreateUnit;
 use jit_engine::api::{CreateIssue, Reply, Request};
-use jit_engine::attempts::dispatch::DispatchAsk;
-use jit_engine::units::service::CreateUnit;
 use jit_engine::worktree_identity::identity::Need;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -53,7 +53,7 @@ pub struct Flags {
 fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
     let app = cx.app(Need::Write)?;
     if let Ok(issue) = flags.what.parse::<IssuePrefix>() {
-        match jit_engine::context::handle(&app, Request::ShowIssue { issue }) {
+        match jit_engine::handle::handle(&app, Request::ShowIssue { issue }) {
             Ok(answer) => {
                 if let Reply::Issue(view) = answer.reply {
                     return Ok(view.issue.id.to_string());
@@ -71,7 +71,7 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
                 .help(format!("jit issue create {}", shell_word(&flags.what))),
         ));
     }
-    let answer = jit_engine::context::handle(
+    let answer = jit_engine::handle::handle(
         &app,
         Request::CreateIssue(Box::new(CreateIssue {
             id: None,
@@ -106,7 +106,7 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     }
     let what = issue(&flags, cx)?;
     let app = cx.app(Need::Write)?;
-    let answer = jit_engine::context::handle(
+    let answer = jit_engine::handle::handle(
         &app,
         Request::CreateUnit(Box::new(CreateUnit {
             what,
@@ -145,7 +145,7 @@ pub fn run(mut flags: Flags, cx: &Cx) -> Outcome<Output> {
     }
     if flags.shell && !cx.json() {
         let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
-        let env = jit_engine::context::handle(
+        let env = jit_engine::handle::handle(
             &app,
             Request::UnitEnv {
                 unit: Some(view.unit.id.to_string()),

@@ -1,8 +1,9 @@
 use std::io::{self, IsTerminal as _};
 
 use jit_core::refusal::{Code, Refusal};
+use jit_engine::api::trust::Need as Command;
 use jit_engine::api::{Reply, Request};
-use jit_engine::approvals::{Need as Command, none_trusted, set_apart};
+use jit_engine::approvals::{none_trusted, set_apart};
 use jit_engine::context::Context;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
@@ -31,7 +32,7 @@ pub struct Flags {
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     if flags.revoke {
-        let answer = jit_engine::context::handle(&app, Request::Revoke)?;
+        let answer = jit_engine::handle::handle(&app, Request::Revoke)?;
         return Ok(cx
             .show(&answer.reply, |style| super::text(&answer.reply, "", style))
             .warn(answer.warnings));
@@ -45,7 +46,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     } else if is_terminal() {
         ask(&app)?
     } else {
-        let help = match jit_engine::trust::require_may_trust(&app) {
+        let help = match jit_engine::approvals::require_may_trust(&app) {
             Ok(()) => "jit trust --yes",
             Err(_) => "ask a person to run: jit trust",
         };
@@ -59,7 +60,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
 }
 
 fn commands(app: &Context) -> Outcome<Vec<Command>> {
-    match jit_engine::context::handle(app, Request::Commands)?.reply {
+    match jit_engine::handle::handle(app, Request::Commands)?.reply {
         Reply::Commands { commands } => Ok(commands),
         _ => Ok(Vec::new()),
     }
@@ -70,7 +71,7 @@ fn not_approved(all: &[Command]) -> Vec<Command> {
 }
 
 fn approve(app: &Context, commands: Vec<Command>) -> Outcome<Vec<Command>> {
-    match jit_engine::context::handle(app, Request::Trust { commands })?.reply {
+    match jit_engine::handle::handle(app, Request::Trust { commands })?.reply {
         Reply::Commands { commands } => Ok(commands),
         _ => Ok(Vec::new()),
     }
@@ -82,12 +83,12 @@ fn is_terminal() -> bool {
 
 /// Whether there is somebody who could approve.
 pub fn can_ask(app: &Context) -> bool {
-    is_terminal() && jit_engine::trust::require_may_trust(app).is_ok()
+    is_terminal() && jit_engine::approvals::require_may_trust(app).is_ok()
 }
 
 /// Shows what is not approved and asks. Gives what was, all of it; a no is a refusal.
 pub fn ask(app: &Context) -> Outcome<Vec<Command>> {
-    jit_engine::trust::require_may_trust(app)?;
+    jit_engine::approvals::require_may_trust(app)?;
     let open = not_approved(&commands(app)?);
     render::say("These commands came with the repository:");
     render::say(commands_text(&open, Style::plain()).trim_end());

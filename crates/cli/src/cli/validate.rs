@@ -65,8 +65,8 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     // What is wrong with the settings is part of the report; nothing that is compared here depends on them.
     let options = cx.options()?;
     let (found, broken) = Surroundings::despite(&options)?;
-    let app = jit_engine::context::within(found, &options, Need::Read)?;
-    jit_engine::context::view(&app)
+    let app = jit_engine::opening::within(found, &options, Need::Read)?;
+    jit_engine::write_path::view(&app)
         .map(drop)
         .or_else(|refusal| match refusal.code {
             // That is what this command is there to describe.

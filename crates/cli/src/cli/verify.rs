@@ -1,8 +1,8 @@
 use jit_core::refusal::Code;
+use jit_engine::api::verify::{Judged, Verdict, Verified};
 use jit_engine::api::{Reply, Request};
 use jit_engine::context::Surroundings;
 use jit_engine::hooks;
-use jit_engine::hooks::git::verify::{Judged, Verdict, Verified};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -31,9 +31,9 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let found = Surroundings::find(&options)?;
     let place = found.place.clone();
     let mut warnings = Vec::new();
-    let verified = match jit_engine::context::within(found, &options, Need::Read) {
+    let verified = match jit_engine::opening::within(found, &options, Need::Read) {
         Ok(app) => {
-            let answer = jit_engine::context::handle(&app, Request::Verify { range: flags.range })?;
+            let answer = jit_engine::handle::handle(&app, Request::Verify { range: flags.range })?;
             warnings = answer.warnings;
             match answer.reply {
                 Reply::Verified(verified) => verified,
@@ -41,7 +41,9 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             }
         }
         // Without jit there is no log, and that can be said of every commit.
-        Err(refusal) if refusal.code == Code::NotInitialized => hooks::git::verify(&place, None, &flags.range)?,
+        Err(refusal) if refusal.code == Code::NotInitialized => {
+            hooks::git::verify(&place, None, &flags.range)?
+        }
         Err(refusal) => return Err(refusal),
     };
     let failed = verified.any(Verdict::Violated) || flags.require && verified.any(Verdict::Unknown);

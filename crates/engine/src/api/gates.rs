@@ -1,10 +1,13 @@
 //! What is answered about gates.
 
-use jit_core::ids::{AgentId, IssueId};
-use jit_core::time::Wall;
-use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
 
-use crate::gates::GateResult;
+use jit_core::ids::{AgentId, IssueId, is_unprintable};
+use jit_core::issue::{check_gate, text_digest};
+use jit_core::time::Wall;
+use serde::{Deserialize, Serialize};
 
 /// A gate as it is defined; all but the name is absent where nobody defined it.
 #[derive(Debug, Clone, Serialize)]
@@ -60,4 +63,394 @@ pub struct Judgement {
     pub name: String,
     #[serde(flatten)]
     pub result: GateResult,
+}
+
+pub const DEFAULT_TIMEOUT_SECS: u64 = 600;
+
+/// A day: whatever takes longer is not waited for.
+pub const MAX_TIMEOUT_SECS: u64 = 86_400;
+
+/// Longest command line, in bytes.
+pub const MAX_COMMAND: usize = 16 << 10;
+
+pub(crate) const MAX_DESCRIPTION: usize = 4 << 10;
+
+pub(crate) const MAX_TYPE: usize = 64;
+
+/// Why something is not a gate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadGate(String);
+
+/// The name of a gate: a lower-case letter or digit, then at most 63 of those, `.`, `_` and `-`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct GateName(String);
+
+impl GateName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for GateName {
+    type Err = BadGate;
+
+    fn from_str(text: &str) -> Result<Self, BadGate> {
+        let shown: String = text.chars().take(80).collect();
+        check_gate(text)
+            .map(|()| Self(text.to_owned()))
+            .map_err(|why| BadGate(format!("{shown:?} is not the name of a gate: {why}")))
+    }
+}
+
+impl TryFrom<String> for GateName {
+    type Error = BadGate;
+    fn try_from(text: String) -> Result<Self, BadGate> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for GateName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::borrow::Borrow<str> for GateName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What has to be passed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Draft")]
+pub struct Gate {
+    /// What to run; `None` for a manual gate.
+    pub(crate) command: Option<String>,
+    pub(crate) manual: bool,
+    pub(crate) timeout_secs: u64,
+    pub(crate) description: Option<String>,
+    pub(crate) required_for: Vec<String>,
+}
+
+/// A gate that has not been checked.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Draft {
+    #[serde(default)]
+    pub command: Option<String>,
+    #[serde(default)]
+    pub manual: bool,
+    #[serde(default = "default_timeout")]
+    pub timeout_secs: u64,
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Types of issues that have to pass it.
+    #[serde(default)]
+    pub required_for: Vec<String>,
+}
+
+pub(crate) fn default_timeout() -> u64 {
+    DEFAULT_TIMEOUT_SECS
+}
+
+impl Draft {
+    pub fn automatic(command: impl Into<String>) -> Self {
+        Self {
+            command: Some(command.into()),
+            manual: false,
+            timeout_secs: DEFAULT_TIMEOUT_SECS,
+            description: None,
+            required_for: Vec::new(),
+        }
+    }
+
+    pub fn manual() -> Self {
+        Self {
+            command: None,
+            manual: true,
+            ..Self::automatic("")
+        }
+    }
+}
+
+impl TryFrom<Draft> for Gate {
+    type Error = BadGate;
+
+    fn try_from(draft: Draft) -> Result<Self, BadGate> {
+        let bad = |why: String| Err(BadGate(why));
+        match (&draft.command, draft.manual) {
+            (None, false) => return bad("a gate needs a command, or must be manual".to_owned()),
+            (Some(_), true) => return bad("a manual gate has no command".to_owned()),
+            (Some(command), false) => check_command(command)?,
+            (None, true) => {}
+        }
+        if !(1..=MAX_TIMEOUT_SECS).contains(&draft.timeout_secs) {
+            return bad(format!(
+                "timeout_secs is {}, and must be from 1 to {MAX_TIMEOUT_SECS}",
+                draft.timeout_secs
+            ));
+        }
+        if draft
+            .description
+            .as_ref()
+            .is_some_and(|text| text.len() > MAX_DESCRIPTION)
+        {
+            return bad(format!("the description is longer than {MAX_DESCRIPTION} bytes"));
+        }
+        let is_type = |word: &String| {
+            (1..=MAX_TYPE).contains(&word.len())
+                && !word.chars().any(|c| c.is_whitespace() || is_unprintable(c))
+        };
+        if let Some(word) = draft.required_for.iter().find(|word| !is_type(word)) {
+            let shown: String = word.chars().take(80).collect();
+            return bad(format!("required_for: {shown:?} is not a type of issues"));
+        }
+        let mut required_for = draft.required_for;
+        required_for.sort();
+        required_for.dedup();
+        Ok(Self {
+            command: draft.command,
+            manual: draft.manual,
+            timeout_secs: draft.timeout_secs,
+            description: draft.description,
+            required_for,
+        })
+    }
+}
+
+pub(crate) fn check_command(command: &str) -> Result<(), BadGate> {
+    let why = if command.trim().is_empty() {
+        "the command is empty".to_owned()
+    } else if command.len() > MAX_COMMAND {
+        format!("the command is longer than {MAX_COMMAND} bytes")
+    } else if command.contains('\0') {
+        "the command contains a zero byte".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(BadGate(why))
+}
+
+impl Gate {
+    pub fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
+
+    pub fn is_manual(&self) -> bool {
+        self.manual
+    }
+
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_secs)
+    }
+
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// Tells this gate from another one of its name: by what has to succeed. How long it may take and what is said about
+    /// it make no other gate.
+    pub fn definition(&self) -> String {
+        Self::definition_of(self.command())
+    }
+
+    /// The same for a gate that runs this command, or is manual.
+    pub fn definition_of(command: Option<&str>) -> String {
+        match command {
+            Some(command) => text_digest(format!("command\0{command}").as_bytes()),
+            None => text_digest(b"manual"),
+        }
+    }
+
+    /// Types of issues that have to pass it.
+    pub fn required_for(&self) -> &[String] {
+        &self.required_for
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Passed,
+    Failed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Automatic,
+    Manual,
+}
+
+/// What came of one gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateResult {
+    pub status: Status,
+    pub kind: Kind,
+    pub by: AgentId,
+    pub at: Wall,
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    #[serde(default)]
+    pub signal: Option<i32>,
+    #[serde(default)]
+    pub timed_out: bool,
+    /// Why it failed.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// What whoever judged it had to say.
+    #[serde(default)]
+    pub note: Option<String>,
+    #[serde(default)]
+    pub command: Option<String>,
+    /// The content it was found on; `None` where that is not known.
+    #[serde(default)]
+    pub tree: Option<String>,
+    /// The end of the output.
+    #[serde(default)]
+    pub output: String,
+    #[serde(default)]
+    pub output_truncated: bool,
+    /// Where all of the output is, on the machine where it ran.
+    #[serde(default)]
+    pub output_file: Option<String>,
+}
+
+impl GateResult {
+    /// What a run came to.
+    pub fn automatic(command: &str, ran: &Ran, by: AgentId, at: Wall, tree: Option<String>) -> Self {
+        let reason = ran.reason();
+        Self {
+            status: match reason {
+                None => Status::Passed,
+                Some(_) => Status::Failed,
+            },
+            kind: Kind::Automatic,
+            by,
+            at,
+            duration_ms: Some(ran.duration_ms),
+            exit_code: ran.exit_code,
+            signal: ran.signal,
+            timed_out: ran.timed_out,
+            reason,
+            note: None,
+            command: Some(command.to_owned()),
+            tree,
+            output: ran.tail_text(),
+            output_truncated: ran.truncated,
+            output_file: None,
+        }
+    }
+
+    /// Whether this is the other one, perhaps in other words.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.at, &self.by, self.status) == (other.at, &other.by, other.status)
+    }
+
+    /// It could not run, so it has failed.
+    pub fn impossible(reason: impl Into<String>, by: AgentId, at: Wall) -> Self {
+        Self {
+            kind: Kind::Automatic,
+            reason: Some(reason.into()),
+            ..Self::manual(Status::Failed, None, by, at, None)
+        }
+    }
+
+    /// What somebody judged.
+    pub fn manual(status: Status, note: Option<String>, by: AgentId, at: Wall, tree: Option<String>) -> Self {
+        Self {
+            status,
+            kind: Kind::Manual,
+            by,
+            at,
+            duration_ms: None,
+            exit_code: None,
+            signal: None,
+            timed_out: false,
+            reason: None,
+            note,
+            command: None,
+            tree,
+            output: String::new(),
+            output_truncated: false,
+            output_file: None,
+        }
+    }
+}
+
+impl From<GateName> for String {
+    fn from(name: GateName) -> String {
+        name.0
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ran {
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    pub timed_out: bool,
+    pub duration_ms: u64,
+    /// Why it did not start.
+    pub spawn_error: Option<String>,
+    /// The end of the output.
+    pub tail: Vec<u8>,
+    /// There was more than `tail`.
+    pub truncated: bool,
+    /// There was more than [`MAX_OUTPUT_FILE`], or it could not be written.
+    pub file_cut: bool,
+    /// Why the output could not be written.
+    pub output_error: Option<String>,
+    /// Numbers of processes that could not be ended.
+    pub survivors: Vec<u32>,
+}
+
+impl Ran {
+    pub fn passed(&self) -> bool {
+        self.reason().is_none()
+    }
+
+    /// Why it failed, `None` if it passed.
+    pub fn reason(&self) -> Option<String> {
+        if let Some(error) = &self.spawn_error {
+            return Some(format!("it could not be started: {error}"));
+        }
+        if self.timed_out {
+            return Some("it did not end in time and was ended".to_owned());
+        }
+        if let Some(signal) = self.signal {
+            return Some(format!("it was ended by signal {signal}"));
+        }
+        match self.exit_code {
+            Some(0) => None,
+            Some(126) => Some("exit code 126: the command cannot be executed".to_owned()),
+            Some(127) => Some("exit code 127: the command was not found".to_owned()),
+            Some(code @ 129..=192) => Some(format!(
+                "exit code {code}: probably ended by signal {}",
+                code - 128
+            )),
+            Some(code) => Some(format!("exit code {code}")),
+            None => Some("it is not known how it ended".to_owned()),
+        }
+    }
+
+    /// The end of the output as text.
+    pub fn tail_text(&self) -> String {
+        let broken = self
+            .tail
+            .iter()
+            .take(3)
+            .take_while(|b| **b & 0xc0 == 0x80)
+            .count();
+        // The cut may have gone through a character.
+        let skip = if self.truncated { broken } else { 0 };
+        String::from_utf8_lossy(self.tail.get(skip..).unwrap_or_default()).into_owned()
+    }
 }

@@ -1,9 +1,18 @@
 //! What can be asked of the program, and what it answers: one pair of types behind the command line and every other
 //! surface. A surface turns its own language into a [`Request`] and a [`Reply`] back; it decides nothing.
 
+pub mod attempts;
+pub mod file_locks;
 pub mod gates;
+pub mod init;
 pub mod issue_list;
+pub mod landing;
+pub mod notify;
 pub mod rescue;
+pub mod sessions;
+pub mod trust;
+pub mod units;
+pub mod verify;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,18 +32,18 @@ use jit_core::wire::LeaseView;
 use jit_core::workflow::Workflow;
 use serde::Serialize;
 
-use crate::approvals::Need;
-use crate::attempts::dispatch::DispatchAsk;
-use crate::attempts::handoff::HandAsk;
-use crate::file_locks::service::{LockPaths, OwnLocks};
-use crate::gates::{Gate, GateName};
-use crate::hooks::git::verify::Verified;
-use crate::landing::report::{MergeReport, Picture};
-use crate::landing::service::MergeAsk;
-use crate::landing::unpushed_targets::Unpushed;
-use crate::notify::deliver::Sent;
-use crate::sessions::StartSession;
-use crate::units::service::CreateUnit;
+use crate::api::attempts::DispatchAsk;
+use crate::api::attempts::HandAsk;
+use crate::api::file_locks::{LockPaths, OwnLocks};
+use crate::api::gates::{Gate, GateName};
+use crate::api::landing::MergeAsk;
+use crate::api::landing::Unpushed;
+use crate::api::landing::{MergeReport, Picture};
+use crate::api::notify::Sent;
+use crate::api::sessions::StartSession;
+use crate::api::trust::Need;
+use crate::api::units::CreateUnit;
+use crate::api::verify::Verified;
 
 pub use issue_list::{Listed, Listing};
 pub use rescue::{Cleaned, Force, RescueReply, RescueRequest, RescueView};

@@ -1,15 +1,14 @@
 //! Removing worktrees, and getting back what was in them: what can be asked, and what is answered.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use jit_core::ids::UnitId;
 use jit_core::time::Wall;
 use jit_core::unit::Phase;
-use serde::Serialize;
-
-use crate::worktrees::rescue::restore::Restored;
-use crate::worktrees::rescue::{RescueId, Stage, Work};
+use serde::{Deserialize, Serialize};
 
 /// How much may be overridden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -124,3 +123,146 @@ pub struct RescueView {
     /// How it comes back, and to the target. Empty in lists.
     pub next: Vec<String>,
 }
+
+/// An entry of the rescue list: the unit's name and a time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RescueId(String);
+
+impl RescueId {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of one of its refs.
+    pub fn reference(&self, name: &str) -> String {
+        format!("{REFS}/{}/{name}", self.0)
+    }
+}
+
+impl FromStr for RescueId {
+    type Err = String;
+
+    /// It becomes part of a path and of a ref.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        let sound = text.len() <= 120
+            && text.bytes().all(fits)
+            && text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
+            && !text.contains("..")
+            && !text.ends_with(".lock")
+            && !text.ends_with('.');
+        match sound {
+            true => Ok(Self(text.to_owned())),
+            false => Err(format!(
+                "{text:?} is not the name of a rescue: see jit rescue list"
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for RescueId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for RescueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// What was made again.
+#[derive(Debug, Clone, Serialize)]
+pub struct Restored {
+    pub id: RescueId,
+    pub path: String,
+    /// Null when HEAD is detached there.
+    pub branch: Option<String>,
+    /// `trash` or `refs`.
+    pub from: &'static str,
+    /// How it comes to the target.
+    pub next: Vec<String>,
+}
+
+impl From<RescueId> for String {
+    fn from(id: RescueId) -> Self {
+        id.0
+    }
+}
+
+/// A kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A commit that is not on the target.
+    Commit,
+    Staged,
+    Unstaged,
+    Untracked,
+    /// Ignored by git.
+    Ignored,
+    /// Changed, but git was told not to look (skip-worktree, assume-unchanged).
+    Hidden,
+    /// Committed, but git's filters would not give these bytes back.
+    Raw,
+    /// A repository inside, with something that is nowhere else.
+    Repository,
+    /// An unfinished rebase, merge, cherry-pick, revert or bisect.
+    InProgress,
+    /// Commits that only a reflog or a file of git's knows.
+    History,
+}
+
+impl Kind {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Commit => "commit",
+            Self::Staged => "staged",
+            Self::Unstaged => "unstaged",
+            Self::Untracked => "untracked",
+            Self::Ignored => "ignored",
+            Self::Hidden => "hidden",
+            Self::Raw => "raw bytes",
+            Self::Repository => "repository",
+            Self::InProgress => "in progress",
+            Self::History => "history",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Work {
+    pub kind: Kind,
+    /// A path below the worktree, a commit, or a word.
+    pub what: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Saving,
+    Moving,
+    Kept,
+    Removing,
+    Restored,
+}
+
+impl Stage {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Saving => "saving",
+            Self::Moving => "moving",
+            Self::Kept => "kept",
+            Self::Removing => "removing",
+            Self::Restored => "restored",
+        }
+    }
+}
+
+/// Where the refs of all entries are.
+pub const REFS: &str = "refs/jit/rescue";

@@ -10,8 +10,9 @@ use jit_core::time::Wall;
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply};
-use crate::context::{Context, Kept};
+use crate::context::Context;
 use crate::refusals::refuse;
+use crate::write_path::Kept;
 
 /// The account that an agent would be started on. Refused while it is parked, unless somebody insists.
 pub fn require_open_account(
@@ -23,7 +24,7 @@ pub fn require_open_account(
     let Some(id) = AccountId::of(&run.over(&crate::attempts::dispatch::run_settings(cx))) else {
         return Ok(None);
     };
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let known = state::account(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
     let now = view.now.wall;
     if let (false, Some(known)) = (force, known)
@@ -40,7 +41,7 @@ pub fn require_open_account(
 
 /// A running agent was refused and waits by itself: meanwhile nobody else is started on its account.
 pub fn park_while_it_waits(cx: &Context, id: &UnitId, attempt: u32, until: Wall, why: &str) -> Outcome<()> {
-    let unit = crate::attempts::dispatch::load_unit(cx, id)?;
+    let unit = crate::units::service::load_unit(cx, id)?;
     let (Some(account), true) = (unit.account, unit.attempt == attempt) else {
         return Ok(());
     };
@@ -55,7 +56,7 @@ pub fn park_while_it_waits(cx: &Context, id: &UnitId, attempt: u32, until: Wall,
         backoff_ms: park_ms(cx),
         waits: true,
     }));
-    crate::context::transact_as(cx, None, &command, Kept::default()).map(drop)
+    crate::write_path::transact_as(cx, None, &command, Kept::default()).map(drop)
 }
 
 /// Agents may be started on an account again.
@@ -67,9 +68,9 @@ pub(crate) fn unpark(cx: &Context, account: AccountId) -> Outcome<Answer> {
                 .help(format!("ask a person to run: jit worktree unpark {account}")),
         ));
     }
-    let done = crate::context::transact(cx, &Command::UnparkAccount { account })?;
+    let done = crate::write_path::transact(cx, &Command::UnparkAccount { account })?;
     match done.reply {
-        Decided::Account(account) => Ok(crate::trust::plain(cx, Reply::Account(account))),
+        Decided::Account(account) => Ok(crate::context::plain(cx, Reply::Account(account))),
         _ => Err(refuse(Code::Io, "the log has no answer to that")),
     }
 }

@@ -23,35 +23,26 @@ use jit_core::account::AccountId;
 use jit_core::command::{Command, Target};
 use jit_core::ids::{AgentId, UnitId};
 use jit_core::lease::{Actor, Lease, Resource};
-use jit_core::plan::{PlanArtifact, PlanUnit, Settings};
+use jit_core::plan::Settings;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
-use jit_core::unit::{Artifact, Facts, Input, Phase, Unit, Usd};
+use jit_core::unit::{Facts, Input, Phase, Unit, Usd};
 use jit_os::shell::shell_word;
-use jit_os::{file, io_refusal, random};
+use jit_os::{file, io_refusal, program, random};
 use jit_store::Outcome;
 
-use super::handoff::Handoffs;
+use crate::api::attempts::{Again, DispatchAsk};
+use crate::api::trust::Kind;
 use crate::api::{Answer, Reply, UnitView};
-use crate::approvals::Kind;
 use crate::attempts::retry_settings::conflict_of;
 use crate::config::Dispatching;
-use crate::context::{Context, Kept};
+use crate::context::Context;
 use crate::duration::format_secs;
 use crate::refusals::refuse;
+use crate::trust::dispatch_commands;
 use crate::units::scope::Scope;
-
-/// How a further attempt begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Again {
-    /// With nothing but the prompt.
-    #[default]
-    Fresh,
-    /// With all that the last attempt knew.
-    Resume,
-    /// The same, and the last attempt's session stays as it is.
-    Fork,
-}
+use crate::units::service::{attempt_folder, load_unit, unit_turn};
+use crate::write_path::Kept;
 
 /// Whether an attempt that was not begun may still be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,102 +51,13 @@ pub(crate) enum Starting {
     Forbidden,
 }
 
-/// How an agent is to be started.
-#[derive(Debug, Clone, Default)]
-pub struct DispatchAsk {
-    /// Unit, issue, branch or path; none means the unit of this worktree.
-    pub unit: Option<String>,
-    pub run: Settings,
-    /// Besides what the issue says.
-    pub prompt: Option<String>,
-    /// A file with words, or a template instead of the built-in one.
-    pub prompt_file: Option<PathBuf>,
-    pub again: Again,
-    pub artifacts: Vec<Artifact>,
-    pub validate: Vec<String>,
-    /// Where it may write; as the attempt before, when nothing is said.
-    pub writes: Option<Vec<String>>,
-    /// What others have for it.
-    pub handoffs: Handoffs,
-    /// Also on an account that is parked.
-    pub force: bool,
-}
-
-impl DispatchAsk {
-    /// What a plan asks of a unit's agent.
-    pub(crate) fn of_plan(id: &UnitId, planned: &PlanUnit) -> Outcome<Self> {
-        let name = |name: &String| name.parse::<UnitId>().map_err(|e| refuse(Code::Invalid, e));
-        let from: Outcome<Vec<UnitId>> = planned.handoff_from.iter().map(name).collect();
-        let artifact = |wanted: &PlanArtifact| Artifact {
-            path: wanted.path.clone(),
-            kind: wanted.kind.clone(),
-        };
-        Ok(Self {
-            unit: Some(id.to_string()),
-            run: planned.run.clone(),
-            prompt: planned.prompt.clone(),
-            prompt_file: None,
-            again: Again::Fresh,
-            artifacts: planned.artifacts.iter().map(artifact).collect(),
-            validate: planned.validate.clone(),
-            writes: Some(planned.writes.clone()),
-            handoffs: Handoffs {
-                from: from?,
-                by: planned.handoff,
-                barrier: planned.phase,
-            },
-            force: false,
-        })
-    }
-}
-
 /// Bytes of the repository's own rules that agents are told.
 const RULES_MOST: u64 = 64 << 10;
-
-/// A program and its arguments as they are approved. Word for word: joined, two different ones could read the same.
-pub(crate) fn words_as_text(words: &[String]) -> String {
-    format!("{words:?}")
-}
-
-/// The settings that came with the repository and decide what runs, or with which rights.
-const RISKY: &[&str] = &["dispatch.command", "dispatch.permission_mode"];
 
 fn duration_secs(text: Option<&String>, usual: u64) -> Outcome<u64> {
     text.map_or(Ok(usual), |text| {
         crate::duration::parse_secs(text).map_err(|e| refuse(Code::Invalid, format!("{text:?}: {e}")))
     })
-}
-
-/// Where the files of a unit's attempts are.
-pub fn attempt_folder(cx: &Context, unit: &UnitId, attempt: u32) -> PathBuf {
-    let units = cx.place.control_dir.join("units");
-    units.join(unit.as_str()).join(format!("attempt-{attempt}"))
-}
-
-/// Whoever has it begins or settles attempts of this unit. `None`: somebody else is at it.
-pub(crate) fn unit_turn(cx: &Context, unit: &UnitId, wait: bool) -> Outcome<Option<std::fs::File>> {
-    let units = cx.place.control_dir.join("units");
-    let folder = units.join(unit.as_str());
-    let path = folder.join("lock");
-    let io = |e: std::io::Error| io_refusal("lock", &path, &e);
-    for folder in [&units, &folder] {
-        file::make_dir_like_parent(folder).map_err(|e| io_refusal("create", folder, &e))?;
-    }
-    let file = file::open_lock(&path).map_err(io)?;
-    if wait {
-        file.lock().map_err(io)?;
-        return Ok(Some(file));
-    }
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-        Err(std::fs::TryLockError::Error(e)) => Err(io(e)),
-    }
-}
-
-/// The unit whose worktree this is.
-pub fn unit_here(cx: &Context) -> Outcome<UnitId> {
-    Ok(crate::units::service::living_unit(cx, &crate::context::view(cx)?, None)?.id)
 }
 
 /// How agents are run where nobody says otherwise.
@@ -184,39 +86,25 @@ pub(crate) fn require_trusted_dispatch(cx: &Context) -> Outcome<()> {
     if risky.is_empty() {
         return Ok(());
     }
-    let (trust, repository) = (crate::trust::approvals()?, crate::trust::repository(cx));
+    let (trust, repository) = (crate::approvals::approvals()?, crate::approvals::repository(cx));
     for (kind, name, text) in &risky {
         trust.require(&repository, *kind, name, text)?;
     }
     Ok(())
 }
 
-/// Settings about agents that came with the repository and need to be approved.
-pub(crate) fn dispatch_commands(cx: &Context) -> Vec<(Kind, String, String)> {
-    let set = cx.config.dispatching();
-    let text = |key: &str| match key {
-        "dispatch.command" => words_as_text(&set.command),
-        _ => set.permission_mode.clone(),
-    };
-    RISKY
-        .iter()
-        .filter(|key| crate::units::service::comes_with_repository(cx, key))
-        .map(|key| (Kind::Agent, (*key).to_owned(), text(key)))
-        .collect()
-}
-
 /// T4: one agent is started in the unit.
 pub(crate) fn dispatch_unit(cx: &Context, ask: &DispatchAsk) -> Outcome<Answer> {
-    let unit = crate::units::service::living_unit(cx, &crate::context::view(cx)?, ask.unit.as_deref())?;
+    let unit = crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, ask.unit.as_deref())?;
     crate::context::calling_agent::require_not_of_another(cx, &unit)?;
     let (ask, as_before) = crate::attempts::retry_settings::over_before(cx, &unit, ask)?;
     let unit = start_attempt(cx, &unit.id, &ask)?;
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let shown = UnitView {
         as_before,
         ..UnitView::of(unit)
     };
-    let mut answer = crate::context::read_answer(cx, &view, Reply::Unit(Box::new(shown)))?;
+    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Unit(Box::new(shown)))?;
     answer.warnings.extend(cautions(cx, &ask.run));
     Ok(answer)
 }
@@ -249,7 +137,7 @@ pub(crate) fn start_attempt(cx: &Context, id: &UnitId, ask: &DispatchAsk) -> Out
         ));
     }
     if unit.worktree_id.is_some() {
-        crate::landing::preconditions::require_there(cx, &unit, Path::new(&unit.worktree_path))?;
+        crate::units::worktree_state::require_there(cx, &unit, Path::new(&unit.worktree_path))?;
     }
     let account = crate::attempts::accounts::require_open_account(cx, &ask.run, ask.force, Some(id))?;
     let (job, facts) = prepare_attempt(cx, &unit, ask, account)?;
@@ -483,7 +371,7 @@ fn has_hook(cx: &Context, program: Program) -> bool {
 
 /// What is known about the work, for whoever is to do it.
 pub(crate) fn brief(cx: &Context, unit: &Unit, attempt: u32) -> Outcome<Brief> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let issue = match &unit.issue_id {
         Some(id) => state::issue(&*view.table, id).map_err(unreadable)?,
@@ -491,7 +379,7 @@ pub(crate) fn brief(cx: &Context, unit: &Unit, attempt: u32) -> Outcome<Brief> {
     };
     let issue = match issue {
         Some(issue) => {
-            let described = crate::issues::change::described(cx, issue, &[], &view.now);
+            let described = crate::write_path::described(cx, issue, &[], &view.now);
             let comments = state::comments(&*view.table, &described.issue.id).map_err(unreadable)?;
             Some(IssueText {
                 id: described.issue.id.to_string(),
@@ -531,17 +419,9 @@ pub(crate) fn brief(cx: &Context, unit: &Unit, attempt: u32) -> Outcome<Brief> {
     })
 }
 
-/// T12, as somebody asks for it: an agent that has just ended is seen first.
-pub(crate) fn retry_by_hand(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
-    let unit = crate::units::service::find_unit(cx, &crate::context::view(cx)?, named)?;
-    crate::context::calling_agent::require_not_of_another(cx, &unit)?;
-    let _ = crate::attempts::outcome::settle(cx, &unit.id, Starting::Allowed)?;
-    crate::units::service::retry_unit(cx, Some(unit.id.as_str()))
-}
-
 /// Asks the agent of a unit to end. It is settled when it has.
 pub(crate) fn stop_unit(cx: &Context, named: Option<&str>, reason: &str) -> Outcome<Answer> {
-    let unit = crate::units::service::living_unit(cx, &crate::context::view(cx)?, named)?;
+    let unit = crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, named)?;
     crate::context::calling_agent::require_not_of_another(cx, &unit)?;
     let unit = crate::attempts::outcome::settle(cx, &unit.id, Starting::Allowed)?;
     if !matches!(unit.state, Phase::Dispatched | Phase::Running) || unit.worker.is_none() {
@@ -559,8 +439,8 @@ pub(crate) fn stop_unit(cx: &Context, named: Option<&str>, reason: &str) -> Outc
     attempt::wait_for_end(&folder, Duration::from_secs(longest))
         .map_err(|e| io_refusal("watch", &folder, &e))?;
     let unit = crate::attempts::outcome::settle(cx, &unit.id, Starting::Allowed)?;
-    let view = crate::context::view(cx)?;
-    crate::context::read_answer(cx, &view, Reply::Unit(Box::new(UnitView::of(unit))))
+    let view = crate::write_path::view(cx)?;
+    crate::write_path::read_answer(cx, &view, Reply::Unit(Box::new(UnitView::of(unit))))
 }
 
 pub(crate) fn stop_attempt(cx: &Context, unit: &Unit, reason: &str) -> Outcome<()> {
@@ -597,7 +477,7 @@ fn as_holder(cx: &Context, unit: &Unit, command: &dyn Fn(&Lease) -> Command) -> 
     let Some(issue) = &unit.issue_id else {
         return Ok(());
     };
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let key = Resource::Issue(issue.clone()).key();
     let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
     let own =
@@ -614,13 +494,7 @@ fn as_holder(cx: &Context, unit: &Unit, command: &dyn Fn(&Lease) -> Command) -> 
         actor: Some(&holder),
         ..Kept::default()
     };
-    crate::context::transact_as(cx, None, &command, kept).map(drop)
-}
-
-pub(crate) fn load_unit(cx: &Context, id: &UnitId) -> Outcome<Unit> {
-    let view = crate::context::view(cx)?;
-    let unit = jit_core::unit::require(&*view.table, id).map_err(crate::refusals::stopped)?;
-    Ok(crate::units::worktree_locate::located(cx, unit))
+    crate::write_path::transact_as(cx, None, &command, kept).map(drop)
 }
 
 /// A random UUID, as agents want for the names of their sessions.
@@ -629,6 +503,20 @@ fn uuid() -> std::io::Result<String> {
     let bits = (bits & !(0xf000 << 64) & !(0xc000 << 48)) | (0x4000 << 64) | (0x8000 << 48);
     let hex = format!("{bits:032x}");
     Ok([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
+}
+
+/// The program that would be started with these settings, if there is none of that name.
+pub(crate) fn missing_program(cx: &Context, run: &Settings) -> Option<String> {
+    let run = run.over(&crate::attempts::dispatch::run_settings(cx));
+    let named = run.command.as_ref().and_then(|words| words.first().cloned());
+    let usual = || {
+        agents::by_name(run.agent.as_deref()?)?
+            .program()
+            .map(str::to_owned)
+    };
+    named
+        .or_else(usual)
+        .filter(|program| !program::can_be_started(program))
 }
 
 #[cfg(test)]

@@ -27,14 +27,14 @@ use jit_git::{Git, GitError};
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
-use super::dispatch::{Again, DispatchAsk};
+use crate::api::attempts::{Again, DispatchAsk, HandAsk, Handoffs};
 use crate::api::{Answer, HandoffView, Reply, UnitView};
-use crate::attempts::handoff_text as handoffs;
 use crate::attempts::handoff_text::{
-    Artifact, Changed, Check, Digested, Known, LONGEST, LONGEST_ALL, LONGEST_ARTIFACT,
+    self as handoffs, Artifact, Changed, Check, Digested, Known, LONGEST, LONGEST_ALL, LONGEST_ARTIFACT,
 };
-use crate::context::{Context, Kept};
+use crate::context::Context;
 use crate::refusals::refuse;
+use crate::write_path::Kept;
 
 /// The name of every handoff.
 const FILE: &str = "handoff.md";
@@ -44,33 +44,6 @@ const FOLDER: &str = "cross-pollination";
 const WAITING: &str = "waiting";
 /// Where an agent finds what it was handed.
 const VARIABLE: &str = "JIT_HANDOFF_DIR";
-
-/// What a unit of a plan is to be told about others.
-#[derive(Debug, Clone, Default)]
-pub struct Handoffs {
-    /// Units that have landed.
-    pub from: Vec<UnitId>,
-    /// Both ways, when nothing is said.
-    pub by: Option<HandoffBy>,
-    /// The phase that begins with it.
-    pub barrier: u32,
-}
-
-/// What is asked for by hand.
-#[derive(Debug, Clone, Default)]
-pub struct HandAsk {
-    /// Unit, issue, branch or path.
-    pub unit: String,
-    /// A kind of agent that goes on in the same worktree.
-    pub to: Option<String>,
-    /// A unit whose next agent is told.
-    pub to_unit: Option<String>,
-    pub note: Option<String>,
-    /// Only show it.
-    pub print: bool,
-    /// How the other agent is run.
-    pub run: Settings,
-}
 
 /// Who gets what is handed on by hand.
 #[derive(Debug, PartialEq, Eq)]
@@ -178,7 +151,7 @@ pub(crate) fn receive(
         Some(HandoffBy::File) => (false, true),
         None => (true, true),
     };
-    let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, job.attempt).join("handoffs");
+    let folder = crate::units::service::attempt_folder(cx, &unit.id, job.attempt).join("handoffs");
     let mut room = LONGEST_ALL;
     for (handed, text) in told {
         let from = handed.from.replace([':', '/'], "-");
@@ -220,7 +193,7 @@ fn coming_in(cx: &Context, unit: &Unit, asked: &Handoffs) -> Outcome<Vec<(String
             let text = match path.symlink_metadata().is_ok() {
                 true => keep_handoff(&path, "")?,
                 false => {
-                    let giver = crate::attempts::dispatch::load_unit(cx, giver)?;
+                    let giver = crate::units::service::load_unit(cx, giver)?;
                     let known = known_about(cx, &giver, unit.id.to_string(), None)?;
                     keep_handoff(&path, &handoffs::page(&known, longest))?
                 }
@@ -257,7 +230,7 @@ fn coming_in(cx: &Context, unit: &Unit, asked: &Handoffs) -> Outcome<Vec<(String
 }
 
 fn handoff_path(cx: &Context, workflow: &WorkflowId, barrier: u32, from: &UnitId, to: &UnitId) -> PathBuf {
-    crate::workflows::service::workflow_folder(cx, workflow)
+    crate::plans::lookup::workflow_folder(cx, workflow)
         .join(FOLDER)
         .join(format!("barrier-{barrier}"))
         .join(format!("{from}-to-{to}"))
@@ -357,7 +330,7 @@ fn known_about(cx: &Context, unit: &Unit, to: String, note: Option<&str>) -> Out
     if let Some(error) = unit.error.as_ref().or(unit.last_error.as_ref()) {
         facts.push(format!("failed before: {}: {}", error.reason, error.message));
     }
-    let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, unit.attempt);
+    let folder = crate::units::service::attempt_folder(cx, &unit.id, unit.attempt);
     let job = crate::attempts::retry_settings::own_job(cx, unit);
     let mut checks = Vec::new();
     // It would not have landed otherwise.
@@ -368,7 +341,7 @@ fn known_about(cx: &Context, unit: &Unit, to: String, note: Option<&str>) -> Out
         }));
     }
     if let Some(issue) = &unit.issue_id {
-        let view = crate::context::view(cx)?;
+        let view = crate::write_path::view(cx)?;
         let gates = state::gate_results(&*view.table, issue).map_err(|e| refuse(Code::Io, e))?;
         checks.extend(gates.into_iter().map(|(name, result)| Check {
             name: format!("gate {name}"),
@@ -398,7 +371,7 @@ pub(crate) fn without_it(cx: &Context, unit: &Unit, commit: &str) -> Outcome<Str
         .map_err(git)?;
     let about = String::from_utf8_lossy(&about).into_owned();
     let merged = about.lines().next().is_some_and(|parents| parents.contains(' '));
-    let squashed = about.contains(crate::landing::candidate::SQUASHED);
+    let squashed = about.contains(crate::units::worktree_state::SQUASHED);
     Ok(match unit.merge_commit.is_some() && (merged || squashed) {
         true => format!("{commit}^1"),
         // Nobody had moved the target, so it became the unit's branch.
@@ -470,11 +443,11 @@ fn artifacts_of(cx: &Context, unit: &Unit, commit: Option<&str>) -> Vec<Artifact
 
 /// `jit handoff`.
 pub(crate) fn hand_on_unit(cx: &Context, ask: &HandAsk) -> Outcome<Answer> {
-    let unit = crate::units::service::find_unit(cx, &crate::context::view(cx)?, Some(&ask.unit))?;
+    let unit = crate::units::service::find_unit(cx, &crate::write_path::view(cx)?, Some(&ask.unit))?;
     let (to, receiver) = match (&ask.to, &ask.to_unit) {
         (Some(kind), None) => (kind.clone(), Receiver::Kind),
         (None, Some(named)) => {
-            match crate::units::service::living_unit(cx, &crate::context::view(cx)?, Some(named)) {
+            match crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, Some(named)) {
                 Ok(receiver) => (receiver.id.to_string(), Receiver::Unit(Box::new(receiver))),
                 Err(refusal) if refusal.code == Code::NotFound => {
                     let id = to_come(cx, named, refusal)?;
@@ -508,7 +481,7 @@ pub(crate) fn hand_on_unit(cx: &Context, ask: &HandAsk) -> Outcome<Answer> {
 
 /// A unit that has not begun, of a workflow that runs or may be opened again.
 fn to_come(cx: &Context, named: &str, unknown: Box<Refusal>) -> Outcome<UnitId> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let workflows = state::workflows(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     for workflow in workflows.into_iter().filter(|one| one.status != Ended::Completed) {
         let Some(id) = workflow.units.iter().find(|id| id.as_str() == named) else {
@@ -573,8 +546,8 @@ fn handed(
         text,
         receiver: receiver.map(UnitView::of),
     }));
-    let view = crate::context::view(cx)?;
-    crate::context::read_answer(cx, &view, reply)
+    let view = crate::write_path::view(cx)?;
+    crate::write_path::read_answer(cx, &view, reply)
 }
 
 /// Another kind of agent goes on in the same worktree.
@@ -590,8 +563,8 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
             .help("say in your last message who should go on, and end"),
         ));
     }
-    let _turn = crate::attempts::dispatch::unit_turn(cx, id, true)?;
-    let unit = crate::attempts::dispatch::load_unit(cx, id)?;
+    let _turn = crate::units::service::unit_turn(cx, id, true)?;
+    let unit = crate::units::service::load_unit(cx, id)?;
     let wrong_state = |unit: &Unit| {
         Box::new(
             Refusal::new(
@@ -604,7 +577,7 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
             .help(format!("jit worktree status {}", unit.id)),
         )
     };
-    let folder = crate::attempts::dispatch::attempt_folder(cx, id, unit.attempt);
+    let folder = crate::units::service::attempt_folder(cx, id, unit.attempt);
     let before = crate::attempts::retry_settings::own_job(cx, &unit);
     let at_work = matches!(unit.state, Phase::Dispatched | Phase::Running);
     if !at_work && !matches!(unit.state, Phase::Ready | Phase::Failed) || unit.worktree_id.is_none() {
@@ -631,7 +604,7 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
         then.tokens = then.tokens.plus(running.sum.tokens);
     }
     let _ = crate::attempts::dispatch::job(cx, &then, &dispatch)?;
-    if let Some(program) = crate::workflows::service::missing_program(cx, &dispatch.run) {
+    if let Some(program) = crate::attempts::dispatch::missing_program(cx, &dispatch.run) {
         return Err(Box::new(
             Refusal::new(
                 Code::Invalid,
@@ -677,7 +650,8 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
         ended: Box::new(ended),
         begun: Box::new(begun),
     };
-    let Decided::Unit(unit) = crate::context::transact_as(cx, None, &command, Kept::default())?.reply else {
+    let Decided::Unit(unit) = crate::write_path::transact_as(cx, None, &command, Kept::default())?.reply
+    else {
         return Err(refuse(Code::Io, "the log has no answer to that"));
     };
     crate::attempts::dispatch::begin_attempt(cx, id, job.attempt)?;

@@ -5,9 +5,6 @@
 //! all of it committed.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,17 +21,16 @@ use jit_core::time::Wall;
 use jit_core::unit::{Artifact, Facts, Failure, Input, Phase, Refused, Unit};
 use jit_core::workflow::Workflow;
 use jit_core::{coordinate, state};
-use jit_git::{Git, GitError};
+use jit_git::Git;
 use jit_os::io_refusal;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
 use super::dispatch::Starting;
 use crate::context::Context;
-use crate::coordinator;
 use crate::gates::run::{GRACE, Run, run};
-use crate::hooks::git::locked;
 use crate::refusals::refuse;
+use crate::units::worktree_state::marked_conflict;
 
 /// A shim that was started may take so long to show itself.
 const SPAWN_AGAIN: Duration = Duration::from_secs(3);
@@ -55,9 +51,9 @@ pub(crate) fn settle_all(cx: &Context, units: &[Unit]) {
 
 /// The same for one of them, also in a workflow that nobody leads: whoever waits for its end would wait for ever.
 pub fn settle_unless_led(cx: &Context, id: &UnitId) -> Outcome<()> {
-    let led = running_workflow(cx, &crate::attempts::dispatch::load_unit(cx, id)?)?;
+    let led = running_workflow(cx, &crate::units::service::load_unit(cx, id)?)?;
     match led.is_some_and(|workflow| {
-        coordinator::is_led(&crate::workflows::service::workflow_folder(cx, &workflow.id))
+        crate::plans::lookup::is_led(&crate::plans::lookup::workflow_folder(cx, &workflow.id))
     }) {
         true => Ok(()),
         false => settle(cx, id, Starting::Allowed).map(drop),
@@ -69,23 +65,24 @@ fn running_workflow(cx: &Context, unit: &Unit) -> Outcome<Option<Workflow>> {
     let Some(id) = &unit.workflow else {
         return Ok(None);
     };
-    let workflow = state::workflow(&*crate::context::view(cx)?.table, id).map_err(|e| refuse(Code::Io, e))?;
+    let workflow =
+        state::workflow(&*crate::write_path::view(cx)?.table, id).map_err(|e| refuse(Code::Io, e))?;
     Ok(workflow.filter(|workflow| !workflow.is_over()))
 }
 
 /// The same, for one of them. Somebody else who is at it already does it as well.
 pub(crate) fn settle(cx: &Context, id: &UnitId, starting: Starting) -> Outcome<Unit> {
-    let Some(_turn) = crate::attempts::dispatch::unit_turn(cx, id, false)? else {
-        return crate::attempts::dispatch::load_unit(cx, id);
+    let Some(_turn) = crate::units::service::unit_turn(cx, id, false)? else {
+        return crate::units::service::load_unit(cx, id);
     };
-    settle_held(cx, crate::attempts::dispatch::load_unit(cx, id)?, starting)
+    settle_held(cx, crate::units::service::load_unit(cx, id)?, starting)
 }
 
 pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> Outcome<Unit> {
     if unit.worker.is_none() || !matches!(unit.state, Phase::Dispatched | Phase::Running) {
         return Ok(unit);
     }
-    let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, unit.attempt);
+    let folder = crate::units::service::attempt_folder(cx, &unit.id, unit.attempt);
     let io = |e: std::io::Error| io_refusal("read", &folder, &e);
     let exit = match attempt::look(&folder).map_err(io)? {
         // There was one, or it would not be RUNNING: its traces are gone.
@@ -140,7 +137,7 @@ pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> O
 /// The files of an attempt are gone, and with them what it came to.
 fn give_up_attempt(cx: &Context, unit: &Unit) -> Outcome<Unit> {
     let facts = Facts {
-        error: Some(self::failure(
+        error: Some(crate::units::worktree_state::failure(
             "shim_lost",
             "the files of its attempt are gone".to_owned(),
         )),
@@ -179,7 +176,7 @@ pub(crate) fn judge_attempt(
     let output = folder.strip_prefix(&cx.place.control_dir).unwrap_or(folder);
     let failure = match failed(exit, &unit.agent) {
         // Nothing can be asked of git there, and nobody can go on in it.
-        _ if !Path::new(&unit.worktree_path).is_dir() => Some(self::failure(
+        _ if !Path::new(&unit.worktree_path).is_dir() => Some(crate::units::worktree_state::failure(
             "worktree_gone",
             format!("its worktree {} is gone", unit.worktree_path),
         )),
@@ -230,7 +227,10 @@ fn missing(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
         .collect();
     if !lacking.is_empty() {
         let message = format!("it ended, and these files are not there: {}", lacking.join(", "));
-        return Ok(Some(self::failure("artifacts_missing", message)));
+        return Ok(Some(crate::units::worktree_state::failure(
+            "artifacts_missing",
+            message,
+        )));
     }
     let git = |e| refuse(Code::Io, e);
     let branch = format!("refs/heads/{}", unit.branch);
@@ -238,13 +238,16 @@ fn missing(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
         .verify(&branch)
         .map_err(git)?
     else {
-        return Ok(Some(self::failure(
+        return Ok(Some(crate::units::worktree_state::failure(
             "no_commits",
             format!("its branch {} is gone", unit.branch),
         )));
     };
-    if let Err(refusal) = crate::landing::preconditions::require_committed(cx, unit, &tip) {
-        return Ok(Some(self::failure("uncommitted", refusal.message)));
+    if let Err(refusal) = crate::units::worktree_state::require_committed(cx, unit, &tip) {
+        return Ok(Some(crate::units::worktree_state::failure(
+            "uncommitted",
+            refusal.message,
+        )));
     }
     let range = format!("{}..{tip}", unit.base);
     let commits = Git::at(dir)
@@ -252,7 +255,7 @@ fn missing(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
         .line()
         .map_err(git)?;
     if commits.trim() == "0" {
-        return Ok(Some(self::failure(
+        return Ok(Some(crate::units::worktree_state::failure(
             "no_commits",
             "it ended without a commit".to_owned(),
         )));
@@ -270,8 +273,7 @@ fn missing(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
         let name = below
             .join(format!("attempt-{}", job.attempt))
             .join(format!("validate-{}.log", n + 1));
-        let mut log =
-            crate::units::service::log_file(cx, &name).map_err(|e| io_refusal("write", &name, &e))?;
+        let mut log = crate::context::log_file(cx, &name).map_err(|e| io_refusal("write", &name, &e))?;
         let ran = run(
             &Run {
                 command,
@@ -295,90 +297,28 @@ fn missing(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
     Ok(None)
 }
 
-/// A conflict that was committed with its marks, or with what somebody left of them. What the base had already, or
-/// the target has, is not the unit's. A path whose `conflict-marker-size` is set has other marks, for texts about marks.
-pub(crate) fn marked_conflict(cx: &Context, unit: &Unit) -> Outcome<Option<Failure>> {
-    let common = crate::units::service::common(cx)?;
-    let io = |e: GitError| refuse(Code::Io, e);
-    let tip = format!("refs/heads/{}", unit.branch);
-    let target = format!("refs/heads/{}", unit.target);
-    let looking = [
-        "diff",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--name-only",
-        "--no-renames",
-        "-z",
-        MARKED,
-    ];
-    let between = |ends: &[&str]| Git::in_git_dir(common).args(looking).args(ends).try_run();
-    let mut looked = between(&["--merge-base", &target, &tip]).map_err(io)?;
-    if looked.0 != Some(0) {
-        // They have nothing in common, or the target is not here.
-        looked = between(&[&unit.base, &tip]).map_err(io)?;
-    }
-    let listed = looked.1;
-    let changed = listed.split(|byte| *byte == 0);
-    let mut paths: BTreeSet<&[u8]> = changed.filter(|path| !path.is_empty()).collect();
-    paths.extend(unit.merge_conflicts.iter().map(|clash| clash.path.as_bytes()));
-    for path in paths {
-        let text = |commit: &str| -> Outcome<Vec<u8>> {
-            let mut name = OsString::from(format!("{commit}:"));
-            name.push(OsStr::from_bytes(path));
-            let blob = Git::in_git_dir(common).args(["cat-file", "blob"]).arg(name);
-            Ok(blob.try_run().map_err(io)?.1)
-        };
-        let now = text(&tip)?;
-        if mark_lines(&now).next().is_none() {
-            continue;
-        }
-        let met = Git::in_git_dir(common).args(["merge-base", &target, &tip]);
-        let met = met.line().unwrap_or_else(|_| unit.base.clone());
-        let (base, other) = (text(&unit.base)?, text(&met)?);
-        let before: BTreeSet<&[u8]> = mark_lines(&base)
-            .chain(mark_lines(&other))
-            .map(|(_, line)| line)
-            .collect();
-        let own = mark_lines(&now).find(|(_, line)| !before.contains(line));
-        let Some((n, _)) = own.filter(|_| !has_other_marks(unit, path)) else {
-            continue;
-        };
-        let shown = shell_word(&String::from_utf8_lossy(path));
-        let message = format!("{shown} still has marks of its conflict, in line {n}");
-        return Ok(Some(self::failure("conflict_marks", message)));
-    }
-    Ok(None)
-}
-
-/// Somebody said that what looks like the marks of a conflict is none in that path.
-fn has_other_marks(unit: &Unit, path: &[u8]) -> bool {
-    let said = Git::at(&unit.worktree_path)
-        .args(["check-attr", "-z", "conflict-marker-size", "--"])
-        .arg(OsStr::from_bytes(path))
-        .run();
-    let said = said.unwrap_or_default();
-    let value = said.split(|byte| *byte == 0).nth(2);
-    let value = value.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u32>().ok());
-    value.is_some_and(|size| size != 7)
-}
-
 /// G15: what it committed although somebody else has it locked, for agents that were not held back, or went another way.
 fn wrote_locked(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>> {
     if cx.config.enforce_leases() != Enforce::Strict {
         return Ok(None);
     }
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let worker = Actor {
         agent_id: job.worker.clone(),
         worktree_id: unit.worktree_id.clone(),
     };
-    let locks = locked::of_others(&view, &worker)?;
+    let locks = crate::file_locks::others::of_others(&view, &worker)?;
     if locks.is_empty() {
         return Ok(None);
     }
     let mut named: Vec<String> = crate::units::scope::changed_paths(cx, unit)?
         .iter()
-        .filter_map(|path| Some((path, locked::covering(&locks, Path::new(path))?)))
+        .filter_map(|path| {
+            Some((
+                path,
+                crate::file_locks::others::covering(&locks, Path::new(path))?,
+            ))
+        })
         .map(|(path, lease)| format!("{} ({})", shell_word(path), lease.agent_id))
         .collect();
     if named.is_empty() {
@@ -390,28 +330,10 @@ fn wrote_locked(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>
     if more > 0 {
         message.push_str(&format!(" and {more} more"));
     }
-    Ok(Some(self::failure("locked_files", message)))
-}
-
-fn failure(reason: &str, message: String) -> Failure {
-    Failure {
-        reason: reason.to_owned(),
+    Ok(Some(crate::units::worktree_state::failure(
+        "locked_files",
         message,
-        exit_code: None,
-        output: None,
-    }
-}
-
-/// Files in which a line came or went that looks like a mark.
-const MARKED: &str = r"-G^(<<<<<<<|\|\|\|\|\|\|\||>>>>>>>) ";
-
-/// The lines that git marks a conflict with, with their numbers. A row of `=` alone is a heading in many texts.
-fn mark_lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    let marks: [&[u8]; 3] = [b"<<<<<<< ", b"||||||| ", b">>>>>>> "];
-    let lines = text.split(|byte| *byte == b'\n').enumerate();
-    lines
-        .filter(move |(_, line)| marks.iter().any(|mark| line.starts_with(mark)))
-        .map(|(n, line)| (n + 1, line))
+    )))
 }
 
 /// Why an attempt was stopped, where that decides what comes next.
@@ -463,7 +385,12 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
     let kind = agent.as_deref().and_then(agents::by_name);
     let usage = kind.as_ref().and_then(|agent| agent.usage_code());
     let tells_end = kind.as_ref().is_some_and(|agent| agent.tells_end());
-    let word = |reason: &str, text: &str| Some(self::failure(reason, with_last(text.to_owned())));
+    let word = |reason: &str, text: &str| {
+        Some(crate::units::worktree_state::failure(
+            reason,
+            with_last(text.to_owned()),
+        ))
+    };
     // Its time was used up by waiting for the model.
     if matches!(exit.end, End::TimedOut | End::Hung) && exit.verdict.as_ref().is_some_and(was_limited) {
         return word(
@@ -495,7 +422,7 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
                 } else {
                     verdict.text.clone()
                 };
-                Some(self::failure(reason, text))
+                Some(crate::units::worktree_state::failure(reason, text))
             }
             Some(_) => None,
             // What was ended for lingering had given its result, so this is an exit.
@@ -506,13 +433,13 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
                     coordinate::reason::USAGE,
                     "it was called in a way it does not understand",
                 ),
-                (Some(code), _) => Some(self::failure(
+                (Some(code), _) => Some(crate::units::worktree_state::failure(
                     "exit",
                     with_last(format!("it ended with code {code}")),
                 )),
                 (None, signal) => {
                     let signal = signal.map_or("an unknown signal".to_owned(), |n| format!("signal {n}"));
-                    Some(self::failure(
+                    Some(crate::units::worktree_state::failure(
                         "killed",
                         with_last(format!("it was ended by {signal}")),
                     ))

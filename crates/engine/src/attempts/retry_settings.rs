@@ -19,9 +19,9 @@ use jit_core::plan::{PlanUnit, Settings};
 use jit_core::unit::Unit;
 use jit_store::Outcome;
 
-use super::dispatch::DispatchAsk;
+use crate::api::attempts::DispatchAsk;
 use crate::context::Context;
-use crate::workflows::snapshot::is_merging;
+use crate::units::worktree_state::is_merging;
 
 /// What a session that is gone on with knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,20 +35,15 @@ pub(crate) struct Memory {
 /// The job of a unit's last attempt. One of the same name that is over has left its own behind.
 pub(crate) fn own_job(cx: &Context, unit: &Unit) -> Option<Job> {
     unit.worker.as_ref()?;
-    attempt::job(&crate::attempts::dispatch::attempt_folder(
-        cx,
-        &unit.id,
-        unit.attempt,
-    ))
-    .ok()
+    attempt::job(&crate::units::service::attempt_folder(cx, &unit.id, unit.attempt)).ok()
 }
 
 pub(crate) fn planned(cx: &Context, unit: &Unit) -> Outcome<Option<PlanUnit>> {
     let Some(workflow) = &unit.workflow else {
         return Ok(None);
     };
-    let workflow = crate::workflows::service::find_workflow(cx, Some(workflow.as_str()))?;
-    let plan = crate::workflows::service::load_plan(cx, &workflow)?;
+    let workflow = crate::plans::lookup::find_workflow(cx, Some(workflow.as_str()))?;
+    let plan = crate::plans::lookup::load_plan(cx, &workflow)?;
     let mut units = plan.units.into_iter();
     Ok(units.find(|planned| planned.id == unit.id.as_str()))
 }
@@ -126,7 +121,7 @@ pub(crate) fn memory(cx: &Context, unit: &Unit, job: &Job) -> Memory {
         return memory;
     };
     for n in (1..=unit.attempt).rev() {
-        let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, n);
+        let folder = crate::units::service::attempt_folder(cx, &unit.id, n);
         let Ok(before) = attempt::job(&folder) else {
             continue;
         };

@@ -25,8 +25,9 @@ use jit_store::{Outcome, ReadTable, View};
 
 use crate::compat::lock_file_format as activities;
 use crate::compat::lock_file_format::Found;
-use crate::context::{Context, Kept};
+use crate::context::Context;
 use crate::refusals::{refuse, stopped};
+use crate::write_path::Kept;
 
 /// What an append is stopped with when a lock file appeared at the last moment.
 pub(crate) const LOCK_APPEARED: &str = "a lock file appeared";
@@ -86,7 +87,7 @@ pub(crate) fn honour_lock_files(cx: &Context) -> Outcome<Vec<String>> {
     if !activities::is_left(control) {
         warnings.extend(make_lock_files_again(cx)?);
     }
-    let view = crate::context::view_of_log(cx)?;
+    let view = crate::write_path::view_of_log(cx)?;
     let mut news = lock_file_news(cx, &view)?;
     warnings.append(&mut news.warnings);
     // Each is the deed of its holder.
@@ -100,7 +101,7 @@ pub(crate) fn honour_lock_files(cx: &Context) -> Outcome<Vec<String>> {
             actor: Some(&actor),
             ..Kept::default()
         };
-        crate::context::transact_as(cx, None, command, kept)
+        crate::write_path::transact_as(cx, None, command, kept)
     };
     for lease in news.gone {
         let gone = lease.resource.issue().cloned().into_iter().collect();
@@ -212,7 +213,7 @@ pub(crate) fn make_lock_files_again(cx: &Context) -> Outcome<Vec<String>> {
     let _still = cx.store.hold_still(&cx.actor)?;
     // Before looking: what is changed meanwhile is looked for again. Where it cannot be noted, so it is too.
     let _ = activities::leave(control);
-    let view = crate::context::view_of_log(cx)?;
+    let view = crate::write_path::view_of_log(cx)?;
     let table = &*view.table;
     let mut said = Vec::new();
     for lease in state::claims(table).map_err(unreadable)? {

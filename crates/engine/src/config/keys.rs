@@ -479,7 +479,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "notify.on",
-        kind: Kind::Choices(crate::notify::CLASSES),
+        kind: Kind::Choices(crate::config::keys::CLASSES),
         default: Default::List(&["needs_person"]),
         help: "what is notified of",
     },
@@ -935,7 +935,7 @@ impl Key {
                 Kind::Choices(words) => words.contains(&item.as_str()),
                 Kind::Patterns => Pattern::parse(item).is_ok(),
                 Kind::ScopeRules => scope_rule(item).is_ok(),
-                Kind::FileRules => crate::units::files::rule(item).is_ok(),
+                Kind::FileRules => crate::config::file_rules::rule(item).is_ok(),
                 Kind::Commands | Kind::Words => {
                     !item.trim().is_empty() && item.len() <= 10_000 && !item.contains('\0')
                 }
@@ -975,6 +975,9 @@ impl Key {
         Ok(Value::List(items))
     }
 }
+
+/// What can be told of.
+pub const CLASSES: &[&str] = &["needs_person", "failed", "budget", "parked", "landed", "finished"];
 
 #[cfg(test)]
 mod tests {

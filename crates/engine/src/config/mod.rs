@@ -14,6 +14,7 @@
 //! Limitations: variables cannot name issue types with upper-case letters or dashes.
 
 mod edit;
+pub mod file_rules;
 pub mod keys;
 
 use std::collections::BTreeMap;
@@ -34,8 +35,8 @@ use jit_git::Place;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::config::file_rules::How;
 use crate::identity::{KINDS, user_folder};
-use crate::units::files::{self, How};
 use keys::{KEYS, Key, Misfit, TTL_DEFAULTS, TTL_TABLE, Value};
 
 pub use edit::set;
@@ -785,7 +786,9 @@ impl Config {
     /// What a new worktree gets from the main checkout, and how.
     pub fn shared_files(&self) -> Vec<(Pattern, How)> {
         let rules = self.list("worktree.files").iter();
-        rules.filter_map(|text| files::rule(text).ok()).collect()
+        rules
+            .filter_map(|text| crate::config::file_rules::rule(text).ok())
+            .collect()
     }
 
     fn text(&self, key: &'static str) -> &str {

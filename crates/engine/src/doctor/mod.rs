@@ -109,7 +109,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
         git_locks(&mut found, common);
         turns(&mut found, &place.control_dir);
     }
-    match crate::context::within(surroundings, options, Need::Read) {
+    match crate::opening::within(surroundings, options, Need::Read) {
         Err(refusal) => {
             let help = refusal.help.first().map_or("jit init", String::as_str);
             found.fail("store", &refusal.message, help);
@@ -229,7 +229,7 @@ fn merge_driver(found: &mut Findings, place: &Place, common: &Path) {
     match setup::merge_driver(common) {
         Driver::Current => {
             found.ok("merge driver", "registered");
-            if !on_path("jit") {
+            if !jit_os::program::can_be_started("jit") {
                 found.warn(
                     "path",
                     "git will not find the merge driver, and merges issues line by line: there is no jit on PATH",
@@ -406,14 +406,6 @@ fn names_driver(place: &Place) -> Option<bool> {
     Some(ask(ISSUE, setup::MERGE_DRIVER)? && ask(LABELS, "union")? && ask(COMMENTS, "union")?)
 }
 
-pub(crate) fn on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| {
-        let meta = folder.join(program).metadata();
-        meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    })
-}
-
 fn log(found: &mut Findings, cx: &Context) {
     match cx.store.validate(&cx.actor) {
         Ok(report) => {
@@ -461,7 +453,7 @@ fn orphans(found: &mut Findings, cx: &Context) {
             }
         }
     }
-    let view: Outcome<_> = crate::context::view(cx);
+    let view: Outcome<_> = crate::write_path::view(cx);
     if let Ok(view) = view {
         let leases = state::leases(&*view.table).unwrap_or_default();
         for lease in leases.iter().filter(|lease| !lease.expired(&view.now)) {
@@ -503,7 +495,7 @@ fn orphans(found: &mut Findings, cx: &Context) {
             );
         }
     }
-    if let Ok(view) = crate::context::view(cx) {
+    if let Ok(view) = crate::write_path::view(cx) {
         let lost = |issue: &jit_core::issue::Issue| {
             !cx.place
                 .control_dir

@@ -27,7 +27,7 @@ use crate::gates::Results;
 use crate::gates::registry::Registry;
 use crate::issues::sync::tree_changes::lost_files;
 use crate::issues::tree::{self, Unsound};
-use crate::refusals::refuse;
+use crate::refusals::{listed, refuse};
 
 /// Something about issues that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub fn audit(cx: &Context, write_missing: bool) -> Outcome<Audit> {
     }
     audit.findings.extend(audit_lock_files(cx)?);
     audit.notes.extend(sweep_left_overs(cx)?);
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let issues = state::issues(&*view.table).map_err(unreadable)?;
     let gone = state::tombstones(&*view.table).map_err(unreadable)?;
@@ -316,7 +316,7 @@ fn audit_missing_files(cx: &Context, table: &dyn Table, known: &[Issue], audit: 
 
 /// Writes issues into this tree that are not there, or without their `issue.json`: whoever was writing them was killed.
 pub(crate) fn finish(cx: &Context, ids: &[IssueId], audit: &mut Audit) -> Outcome<()> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     for id in ids {
         let known = state::is_known(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
         let what = match crate::issues::sync::projection::publish_one(cx, &*view.table, id, true) {
@@ -523,7 +523,7 @@ fn behind<'a>(
 /// Writes replicas anew that are behind. Only while nobody writes.
 fn mend_replica(cx: &Context, ids: &[IssueId]) -> Outcome<(Vec<IssueId>, Vec<Finding>)> {
     let unreadable = |e| refuse(Code::Io, e);
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let (mut mended, mut findings) = (Vec::new(), Vec::new());
     for id in ids {
         let known = match state::issue(&*view.table, id).map_err(unreadable)? {
@@ -562,17 +562,6 @@ fn line_of(refusal: &Refusal) -> usize {
     let line = counts.iter().find(|(name, _)| *name == "line");
     line.and_then(|(_, line)| usize::try_from((*line)?).ok())
         .unwrap_or(0)
-}
-
-/// The first few of many.
-pub(crate) fn listed(ids: &[String]) -> String {
-    const SHOWN: usize = 10;
-    let more = if ids.len() > SHOWN {
-        format!(" and {} more", ids.len() - SHOWN)
-    } else {
-        String::new()
-    };
-    format!("{}{more}", ids[..ids.len().min(SHOWN)].join(", "))
 }
 
 /// Issues that are done though a gate of theirs, or of their type, has not passed here (E6). It may have passed in another

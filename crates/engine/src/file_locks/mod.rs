@@ -1,4 +1,5 @@
 //! Locks on files.
 
 pub mod lock_paths;
+pub mod others;
 pub mod service;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::event::{Event, Stamped};
 use jit_core::file_lock::{self, FileTarget, Labels, Queueing, Want, Which};
-use jit_core::ids::{LeaseId, TicketId};
+use jit_core::ids::TicketId;
 use jit_core::lease::{Actor, Lease};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::roster::{self, LockView};
@@ -25,33 +25,16 @@ use jit_os::watch::Watch;
 use jit_os::{clock, file, random};
 use jit_store::{Done, Outcome, View};
 
+use crate::api::file_locks::{LockPaths, OwnLocks};
 use crate::api::{Answer, LockCheck, Reply};
-use crate::context::{Context, Kept};
+use crate::context::Context;
 use crate::file_locks::lock_paths::{Named, Paths};
 use crate::refusals::refuse;
+use crate::write_path::Kept;
 
 const WAITING: &str = "waiting";
 /// The registry that other programs read.
 pub const LOCKS: &str = "agent_lock.json";
-
-/// What is asked for about paths.
-#[derive(Debug, Clone, Default)]
-pub struct LockPaths {
-    pub paths: Vec<OsString>,
-    /// The paths are names of files, whatever characters are in them.
-    pub literal: bool,
-    pub shared: bool,
-    pub scope: Option<Scope>,
-    pub ttl_secs: Option<u64>,
-}
-
-/// Which of one's own locks are meant.
-#[derive(Debug, Clone)]
-pub enum OwnLocks {
-    All,
-    Paths(Vec<OsString>),
-    Leases(Vec<LeaseId>),
-}
 
 /// A place in the queue that lives as long as this does.
 struct Place {
@@ -133,7 +116,7 @@ pub(crate) fn worktree_path(cx: &Context) -> Option<String> {
 }
 
 pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let wants = wants(cx, asked, own_session(cx, &view)?.as_ref())?;
     let gone = self::gone(cx, &view)?;
     let command = |queueing: Queueing| Command::LockFiles {
@@ -145,7 +128,7 @@ pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>
         ..Queueing::default()
     };
     let Some(wait) = wait else {
-        return locked(cx, crate::context::transact(cx, &command(at_once))?);
+        return locked(cx, crate::write_path::transact(cx, &command(at_once))?);
     };
     let until = Instant::now() + wait;
     let place = take_place(cx)?;
@@ -157,12 +140,12 @@ pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>
         )),
         ..at_once
     };
-    let done = crate::context::transact(cx, &command(first))?;
+    let done = crate::write_path::transact(cx, &command(first))?;
     if !matches!(done.reply, Decided::Queued(_)) {
         return locked(cx, done);
     }
     loop {
-        let view = crate::context::view(cx)?;
+        let view = crate::write_path::view(cx)?;
         let gone = self::gone(cx, &view)?;
         let (free, soonest) = my_turn(&view, &place.ticket, &gone)?;
         if free {
@@ -171,7 +154,7 @@ pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>
                 gone,
                 ..Queueing::default()
             };
-            match crate::context::transact_as(cx, None, &command(queueing), Kept::default()) {
+            match crate::write_path::transact_as(cx, None, &command(queueing), Kept::default()) {
                 // Somebody was quicker, by rights: the look was a moment ago.
                 Err(refusal) if refusal.code == Code::Held => {}
                 other => return locked(cx, other?),
@@ -182,7 +165,7 @@ pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>
             let left = Command::LeaveQueue {
                 ticket: place.ticket.clone(),
             };
-            crate::context::transact_as(cx, None, &left, Kept::default())?;
+            crate::write_path::transact_as(cx, None, &left, Kept::default())?;
             return Err(in_the_way(cx, &view, &wants));
         };
         let nap = soonest.map_or(left, |soonest| left.min(soonest));
@@ -288,7 +271,7 @@ fn locked(cx: &Context, done: Done) -> Outcome<Answer> {
         Decided::Locks(leases) => leases.iter().filter_map(LockView::of).collect(),
         _ => Vec::new(),
     };
-    let mut answer = crate::context::answer(cx, done);
+    let mut answer = crate::write_path::answer(cx, done);
     answer.reply = Reply::Locks { locks };
     Ok(answer)
 }
@@ -310,7 +293,7 @@ pub(crate) fn extend_locks(cx: &Context, own: &OwnLocks, ttl_secs: Option<u64>) 
     let which = which(cx, own)?;
     locked(
         cx,
-        crate::context::transact(cx, &Command::ExtendLocks { which, ttl_secs })?,
+        crate::write_path::transact(cx, &Command::ExtendLocks { which, ttl_secs })?,
     )
 }
 
@@ -321,7 +304,7 @@ pub(crate) fn release_locks(cx: &Context, own: &OwnLocks) -> Outcome<Answer> {
 
 /// Somebody who has ended holds no files any more. Nothing is written where nothing is held.
 pub fn let_go_of_files(cx: &Context, holder: &Actor) -> Outcome<()> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let held = file_lock::held_by(&*view.table, holder).map_err(|e| refuse(Code::Io, e))?;
     if held.is_empty() {
         return Ok(());
@@ -331,30 +314,30 @@ pub fn let_go_of_files(cx: &Context, holder: &Actor) -> Outcome<()> {
         actor: Some(holder),
         ..Kept::default()
     };
-    crate::context::transact_as(cx, None, &command, kept).map(drop)
+    crate::write_path::transact_as(cx, None, &command, kept).map(drop)
 }
 
 pub(crate) fn clean_locks(cx: &Context) -> Outcome<Answer> {
-    let gone = gone(cx, &crate::context::view(cx)?)?;
+    let gone = gone(cx, &crate::write_path::view(cx)?)?;
     let_go(cx, &Command::CleanLocks { gone })
 }
 
 pub(crate) fn let_go(cx: &Context, command: &Command) -> Outcome<Answer> {
-    let done = crate::context::transact(cx, command)?;
+    let done = crate::write_path::transact(cx, command)?;
     let released = match &done.reply {
         Decided::Released(leases) => leases.iter().filter_map(LockView::of).collect(),
         _ => Vec::new(),
     };
-    let mut answer = crate::context::answer(cx, done);
+    let mut answer = crate::write_path::answer(cx, done);
     answer.reply = Reply::Unlocked { released };
     Ok(answer)
 }
 
 pub(crate) fn list_locks(cx: &Context) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let mut locks = live_locks(&view)?;
     locks.sort_by(|a, b| (&a.file_path, a.token).cmp(&(&b.file_path, b.token)));
-    crate::context::read_answer(cx, &view, Reply::Locks { locks })
+    crate::write_path::read_answer(cx, &view, Reply::Locks { locks })
 }
 
 fn live_locks(view: &View) -> Outcome<Vec<LockView>> {
@@ -368,7 +351,7 @@ fn live_locks(view: &View) -> Outcome<Vec<LockView>> {
 
 /// Would I get it, and who has it?
 pub(crate) fn check_locks(cx: &Context, asked: &LockPaths) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e: jit_core::table::Unreadable| refuse(Code::Io, e);
     let wants = wants(cx, asked, own_session(cx, &view)?.as_ref())?;
     let gone = gone(cx, &view)?;
@@ -400,7 +383,7 @@ pub(crate) fn check_locks(cx: &Context, asked: &LockPaths) -> Outcome<Answer> {
             locks: rivals.iter().filter_map(LockView::of).collect(),
         });
     }
-    crate::context::read_answer(cx, &view, Reply::LockChecks { paths: checks })
+    crate::write_path::read_answer(cx, &view, Reply::LockChecks { paths: checks })
 }
 
 /// Brings the registry up to date after `lines`, under the store's lock.

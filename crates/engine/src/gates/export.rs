@@ -10,7 +10,8 @@ use jit_store::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::json;
-use super::registry::{Gate, GateName, Registry};
+use super::registry::Registry;
+use crate::api::gates::{Gate, GateName};
 
 /// A file of a worktree's gates as it was.
 #[derive(Debug, Serialize, Deserialize)]

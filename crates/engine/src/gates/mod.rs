@@ -15,6 +15,6 @@ pub mod results;
 pub mod run;
 pub mod service;
 
-pub use registry::{Gate, GateName, Registry};
-pub use results::{GateResult, Kind, Results, Standing, Status};
-pub use run::{Ran, Run, run};
+pub use registry::Registry;
+pub use results::{Results, Standing};
+pub use run::{Run, run};

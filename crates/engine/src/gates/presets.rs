@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::registry::{Draft, Gate, GateName};
+use crate::api::gates::{Draft, Gate, GateName};
 
 /// Name, command, seconds, description.
 type Row = (&'static str, &'static str, u64, &'static str);

@@ -12,133 +12,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::{AgentId, IssueId};
+use jit_core::ids::IssueId;
 use jit_core::refusal::{Code, Refusal};
-use jit_core::time::Wall;
 use jit_core::wire::json_bytes;
 use jit_store::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::json;
-use super::registry::{Gate, GateName};
-use super::run::Ran;
+use crate::api::gates::{Gate, GateName, GateResult, Kind, Status};
 
 /// How much of the output a result keeps, in bytes.
 pub const MAX_OUTPUT: usize = 16 << 10;
 const MAX_FILE: u64 = 16 << 20;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    Passed,
-    Failed,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    Automatic,
-    Manual,
-}
-
-/// What came of one gate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GateResult {
-    pub status: Status,
-    pub kind: Kind,
-    pub by: AgentId,
-    pub at: Wall,
-    #[serde(default)]
-    pub duration_ms: Option<u64>,
-    #[serde(default)]
-    pub exit_code: Option<i32>,
-    #[serde(default)]
-    pub signal: Option<i32>,
-    #[serde(default)]
-    pub timed_out: bool,
-    /// Why it failed.
-    #[serde(default)]
-    pub reason: Option<String>,
-    /// What whoever judged it had to say.
-    #[serde(default)]
-    pub note: Option<String>,
-    #[serde(default)]
-    pub command: Option<String>,
-    /// The content it was found on; `None` where that is not known.
-    #[serde(default)]
-    pub tree: Option<String>,
-    /// The end of the output.
-    #[serde(default)]
-    pub output: String,
-    #[serde(default)]
-    pub output_truncated: bool,
-    /// Where all of the output is, on the machine where it ran.
-    #[serde(default)]
-    pub output_file: Option<String>,
-}
-
-impl GateResult {
-    /// What a run came to.
-    pub fn automatic(command: &str, ran: &Ran, by: AgentId, at: Wall, tree: Option<String>) -> Self {
-        let reason = ran.reason();
-        Self {
-            status: match reason {
-                None => Status::Passed,
-                Some(_) => Status::Failed,
-            },
-            kind: Kind::Automatic,
-            by,
-            at,
-            duration_ms: Some(ran.duration_ms),
-            exit_code: ran.exit_code,
-            signal: ran.signal,
-            timed_out: ran.timed_out,
-            reason,
-            note: None,
-            command: Some(command.to_owned()),
-            tree,
-            output: ran.tail_text(),
-            output_truncated: ran.truncated,
-            output_file: None,
-        }
-    }
-
-    /// Whether this is the other one, perhaps in other words.
-    pub fn is_same(&self, other: &Self) -> bool {
-        (self.at, &self.by, self.status) == (other.at, &other.by, other.status)
-    }
-
-    /// It could not run, so it has failed.
-    pub fn impossible(reason: impl Into<String>, by: AgentId, at: Wall) -> Self {
-        Self {
-            kind: Kind::Automatic,
-            reason: Some(reason.into()),
-            ..Self::manual(Status::Failed, None, by, at, None)
-        }
-    }
-
-    /// What somebody judged.
-    pub fn manual(status: Status, note: Option<String>, by: AgentId, at: Wall, tree: Option<String>) -> Self {
-        Self {
-            status,
-            kind: Kind::Manual,
-            by,
-            at,
-            duration_ms: None,
-            exit_code: None,
-            signal: None,
-            timed_out: false,
-            reason: None,
-            note,
-            command: None,
-            tree,
-            output: String::new(),
-            output_truncated: false,
-            output_file: None,
-        }
-    }
-}
 
 /// How a gate stands now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,6 +30,7 @@ use rustix::process::Signal;
 use super::family::Family;
 use super::output::Output;
 use super::results::MAX_OUTPUT;
+use crate::api::gates::Ran;
 
 /// How long a family that was told to end may take.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -56,71 +57,6 @@ pub struct Run<'a> {
     pub grace: Duration,
     /// Further variables, such as those of [`gate_vars`].
     pub vars: &'a [(OsString, OsString)],
-}
-
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ran {
-    pub exit_code: Option<i32>,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
-    pub timed_out: bool,
-    pub duration_ms: u64,
-    /// Why it did not start.
-    pub spawn_error: Option<String>,
-    /// The end of the output.
-    pub tail: Vec<u8>,
-    /// There was more than `tail`.
-    pub truncated: bool,
-    /// There was more than [`MAX_OUTPUT_FILE`], or it could not be written.
-    pub file_cut: bool,
-    /// Why the output could not be written.
-    pub output_error: Option<String>,
-    /// Numbers of processes that could not be ended.
-    pub survivors: Vec<u32>,
-}
-
-impl Ran {
-    pub fn passed(&self) -> bool {
-        self.reason().is_none()
-    }
-
-    /// Why it failed, `None` if it passed.
-    pub fn reason(&self) -> Option<String> {
-        if let Some(error) = &self.spawn_error {
-            return Some(format!("it could not be started: {error}"));
-        }
-        if self.timed_out {
-            return Some("it did not end in time and was ended".to_owned());
-        }
-        if let Some(signal) = self.signal {
-            return Some(format!("it was ended by signal {signal}"));
-        }
-        match self.exit_code {
-            Some(0) => None,
-            Some(126) => Some("exit code 126: the command cannot be executed".to_owned()),
-            Some(127) => Some("exit code 127: the command was not found".to_owned()),
-            Some(code @ 129..=192) => Some(format!(
-                "exit code {code}: probably ended by signal {}",
-                code - 128
-            )),
-            Some(code) => Some(format!("exit code {code}")),
-            None => Some("it is not known how it ended".to_owned()),
-        }
-    }
-
-    /// The end of the output as text.
-    pub fn tail_text(&self) -> String {
-        let broken = self
-            .tail
-            .iter()
-            .take(3)
-            .take_while(|b| **b & 0xc0 == 0x80)
-            .count();
-        // The cut may have gone through a character.
-        let skip = if self.truncated { broken } else { 0 };
-        String::from_utf8_lossy(self.tail.get(skip..).unwrap_or_default()).into_owned()
-    }
 }
 
 /// The variables a gate's command gets.

@@ -11,7 +11,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use jit_core::command::{Change, Command};
+use jit_core::command::Command;
 use jit_core::event::Event;
 use jit_core::ids::{AgentId, IssueId, IssuePrefix, RequestId};
 use jit_core::issue::{GateResult as Judged, Issue, MAX_COMMENT, State, text_digest};
@@ -24,15 +24,14 @@ use jit_os::clock;
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, Store as _, View};
 
+use crate::api::gates::{Gate, GateName, GateResult, Kind, Status};
 use crate::api::{Answer, GateReport, GateStanding, GateStatus, GateView, Judgement, Reply};
-use crate::approvals as trust;
 use crate::approvals::{How, Trust};
 use crate::context::Context;
-use crate::doctor::validate::listed;
 use crate::gates::run;
 use crate::gates::run::{GRACE, gate_vars};
-use crate::gates::{Gate, GateName, GateResult, Kind, Registry, Results, Run, Status};
-use crate::refusals::refuse;
+use crate::gates::{Registry, Results, Run};
+use crate::refusals::{listed, refuse};
 
 /// What was noticed, each thing once.
 #[derive(Default)]
@@ -87,24 +86,20 @@ pub(crate) fn with_way_to_gates(cx: &Context, mut refusal: Box<Refusal>) -> Box<
     refusal
 }
 
-/// With a name that nobody defined, most likely mistyped, the issue could never be done.
-pub(crate) fn require_gate(cx: &Context, issue: IssuePrefix, gate: String, strict: bool) -> Outcome<Answer> {
-    Registry::load(require_jit(cx)?)?.require(&gate)?;
-    let change = Change {
-        add_gates: vec![gate],
-        ..Change::default()
-    };
-    crate::issues::change::change_issue(cx, issue, change, None, strict)
-}
-
 pub(crate) fn define_gates(cx: &Context, gates: &[(GateName, Gate)], brought: bool) -> Outcome<Answer> {
     let jit = require_jit(cx)?;
     let mut notes = Notes(cx.warnings.clone());
     // The user wrote it: that is the approval. First, because a text that is approved and not there harms nobody.
     for (name, gate) in gates {
         let Some(text) = gate.command() else { continue };
-        if !brought && crate::trust::may_trust(cx) {
-            crate::trust::approve(cx, trust::Kind::Gate, name.as_str(), text, How::DefinedHere)?;
+        if !brought && crate::approvals::may_trust(cx) {
+            crate::approvals::approve(
+                cx,
+                crate::api::trust::Kind::Gate,
+                name.as_str(),
+                text,
+                How::DefinedHere,
+            )?;
         }
     }
     let bound = agent_bound_by_gates(cx)?;
@@ -141,7 +136,7 @@ pub(crate) fn define_gates(cx: &Context, gates: &[(GateName, Gate)], brought: bo
     let trust = approvals_if_any(&mut notes);
     let view = |(name, gate): &(GateName, Gate)| gate_view(cx, name.as_str(), Some(gate), trust.as_ref());
     let shown: Vec<GateView> = gates.iter().map(view).collect();
-    if !crate::trust::may_trust(cx) && shown.iter().any(|gate| gate.trusted == Some(false)) {
+    if !crate::approvals::may_trust(cx) && shown.iter().any(|gate| gate.trusted == Some(false)) {
         notes.add(format!(
             "what an agent defines may not run before a person has run jit trust, and {} is one",
             cx.actor.agent_id
@@ -177,7 +172,7 @@ pub(crate) fn undefine_gate(cx: &Context, name: &str) -> Outcome<Answer> {
         Ok(registry.clone())
     })?;
     let mut notes = Notes(cx.warnings.clone());
-    let issues = state::issues(&*crate::context::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?;
+    let issues = state::issues(&*crate::write_path::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?;
     let asks = |issue: &&Issue| !issue.state.is_closed() && issue.gates.iter().any(|gate| gate == name);
     let asking: Vec<String> = issues.iter().filter(asks).map(|one| one.id.to_string()).collect();
     if let Some(first) = asking.first() {
@@ -199,7 +194,7 @@ pub(crate) fn undefine_gate(cx: &Context, name: &str) -> Outcome<Answer> {
 
 /// For showing them: where they cannot be read nothing is approved.
 fn approvals_if_any(notes: &mut Notes) -> Option<Trust> {
-    match crate::trust::approvals() {
+    match crate::approvals::approvals() {
         Ok(trust) => Some(trust),
         Err(refusal) => {
             notes.add(format!("nothing counts as approved: {}", refusal.message));
@@ -212,7 +207,12 @@ fn gate_view(cx: &Context, name: &str, gate: Option<&Gate>, trust: Option<&Trust
     let text = gate.and_then(Gate::command);
     let is_trusted = |text: &str| {
         trust.is_some_and(|trust| {
-            trust.is_trusted(&crate::trust::repository(cx), trust::Kind::Gate, name, text)
+            trust.is_trusted(
+                &crate::approvals::repository(cx),
+                crate::api::trust::Kind::Gate,
+                name,
+                text,
+            )
         })
     };
     GateView {
@@ -236,12 +236,12 @@ pub(crate) fn list_gates(cx: &Context, text: Option<&IssuePrefix>) -> Outcome<An
         let gates = all
             .map(|(name, gate)| gate_view(cx, name.as_str(), Some(gate), trust.as_ref()))
             .collect();
-        let mut answer = crate::trust::plain(cx, Reply::Gates { gates });
+        let mut answer = crate::context::plain(cx, Reply::Gates { gates });
         answer.warnings.append(&mut notes.0);
         return Ok(answer);
     };
-    let view = crate::context::view(cx)?;
-    let issue = crate::context::resolve(&view, text)?;
+    let view = crate::write_path::view(cx)?;
+    let issue = crate::write_path::resolve(&view, text)?;
     let judged = state::gate_results(&*view.table, &issue.id).map_err(|e| refuse(Code::Io, e))?;
     let required = registry.required(&issue.kind, &issue.gates);
     let mut names: Vec<&str> = required.iter().copied().collect();
@@ -270,7 +270,7 @@ pub(crate) fn list_gates(cx: &Context, text: Option<&IssuePrefix>) -> Outcome<An
         });
         gates.push(shown);
     }
-    let mut answer = crate::context::read_answer(cx, &view, Reply::Gates { gates })?;
+    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Gates { gates })?;
     answer.warnings.append(&mut notes.0);
     Ok(answer)
 }
@@ -294,8 +294,8 @@ fn tree_now(cx: &Context, notes: &mut Notes) -> Option<String> {
 pub(crate) fn run_gates(cx: &Context, text: &IssuePrefix, named: Option<&str>) -> Outcome<Answer> {
     let registry = Registry::load(require_jit(cx)?)?;
     let issue = {
-        let view = crate::context::view(cx)?;
-        crate::context::resolve(&view, text)?
+        let view = crate::write_path::view(cx)?;
+        crate::write_path::resolve(&view, text)?
     };
     let names: Vec<&str> = match named {
         Some(name) if registry.require(name)?.is_manual() => {
@@ -345,9 +345,9 @@ pub(crate) fn require_trusted(cx: &Context, registry: &Registry, names: &[&str])
     if commands.is_empty() {
         return Ok(());
     }
-    let (trust, repository) = (crate::trust::approvals()?, crate::trust::repository(cx));
+    let (trust, repository) = (crate::approvals::approvals()?, crate::approvals::repository(cx));
     for (name, text) in commands {
-        trust.require(&repository, trust::Kind::Gate, name, text)?;
+        trust.require(&repository, crate::api::trust::Kind::Gate, name, text)?;
     }
     Ok(())
 }
@@ -374,7 +374,8 @@ fn result_of(
     let Some(request) = request else {
         return Ok(None);
     };
-    let Some(answered) = state::answered(&*crate::context::view(cx)?.table, request).map_err(unreadable)?
+    let Some(answered) =
+        state::answered(&*crate::write_path::view(cx)?.table, request).map_err(unreadable)?
     else {
         return Ok(None);
     };
@@ -434,7 +435,7 @@ fn run_one(
     let below = PathBuf::from("gates")
         .join(issue.as_str())
         .join(format!("{name}.log"));
-    let mut log = crate::units::service::log_file(cx, &below).map_err(|error| {
+    let mut log = crate::context::log_file(cx, &below).map_err(|error| {
         notes.add(format!(
             "the output of {name} is not kept in {}: {error}",
             below.display()
@@ -500,11 +501,11 @@ pub(crate) fn judge(
     if policy.agent_asks {
         crate::gates::committed_policy::bind_rights(cx, &mut policy)?;
     }
-    let kept = crate::context::Kept {
+    let kept = crate::write_path::Kept {
         policy: Some(&policy),
-        ..crate::context::Kept::default()
+        ..crate::write_path::Kept::default()
     };
-    let answer = crate::context::answer(cx, crate::context::transact_as(cx, request, &command, kept)?);
+    let answer = crate::write_path::answer(cx, crate::write_path::transact_as(cx, request, &command, kept)?);
     for warning in answer.warnings {
         notes.add(warning);
     }
@@ -548,8 +549,8 @@ pub(crate) fn judge_gate(
     let registry = Registry::load(require_jit(cx)?)?;
     let gate = registry.require(name)?;
     let issue = {
-        let view = crate::context::view(cx)?;
-        crate::context::resolve(&view, &text)?
+        let view = crate::write_path::view(cx)?;
+        crate::write_path::resolve(&view, &text)?
     };
     if !gate.is_manual() {
         let message = format!("{name} is judged by running its command, not by hand");
@@ -586,7 +587,7 @@ pub(crate) fn report(
     gates: Vec<Judgement>,
     notes: Notes,
 ) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let issue = state::issue(&*view.table, &issue_id).map_err(unreadable)?;
     let missing = match &issue {

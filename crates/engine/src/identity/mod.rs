@@ -238,6 +238,14 @@ fn human(user: &str) -> AgentId {
     }
 }
 
+/// `$XDG_DATA_HOME/jit`, else `~/.local/share/jit`. By the XDG rules a relative value does not count.
+pub(crate) fn data_folder(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_DATA_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local").join("share")))
+        .map(|folder| folder.join("jit"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -115,7 +115,7 @@ struct Home {
 }
 
 fn homes() -> Option<PathBuf> {
-    crate::approvals::data_folder(|name| std::env::var_os(name)).map(|folder| folder.join("homes"))
+    crate::identity::data_folder(|name| std::env::var_os(name)).map(|folder| folder.join("homes"))
 }
 
 /// From now on that process is at home in `root`.

@@ -28,12 +28,12 @@ use jit_os::{clock, file, io_refusal};
 use jit_store::{Outcome, View};
 use serde::Serialize;
 
+use crate::api::init::Left;
 use crate::context::Context;
 use crate::gates::export::{GateExport, GateFile};
-use crate::init as setup;
-use crate::init::{ATTRIBUTES, CONFIG, FORMER_ATTRIBUTES, MERGE_DRIVER};
-use crate::issues::replica::Files;
+use crate::init::{self as setup, ATTRIBUTES, CONFIG, FORMER_ATTRIBUTES, MERGE_DRIVER};
 use crate::refusals::refuse;
+use crate::replica::Files;
 use crate::worktree_identity::remove_excluded;
 
 /// Longest file in a tree that is compared with what it should be.
@@ -45,13 +45,6 @@ pub struct Uninstall {
     pub export: Option<PathBuf>,
     /// In this worktree, also what is committed.
     pub purge_tree: bool,
-}
-
-/// Something that was not removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Left {
-    pub path: String,
-    pub why: String,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -124,7 +117,7 @@ pub fn may_uninstall(cx: &Context) -> Outcome<()> {
             Refusal::new(Code::NotAllowed, message).help("ask a person to run: jit uninstall"),
         ));
     }
-    refuse_while_used(cx, &crate::context::view(cx)?)
+    refuse_while_used(cx, &crate::write_path::view(cx)?)
 }
 
 /// Leases, units of work that are not finished, and work that was rescued.
@@ -184,7 +177,7 @@ pub fn uninstall(
         ..Uninstalled::default()
     };
     let _still = cx.store.hold_still(&cx.actor)?;
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     refuse_while_used(cx, &view)?;
     let (issues, gates) = (
         export_all(cx, &view, options, &mut done)?,

@@ -4,18 +4,19 @@ use jit_core::command::{Change, Command, NewIssue};
 use jit_core::ids::{IssueId, IssuePrefix};
 use jit_core::issue::{Issue, State, text_digest};
 use jit_core::issue_file::MAX_DESCRIPTION;
-use jit_core::lease::{Lease, Resource};
+use jit_core::lease::Resource;
 use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Refusal};
-use jit_core::table::Table;
-use jit_core::time::Now;
-use jit_core::{queue, state};
+use jit_core::state;
 use jit_os::{io_refusal, random};
 use jit_store::{Outcome, View};
 
 use crate::api::{Answer, CreateIssue, IssueView, Picked, Reply};
-use crate::context::{Context, Kept};
+use crate::context::Context;
+use crate::gates::Registry;
+use crate::gates::service::require_jit;
 use crate::refusals::refuse;
+use crate::write_path::{carry_out_with, waits_for};
 
 /// A description as it is kept: every line ends in a newline alone, and an empty one is none.
 fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {
@@ -32,14 +33,6 @@ fn kept_text(text: &str) -> Outcome<Option<Vec<u8>>> {
         text.push(b'\n');
     }
     Ok(Some(text))
-}
-
-/// What stands in the way of an issue that is open, as lists show it.
-fn waits_for(table: &dyn Table, issue: &Issue) -> Outcome<Vec<IssueId>> {
-    if issue.state.is_closed() {
-        return Ok(Vec::new());
-    }
-    queue::open_dependencies(table, issue).map_err(|e| refuse(Code::Io, e))
 }
 
 pub(crate) fn create_issue(cx: &Context, create: CreateIssue) -> Outcome<Answer> {
@@ -120,7 +113,7 @@ pub(crate) fn change_issue(
     let Reply::Issue(shown) = &mut answer.reply else {
         return Ok(answer);
     };
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let comments = state::comments(&*view.table, &shown.issue.id);
     shown.comments = Some(comments.map_err(|e| refuse(Code::Io, e))?);
     if shown.lease.is_none() {
@@ -135,43 +128,11 @@ pub(crate) fn change_issue(
     Ok(answer)
 }
 
-pub(crate) fn carry_out_with(
-    cx: &Context,
-    command: &Command,
-    texts: Vec<Vec<u8>>,
-    policy: Option<&Policy>,
-) -> Outcome<Answer> {
-    let kept = Kept {
-        texts: &texts,
-        policy,
-        ..Kept::default()
-    };
-    let done = crate::context::transact_as(cx, cx.request.as_ref(), command, kept)?;
-    Ok(crate::context::answer(cx, done))
-}
-
-/// An issue with its long text, for the one who just changed it.
-pub(crate) fn described(cx: &Context, issue: Issue, own: &[Lease], now: &Now) -> IssueView {
-    let text = issue.text.clone();
-    let id = issue.id.clone();
-    let lease = own.iter().find(|lease| lease.resource.issue() == Some(&id));
-    // It is done, also where this cannot be read any more.
-    let blocked_by = match issue.depends_on.is_empty() {
-        true => Ok(Vec::new()),
-        false => crate::context::view_of_log(cx).and_then(|view| waits_for(&*view.table, &issue)),
-    };
-    let mut shown = IssueView::new(issue, lease, now);
-    shown.blocked_by = blocked_by.unwrap_or_default();
-    let found = text.and_then(|digest| cx.replica.text(&id, &digest).ok().flatten());
-    shown.description = found.map(|text| String::from_utf8_lossy(&text).into_owned());
-    shown
-}
-
 pub(crate) fn show_issue(cx: &Context, text: &IssuePrefix) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
-    let issue = crate::context::resolve(&view, text)?;
+    let view = crate::write_path::view(cx)?;
+    let issue = crate::write_path::resolve(&view, text)?;
     let (shown, lost) = whole(cx, &view, issue)?;
-    let mut answer = crate::context::read_answer(cx, &view, Reply::Issue(Box::new(shown)))?;
+    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Issue(Box::new(shown)))?;
     answer.warnings.extend(lost);
     Ok(answer)
 }
@@ -181,7 +142,7 @@ pub(crate) fn picked(cx: &Context, mut answer: Answer) -> Outcome<Answer> {
     let Reply::Lease(lease) = answer.reply else {
         return Ok(answer);
     };
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let id = lease.issue_id.as_ref().map(|id| state::issue(&*view.table, id));
     let issue = id.transpose().map_err(|e| refuse(Code::Io, e))?.flatten();
     answer.reply = match issue {
@@ -231,7 +192,7 @@ pub(crate) fn search(cx: &Context, text: &str, limit: Option<usize>) -> Outcome<
             Refusal::new(Code::Invalid, "nothing to search for").help("jit issue search <text>"),
         ));
     }
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let has = |text: &str| text.to_lowercase().contains(&wanted);
     let mut said: std::collections::HashSet<String> = std::collections::HashSet::new();
@@ -261,5 +222,15 @@ pub(crate) fn search(cx: &Context, text: &str, limit: Option<usize>) -> Outcome<
         }
     }
     let issues = crate::issues::issue_lists::shown(&view, found)?;
-    crate::context::read_answer(cx, &view, Reply::Issues { issues })
+    crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
+}
+
+/// With a name that nobody defined, most likely mistyped, the issue could never be done.
+pub(crate) fn require_gate(cx: &Context, issue: IssuePrefix, gate: String, strict: bool) -> Outcome<Answer> {
+    Registry::load(require_jit(cx)?)?.require(&gate)?;
+    let change = Change {
+        add_gates: vec![gate],
+        ..Change::default()
+    };
+    crate::issues::change::change_issue(cx, issue, change, None, strict)
 }

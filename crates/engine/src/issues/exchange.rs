@@ -15,8 +15,9 @@ use jit_os::io_refusal;
 use jit_store::{Done, Outcome, View};
 
 use crate::api::{Answer, Import, Imported, Reply};
-use crate::context::{Context, Kept};
+use crate::context::Context;
 use crate::refusals::refuse;
+use crate::write_path::Kept;
 
 /// So many issues, and about so many bytes, are brought in by one append at most.
 const AT_ONCE: usize = 200;
@@ -25,7 +26,7 @@ const BYTES_AT_ONCE: usize = 32 << 20;
 const MAX_WARNINGS: usize = 100;
 
 pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let policy = match crate::context::calling_agent::asking_agent(cx) {
         Some(_) => Policy {
             agent_asks: true,
@@ -82,7 +83,7 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
         warnings: said.clone(),
         dry_run: import.dry_run,
     });
-    let mut answer = crate::context::read_answer(cx, &view, reply)?;
+    let mut answer = crate::write_path::read_answer(cx, &view, reply)?;
     answer.warnings.extend(few(said));
     Ok(answer)
 }
@@ -103,7 +104,7 @@ fn brought_before(cx: &Context, batch: usize) -> Outcome<Option<Vec<String>>> {
         return Ok(None);
     };
     let nothing = Command::JoinIssues(Vec::new());
-    let done = crate::context::transact_as(cx, Some(&request), &nothing, Kept::default())?;
+    let done = crate::write_path::transact_as(cx, Some(&request), &nothing, Kept::default())?;
     Ok(done.repeated.then(|| made(&done)))
 }
 
@@ -125,14 +126,14 @@ fn bring(
         ..Kept::default()
     };
     let request = request_of(cx, batch)?;
-    let done = crate::context::transact_as(cx, request.as_ref(), &Command::JoinIssues(found), kept)?;
+    let done = crate::write_path::transact_as(cx, request.as_ref(), &Command::JoinIssues(found), kept)?;
     Ok((made(&done), done.notices))
 }
 
 pub(crate) fn export(cx: &Context) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let (issues, lines, lost) = exported(cx, &view)?;
-    let mut answer = crate::context::read_answer(cx, &view, Reply::Exported { issues, lines })?;
+    let mut answer = crate::write_path::read_answer(cx, &view, Reply::Exported { issues, lines })?;
     answer.warnings.extend(lost);
     Ok(answer)
 }

@@ -13,9 +13,9 @@ use crate::issues::issue_lists::Board;
 use crate::refusals::refuse;
 
 pub(crate) fn graph(cx: &Context, root: Option<&IssuePrefix>, closed: bool) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let root = root
-        .map(|text| crate::context::resolve(&view, text))
+        .map(|text| crate::write_path::resolve(&view, text))
         .transpose()?;
     let is_root = |issue: &Issue| root.as_ref().is_some_and(|root| root.id == issue.id);
     let mut nodes = nodes(&view, |issue| {
@@ -29,15 +29,15 @@ pub(crate) fn graph(cx: &Context, root: Option<&IssuePrefix>, closed: bool) -> O
         data: data(&graph),
         graph,
     });
-    crate::context::read_answer(cx, &view, reply)
+    crate::write_path::read_answer(cx, &view, reply)
 }
 
 pub(crate) fn dep_tree(cx: &Context, root: &IssuePrefix) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
-    let root = crate::context::resolve(&view, root)?;
+    let view = crate::write_path::view(cx)?;
+    let root = crate::write_path::resolve(&view, root)?;
     let graph = Graph::new(nodes(&view, |_| true)?);
     let tree = branches(&graph, root.id.as_str(), Bounds::default());
-    crate::context::read_answer(cx, &view, Reply::Tree(tree))
+    crate::write_path::read_answer(cx, &view, Reply::Tree(tree))
 }
 
 /// The issues that are wanted, by id. Dependencies on others are left out, but not on what nobody knows.

@@ -3,26 +3,21 @@
 //! A list reads the folded state once; no issue's files are opened.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use jit_core::ids::{IssueId, IssuePrefix};
-use jit_core::issue::{ACTIVITY, Issue, Performer, Priority, State};
+use jit_core::issue::{ACTIVITY, Issue, Performer, State};
 use jit_core::lease::{Actor, Lease, Resource};
 use jit_core::pack::{Packed, Text};
 use jit_core::refusal::Code;
 use jit_core::table::Table;
-use jit_core::unit::Phase;
 use jit_core::{queue, state, tracker};
 use jit_store::{Outcome, View};
 
 use crate::api::{
-    Answer, Counts, IssueFilter, IssueView, Listed, Listing, Progress, ProgressOf, Reply, Sort, Status,
-    StatusClaim, StatusIssue,
+    Answer, Counts, IssueFilter, IssueView, Listed, Listing, Progress, ProgressOf, Reply, Sort,
 };
 use crate::context::Context;
-use crate::landing::Repo;
-use crate::landing::unpushed_targets as unpushed;
-use crate::landing::unpushed_targets::Unpushed;
 use crate::refusals::{refuse, stopped};
 
 /// Up to so many issues are looked up one by one; beyond that all are read.
@@ -62,7 +57,7 @@ impl Board {
     }
 }
 
-fn lease_on<'a>(leases: &'a HashMap<String, Lease>, id: &IssueId) -> Option<&'a Lease> {
+pub(crate) fn lease_on<'a>(leases: &'a HashMap<String, Lease>, id: &IssueId) -> Option<&'a Lease> {
     if leases.is_empty() {
         return None;
     }
@@ -71,7 +66,7 @@ fn lease_on<'a>(leases: &'a HashMap<String, Lease>, id: &IssueId) -> Option<&'a 
 
 /// Which issues are closed. Known of every issue, for those that wait for it.
 #[derive(Default)]
-struct Closed {
+pub(crate) struct Closed {
     /// All keys, one after the other.
     keys: String,
     /// Where each ends, and whether it is closed.
@@ -80,7 +75,7 @@ struct Closed {
 
 impl Closed {
     /// To be called in the order of the issues' keys.
-    fn note(&mut self, key: &str, state: State) {
+    pub(crate) fn note(&mut self, key: &str, state: State) {
         self.keys.push_str(key);
         self.ends.push((self.keys.len(), state.is_closed()));
     }
@@ -91,7 +86,7 @@ impl Closed {
     }
 
     /// `None`: not known.
-    fn is_closed(&self, key: &str) -> Option<bool> {
+    pub(crate) fn is_closed(&self, key: &str) -> Option<bool> {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -106,7 +101,7 @@ impl Closed {
 }
 
 /// What of these an issue waits for. What is unknown counts, unless it was deleted.
-fn waits_for<T: AsRef<str>>(
+pub(crate) fn waits_for<T: AsRef<str>>(
     view: &View,
     ids: impl Iterator<Item = T>,
     is_closed: impl Fn(&str) -> Option<bool>,
@@ -129,7 +124,7 @@ fn waits_for<T: AsRef<str>>(
 }
 
 /// Leases that still count, by the key of their issue.
-fn leases(view: &View) -> Outcome<HashMap<String, Lease>> {
+pub(crate) fn leases(view: &View) -> Outcome<HashMap<String, Lease>> {
     let all = state::leases(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     let live = all.into_iter().filter(|lease| !lease.expired(&view.now));
     Ok(live
@@ -138,7 +133,7 @@ fn leases(view: &View) -> Outcome<HashMap<String, Lease>> {
 }
 
 /// Claims of others that stand in the caller's way, also where the issue itself is free.
-struct Rivals<'a> {
+pub(crate) struct Rivals<'a> {
     table: &'a dyn Table,
     /// Keys of what others hold.
     held: HashSet<&'a str>,
@@ -147,7 +142,11 @@ struct Rivals<'a> {
 }
 
 impl<'a> Rivals<'a> {
-    fn of(actor: &Actor, table: &'a dyn Table, leases: &'a HashMap<String, Lease>) -> Outcome<Self> {
+    pub(crate) fn of(
+        actor: &Actor,
+        table: &'a dyn Table,
+        leases: &'a HashMap<String, Lease>,
+    ) -> Outcome<Self> {
         let mut rivals = Self {
             table,
             held: HashSet::new(),
@@ -165,7 +164,7 @@ impl<'a> Rivals<'a> {
 
     /// Whether an activity is not to be had for a part of it, or something for the activity that it is part of: neither
     /// is offered, nor taken by `claim next`.
-    fn stand_in_the_way(&self, key: &str, kind: &str, parent: Option<&str>) -> Outcome<bool> {
+    pub(crate) fn stand_in_the_way(&self, key: &str, kind: &str, parent: Option<&str>) -> Outcome<bool> {
         if kind == ACTIVITY && self.worked_on.contains(key) {
             return Ok(true);
         }
@@ -203,7 +202,7 @@ fn parent_of(view: &View, filter: &IssueFilter) -> Outcome<Option<IssueId>> {
     let named = filter
         .parent
         .as_ref()
-        .map(|text| crate::context::resolve(view, text));
+        .map(|text| crate::write_path::resolve(view, text));
     Ok(named.transpose()?.map(|issue| issue.id))
 }
 
@@ -228,7 +227,7 @@ pub(crate) fn list_issues(
     sort: Sort,
     limit: Option<usize>,
 ) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let parent = parent_of(&view, filter)?;
     let leases = leases(&view)?;
     let mut closed = Closed::default();
@@ -266,12 +265,12 @@ pub(crate) fn list_issues(
             issues.beside(n).blocked_by = ids;
         }
     }
-    crate::context::read_answer(cx, &view, Reply::Issues { issues })
+    crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
 }
 
 /// Open, unblocked, held by nobody anywhere: best first.
 pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let table = &*view.table;
     let parent = parent_of(&view, filter)?;
@@ -359,12 +358,12 @@ pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) ->
             }
         }
     }
-    crate::context::read_answer(cx, &view, Reply::Issues { issues })
+    crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
 }
 
 /// What cannot go on, and why.
 pub(crate) fn blocked(cx: &Context) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let board = Board::load(&view)?;
     let mut issues = Listing::default();
     let mut open: Vec<&Issue> = board
@@ -380,165 +379,13 @@ pub(crate) fn blocked(cx: &Context) -> Outcome<Answer> {
             issues.beside(issues.len() - 1).blocked_by = waits_for;
         }
     }
-    crate::context::read_answer(cx, &view, Reply::Issues { issues })
-}
-
-/// Who does what, what can be taken, and what needs a person.
-pub(crate) fn status(cx: &Context) -> Outcome<Answer> {
-    const SHOWN: usize = 5;
-    let view = crate::context::view(cx)?;
-    let table = &*view.table;
-    let unreadable = |e| refuse(Code::Io, e);
-    let leases = leases(&view)?;
-    let mut counts = Counts::default();
-    let mut closed = Closed::default();
-    // Open ones that somebody may have to look after.
-    let mut open: Vec<Issue> = Vec::new();
-    let each = &mut |key: &str, issue: Packed<'_>| {
-        closed.note(key, issue.state);
-        counts.count(if leases.contains_key(key) && issue.state.is_offered() {
-            State::InProgress
-        } else {
-            issue.state
-        });
-        let goes_on =
-            issue.depends_on.is_empty() && issue.blocked.is_none() && issue.actor != Performer::Human;
-        if !issue.state.is_closed() && !goes_on {
-            open.extend(issue.unpack());
-        }
-    };
-    state::visit_issues(table, each).map_err(unreadable)?;
-    let find = |id: &IssueId| state::issue(table, id).map_err(unreadable);
-    let mut held: Vec<Lease> = leases.values().cloned().collect();
-    held.sort_by_key(|lease| lease.token);
-    let mut active: Vec<StatusClaim> = Vec::with_capacity(held.len());
-    for (claim, lease) in crate::claims::alive(cx, &held, &view).into_iter().zip(&held) {
-        let issue = lease.resource.issue().map(find).transpose()?.flatten();
-        active.push(StatusClaim {
-            claim,
-            title: issue.map(|issue| issue.title),
-            mine: lease.held_by(&cx.actor),
-        });
-    }
-    let brief = |issue: &Issue, why: Option<String>| StatusIssue {
-        id: issue.id.to_string(),
-        title: issue.title.clone(),
-        priority: issue.priority,
-        why,
-    };
-    let mut attention: Vec<StatusIssue> = Vec::new();
-    for issue in &open {
-        let leased = lease_on(&leases, &issue.id).is_some();
-        let waits = waits_for(&view, issue.depends_on.iter(), |key| closed.is_closed(key))?;
-        let waits = !waits.is_empty();
-        counts.blocked += usize::from(waits || issue.blocked.is_some());
-        if let Some(reason) = &issue.blocked {
-            attention.push(brief(issue, Some(format!("blocked: {reason}"))));
-        } else if issue.actor == Performer::Human && !leased && !waits && issue.state.is_offered() {
-            counts.waiting_for_human += 1;
-            attention.push(brief(issue, Some("waiting for a human".into())));
-        }
-    }
-    for claim in active
-        .iter()
-        .filter(|claim| claim.claim.heartbeat_alive == Some(false))
-    {
-        let issue = claim.claim.lease.issue_id.as_ref().map(find).transpose()?;
-        if let Some(issue) = issue.flatten() {
-            let why = format!(
-                "{} holds it, but its heartbeat has stopped",
-                claim.claim.lease.agent_id
-            );
-            attention.push(brief(&issue, Some(why)));
-        }
-    }
-    for unit in state::units(table).map_err(unreadable)? {
-        let conflict = unit.error.as_ref().is_some_and(|e| e.reason == "merge_conflict");
-        if unit.state != Phase::Failed || !conflict {
-            continue;
-        }
-        let why = format!(
-            "{} is in conflict with {}: jit worktree merge {}",
-            unit.id,
-            unit.goes_to(),
-            unit.id
-        );
-        let issue = unit.issue_id.as_ref().map(find).transpose()?.flatten();
-        attention.push(match issue {
-            Some(issue) => brief(&issue, Some(why)),
-            None => StatusIssue {
-                id: unit.id.to_string(),
-                title: format!("the unit {}", unit.id),
-                priority: Priority::Normal,
-                why: Some(why),
-            },
-        });
-    }
-    attention.sort_by(|a, b| (a.priority, &a.id).cmp(&(b.priority, &b.id)));
-    let rivals = Rivals::of(&cx.actor, table, &leases)?;
-    let mut ready = Vec::with_capacity(SHOWN);
-    let mut many = SHOWN;
-    loop {
-        let queued = queue::queued(table, many).map_err(unreadable)?;
-        ready.clear();
-        for (_, key) in &queued {
-            if let Some(issue) = state::issue_at(table, key).map_err(unreadable)?
-                && ready.len() < SHOWN
-                && issue.actor.allows(cx.actor.agent_id.kind())
-                && !rivals.stand_in_the_way(key, &issue.kind, issue.parent.as_ref().map(IssueId::as_str))?
-                && !tracker::is_container(table, &issue).map_err(stopped)?
-            {
-                ready.push(brief(&issue, None));
-            }
-        }
-        if ready.len() == SHOWN || queued.len() < many {
-            break;
-        }
-        many *= 4;
-    }
-    let status = Status {
-        agent_id: cx.actor.agent_id.clone(),
-        worktree_id: cx.actor.worktree_id.clone(),
-        branch: cx.branch.clone(),
-        sequence: view.sequence,
-        counts,
-        active,
-        ready,
-        needs_attention: attention,
-        unpushed: unpushed(cx, &view),
-        parked: state::accounts(table)
-            .map_err(unreadable)?
-            .iter()
-            .filter_map(|account| account.shown(view.now.wall))
-            .collect(),
-    };
-    crate::context::read_answer(cx, &view, Reply::Status(Box::new(status)))
-}
-
-/// Targets of landings that others have not got.
-fn unpushed(cx: &Context, view: &View) -> Vec<Unpushed> {
-    let Some(common) = &cx.place.common_dir else {
-        return Vec::new();
-    };
-    let sharing = unpushed::sharing(common);
-    if sharing.branches.is_empty() {
-        return Vec::new();
-    }
-    let landed = state::units(&*view.table).unwrap_or_default().into_iter();
-    let targets: BTreeSet<String> = landed
-        .filter(|unit| unit.merge_commit.is_some())
-        .map(|unit| unit.goes_to().to_owned())
-        .collect();
-    match targets.is_empty() {
-        true => Vec::new(),
-        false => Repo::to_look_at(common, &cx.place.control_dir).unpushed(&targets, &sharing),
-    }
+    crate::write_path::read_answer(cx, &view, Reply::Issues { issues })
 }
 
 pub(crate) fn progress(cx: &Context, issue: Option<&IssuePrefix>) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let root = issue
-        .map(|text| crate::context::resolve(&view, text))
+        .map(|text| crate::write_path::resolve(&view, text))
         .transpose()?;
     let board = Board::load(&view)?;
     let mut parts: HashMap<String, Vec<&Issue>> = HashMap::new();
@@ -586,7 +433,7 @@ pub(crate) fn progress(cx: &Context, issue: Option<&IssuePrefix>) -> Outcome<Ans
     for one in &issues {
         total.add(&one.counts);
     }
-    crate::context::read_answer(cx, &view, Reply::Progress(Progress { total, issues }))
+    crate::write_path::read_answer(cx, &view, Reply::Progress(Progress { total, issues }))
 }
 
 /// Deepest nesting that is followed.
@@ -638,7 +485,7 @@ fn progress_of(
 }
 
 impl Counts {
-    fn count(&mut self, state: State) {
+    pub(crate) fn count(&mut self, state: State) {
         self.issues += 1;
         match state {
             State::Backlog => self.backlog += 1,

@@ -16,7 +16,6 @@ pub mod import_files;
 pub mod issue_lists;
 pub mod issues_without_files;
 pub mod lineage;
-pub mod replica;
 pub mod restore;
 pub mod seen;
 pub mod sync;

@@ -16,14 +16,15 @@ use jit_os::file;
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply};
-use crate::context::{Context, Kept};
+use crate::context::Context;
 use crate::issues::tree;
 use crate::refusals::refuse;
+use crate::write_path::Kept;
 
 pub(crate) fn restore_issue(cx: &Context, issue: IssueId) -> Outcome<Answer> {
     let had_text = had_text(cx, &issue)?;
     let said = know_what_was_removed(cx, &issue)?;
-    let mut answer = crate::context::carry_out(cx, &Command::RestoreIssue { issue })?;
+    let mut answer = crate::write_path::carry_out(cx, &Command::RestoreIssue { issue })?;
     if let Reply::Issue(shown) = &answer.reply
         && had_text
         && shown.description.is_none()
@@ -40,7 +41,7 @@ pub(crate) fn restore_issue(cx: &Context, issue: IssueId) -> Outcome<Answer> {
 
 /// Whether an issue that was deleted had a description, as far as the log or what is left in the tree tells.
 fn had_text(cx: &Context, id: &IssueId) -> Outcome<bool> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let Some(old) = state::deleted(&*view.table, id).map_err(|e| refuse(Code::Io, e))? else {
         return Ok(false);
     };
@@ -62,7 +63,7 @@ fn had_text(cx: &Context, id: &IssueId) -> Outcome<bool> {
 /// Brings in what git still has of an issue that was deleted. Says what it may not have.
 fn know_what_was_removed(cx: &Context, id: &IssueId) -> Outcome<Option<String>> {
     let unreadable = |e| refuse(Code::Io, e);
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let Some(issues) = cx.place.local_jit.as_deref().and_then(tree::issues_dir) else {
         return Ok(None);
     };
@@ -130,6 +131,6 @@ fn know_what_was_removed(cx: &Context, id: &IssueId) -> Outcome<Option<String>> 
         aside: Some(Duration::MAX),
         ..Kept::default()
     };
-    crate::context::transact_as(cx, None, &Command::JoinIssues(vec![found]), kept)?;
+    crate::write_path::transact_as(cx, None, &Command::JoinIssues(vec![found]), kept)?;
     Ok(None)
 }

@@ -21,11 +21,13 @@ use jit_core::unit::{Input, Unit};
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, Store as _, View};
 
+use crate::api::landing::{MergeAsk, MergeMode};
+use crate::api::landing::{MergeReport, UnitReport, Verdict};
 use crate::api::{Answer, Reply};
 use crate::context::Context;
-use crate::landing::report::{MergeReport, UnitReport, Verdict};
-use crate::landing::service::{MergeAsk, MergeMode, Run, report_of, told};
-use crate::landing::{Repo, failed};
+use crate::landing::Repo;
+use crate::landing::service::{Run, report_of, told};
+use crate::refusals::failed;
 use crate::refusals::refuse;
 
 /// The unit that is meant: one that lives, else one that has landed and is over.
@@ -122,7 +124,7 @@ impl Run<'_> {
 
     /// What is said of a unit that has landed and of which at most the removal is left. Refused where the target has it not.
     pub(crate) fn landed_before(&mut self, unit: &Unit) -> Outcome<UnitReport> {
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let wanted = self.into.clone().unwrap_or_else(|| unit.goes_to().to_owned());
         // Where the log does not say as what, it is what is on its branch.

@@ -20,14 +20,17 @@ use jit_git::snapshot::Folder;
 use jit_store::Outcome;
 
 use super::detect::{self, Conflict, Merge, Stage};
-use super::report::FailedRule;
 use super::trees::Entries;
-use super::{Repo, failed, io_failed, messages};
-use crate::approvals::Kind;
+use super::{Repo, messages};
+use crate::api::landing::{FailedRule, How};
+use crate::api::trust::Kind;
 use crate::config::Strategy;
 use crate::gates::Run;
 use crate::gates::run;
 use crate::gates::run::GRACE;
+use crate::refusals::{failed, io_failed};
+use crate::trust::rule_name;
+use crate::units::worktree_state::SQUASHED;
 
 /// A unit on its way.
 #[derive(Debug, Clone)]
@@ -38,15 +41,6 @@ pub struct Coming {
     /// The first line of the commit's message.
     pub title: String,
     pub trailers: Vec<(&'static str, String)>,
-}
-
-/// How a step came about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum How {
-    FastForward,
-    Merge,
-    Squash,
 }
 
 #[derive(Debug, Clone)]
@@ -107,11 +101,6 @@ impl std::fmt::Debug for Means<'_> {
             .field("strategy", &self.strategy)
             .finish_non_exhaustive()
     }
-}
-
-/// The name under which a rule's command is approved.
-pub fn rule_name(pattern: &str) -> String {
-    format!("merge.resolve {pattern}")
 }
 
 impl Candidate {
@@ -219,8 +208,6 @@ impl Candidate {
     }
 }
 
-/// The trailer by which a squashed unit is found again.
-pub const SQUASHED: &str = "JIT-Squashed";
 /// The trailer that says which unit a commit brought.
 pub const UNIT: &str = "JIT-Unit";
 

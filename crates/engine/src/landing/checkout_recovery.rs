@@ -33,9 +33,10 @@ use jit_store::Outcome;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::trees::{self, NOTHING};
-use super::{Repo, failed, io_failed, obstacles};
+use super::{Repo, obstacles};
 use crate::git_locks::{git_works_in, open_files};
 use crate::landing::land::Refreshed;
+use crate::refusals::{failed, io_failed};
 
 const LINK: &str = "120000";
 const SUBMODULE: &str = "160000";

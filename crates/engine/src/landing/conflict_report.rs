@@ -8,10 +8,12 @@ use jit_git::GitError;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
+use crate::api::landing::MergeMode;
+use crate::api::landing::{ConflictReport, UnitReport, Verdict, hunks};
+use crate::crash_point::step;
 use crate::landing::detect::Merge;
-use crate::landing::report::{ConflictReport, UnitReport, Verdict, hunks};
-use crate::landing::service::{MergeMode, Rules, Run, TOLD, Work};
-use crate::landing::{failed, step};
+use crate::landing::service::{Rules, Run, TOLD, Work};
+use crate::refusals::failed;
 use crate::refusals::refuse;
 
 impl Run<'_> {

@@ -15,9 +15,10 @@ use std::collections::{BTreeSet, HashMap};
 use jit_git::{Git, GitError};
 use jit_store::Outcome;
 
-use super::report::FailedRule;
-use super::{Repo, failed, merge_base};
+use super::{Repo, merge_base};
+use crate::api::landing::FailedRule;
 use crate::issues::lineage;
+use crate::refusals::failed;
 
 /// One side of a path that did not merge.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,9 +17,9 @@ use jit_core::{queue, state};
 use jit_os::clock;
 use jit_store::Outcome;
 
-use crate::landing::failed;
 use crate::landing::service::{Run, Work};
 use crate::landing::trees::Entries;
+use crate::refusals::failed;
 use crate::refusals::refuse;
 
 impl Run<'_> {
@@ -38,7 +38,7 @@ impl Run<'_> {
         if !may_write || is_closed(&found) {
             return Ok(entries);
         }
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         let unreadable = |e| refuse(Code::Io, e);
         let open = queue::open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
         if !open.is_empty() && !issue.state.is_closed() {

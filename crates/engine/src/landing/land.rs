@@ -33,11 +33,14 @@ use jit_os::file;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
-use super::candidate::{SQUASHED, Step, UNIT};
+use super::Repo;
+use super::candidate::{Step, UNIT};
 use super::obstacles::{self, Aside, IsOurs};
 use super::tested::{self, Tested};
-use super::{Repo, failed, step};
+use crate::crash_point::step;
 use crate::landing::checkout_recovery as half_way;
+use crate::refusals::failed;
+use crate::units::worktree_state::SQUASHED;
 
 /// How long a git that works in a checkout may take to end.
 const FOR_GIT: Duration = Duration::from_secs(1);
@@ -49,7 +52,7 @@ pub const LANDED: &str = "jit: landed";
 #[must_use]
 pub struct Landed {
     pub steps: Vec<Step>,
-    pub validations: Vec<tested::Validation>,
+    pub validations: Vec<crate::api::landing::Validation>,
     /// Files of jit's own that were replaced: the checkout, and the paths in it.
     pub replaced: Option<(PathBuf, Vec<PathBuf>)>,
 }
@@ -170,7 +173,7 @@ fn guard(repo: &Repo) -> Outcome<PathBuf> {
         let mode = fs::metadata(&folder)?.permissions().mode() & 0o777;
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))
     };
-    make().map_err(super::io_failed("write", &path))?;
+    make().map_err(crate::refusals::io_failed("write", &path))?;
     Ok(folder)
 }
 
@@ -319,7 +322,7 @@ impl Refreshed {
             Folder::make(repo.scratch()).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
         let copy = Self { folder };
         let index = copy.path();
-        copy_index(&git_dir.join("index"), &index).map_err(super::io_failed("copy", &index))?;
+        copy_index(&git_dir.join("index"), &index).map_err(crate::refusals::io_failed("copy", &index))?;
         let _ = copy.git(root).args(["update-index", "-q", "--refresh"]).try_run();
         Ok(copy)
     }

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use jit_git::Git;
 use jit_store::Outcome;
 
-use super::failed;
+use crate::refusals::failed;
 
 /// Longest that all of them may be in one message, in bytes.
 const MOST: usize = 256 << 10;

@@ -31,7 +31,6 @@ pub mod preconditions;
 pub mod pull_request;
 pub mod radar;
 pub mod remote;
-pub mod report;
 pub mod run;
 pub mod service;
 pub mod squash_base;
@@ -48,9 +47,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jit_core::refusal::{Code, Refusal};
-use jit_git::{Git, GitError};
+use jit_git::Git;
 use jit_os::file;
 use jit_store::Outcome;
+
+use crate::refusals::failed;
 
 /// A repository as landings see it.
 #[derive(Debug, Clone)]
@@ -212,27 +213,9 @@ fn merge_base(git: Git, a: &str, b: &str) -> Outcome<Option<String>> {
     }
 }
 
-/// What git could not do is not the caller's mistake.
-pub(crate) fn failed(error: GitError) -> Box<Refusal> {
-    Box::new(Refusal::new(Code::Io, error.to_string()))
-}
-
-pub(crate) fn io_failed(what: &str, path: &Path) -> impl Fn(io::Error) -> Box<Refusal> {
-    let (what, path) = (what.to_owned(), path.to_owned());
-    move |error| jit_os::io_refusal(&what, &path, &error)
-}
-
 /// The search path with this program's own folder at its end.
 fn path_with_jit() -> Option<OsString> {
     let own = std::env::current_exe().ok()?.parent()?.to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths(std::env::split_paths(&path).chain([own])).ok()
-}
-
-/// Ends this process here, as a power cut would, when a test asks for it. Not in what is shipped.
-pub(crate) fn step(_name: &str) {
-    #[cfg(debug_assertions)]
-    if std::env::var_os("JIT_TEST_DIE_AT").is_some_and(|at| at == _name) {
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-    }
 }

@@ -20,7 +20,7 @@ use jit_os::file;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::report::Picture;
+use crate::api::landing::Picture;
 
 /// So many conflicts are told, and so many paths of each.
 const MOST: usize = 8;
@@ -165,7 +165,7 @@ pub fn news(control: &Path, root: &Path, session: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::landing::report::{Pair, PairPath, Participant};
+    use crate::api::landing::{Pair, PairPath, Participant};
 
     fn picture(roots: &[&Path], conflicts: &[(&str, &str, &str)]) -> Picture {
         let one = |(n, root): (usize, &&Path)| Participant {

@@ -21,8 +21,9 @@ use jit_os::random;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
+use super::Repo;
 use super::trees::Entries;
-use super::{Repo, failed};
+use crate::refusals::failed;
 
 /// Whether a file in a checkout is as jit wrote it: the checkout, and the path in it.
 pub type IsOurs<'a> = &'a dyn Fn(&Path, &Path) -> bool;

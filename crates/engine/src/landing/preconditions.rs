@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::rc::Rc;
 
 use jit_core::issue::{GateResult, Issue};
@@ -12,26 +11,23 @@ use jit_core::policy::Enforce;
 use jit_core::refusal::{Code, Refusal};
 use jit_core::unit::{Facts, Failure, Input, Phase, Unit};
 use jit_core::{queue, state};
-use jit_git::Git;
 use jit_git::snapshot::Folder;
 use jit_os::io_refusal;
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
 
-use crate::approvals::Kind;
+use crate::api::landing::{MergeMode, UnitReport, Verdict};
+use crate::api::trust::Kind;
 use crate::config::{Config, Sources};
-use crate::context::Context;
 use crate::gates::Registry;
 use crate::landing::land::{landed_as, was_made_on};
-use crate::landing::report::{UnitReport, Verdict};
-use crate::landing::service::{
-    MergeMode, Rules, Run, Sorted, VALIDATE, Work, report_of, told, waits_for_landing,
-};
+use crate::landing::service::{Rules, Run, Sorted, Work, report_of, told, waits_for_landing};
 use crate::landing::tested::Check;
-use crate::landing::{detect, failed, remote};
+use crate::landing::{detect, remote};
+use crate::refusals::failed;
 use crate::refusals::refuse;
-use crate::units::worktree_locate::real;
-use crate::worktrees::rescue::site::leads_to;
+use crate::trust::VALIDATE;
+use crate::units::worktree_state::{no_branch, require_committed};
 
 /// What has a say about landings, below `.jit`.
 const RULES: [&str; 2] = ["config.toml", "gates/registry.json"];
@@ -135,7 +131,7 @@ impl Run<'_> {
     /// Looks again who has the unit's issue, and what it has to pass: checks may have taken long.
     pub(crate) fn look_again(&self, work: &Work) -> Outcome<Work> {
         self.work(
-            &crate::context::view(self.cx)?,
+            &crate::write_path::view(self.cx)?,
             work.unit.clone(),
             work.tip.clone(),
         )
@@ -143,7 +139,7 @@ impl Run<'_> {
 
     /// Looks at a unit before anything is merged.
     pub(crate) fn sort(&mut self, unit: Unit) -> Outcome<Sorted> {
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         let bad = |why: String, help: String| Box::new(Refusal::new(Code::BadTransition, why).help(help));
         let status = format!("jit worktree status {}", unit.id);
         let reason = unit.error.as_ref().map(|error| error.reason.as_str());
@@ -192,7 +188,7 @@ impl Run<'_> {
                 Refusal::new(Code::CheckFailed, format!("{}: {}", unit.id, failure.message)).help(help),
             ));
         }
-        if let Some(failure) = crate::attempts::outcome::marked_conflict(self.cx, &unit)? {
+        if let Some(failure) = crate::units::worktree_state::marked_conflict(self.cx, &unit)? {
             let help = format!(
                 "git -C {} grep -nE '^(<<<<<<<|[|]{{7}}|>>>>>>>) '",
                 shell_word(&unit.worktree_path)
@@ -453,7 +449,7 @@ impl Run<'_> {
             pairs.push((ours, tip.clone()));
         }
         let merges = detect::merges(self.repo.git(), &target, &pairs).map_err(failed)?;
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         let mut places = Vec::with_capacity(left.len());
         for ((work, (_, changed)), merge) in left.iter().zip(changes).zip(merges) {
             let waits = match &work.issue {
@@ -512,7 +508,7 @@ impl Run<'_> {
         let Some(issue) = &work.issue else {
             return Ok(None);
         };
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         let mut open = self.waits_for(&view, issue)?;
         open.retain(|id| !but.contains(id));
         if let Some(first) = open.first() {
@@ -609,7 +605,7 @@ impl Run<'_> {
     /// A gate whose command names the issue or the unit runs for each; any other once for all that have it.
     pub(crate) fn checks(&self, group: &[Work], on: &str, rules: &Rules) -> Outcome<Vec<Check>> {
         let mut checks: Vec<Check> = Vec::new();
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         for work in group {
             let Some(issue) = &work.issue else { continue };
             for name in &self.gates_of(issue, on, rules)? {
@@ -685,202 +681,6 @@ impl Run<'_> {
     }
 
     pub(crate) fn require_trusted(&self, kind: Kind, name: &str, text: &str) -> Outcome<()> {
-        crate::trust::approvals()?.require(&crate::trust::repository(self.cx), kind, name, text)
+        crate::approvals::approvals()?.require(&crate::approvals::repository(self.cx), kind, name, text)
     }
-}
-
-/// Something that git began in a worktree, and that somebody has to end.
-pub(crate) struct Unfinished {
-    pub what: &'static str,
-    pub go_on: &'static str,
-    pub give_up: &'static str,
-}
-
-/// What is not finished in the worktree with this git folder.
-pub(crate) fn unfinished(git_dir: &Path) -> Option<Unfinished> {
-    let known = [
-        ("MERGE_HEAD", "merge", "commit", "merge --abort"),
-        (
-            "CHERRY_PICK_HEAD",
-            "cherry-pick",
-            "cherry-pick --continue",
-            "cherry-pick --abort",
-        ),
-        ("REVERT_HEAD", "revert", "revert --continue", "revert --abort"),
-        ("rebase-merge", "rebase", "rebase --continue", "rebase --abort"),
-        ("rebase-apply/applying", "am", "am --continue", "am --abort"),
-        ("rebase-apply", "rebase", "rebase --continue", "rebase --abort"),
-        ("BISECT_LOG", "bisect", "bisect reset", "bisect reset"),
-    ];
-    known
-        .into_iter()
-        .find(|(file, ..)| git_dir.join(file).exists())
-        .map(|(_, what, go_on, give_up)| Unfinished { what, go_on, give_up })
-}
-
-/// Of a worktree that cannot be seen nobody knows what is not committed.
-pub(crate) fn require_there(cx: &Context, unit: &Unit, root: &Path) -> Outcome<()> {
-    let main = crate::units::service::main_root(cx)?;
-    let repair = format!("git -C {} worktree repair", shell_word(&main.to_string_lossy()));
-    let known = leads_to(root);
-    if known.as_ref().is_some_and(|git_dir| git_dir.is_dir()) {
-        return Ok(());
-    }
-    let shown = shell_word(&unit.worktree_path);
-    let refusal = match known {
-        // The repository was moved, or git has forgotten the worktree.
-        Some(git_dir) => {
-            let message = format!(
-                "the worktree of {} in {} leads to {}, which is not there: what is not committed there would be left behind",
-                unit.id,
-                root.display(),
-                git_dir.display()
-            );
-            let folder = crate::units::service::common(cx)?.join("worktrees");
-            let help = match git_dir.parent().map(real) == Some(real(&folder)) {
-                // Nothing repairs that: it is made again, and the old one stays beside it.
-                true => format!(
-                    "mv -n {shown} {} && jit worktree retry {} # then bring over what was not committed",
-                    shell_word(&format!("{}.aside", unit.worktree_path)),
-                    unit.id
-                ),
-                false => format!("{repair} {shown}"),
-            };
-            Refusal::new(Code::Uncommitted, message).help(help)
-        }
-        None => {
-            let message = format!(
-                "the worktree of {} is not in {}: what is not committed there would be left behind",
-                unit.id,
-                root.display()
-            );
-            Refusal::new(Code::Uncommitted, message)
-                .help(format!("where it was moved: {repair} <where it is now>"))
-                .help(format!("where it is gone: jit worktree retry {}", unit.id))
-        }
-    };
-    let abandon = format!("jit worktree abandon {} --reason <why>", unit.id);
-    Err(Box::new(match unit.state {
-        Phase::Merged => refusal,
-        _ => refusal.help(abandon),
-    }))
-}
-
-/// The unit's branch was renamed or deleted: how it comes back.
-fn no_branch(unit: &Unit) -> Box<Refusal> {
-    let message = format!("the branch {} of {} is not there", unit.branch, unit.id);
-    let mut refusal = Refusal::new(Code::NotFound, message);
-    let root = Path::new(&unit.worktree_path);
-    let git = format!("git -C {}", shell_word(&unit.worktree_path));
-    let branch = shell_word(&unit.branch);
-    if let Some(git_dir) = leads_to(root).filter(|git_dir| git_dir.is_dir()) {
-        let on = Git::at(root).symbolic_head().ok().flatten();
-        let head = Git::at(root).verify("HEAD^{commit}").ok().flatten();
-        // Git shows no log of a HEAD that leads nowhere.
-        let log = fs::read_to_string(git_dir.join("logs/HEAD")).unwrap_or_default();
-        let moves = log.lines().flat_map(|line| line.split(' ').take(2));
-        let last = moves.filter(|commit| commit.bytes().any(|b| b != b'0')).last();
-        let other = on.as_deref().and_then(|on| on.strip_prefix("refs/heads/"));
-        match (other, head, last) {
-            (Some(other), Some(_), _) => {
-                refusal = refusal.help(format!(
-                    "where it was renamed: {git} branch -m {} {branch}",
-                    shell_word(other)
-                ));
-            }
-            (None, Some(_), _) => refusal = refusal.help(format!("{git} switch -c {branch}")),
-            (_, None, Some(last)) => {
-                refusal = refusal.help(format!("{git} branch {branch} {last}"));
-            }
-            _ => {}
-        }
-    }
-    Box::new(refusal.help(format!("jit worktree abandon {} --reason <why>", unit.id)))
-}
-
-/// What is not committed would be left behind.
-pub(crate) fn require_committed(cx: &Context, unit: &Unit, tip: &str) -> Outcome<()> {
-    let root = Path::new(&unit.worktree_path);
-    require_there(cx, unit, root)?;
-    let shown = shell_word(&unit.worktree_path);
-    let refuse = |why: String, help: String| Err(Box::new(Refusal::new(Code::Uncommitted, why).help(help)));
-    let git_dir = Git::at(root)
-        .args(["rev-parse", "--absolute-git-dir"])
-        .line()
-        .map_err(failed)?;
-    let git_dir = Path::new(&git_dir);
-    if let Some(begun) = unfinished(git_dir) {
-        let why = format!("a {} in the worktree of {} is not finished", begun.what, unit.id);
-        return refuse(why, format!("cd {shown}, then: git {}", begun.go_on));
-    }
-    // What jit itself writes there is in the log.
-    let status = Git::at(root)
-        .args(["--no-optional-locks", "status", "--porcelain", "-z"])
-        .args(["--untracked-files=normal", "--ignore-submodules=none", "--", "."])
-        .args([":(top,exclude).jit/issues", ":(top,exclude).jit/gates/results"])
-        .run()
-        .map_err(failed)?;
-    let mut left = status.split(|b| *b == 0).filter(|one| !one.is_empty()).peekable();
-    let brought = match left.peek() {
-        Some(_) => Some(crate::units::service::brought(cx)?),
-        None => None,
-    };
-    let mut first = None;
-    for one in left {
-        let name = one.get(3..).unwrap_or(one);
-        // What jit put there itself is nobody's work.
-        let own = one.starts_with(b"??")
-            && match &brought {
-                Some(brought) => brought.covers(root, name).map_err(failed)?,
-                None => false,
-            };
-        if !own {
-            first = Some(String::from_utf8_lossy(name).into_owned());
-            break;
-        }
-    }
-    if let Some(first) = first {
-        let why = format!("{} has work that is not committed, {first:?} for one", unit.id);
-        return refuse(why, format!("git -C {shown} add -A && git -C {shown} commit"));
-    }
-    let head = Git::at(root).verify("HEAD^{commit}").map_err(failed)?;
-    let on = Git::at(root).symbolic_head().map_err(failed)?;
-    if head.as_deref() != Some(tip) && on.as_deref() == Some(&format!("refs/heads/{}", unit.branch)) {
-        // On its branch, which somebody went on with.
-        let since = Git::at(root)
-            .args(["rev-list", "--count", "HEAD", &format!("^{tip}")])
-            .line()
-            .map_err(failed)?;
-        let (id, branch) = (&unit.id, &unit.branch);
-        let why = match since.as_str() {
-            "0" => format!("the branch {branch} of {id} was moved back meanwhile"),
-            "1" => format!("1 more commit was made on {branch} meanwhile"),
-            many => format!("{many} more commits were made on {branch} meanwhile"),
-        };
-        return Err(Box::new(Refusal::new(Code::Uncommitted, why)));
-    }
-    if head.as_deref() != Some(tip) {
-        let why = format!(
-            "the worktree of {} is not on its branch {}, and what is committed there would be left behind",
-            unit.id, unit.branch
-        );
-        let branch = shell_word(&unit.branch);
-        let look = format!("git -C {shown} log {branch}..HEAD; git -C {shown} switch {branch}");
-        let detached = on.is_none();
-        let beyond = match &head {
-            Some(head) => Git::at(root)
-                .args(["merge-base", "--is-ancestor", tip, head])
-                .test()
-                .map_err(failed)?,
-            None => false,
-        };
-        let mut refusal = Refusal::new(Code::Uncommitted, why);
-        if detached && beyond {
-            refusal = refusal.help(format!(
-                "git -C {shown} branch -f {branch} HEAD && git -C {shown} switch {branch}"
-            ));
-        }
-        return Err(Box::new(refusal.help(look)));
-    }
-    Ok(())
 }

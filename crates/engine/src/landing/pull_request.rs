@@ -16,16 +16,14 @@ use jit_git::WorktreeEntry;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
-use crate::api::{Answer, Reply};
-use crate::approvals::Kind;
+use crate::api::landing::{MergeMode, UnitReport, Verdict};
+use crate::api::trust::Kind;
 use crate::config::Strategy;
-use crate::context::Context;
+use crate::crash_point::step;
 use crate::landing::candidate::{Added, Candidate, Coming, Means, nothing};
 use crate::landing::land::{Move, require_movable};
 use crate::landing::remote::{self, Proposal, Pushed, Remote};
-use crate::landing::report::{MergeReport, UnitReport, Verdict};
-use crate::landing::service::{MergeAsk, MergeMode, Rules, Run, Sorted, Work, told};
-use crate::landing::step;
+use crate::landing::service::{Rules, Run, Work, told};
 use crate::landing::tested::Verdict as Tried;
 use crate::refusals::refuse;
 
@@ -168,7 +166,7 @@ impl Run<'_> {
         let (Some(told), Some(tip)) = (told, self.repo.tip(branch)?) else {
             return Ok(None);
         };
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let is_others =
             |unit: &Unit| !unit.is_over() && unit.branch == branch && unit.id.as_str() != told.unit;
@@ -295,7 +293,7 @@ impl Run<'_> {
         let agent = self.cx.actor.agent_id.to_string();
         let cx = self.cx;
         let may_run = |kind: Kind, name: &str, text: &str| {
-            crate::trust::approvals()?.require(&crate::trust::repository(&cx), kind, name, text)
+            crate::approvals::approvals()?.require(&crate::approvals::repository(&cx), kind, name, text)
         };
         let means = Means {
             // Their history is not ours to squash.
@@ -418,7 +416,7 @@ impl Run<'_> {
     }
 
     /// Pushes the branch of a unit and asks for a review.
-    fn propose(&mut self, work: &Work) -> Outcome<UnitReport> {
+    pub(crate) fn propose(&mut self, work: &Work) -> Outcome<UnitReport> {
         let id = work.unit.id.as_str();
         let (branch, target) = (work.unit.branch.as_str(), self.target.as_str());
         if work.unit.state == Phase::Merging {
@@ -481,58 +479,4 @@ impl Run<'_> {
         }
         Ok(report)
     }
-}
-
-/// Pushes a unit's branch for others to merge. Nothing lands here; what they have merged already is done.
-pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
-    let unit = crate::landing::already_landed::unit_to_land(cx, &crate::context::view(cx)?, text)?;
-    if unit.is_over() {
-        return crate::landing::service::finish_unit(cx, text);
-    }
-    let repo = crate::landing::service::landing_repo(cx)?;
-    let ask = MergeAsk {
-        units: Vec::new(),
-        all: false,
-        into: None,
-        mode: MergeMode::Land,
-        leave_proposed: false,
-    };
-    let target = crate::landing::service::landing_target(cx, &repo, &ask, std::slice::from_ref(&unit))?;
-    let mut run = Run::new(cx, repo, target, &ask);
-    run.alone = true;
-    let turn = run.take_turn()?;
-    let report = match run.sort(unit.clone())? {
-        Sorted::Told(report) if report.verdict == Verdict::AlreadyLanded => UnitReport {
-            help: Vec::new(),
-            ..*report
-        },
-        Sorted::Told(report) => *report,
-        Sorted::Work(work) => run.propose(&work)?,
-    };
-    let landed = report.verdict == Verdict::AlreadyLanded;
-    let mut next = Vec::new();
-    if report.verdict == Verdict::Proposed {
-        next.push(format!(
-            "git pull, on {}, once it is merged there; then: jit finish {}",
-            run.target, unit.id
-        ));
-    }
-    drop(turn);
-    let mut warnings = std::mem::take(&mut run.warnings);
-    if landed && let Err((why, later)) = crate::landing::service::clean_up_after_landing(cx, &unit) {
-        warnings.push(why);
-        next.extend(later);
-    }
-    Ok(Answer {
-        reply: Reply::Merge(Box::new(MergeReport {
-            target_commit: run.repo.require_tip(&run.target)?,
-            target: run.target,
-            dry_run: false,
-            order: Vec::new(),
-            units: vec![report],
-            overlap: Vec::new(),
-            next,
-        })),
-        warnings,
-    })
 }

@@ -23,10 +23,11 @@ use jit_git::snapshot::{Folder, SnapshotError, copy_index, option, quoted};
 use jit_git::{Git, WorktreeEntry};
 use jit_store::Outcome;
 
+use super::Repo;
 use super::detect::{self, Changed};
-use super::report::{Pair, PairPath, Participant, Picture};
-use super::{Repo, failed};
+use crate::api::landing::{Pair, PairPath, Participant, Picture};
 use crate::landing::squash_base as squashed;
+use crate::refusals::failed;
 
 /// One side of a merge.
 #[derive(Debug, Clone)]

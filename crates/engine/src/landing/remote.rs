@@ -24,8 +24,9 @@ use jit_os::file;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
+use super::Repo;
 use super::tested::digest;
-use super::{Repo, failed, io_failed};
+use crate::refusals::{failed, io_failed};
 
 /// How long `gh` may take.
 const PATIENCE: Duration = Duration::from_secs(120);

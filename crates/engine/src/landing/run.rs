@@ -15,16 +15,19 @@ use jit_git::snapshot::without_jit;
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
 
-use crate::approvals::Kind;
-use crate::context::Kept;
-use crate::gates::Gate;
+use crate::api::gates::Gate;
+use crate::api::landing::Validation;
+use crate::api::landing::{UnitReport, Verdict};
+use crate::api::trust::Kind;
+use crate::crash_point::step;
 use crate::landing::candidate::{Added, Candidate, Means, nothing};
 use crate::landing::land::{LANDED, Move, require_movable};
-use crate::landing::report::{UnitReport, Verdict};
 use crate::landing::service::{ROUNDS, Rules, Run, Work, settled, told};
-use crate::landing::tested::{Validation, Verdict as Tried};
-use crate::landing::{Repo, failed, remote, step};
+use crate::landing::tested::Verdict as Tried;
+use crate::landing::{Repo, remote};
+use crate::refusals::failed;
 use crate::refusals::refuse;
+use crate::write_path::Kept;
 
 /// A landing that was cut off goes on to the branch that it was begun for, as long as that is there.
 pub(crate) fn require_begun_for(repo: &Repo, into: &str, units: &[Unit]) -> Outcome<()> {
@@ -65,7 +68,7 @@ impl Run<'_> {
             adds: &nothing,
         };
         let issues: BTreeSet<String> = coming.clone();
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let but: BTreeSet<String> = units
             .iter()
@@ -152,7 +155,7 @@ impl Run<'_> {
 
     /// T9-: its landing had begun, and the target has not got it.
     fn put_off(&self, id: &UnitId) -> Outcome<()> {
-        let unit = crate::attempts::dispatch::load_unit(self.cx, id)?;
+        let unit = crate::units::service::load_unit(self.cx, id)?;
         if unit.state == Phase::Merging
             && unit.goes_to() == self.target
             && crate::landing::service::landed_on(&self.repo, &unit)?.is_none()
@@ -177,7 +180,12 @@ impl Run<'_> {
             for work in &group {
                 let cx = self.cx;
                 let may_run = |kind: Kind, name: &str, text: &str| {
-                    crate::trust::approvals()?.require(&crate::trust::repository(&cx), kind, name, text)
+                    crate::approvals::approvals()?.require(
+                        &crate::approvals::repository(&cx),
+                        kind,
+                        name,
+                        text,
+                    )
                 };
                 let means = Means {
                     strategy: rules.merging.strategy,
@@ -279,7 +287,7 @@ impl Run<'_> {
             let mut still = Vec::with_capacity(group.len());
             let many = group.len();
             for work in group {
-                match crate::landing::preconditions::require_committed(self.cx, &work.unit, &work.tip) {
+                match crate::units::worktree_state::require_committed(self.cx, &work.unit, &work.tip) {
                     Ok(()) => still.push(work),
                     Err(refusal) => {
                         let refusal = self.set_back(&work, &refusal)?;
@@ -387,7 +395,7 @@ impl Run<'_> {
     /// Another command was faster with the unit: what that does.
     fn overtaken(&self, unit: &Unit, refusal: Box<Refusal>) -> Box<Refusal> {
         let id = &unit.id;
-        let now = crate::attempts::dispatch::load_unit(self.cx, id).ok();
+        let now = crate::units::service::load_unit(self.cx, id).ok();
         match now.filter(|now| refusal.code == Code::BadTransition && now.state != unit.state) {
             Some(now) if now.state == Phase::Merging => {
                 let there = now.goes_to();
@@ -446,7 +454,7 @@ impl Run<'_> {
         crate::units::service::advance(self.cx, &work.unit.id, Input::MergeSuccess, facts)?;
         remote::forget(&self.repo, work.unit.id.as_str());
         step("recorded");
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         let done = self.close_as(&view, &work.unit, &work.actor);
         step("closed");
         Ok(done)
@@ -516,7 +524,7 @@ impl Run<'_> {
                 project: on_target && !self.says_closed(&target, id)?,
                 ..Kept::default()
             };
-            crate::context::transact_as(self.cx, None, &command, kept)?;
+            crate::write_path::transact_as(self.cx, None, &command, kept)?;
             Ok(())
         };
         let done = match issue.state {
@@ -555,7 +563,7 @@ impl Run<'_> {
                 },
                 Err(_) => continue,
             };
-            if let Err(refusal) = crate::context::transact_as(self.cx, None, &command, Kept::default()) {
+            if let Err(refusal) = crate::write_path::transact_as(self.cx, None, &command, Kept::default()) {
                 self.warnings.push(refusal.message);
             }
         }

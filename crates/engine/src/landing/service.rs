@@ -15,70 +15,48 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use jit_core::event::{Event, Stamped};
 use jit_core::ids::UnitId;
 use jit_core::issue::Issue;
 use jit_core::lease::{Actor, Lease};
-use jit_core::merge_order::{self};
 use jit_core::policy::Policy;
 use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
 use jit_core::unit::{Facts, Failure, Input, MANUAL, Phase, Unit};
+use jit_core::{merge_order, state};
 use jit_git::run::default_branch;
 use jit_git::snapshot::sweep;
 use jit_os::shell::shell_word;
 use jit_os::{clock, io_refusal};
 use jit_store::Outcome;
+use jit_store::Store as _;
 use jit_store::disk::{Disk as _, LockGuard, RealDisk};
 
-use crate::api::{Answer, Force, Reply};
-use crate::approvals::Kind;
+use crate::api::landing::{MergeAsk, MergeMode, MergeReport, SettledPath, UnitReport, Verdict};
+use crate::api::{Answer, Landing, Reply};
 use crate::config::Merging;
 use crate::context::Context;
+use crate::crash_point::step;
 use crate::gates::Registry;
 use crate::git_locks::holders;
-use crate::landing::candidate::{Coming, Step, UNIT, rule_name};
+use crate::landing::candidate::{Coming, Step, UNIT};
 use crate::landing::land::{landed_as, tells_of};
 use crate::landing::radar::{Live, Touched};
-use crate::landing::report::{MergeReport, SettledPath, UnitReport, Verdict};
 use crate::landing::tested::{TRIAL, digest, discard_trials, trial_target};
-use crate::landing::{Repo, checkout_recovery as half_way, failed, obstacles, step};
+use crate::landing::{Repo, checkout_recovery as half_way};
+use crate::refusals::failed;
 use crate::refusals::refuse;
+use crate::units::service::find_unit;
 use crate::units::worktree_locate::real;
 
 /// The target may move so often under a landing before it gives up.
 pub(crate) const ROUNDS: usize = 50;
 /// So many conflicts are told with their commits and lines.
 pub(crate) const TOLD: usize = 20;
-/// The name under which checks of merged work are approved.
-pub const VALIDATE: &str = "merge.validate";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MergeMode {
-    Land,
-    /// Say what would happen.
-    DryRun,
-    /// A person settled the conflicts in the unit's worktree.
-    Continue,
-    /// Put the conflict into the unit's own worktree.
-    SendBack,
-}
-
-/// What is to be merged.
-#[derive(Debug, Clone)]
-pub struct MergeAsk {
-    /// Unit, issue, branch or path; none means the unit of this worktree.
-    pub units: Vec<String>,
-    /// Every unit that is ready for it.
-    pub all: bool,
-    pub into: Option<String>,
-    pub mode: MergeMode,
-    /// What others were asked to merge is left to them.
-    pub leave_proposed: bool,
-}
 
 /// What holds on the target.
 pub(crate) struct Rules {
@@ -196,7 +174,7 @@ pub(crate) fn merge_units(cx: &Context, ask: &MergeAsk) -> Outcome<Answer> {
         into: named.map(|into| repo.meant(into)),
         ..ask.clone()
     };
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let mut over: Vec<Unit> = Vec::new();
     let units = match (ask.all, ask.units.as_slice()) {
         (true, _) => {
@@ -511,7 +489,7 @@ pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
             Refusal::new(Code::Busy, message).help("run the command again when it is done"),
         ));
     };
-    let unit = crate::attempts::dispatch::load_unit(cx, &id)?;
+    let unit = crate::units::service::load_unit(cx, &id)?;
     if unit.state != Phase::Merging {
         return Ok(unit);
     }
@@ -529,7 +507,7 @@ pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
                 leave_proposed: false,
             },
         )?;
-        return crate::attempts::dispatch::load_unit(cx, &id);
+        return crate::units::service::load_unit(cx, &id);
     }
     let facts = Facts {
         error: Some(Failure {
@@ -561,20 +539,6 @@ pub(crate) fn sweep_scratch(cx: &Context, repo: &Repo) {
     }
 }
 
-/// Commands of merging that need to be approved, as this worktree has them.
-pub(crate) fn merge_commands(cx: &Context) -> Vec<(Kind, String, String)> {
-    let merging = cx.config.merging();
-    let rules = merging
-        .policy
-        .commands()
-        .map(|(pattern, text)| (Kind::Validate, rule_name(pattern), text.to_owned()));
-    let checks = merging
-        .validate
-        .iter()
-        .map(|text| (Kind::Validate, VALIDATE.to_owned(), text.clone()));
-    rules.chain(checks).collect()
-}
-
 /// Who would be in whose way: the worktrees as they are now, or these branches as they are committed.
 pub(crate) fn conflicts(cx: &Context, into: Option<&str>, branches: &[String]) -> Outcome<Answer> {
     let repo = landing_repo(cx)?;
@@ -593,8 +557,8 @@ pub(crate) fn conflicts(cx: &Context, into: Option<&str>, branches: &[String]) -
             live.branches(&target, &names.into_iter().collect::<Vec<_>>())?
         }
     };
-    let view = crate::context::view(cx)?;
-    crate::context::read_answer(cx, &view, Reply::Conflicts(Box::new(picture)))
+    let view = crate::write_path::view(cx)?;
+    crate::write_path::read_answer(cx, &view, Reply::Conflicts(Box::new(picture)))
 }
 
 /// What a unit that has landed has besides, if its target has it not.
@@ -613,70 +577,8 @@ pub(crate) fn more_work(cx: &Context, unit: &Unit) -> Option<String> {
     })
 }
 
-/// Lands the unit; what is left of it is removed afterwards.
-pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
-    let unit = crate::landing::already_landed::unit_to_land(cx, &crate::context::view(cx)?, text)?;
-    let mut answer = merge_units(
-        cx,
-        &MergeAsk {
-            units: vec![unit.id.to_string()],
-            all: false,
-            into: None,
-            mode: MergeMode::Land,
-            leave_proposed: true,
-        },
-    )?;
-    if let Reply::Merge(report) = &mut answer.reply
-        && report.units.iter().all(|one| one.verdict.is_good())
-        && !crate::attempts::dispatch::load_unit(cx, &unit.id)?.is_over()
-    {
-        // What is left of a removal that was cut short is done here.
-        report.units.iter_mut().for_each(|one| one.help.clear());
-        if let Err((why, next)) = clean_up_after_landing(cx, &unit) {
-            answer.warnings.push(why);
-            report.next.extend(next);
-        }
-    }
-    let now = crate::attempts::dispatch::load_unit(cx, &unit.id)?;
-    if let Some(told) = sent_before(&unit).filter(|_| now.is_over()) {
-        // Nothing is left that could go elsewhere.
-        answer.warnings.retain(|one| *one != told);
-        answer.warnings.push(format!(
-            "{} went to {}, where it was sent, and not to {}",
-            now.id,
-            now.goes_to(),
-            now.target
-        ));
-    }
-    Ok(answer)
-}
-
-/// Removes the worktree of a unit that has landed. What stands in the way, such as the shell this was called from, is
-/// told: the landing stands in any case.
-pub(crate) fn clean_up_after_landing(cx: &Context, unit: &Unit) -> Result<(), (String, Vec<String>)> {
-    let later = format!("jit worktree cleanup {}", unit.id);
-    // Whoever stands in the folder would stand nowhere.
-    let inside = cx.place.start.starts_with(&unit.worktree_path);
-    if inside {
-        let main =
-            crate::units::service::main_root(cx).map_or(String::new(), |root| root.display().to_string());
-        return Err((
-            "the worktree stays as long as you are in it".to_owned(),
-            vec![format!("cd {} && {later}", shell_word(&main))],
-        ));
-    }
-    match crate::worktrees::cleanup::cleanup_unit(cx, &unit.id, Force::No) {
-        Ok(_) => Ok(()),
-        Err(refusal) => {
-            let lock = obstacles::lock_in(&refusal.message);
-            let first = lock.map(|lock| obstacles::help_with_lock(&lock));
-            Err((refusal.message, first.into_iter().chain([later]).collect()))
-        }
-    }
-}
-
 /// A word about a unit that goes where somebody sent it, and not to its target.
-fn sent_before(unit: &Unit) -> Option<String> {
+pub(crate) fn sent_before(unit: &Unit) -> Option<String> {
     let there = unit.landing_on.as_ref()?;
     Some(format!(
         "{0} goes to {there}, where it was sent; to {1}: jit worktree merge {0} --into {2}",
@@ -763,7 +665,7 @@ impl<'a> Run<'a> {
     fn all(&mut self, asked: &[UnitId]) -> Outcome<MergeReport> {
         let mut left: Vec<Work> = Vec::new();
         for id in asked {
-            let unit = crate::attempts::dispatch::load_unit(self.cx, id)?;
+            let unit = crate::units::service::load_unit(self.cx, id)?;
             if self.mode != MergeMode::DryRun {
                 // Another command may have begun to land it elsewhere while this one waited for its turn.
                 let own = std::slice::from_ref(&unit);
@@ -858,4 +760,40 @@ pub(crate) fn settled(step: &Step) -> Vec<SettledPath> {
         by: by.clone(),
     };
     step.settled.iter().map(one).collect()
+}
+
+/// What landed, oldest first (I6).
+pub(crate) fn landings(cx: &Context, named: Option<&str>, limit: usize) -> Outcome<Answer> {
+    let view = crate::write_path::view(cx)?;
+    let unit = named.map(|_| find_unit(cx, &view, named)).transpose()?;
+    let mut landed = std::collections::VecDeque::new();
+    cx.store.events(0, &mut |line: Stamped| {
+        if let Event::Unit {
+            input: Input::MergeSuccess,
+            unit: moved,
+        } = &line.event
+            && unit.as_ref().is_none_or(|unit| unit.id == moved.id)
+        {
+            landed.push_back(Landing {
+                landed_at: line.at,
+                unit: moved.id.clone(),
+                issue_id: moved.issue_id.clone(),
+                branch: moved.branch.clone(),
+                target: moved.goes_to().to_owned(),
+                merge_commit: moved.merge_commit.clone(),
+                tested: moved.tested.clone(),
+                lease_id: moved.lease_id.clone(),
+                agent: moved.agent.clone(),
+                made_by: moved.created_by.clone(),
+                landed_by: line.actor.agent_id.clone(),
+                took_ms: line.at.ms().saturating_sub(moved.created_at.ms()),
+            });
+            if landed.len() > limit {
+                landed.pop_front();
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    let landed = landed.into();
+    crate::write_path::read_answer(cx, &view, Reply::Landings { landed })
 }

@@ -17,8 +17,9 @@ use std::collections::{BTreeSet, HashSet};
 use jit_git::Git;
 use jit_store::Outcome;
 
-use super::candidate::SQUASHED;
-use super::{Repo, failed};
+use super::Repo;
+use crate::refusals::failed;
+use crate::units::worktree_state::SQUASHED;
 
 /// The target as one to merge `tip` with: itself, unless something that `tip` goes on from was squashed onto it.
 pub fn joined(git: &dyn Fn() -> Git, target: &str, tip: &str) -> Outcome<String> {

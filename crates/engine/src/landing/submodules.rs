@@ -24,13 +24,14 @@ use jit_os::shell::shell_word;
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 
-use crate::landing::preconditions::unfinished;
 use crate::landing::service::{Run, Work};
 use crate::landing::tested::digest;
-use crate::landing::{failed, trees};
+use crate::landing::trees;
+use crate::refusals::failed;
 use crate::refusals::refuse;
 use crate::units::worktree_locate::real;
-use crate::worktrees::rescue::site::leads_to;
+use crate::units::worktree_state::leads_to;
+use crate::units::worktree_state::unfinished;
 
 /// A submodule that a unit points to another commit.
 struct Pointer {

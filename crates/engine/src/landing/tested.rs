@@ -22,15 +22,17 @@ use std::time::Duration;
 
 use jit_os::{file, mounts, random};
 use jit_store::Outcome;
-use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use super::Repo;
 use super::candidate::Candidate;
-use super::{Repo, failed, io_failed, step};
-use crate::approvals::Kind;
+use crate::api::landing::Validation;
+use crate::api::trust::Kind;
+use crate::crash_point::step;
 use crate::gates::Run;
 use crate::gates::run::{GRACE, run};
-use crate::worktrees::rescue::site::leads_to;
+use crate::refusals::{failed, io_failed};
+use crate::units::worktree_state::leads_to;
 
 /// Something that has to pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,29 +45,6 @@ pub struct Check {
     pub issues: Vec<String>,
     /// The unit it is about, where it is about one alone.
     pub unit: Option<String>,
-}
-
-/// What came of a check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Validation {
-    pub kind: Kind,
-    pub name: String,
-    pub command: String,
-    pub passed: bool,
-    pub reason: Option<String>,
-    pub exit_code: Option<i32>,
-    pub duration_ms: u64,
-    /// How many tests passed, where it said so.
-    pub tests: Option<u64>,
-    /// How many it were at the landing before.
-    pub tests_before: Option<u64>,
-    /// Below the control folder.
-    pub output_file: Option<String>,
-    /// The end of what it printed.
-    pub output: String,
-    /// The issues whose gate it is.
-    #[serde(skip)]
-    pub issues: Vec<String>,
 }
 
 /// What passed.

@@ -10,7 +10,8 @@ use jit_git::Git;
 use jit_git::snapshot::Folder;
 use jit_store::Outcome;
 
-use super::{Repo, failed};
+use super::Repo;
+use crate::refusals::failed;
 
 /// The mode of what is not there.
 pub const NOTHING: &str = "000000";

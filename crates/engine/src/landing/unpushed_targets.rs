@@ -14,23 +14,11 @@ use jit_git::config::{self, Sharing, Upstream};
 use jit_os::file;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
-use serde::Serialize;
 
+use super::Repo;
 use super::remote::{Remote, pushes_upstream};
-use super::{Repo, failed};
-
-/// A target that is ahead of where it is pushed to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Unpushed {
-    pub branch: String,
-    /// As git shows it: `origin/main`. Where it was never pushed, what it follows.
-    pub upstream: String,
-    pub commits: u64,
-    /// It is behind too: this has to come first.
-    pub behind: u64,
-    /// What shares it.
-    pub command: String,
-}
+use crate::api::landing::Unpushed;
+use crate::refusals::failed;
 
 /// No file of git's that is longer is looked into.
 const LONGEST: u64 = 16 << 20;

@@ -25,12 +25,13 @@ use jit_os::io_refusal;
 use jit_os::trees::Trees;
 use jit_store::Outcome;
 
-use crate::context::{Context, Kept};
+use crate::api::landing::Picture;
+use crate::context::Context;
 use crate::landing::radar::{Live, Touched};
-use crate::landing::report::Picture;
 use crate::landing::{Repo, notes};
 use crate::refusals::refuse;
 use crate::units::worktree_locate::real;
+use crate::write_path::Kept;
 
 /// After so long everything is looked at, whatever was told.
 const EVERYTHING: Duration = Duration::from_secs(60);
@@ -117,7 +118,7 @@ pub fn watch_conflicts<'a>(cx: &'a Context, into: Option<&str>) -> Outcome<Confl
 
 /// The unit of each worktree that has one, by its real folder.
 pub(crate) fn unit_roots(cx: &Context) -> Outcome<BTreeMap<PathBuf, String>> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let units = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     Ok(crate::units::worktree_locate::located_all(cx, units)
         .iter()
@@ -179,7 +180,7 @@ impl ConflictWatch<'_> {
             project: false,
             ..Kept::default()
         };
-        let all_told = match crate::context::transact_as(self.cx, None, &command, kept) {
+        let all_told = match crate::write_path::transact_as(self.cx, None, &command, kept) {
             Ok(done) => {
                 self.noted = Some(noted);
                 matches!(done.reply, Decided::Conflicts(0))
@@ -191,7 +192,7 @@ impl ConflictWatch<'_> {
 
     /// Other targets of which the log has something, and whose branches are gone.
     fn lost_targets(&self) -> Outcome<Vec<String>> {
-        let view = crate::context::view(self.cx)?;
+        let view = crate::write_path::view(self.cx)?;
         let all = state::conflicts(&*view.table).map_err(|e| refuse(Code::Io, e))?;
         let names: BTreeSet<String> = all.into_iter().map(|one| one.target).collect();
         let mut lost = Vec::new();

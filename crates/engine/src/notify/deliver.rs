@@ -13,20 +13,10 @@ use jit_agents::runner::redact::Redactor;
 use jit_agents::short;
 use jit_os::{children, process};
 use rustix::process::{Signal, kill_process_group};
-use serde::Serialize;
 
 use super::Notice;
+use crate::api::notify::Sent;
 use crate::config::Notifying;
-
-/// What came of one way to tell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Sent {
-    /// `command` or `webhook`.
-    pub way: &'static str,
-    pub ok: bool,
-    /// Why not.
-    pub why: Option<String>,
-}
 
 /// By every way there is.
 pub fn all(set: &Notifying, notice: &Notice) -> Vec<Sent> {

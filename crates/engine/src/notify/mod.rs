@@ -36,9 +36,7 @@ use jit_os::file;
 use serde::Serialize;
 
 use crate::config::Notifying;
-
-/// What can be told of.
-pub const CLASSES: &[&str] = &["needs_person", "failed", "budget", "parked", "landed", "finished"];
+use crate::config::keys::CLASSES;
 
 /// So many are told one by one.
 const BURST: u32 = 10;

@@ -7,9 +7,10 @@ use jit_core::unit::Unit;
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply};
+use crate::config::keys::CLASSES;
 use crate::config::{Config, Notifying, Sources};
 use crate::context::Context;
-use crate::notify::{CLASSES, Notice, deliver, happened};
+use crate::notify::{Notice, deliver, happened};
 use crate::refusals::refuse;
 
 /// The section `[notify]`, without what came with the repository.
@@ -21,12 +22,12 @@ pub(crate) fn notifying(cx: &Context) -> Outcome<Notifying> {
 
 /// The repository as people call it.
 pub(crate) fn repository_name(cx: &Context) -> String {
-    happened::repository(&crate::trust::repository(cx))
+    happened::repository(&crate::approvals::repository(cx))
 }
 
 /// How many tools its last agent was refused.
 pub(crate) fn denials(cx: &Context, unit: &Unit) -> u32 {
-    let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, unit.attempt);
+    let folder = crate::units::service::attempt_folder(cx, &unit.id, unit.attempt);
     match attempt::look(&folder) {
         Ok(Attempt::Ended(exit)) => exit.verdict.map_or(0, |verdict| verdict.denials),
         _ => 0,
@@ -45,7 +46,7 @@ pub(crate) fn notify_test(cx: &Context) -> Outcome<Answer> {
         .help("jit config set --user notify.webhook https://…");
         if ["notify.command", "notify.webhook"]
             .iter()
-            .any(|key| crate::units::service::comes_with_repository(cx, key))
+            .any(|key| crate::context::comes_with_repository(cx, key))
         {
             refusal
                 .message
@@ -68,5 +69,5 @@ pub(crate) fn notify_test(cx: &Context) -> Outcome<Answer> {
         more: 0,
     };
     let sent = deliver::all(&set, &notice.presentable());
-    Ok(crate::trust::plain(cx, Reply::Notified { sent }))
+    Ok(crate::context::plain(cx, Reply::Notified { sent }))
 }

@@ -12,6 +12,7 @@
 //!
 //! Limitations: of a file that is not YAML, or has a value of the wrong type, only the first flaw is told.
 
+pub mod lookup;
 pub mod place;
 
 use std::io;

@@ -14,33 +14,7 @@ use jit_core::ignore::Ignore;
 use jit_core::pattern::Pattern;
 use jit_git::run::{Git, GitError};
 
-/// How a file or folder gets there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// Bytes of its own; shared until changed where the file system can do that.
-    Copy,
-    /// The same file under a second name: a change in one is a change in both.
-    HardLink,
-    /// A link to the main checkout's.
-    SymLink,
-}
-
-impl How {
-    pub const WORDS: &'static [(&'static str, Self)] = &[
-        ("copy", Self::Copy),
-        ("hardlink", Self::HardLink),
-        ("symlink", Self::SymLink),
-    ];
-}
-
-/// `node_modules = symlink`; `copy` when nothing is said.
-pub fn rule(text: &str) -> Result<(Pattern, How), String> {
-    let (pattern, how) = text.rsplit_once('=').unwrap_or((text, "copy"));
-    let how = how.trim();
-    let found = How::WORDS.iter().find(|(word, _)| *word == how);
-    let (_, how) = found.ok_or_else(|| format!("{how:?} is not copy, hardlink or symlink"))?;
-    Ok((Pattern::parse(pattern.trim()).map_err(|e| e.to_string())?, *how))
-}
+use crate::config::file_rules::How;
 
 /// Untracked and ignored files of a checkout; a folder in which nothing is tracked is one name, with a `/` at its end.
 /// With `only`, nothing else is looked for.
@@ -227,6 +201,7 @@ fn bring_one(source: &Path, goal: &Path, how: How) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::file_rules::rule;
 
     #[test]
     fn g3_rules_say_what_and_how() {

@@ -13,6 +13,7 @@ pub mod scope;
 pub mod service;
 pub mod submodules;
 pub mod worktree_locate;
+pub mod worktree_state;
 
 use std::path::{Path, PathBuf};
 

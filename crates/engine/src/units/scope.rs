@@ -10,37 +10,31 @@
 //! Limitations: who changed something in the main checkout cannot be told afterwards. An agent that asks before it writes
 //! is refused that ([`crate::hooks::agent`]); of one that does not ask it is not noticed here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use jit_agents::runner::attempt;
-use jit_core::coordinate::{self, Occupied};
-use jit_core::ids::UnitId;
+use jit_core::coordinate::{self};
 use jit_core::pattern::Pattern;
-use jit_core::plan::{self, Plan};
+use jit_core::plan::{self};
 use jit_core::refusal::Code;
-use jit_core::scope::Scope as Place;
+use jit_core::state;
 use jit_core::unit::{Failure, Phase, Unit};
-use jit_core::{file_lock, state};
 use jit_git::{Git, GitError};
 use jit_store::Outcome;
 
 use crate::context::Context;
 use crate::refusals::refuse;
-use crate::workflows::snapshot::{Situation, is_merging};
+use crate::units::worktree_state::is_merging;
 
 /// So many paths are named when something is wrong.
 const NAMED: usize = 5;
 /// So many paths of a unit at work are looked at.
-const MOST_TOUCHED: usize = 2000;
+pub(crate) const MOST_TOUCHED: usize = 2000;
 /// What a unit at work has changed is looked at no more often.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// Where the rules about issues hold.
-const TRACKER: &[&str] = &[".jit/issues/", ".jit/gates/results/"];
-
-/// What units at work have changed, and when that was seen.
-pub(crate) type Touched = BTreeMap<UnitId, (u32, Instant, Vec<Pattern>)>;
+pub(crate) const TRACKER: &[&str] = &[".jit/issues/", ".jit/gates/results/"];
 
 fn git(e: GitError) -> Box<jit_core::refusal::Refusal> {
     refuse(Code::Io, e)
@@ -82,7 +76,7 @@ pub(crate) fn scope_here(cx: &Context) -> Outcome<Option<Scope>> {
     let Some(root) = cx.place.worktree_root.as_deref() else {
         return Ok(None);
     };
-    let units = state::units(&*crate::context::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?;
+    let units = state::units(&*crate::write_path::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?;
     let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
     let here = units.iter().filter(at_work).find(|unit| {
         let path = Path::new(&unit.worktree_path);
@@ -177,97 +171,6 @@ pub(crate) fn outside_scope(cx: &Context, unit: &Unit, writes: &[String]) -> Out
         exit_code: None,
         output: None,
     }))
-}
-
-/// Who is where, for those units of the plan that say where they write.
-pub(crate) fn look_around(
-    cx: &Context,
-    at: &mut Situation,
-    plan: &Plan,
-    touched: &mut Touched,
-) -> Outcome<()> {
-    let open = |n: usize| {
-        let unit = at.members.get(n).and_then(|member| member.unit.as_ref());
-        let own = unit.filter(|unit| unit.workflow.as_ref() == Some(&at.workflow.id));
-        own.is_none_or(|unit| matches!(unit.state, Phase::Idle | Phase::Ready))
-    };
-    let wanted = |(n, unit): (usize, &plan::PlanUnit)| !unit.writes.is_empty() && open(n);
-    if !plan.units.iter().enumerate().any(wanted) {
-        return Ok(());
-    }
-    let view = crate::context::view(cx)?;
-    let unreadable = |e| refuse(Code::Io, e);
-    let units = state::units(&*view.table).map_err(unreadable)?;
-    let at_work = |unit: &&Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
-    for unit in units.iter().filter(at_work) {
-        let own = unit.workflow.as_ref() == Some(&at.workflow.id);
-        // Nobody may be there any more to write down that it ended.
-        if !own
-            && attempt::is_over(&crate::attempts::dispatch::attempt_folder(
-                cx,
-                &unit.id,
-                unit.attempt,
-            ))
-            .unwrap_or(true)
-        {
-            continue;
-        }
-        let paths = match unit.writes.is_empty() {
-            // The plan says it of its own units.
-            false if own => continue,
-            false => unit
-                .writes
-                .iter()
-                .filter_map(|text| Pattern::parse(text).ok())
-                .collect(),
-            true => touched_by(cx, unit, touched),
-        };
-        match at.members.iter_mut().find(|member| own && member.id == unit.id) {
-            Some(member) => member.touched = paths,
-            None => at.facts.others.push(Occupied {
-                by: unit.id.to_string(),
-                paths,
-                until: None,
-            }),
-        }
-    }
-    for lease in file_lock::all(&*view.table).map_err(unreadable)? {
-        let Some(lock) = lease.resource.file().filter(|_| !lease.expired(&view.now)) else {
-            continue;
-        };
-        // What an agent left behind that has ended is in nobody's way: nobody is there.
-        let left = units
-            .iter()
-            .filter(|unit| !at_work(unit))
-            .any(|unit| unit.worker.as_ref() == Some(&lease.agent_id));
-        if lock.scope == Place::Global && !lock.shared && !lock.outside && !left {
-            at.facts.locks.push(Occupied {
-                by: lease.agent_id.to_string(),
-                paths: vec![lock.pattern.clone()],
-                until: Some(lease.expires_at),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// What cannot be seen now is in nobody's way.
-fn touched_by(cx: &Context, unit: &Unit, touched: &mut Touched) -> Vec<Pattern> {
-    if let Some((attempt, at, paths)) = touched.get(&unit.id)
-        && *attempt == unit.attempt
-        && at.elapsed() < LOOK_AGAIN
-    {
-        return paths.clone();
-    }
-    let changed = changed_paths(cx, unit).unwrap_or_default();
-    let paths: Vec<Pattern> = changed
-        .iter()
-        .filter(|path| !TRACKER.iter().any(|folder| path.starts_with(folder)))
-        .take(MOST_TOUCHED)
-        .filter_map(|path| Pattern::literal(path).ok())
-        .collect();
-    touched.insert(unit.id.clone(), (unit.attempt, Instant::now(), paths.clone()));
-    paths
 }
 
 /// Paths that git's status lists with these two letters.

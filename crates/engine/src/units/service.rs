@@ -1,92 +1,27 @@
 //! Units of work: making a worktree ready, and finding a unit again (G2, G3, G16, I6).
 
 use std::ffi::OsStr;
-use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use jit_core::command::{Command, Reply as Decided};
-use jit_core::event::{Event, Stamped};
-use jit_core::ids::{IssuePrefix, UnitId, WorkflowId, WorktreeId};
-use jit_core::issue::Issue;
-use jit_core::lease::Resource;
+use jit_core::ids::{IssuePrefix, UnitId};
 use jit_core::refusal::{Code, Details, Refusal};
 use jit_core::state;
-use jit_core::unit::{self, Facts, Input, NewUnit, Phase, Unit};
-use jit_git::Place;
+use jit_core::unit::{Facts, Input, Unit};
 use jit_git::run::{Git, GitError, default_branch};
-use jit_os::file;
-use jit_os::shell::shell_word;
-use jit_store::{Outcome, Store as _, View};
+use jit_os::{file, io_refusal};
+use jit_store::{Outcome, View};
 
-use crate::api::{Answer, Landing, Reply, UnitView};
-use crate::approvals::Kind;
-use crate::config::Origin;
-use crate::context::{Context, Kept};
+use crate::api::{Answer, Reply};
+use crate::context::Context;
 use crate::refusals::refuse;
 use crate::units::worktree_locate::real;
-use crate::units::{self, PORTS, Words, files};
-use crate::worktree_identity::identity;
-use crate::worktree_identity::identity::Need;
-use crate::worktrees::rescue::site::leads_to;
-
-/// What is asked for about a new unit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CreateUnit {
-    /// An issue, or a name for a unit without one.
-    pub what: String,
-    pub base: Option<String>,
-    pub path: Option<PathBuf>,
-    pub branch: Option<String>,
-    pub ttl_secs: Option<u64>,
-    /// The workflow that it is made for.
-    pub workflow: Option<WorkflowId>,
-    /// Its name, where that does not follow from what it is for.
-    pub name: Option<UnitId>,
-    /// The branch it is to land on, where that is not the usual one.
-    pub target: Option<String>,
-}
-
-/// The setting with the steps that make a worktree ready.
-pub(crate) const PROVISION: &str = "worktree.provision";
+use crate::units::{self, PORTS, files};
+use crate::write_path::Kept;
 
 pub(crate) fn git(e: GitError) -> Box<Refusal> {
     refuse(Code::Io, e)
-}
-
-/// What a unit is called: as asked, or as its issue is.
-fn unit_id(asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<UnitId> {
-    let name = issue.map_or(asked.what.as_str(), |issue| issue.id.as_str());
-    match (&asked.name, name.parse::<UnitId>()) {
-        (Some(id), _) => Ok(id.clone()),
-        (None, Ok(id)) if issue.is_none() => Ok(id),
-        _ => UnitId::slug(name).ok_or_else(|| {
-            refuse(
-                Code::Invalid,
-                format!("{name:?} gives no name for a unit: use letters and digits"),
-            )
-        }),
-    }
-}
-
-/// The identity of a worktree, which has one from now on.
-pub(crate) fn identity_of(place: &Place) -> Outcome<WorktreeId> {
-    let (identity, _) = identity::load_or_create(place, jiff::Timestamp::now(), Need::Write)
-        .map_err(|e| refuse(Code::Io, e))?;
-    Ok(identity.worktree_id)
-}
-
-/// A branch that cannot be, with what to do about it.
-fn other_branch(message: String, create: &str, taken: &str) -> Box<Refusal> {
-    let template = format!("{}-{{unit}}", taken.replace('/', "-"));
-    Box::new(
-        Refusal::new(Code::Exists, message)
-            .help(format!("{create} --branch <another name>"))
-            .help(format!(
-                "jit config set worktree.branch {}",
-                shell_word(&template)
-            )),
-    )
 }
 
 pub(crate) fn common(cx: &Context) -> Outcome<&Path> {
@@ -174,7 +109,7 @@ pub(crate) fn find_unit(cx: &Context, view: &View, named: Option<&str>) -> Outco
     };
     // An issue may be abbreviated.
     let prefix = text.parse::<IssuePrefix>().ok();
-    let issue = prefix.and_then(|prefix| Some(crate::context::resolve(view, &prefix).ok()?.id));
+    let issue = prefix.and_then(|prefix| Some(crate::write_path::resolve(view, &prefix).ok()?.id));
     let path = units::place(&cx.place.start, text);
     let among = |units: &[Unit]| {
         let by = |test: &dyn Fn(&Unit) -> bool| units.iter().find(|unit| test(unit)).cloned();
@@ -206,35 +141,6 @@ pub(crate) fn living_unit(cx: &Context, view: &View, named: Option<&str>) -> Out
     Ok(unit)
 }
 
-pub(crate) fn unit_status(cx: &Context, named: Option<&str>, all: bool) -> Outcome<Answer> {
-    // What agents did meanwhile is written down first.
-    let known = match named {
-        Some(_) => vec![find_unit(cx, &crate::context::view(cx)?, named)?],
-        None => state::units(&*crate::context::view(cx)?.table).map_err(|e| refuse(Code::Io, e))?,
-    };
-    crate::attempts::outcome::settle_all(cx, &known);
-    let view = crate::context::view(cx)?;
-    let reply = match named {
-        Some(_) => Reply::Unit(Box::new(crate::workflows::service::unit_view(
-            cx,
-            find_unit(cx, &view, named)?,
-        ))),
-        None => {
-            let mut found = state::units(&*view.table).map_err(|e| refuse(Code::Io, e))?;
-            found.retain(|unit| all || !unit.is_over());
-            found.sort_by_key(|unit| unit.created_at);
-            let found = crate::units::worktree_locate::located_all(cx, found);
-            Reply::Units {
-                units: found
-                    .into_iter()
-                    .map(|unit| crate::workflows::service::unit_view(cx, unit))
-                    .collect(),
-            }
-        }
-    };
-    crate::context::read_answer(cx, &view, reply)
-}
-
 /// Moves a unit along its table.
 pub(crate) fn advance(cx: &Context, id: &UnitId, input: Input, facts: Facts) -> Outcome<Unit> {
     let command = Command::AdvanceUnit {
@@ -242,260 +148,11 @@ pub(crate) fn advance(cx: &Context, id: &UnitId, input: Input, facts: Facts) -> 
         input,
         facts: Box::new(facts),
     };
-    let done = crate::context::transact_as(cx, None, &command, Kept::default())?;
+    let done = crate::write_path::transact_as(cx, None, &command, Kept::default())?;
     match done.reply {
         Decided::Unit(unit) => Ok(*unit),
         _ => Err(refuse(Code::Io, "the log has no answer to that")),
     }
-}
-
-pub(crate) fn create_unit(cx: &Context, asked: &CreateUnit) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
-    let issue = match asked.what.parse::<IssuePrefix>() {
-        Ok(prefix) => match crate::context::resolve(&view, &prefix) {
-            Ok(issue) => Some(issue),
-            Err(refusal) if refusal.code == Code::NotFound => None,
-            Err(refusal) => return Err(refusal),
-        },
-        Err(_) => None,
-    };
-    if let Some(issue) = &issue
-        && let Some(answer) = own_unit(cx, &view, asked, issue)?
-    {
-        return Ok(answer);
-    }
-    if let Some(issue) = &issue {
-        // Whose it is matters more than where its worktree would be.
-        let key = Resource::Issue(issue.id.clone()).key();
-        let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
-        if let Some(lease) = lease.filter(|lease| !lease.expired(&view.now) && !lease.held_by(&cx.actor)) {
-            return Err(Box::new(Refusal::held(&lease, &view.now)));
-        }
-    }
-    let id = unit_id(asked, issue.as_ref())?;
-    let _turn = crate::worktrees::provisioning::makers_turn(cx, &id)?;
-    let begun = state::unit(&*view.table, &id).map_err(|e| refuse(Code::Io, e))?;
-    let unit = match begun {
-        // Whoever began to make it is gone: it would hold its turn.
-        Some(unit)
-            if unit.state == Phase::Provisioning
-                && unit.workflow.is_none()
-                && unit.created_by == cx.actor.agent_id =>
-        {
-            crate::worktrees::provisioning::go_on_making(cx, unit)?
-        }
-        _ => crate::worktrees::provisioning::make_unit(cx, asked, issue.as_ref())?,
-    };
-    let view = crate::context::view(cx)?;
-    crate::context::read_answer(cx, &view, Reply::Unit(Box::new(UnitView::of(unit))))
-}
-
-/// The unit that whoever asks has for this issue already: it is theirs, wherever they ask from.
-fn own_unit(cx: &Context, view: &View, asked: &CreateUnit, issue: &Issue) -> Outcome<Option<Answer>> {
-    let unreadable = |e| refuse(Code::Io, e);
-    let (me, key) = (&cx.actor.agent_id, Resource::Issue(issue.id.clone()).key());
-    let lease = state::lease_on(&*view.table, &key).map_err(unreadable)?;
-    let holder = lease
-        .filter(|lease| !lease.expired(&view.now))
-        .map(|lease| lease.agent_id);
-    let is_own = |unit: &Unit| {
-        !unit.is_over()
-            && unit.workflow.is_none()
-            && unit.issue_id.as_ref() == Some(&issue.id)
-            && holder.as_ref().unwrap_or(&unit.created_by) == me
-    };
-    let mut all = state::units(&*view.table).map_err(unreadable)?;
-    all.retain(is_own);
-    let Some(unit) = crate::units::worktree_locate::located_all(cx, all).pop() else {
-        return Ok(None);
-    };
-    let (id, path) = (&unit.id, &unit.worktree_path);
-    let refused = |code: Code, message: String, help: String| -> Outcome<Option<Answer>> {
-        Err(Box::new(Refusal::new(code, message).help(help)))
-    };
-    match unit.state {
-        Phase::Provisioning if unit.created_by == *me => {
-            let _turn = crate::worktrees::provisioning::makers_turn(cx, id)?;
-            let unit = crate::worktrees::provisioning::go_on_making(
-                cx,
-                crate::attempts::dispatch::load_unit(cx, id)?,
-            )?;
-            return crate::context::read_answer(
-                cx,
-                &crate::context::view(cx)?,
-                Reply::Unit(Box::new(UnitView::of(unit))),
-            )
-            .map(Some);
-        }
-        Phase::Provisioning => {
-            let message = format!("{id} is yours, and its worktree is being made, or that was cut short");
-            return refused(Code::Exists, message, format!("jit worktree retry {id}"));
-        }
-        Phase::Cleanup => {
-            let message = format!("{id} is being removed, or that was cut short");
-            return refused(Code::Exists, message, format!("jit worktree cleanup {id}"));
-        }
-        _ if leads_to(Path::new(path)).is_none() => {
-            let message = format!("you have {} in {id}, and its worktree is not in {path}", issue.id);
-            return refused(Code::Exists, message, format!("jit worktree retry {id}"));
-        }
-        _ => {}
-    }
-    let cd = format!("cd {}", shell_word(path));
-    let plain = CreateUnit {
-        what: asked.what.clone(),
-        ..CreateUnit::default()
-    };
-    if *asked != plain {
-        let message = format!("you have {} already, in {id}: {path}", issue.id);
-        return refused(Code::Exists, message, cd);
-    }
-    let mut told = vec![format!("you have {} already: {cd}", issue.id)];
-    if holder.is_none() {
-        told.push(format!(
-            "nobody holds {0} now: {cd} && jit claim acquire {0}",
-            issue.id
-        ));
-    }
-    let mut answer = crate::context::read_answer(
-        cx,
-        view,
-        Reply::Unit(Box::new(crate::workflows::service::unit_view(cx, unit))),
-    )?;
-    answer.warnings.append(&mut told);
-    Ok(Some(answer))
-}
-
-pub(crate) fn plan(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<NewUnit> {
-    let invalid = |why: String| refuse(Code::Invalid, why);
-    let id = unit_id(asked, issue)?;
-    let (home, repository) = home(cx)?;
-    let words = Words {
-        unit: &id,
-        repository: &repository,
-        issue: issue.map(|issue| issue.id.as_str()),
-    };
-    let path = match &asked.path {
-        Some(path) => units::place(&cx.place.start, &path.to_string_lossy()),
-        None => units::place(
-            &home,
-            &units::fill(cx.config.worktree_path(), words).map_err(invalid)?,
-        ),
-    };
-    let branch = match &asked.branch {
-        Some(branch) => branch.clone(),
-        None => units::fill(cx.config.worktree_branch(), words).map_err(invalid)?,
-    };
-    require_free(cx, &path, &branch, &asked.what)?;
-    let target = match &asked.target {
-        Some(target) => target.clone(),
-        None => target_branch(cx)?,
-    };
-    let from = asked.base.as_deref().unwrap_or(&target);
-    let base = Git::in_git_dir(common(cx)?)
-        .verify(&format!("{from}^{{commit}}"))
-        .map_err(git)?
-        .ok_or_else(|| {
-            let help = match &asked.base {
-                Some(_) => "git log --oneline --all",
-                None => "git commit --allow-empty -m 'begin'",
-            };
-            let message = format!("there is no commit {from} to start from");
-            Box::new(Refusal::new(Code::NotFound, message).help(help))
-        })?;
-    Ok(NewUnit {
-        id,
-        issue: issue.and_then(|issue| issue.id.as_str().parse().ok()),
-        worktree_path: path.to_string_lossy().into_owned(),
-        branch,
-        target,
-        base,
-        ttl_secs: asked.ttl_secs,
-        workflow: asked.workflow.clone(),
-    })
-}
-
-/// The path is free and lies in no checkout, and the branch is new.
-pub(crate) fn require_free(cx: &Context, path: &Path, branch: &str, what: &str) -> Outcome<()> {
-    let create = format!("jit worktree create {}", shell_word(what));
-    if path.symlink_metadata().is_ok() {
-        return Err(Box::new(
-            Refusal::new(Code::Exists, format!("{} exists already", path.display()))
-                .help(format!("{create} --path <another folder>")),
-        ));
-    }
-    let common = common(cx)?;
-    let all = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
-    let roots = all.into_iter().filter_map(|entry| entry.root);
-    if let Some(around) = roots
-        .chain([common.to_owned()])
-        .find(|root| path.starts_with(root))
-    {
-        return Err(Box::new(
-            Refusal::new(
-                Code::Invalid,
-                format!(
-                    "{} is inside {}: a worktree is made beside the others, never inside one",
-                    path.display(),
-                    around.display()
-                ),
-            )
-            .help(format!("{create} --path <a folder beside it>"))
-            .help("jit config set worktree.path '../{repo}-worktrees/{unit}'"),
-        ));
-    }
-    let valid = Git::in_git_dir(common)
-        .args(["check-ref-format", "--branch", branch])
-        .run();
-    if valid.is_err() || branch.starts_with('-') {
-        return Err(refuse(
-            Code::Invalid,
-            format!("{branch:?} cannot be the name of a branch"),
-        ));
-    }
-    // Git keeps branches like files: none can be both a name and a folder of names.
-    let above = branch.match_indices('/').filter_map(|(at, _)| branch.get(..at));
-    for name in above.chain([branch]) {
-        let full = format!("refs/heads/{name}");
-        if Git::in_git_dir(common).verify(&full).map_err(git)?.is_none() {
-            continue;
-        }
-        let message = match name == branch {
-            true => format!("there is a branch {branch} already"),
-            false => format!("there is a branch {name}, so git cannot have {branch} beside it"),
-        };
-        return Err(other_branch(message, &create, name));
-    }
-    let below = Git::in_git_dir(common)
-        .args(["for-each-ref", "--count=1", "--format=%(refname:lstrip=2)"])
-        .arg(format!("refs/heads/{branch}/"))
-        .line()
-        .map_err(git)?;
-    if !below.is_empty() {
-        let message = format!("there is a branch {below}, so git cannot have {branch} beside it");
-        return Err(other_branch(message, &create, branch));
-    }
-    Ok(())
-}
-
-/// Whether a setting stands in the file that is committed with the repository.
-pub(crate) fn comes_with_repository(cx: &Context, key: &str) -> bool {
-    let own = cx.place.local_jit.as_ref().map(|jit| jit.join("config.toml"));
-    match cx.config.origin(key) {
-        Ok(Origin::File { file, .. }) => Some(&**file) == own.as_deref(),
-        _ => false,
-    }
-}
-
-/// Command lines of the settings that came with the repository.
-pub(crate) fn commands_of_settings(cx: &Context) -> Vec<(Kind, String, String)> {
-    if !comes_with_repository(cx, PROVISION) {
-        return Vec::new();
-    }
-    let steps = cx.config.provision_steps().iter();
-    steps
-        .map(|step| (Kind::Provision, PROVISION.to_owned(), step.clone()))
-        .collect()
 }
 
 /// What a unit's commands find in their environment.
@@ -518,10 +175,10 @@ pub(crate) fn unit_vars(cx: &Context, unit: &Unit) -> Vec<(String, String)> {
 }
 
 pub(crate) fn unit_env(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unit = find_unit(cx, &view, named)?;
     let env = unit_vars(cx, &unit).into_iter().collect();
-    crate::context::read_answer(cx, &view, Reply::Env { env })
+    crate::write_path::read_answer(cx, &view, Reply::Env { env })
 }
 
 /// What the worktree of a unit may have that jit put there.
@@ -529,132 +186,40 @@ pub(crate) fn brought(cx: &Context) -> Outcome<files::Brought> {
     Ok(files::Brought::new(&main_root(cx)?, cx.config.shared_files()))
 }
 
-/// A new file in the control plane, private or shared as that is. One of that name is taken away, not written over:
-/// somebody may be reading it, or still writing it.
-pub(crate) fn log_file(cx: &Context, below: &Path) -> std::io::Result<std::fs::File> {
-    let path = cx.place.control_dir.join(below);
-    let folders: Vec<&Path> = path
-        .ancestors()
-        .skip(1)
-        .take_while(|folder| *folder != cx.place.control_dir)
-        .collect();
-    for folder in folders.into_iter().rev() {
-        file::make_dir_like_parent(folder)?;
-    }
-    match std::fs::remove_file(&path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    file::create_like_parent(&path)
+/// Where the files of a unit's attempts are.
+pub fn attempt_folder(cx: &Context, unit: &UnitId, attempt: u32) -> PathBuf {
+    let units = cx.place.control_dir.join("units");
+    units.join(unit.as_str()).join(format!("attempt-{attempt}"))
 }
 
-/// T12: another attempt. What was not made ready is made ready now, and a worktree that is gone is made again.
-pub(crate) fn retry_unit(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
-    let unit = find_unit(cx, &crate::context::view(cx)?, named)?;
-    let unit = try_again(cx, &unit.id)?;
-    let view = crate::context::view(cx)?;
-    crate::context::read_answer(cx, &view, Reply::Unit(Box::new(UnitView::of(unit))))
+/// Whoever has it begins or settles attempts of this unit. `None`: somebody else is at it.
+pub(crate) fn unit_turn(cx: &Context, unit: &UnitId, wait: bool) -> Outcome<Option<std::fs::File>> {
+    let units = cx.place.control_dir.join("units");
+    let folder = units.join(unit.as_str());
+    let path = folder.join("lock");
+    let io = |e: std::io::Error| io_refusal("lock", &path, &e);
+    for folder in [&units, &folder] {
+        file::make_dir_like_parent(folder).map_err(|e| io_refusal("create", folder, &e))?;
+    }
+    let file = file::open_lock(&path).map_err(io)?;
+    if wait {
+        file.lock().map_err(io)?;
+        return Ok(Some(file));
+    }
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+        Err(std::fs::TryLockError::Error(e)) => Err(io(e)),
+    }
 }
 
-pub(crate) fn try_again(cx: &Context, id: &UnitId) -> Outcome<Unit> {
-    let mut unit = crate::attempts::dispatch::load_unit(cx, id)?;
-    if unit.state == Phase::Provisioning {
-        let _turn = crate::worktrees::provisioning::makers_turn(cx, id)?;
-        unit = crate::attempts::dispatch::load_unit(cx, id)?;
-        if unit.state == Phase::Provisioning {
-            // Whoever began to make it is gone.
-            return crate::worktrees::provisioning::go_on_making(cx, unit);
-        }
-    }
-    if unit.state == Phase::Merging {
-        let message = format!(
-            "{id} is {}: its landing has begun, and comes to its end first",
-            unit.state
-        );
-        return Err(Box::new(
-            Refusal::new(Code::BadTransition, message)
-                .help(crate::landing::service::land_again(cx, &unit))
-                .help(format!("jit worktree status {id}")),
-        ));
-    }
-    let gone = unit.worktree_id.is_some() && Path::new(&unit.worktree_path).symlink_metadata().is_err();
-    let displaced = unit.worktree_id.is_some() && !gone && leads_to(Path::new(&unit.worktree_path)).is_none();
-    if (gone || displaced) && matches!(unit.state, Phase::Ready | Phase::Completed | Phase::Merged) {
-        // It has not failed: only its worktree is made again, from its branch.
-        let place = crate::worktrees::provisioning::ensure_worktree(cx, &unit)?;
-        let facts = Facts {
-            worktree_id: Some(identity_of(&place)?),
-            worktree_path: Some(unit.worktree_path.clone()),
-            ..Facts::default()
-        };
-        return advance(cx, id, Input::WorktreeMoved, facts);
-    }
-    let repo = crate::landing::service::landing_repo(cx)?;
-    let tip = repo.tip(&unit.branch)?;
-    let onto = repo.tip(unit.goes_to())?;
-    let may = unit.may_be_retried() || unit.is_mended(tip.as_deref(), onto.as_deref());
-    if unit::step(unit.state, Input::RetryDispatch).is_none() || !may {
-        // Refused before anything is made for it.
-        return advance(cx, id, Input::RetryDispatch, Facts::default());
-    }
-    let unready = unit.worktree_id.is_none();
-    let steps = if unready {
-        crate::worktrees::provisioning::trusted_steps(cx)?
-    } else {
-        Vec::new()
-    };
-    let place = crate::worktrees::provisioning::ensure_worktree(cx, &unit)?;
-    if unready && let Err(failure) = crate::worktrees::provisioning::provision(cx, &unit, &place, &steps) {
-        return Err(Box::new(
-            Refusal::new(
-                Code::CheckFailed,
-                format!("{} is not ready: {}", unit.id, failure.message),
-            )
-            .help(format!("jit worktree retry {}", unit.id))
-            .help(format!("jit worktree abandon {} --reason <why>", unit.id)),
-        ));
-    }
-    let facts = Facts {
-        worktree_id: Some(identity_of(&place)?),
-        tip,
-        onto,
-        ..Facts::default()
-    };
-    advance(cx, &unit.id, Input::RetryDispatch, facts)
+/// The unit whose worktree this is.
+pub fn unit_here(cx: &Context) -> Outcome<UnitId> {
+    Ok(crate::units::service::living_unit(cx, &crate::write_path::view(cx)?, None)?.id)
 }
 
-/// What landed, oldest first (I6).
-pub(crate) fn landings(cx: &Context, named: Option<&str>, limit: usize) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
-    let unit = named.map(|_| find_unit(cx, &view, named)).transpose()?;
-    let mut landed = std::collections::VecDeque::new();
-    cx.store.events(0, &mut |line: Stamped| {
-        if let Event::Unit {
-            input: Input::MergeSuccess,
-            unit: moved,
-        } = &line.event
-            && unit.as_ref().is_none_or(|unit| unit.id == moved.id)
-        {
-            landed.push_back(Landing {
-                landed_at: line.at,
-                unit: moved.id.clone(),
-                issue_id: moved.issue_id.clone(),
-                branch: moved.branch.clone(),
-                target: moved.goes_to().to_owned(),
-                merge_commit: moved.merge_commit.clone(),
-                tested: moved.tested.clone(),
-                lease_id: moved.lease_id.clone(),
-                agent: moved.agent.clone(),
-                made_by: moved.created_by.clone(),
-                landed_by: line.actor.agent_id.clone(),
-                took_ms: line.at.ms().saturating_sub(moved.created_at.ms()),
-            });
-            if landed.len() > limit {
-                landed.pop_front();
-            }
-        }
-        ControlFlow::Continue(())
-    })?;
-    let landed = landed.into();
-    crate::context::read_answer(cx, &view, Reply::Landings { landed })
+pub(crate) fn load_unit(cx: &Context, id: &UnitId) -> Outcome<Unit> {
+    let view = crate::write_path::view(cx)?;
+    let unit = jit_core::unit::require(&*view.table, id).map_err(crate::refusals::stopped)?;
+    Ok(crate::units::worktree_locate::located(cx, unit))
 }

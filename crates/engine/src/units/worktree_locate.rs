@@ -16,8 +16,8 @@ use jit_store::Outcome;
 
 use crate::context::Context;
 use crate::refusals::refuse;
+use crate::units::worktree_state::leads_to;
 use crate::worktree_identity::identity;
-use crate::worktrees::rescue::site::leads_to;
 
 /// A path without links in it, as far as it is there.
 pub(crate) fn real(path: &Path) -> PathBuf {

@@ -1,11 +1,8 @@
 //! Workflows as they are begun, shown and cancelled (G11, G13). What works them off is [`crate::coordinator`].
 
-use std::path::{Path, PathBuf};
-
 use jit_agents as agents;
-use jit_agents::runner::attempt::{self, Attempt, Running};
 use jit_core::account::{Account, AccountId};
-use jit_core::command::{Command, Reply as Decided};
+use jit_core::command::Command;
 use jit_core::coordinate::{Standing, Step};
 use jit_core::ids::{IssuePrefix, UnitId, WorkflowId};
 use jit_core::issue::Issue;
@@ -14,25 +11,24 @@ use jit_core::plan::{Plan, Problem, Settings};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::time::Wall;
-use jit_core::unit::{Phase, Unit, Usd};
-use jit_core::workflow::{self, NewWorkflow, Outcome as Ended, Workflow};
-use jit_git::{Git, GitError};
-use jit_os::{io_refusal, program};
+use jit_core::unit::{Phase, Unit};
+use jit_core::workflow::{NewWorkflow, Outcome as Ended, Workflow};
+use jit_git::Git;
+use jit_os::io_refusal;
 use jit_store::{Outcome, View};
 
-use crate::api::{AgentProgress, Answer, Reply, UnitDiff, UnitView, Waiting, WorkflowView};
-use crate::attempts::outcome::failed;
-use crate::context::{Context, Kept};
+use crate::api::{Answer, Reply, Waiting, WorkflowView};
+use crate::attempts::dispatch::missing_program;
+use crate::context::Context;
 use crate::duration::format_secs;
-use crate::refusals::{refuse, stopped};
-use crate::units::scope::Touched;
+use crate::plans;
+use crate::plans::lookup::{about_workflow, find_workflow, load_plan, workflow_folder};
+use crate::refusals::refuse;
+use crate::workflows::overlap::Touched;
 use crate::workflows::snapshot::{Sight, Troubles};
 use crate::workflows::view as orchestration;
-use crate::{coordinator, plans};
-
-pub(crate) fn workflow_folder(cx: &Context, id: &WorkflowId) -> PathBuf {
-    plans::folder(&cx.place.control_dir, id)
-}
+use crate::worktrees::service::unit_view;
+use crate::write_path::Kept;
 
 /// Begins a workflow by a plan that was checked. It is not led by anybody yet.
 pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
@@ -68,7 +64,7 @@ pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
     let units: Result<Vec<UnitId>, _> = plan.units.iter().map(|unit| unit.id.parse()).collect();
     let units = units.map_err(|e| invalid(format!("{e}")))?;
     // Of a workflow that has begun the plan stays as it is.
-    if state::workflow(&*crate::context::view(cx)?.table, &id)
+    if state::workflow(&*crate::write_path::view(cx)?.table, &id)
         .map_err(|e| refuse(Code::Io, e))?
         .is_some()
     {
@@ -103,20 +99,20 @@ pub fn lacks(cx: &Context, plan: &Plan) -> Outcome<Vec<Problem>> {
             add("target".to_owned(), format!("there is no branch {target:?}"));
         }
     }
-    let mut view = crate::context::view(cx)?;
+    let mut view = crate::write_path::view(cx)?;
     let mut joined = false;
     for (n, unit) in plan.units.iter().enumerate() {
         // What is no name of an issue was told before.
         let Some(Ok(issue)) = unit.issue.as_ref().map(|issue| issue.parse::<IssuePrefix>()) else {
             continue;
         };
-        let mut found = crate::context::resolve(&view, &issue);
+        let mut found = crate::write_path::resolve(&view, &issue);
         let unknown = |found: &Outcome<Issue>| found.as_ref().is_err_and(|e| e.code == Code::NotFound);
         if unknown(&found) && !joined {
             joined = true;
             if crate::issues::sync::join_unknown(cx)? > 0 {
-                view = crate::context::view(cx)?;
-                found = crate::context::resolve(&view, &issue);
+                view = crate::write_path::view(cx)?;
+                found = crate::write_path::resolve(&view, &issue);
             }
         }
         if let Err(refusal) = found {
@@ -140,24 +136,17 @@ pub fn lacks(cx: &Context, plan: &Plan) -> Outcome<Vec<Problem>> {
     Ok(lacking)
 }
 
-fn about_workflow(cx: &Context, command: &Command) -> Outcome<Workflow> {
-    match crate::context::transact_as(cx, None, command, Kept::default())?.reply {
-        Decided::Workflow(workflow) => Ok(*workflow),
-        _ => Err(refuse(Code::Io, "the log has no answer to that")),
-    }
-}
-
 pub(crate) fn lead_workflow(cx: &Context, id: &WorkflowId, vacant: bool) -> Outcome<()> {
     let command = Command::LeadWorkflow {
         workflow: id.clone(),
         vacant,
     };
-    crate::context::transact_as(cx, None, &command, Kept::default()).map(drop)
+    crate::write_path::transact_as(cx, None, &command, Kept::default()).map(drop)
 }
 
 pub(crate) fn leave_workflow(cx: &Context, id: &WorkflowId) -> Outcome<()> {
     let command = Command::LeaveWorkflow { workflow: id.clone() };
-    crate::context::transact_as(cx, None, &command, Kept::default()).map(drop)
+    crate::write_path::transact_as(cx, None, &command, Kept::default()).map(drop)
 }
 
 pub(crate) fn end_workflow(cx: &Context, id: &WorkflowId, outcome: Ended) -> Outcome<Workflow> {
@@ -197,32 +186,6 @@ pub fn reopen_workflow(cx: &Context, workflow: &Workflow) -> Outcome<Workflow> {
     Ok(workflow)
 }
 
-pub(crate) fn load_plan(cx: &Context, workflow: &Workflow) -> Outcome<Plan> {
-    plans::kept(&cx.place.control_dir, &workflow.id, &workflow.plan)
-}
-
-/// The workflow that is meant: by its name, or the only one that runs, else the last one.
-pub fn find_workflow(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
-    let view = crate::context::view(cx)?;
-    let unreadable = |e| refuse(Code::Io, e);
-    if let Some(name) = named {
-        let id: WorkflowId = name.parse().map_err(|e| refuse(Code::Invalid, format!("{e}")))?;
-        return workflow::require(&*view.table, &id).map_err(stopped);
-    }
-    let mut all = state::workflows(&*view.table).map_err(unreadable)?;
-    all.sort_by_key(|one| (!one.is_over(), one.created_at));
-    let running: Vec<&Workflow> = all.iter().filter(|one| !one.is_over()).collect();
-    if running.len() > 1 {
-        let names: Vec<&str> = running.iter().map(|one| one.id.as_str()).collect();
-        return Err(Box::new(
-            Refusal::new(Code::Invalid, format!("more than one runs: {}", names.join(", ")))
-                .help("jit workflow status <workflow>"),
-        ));
-    }
-    all.pop()
-        .ok_or_else(|| Box::new(Refusal::new(Code::NotFound, "there is no workflow").help("jit run --ready")))
-}
-
 /// The last unit of each name of the plan that was made for this workflow.
 fn own_units(view: &View, workflow: &Workflow) -> Outcome<Vec<Unit>> {
     let mut units = Vec::new();
@@ -234,7 +197,7 @@ fn own_units(view: &View, workflow: &Workflow) -> Outcome<Vec<Unit>> {
 }
 
 pub(crate) fn write_orchestration(cx: &Context, workflow: &Workflow) -> Outcome<()> {
-    let units = own_units(&crate::context::view(cx)?, workflow)?;
+    let units = own_units(&crate::write_path::view(cx)?, workflow)?;
     let control = &cx.place.control_dir;
     orchestration::write(control, workflow, &units)
         .map(drop)
@@ -242,27 +205,27 @@ pub(crate) fn write_orchestration(cx: &Context, workflow: &Workflow) -> Outcome<
 }
 
 pub(crate) fn workflows(cx: &Context, all: bool) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let mut found = state::workflows(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     found.retain(|one| all || !one.is_over());
     found.sort_by_key(|one| one.created_at);
     let views: Outcome<Vec<WorkflowView>> = found.iter().map(|one| workflow_view(cx, one)).collect();
-    crate::context::read_answer(cx, &view, Reply::Workflows { workflows: views? })
+    crate::write_path::read_answer(cx, &view, Reply::Workflows { workflows: views? })
 }
 
 pub(crate) fn workflow_status(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
     let workflow = find_workflow(cx, named)?;
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let shown = workflow_view(cx, &workflow)?;
-    crate::context::read_answer(cx, &view, Reply::Workflow(Box::new(shown)))
+    crate::write_path::read_answer(cx, &view, Reply::Workflow(Box::new(shown)))
 }
 
 fn workflow_view(cx: &Context, workflow: &Workflow) -> Outcome<WorkflowView> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let key = Resource::Workflow(workflow.id.clone()).key();
     let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
     // Whoever was killed has its lease for a while yet, but not the kernel's lock.
-    let lives = coordinator::is_led(&workflow_folder(cx, &workflow.id));
+    let lives = crate::plans::lookup::is_led(&workflow_folder(cx, &workflow.id));
     let led_by = lease
         .filter(|lease| lives && !lease.expired(&view.now))
         .map(|lease| lease.agent_id);
@@ -278,7 +241,7 @@ fn workflow_view(cx: &Context, workflow: &Workflow) -> Outcome<WorkflowView> {
     let mut waiting = Vec::new();
     let mut parked = Vec::new();
     if let Some(plan) = &plan {
-        crate::units::scope::look_around(cx, &mut at, plan, &mut Touched::new())?;
+        crate::workflows::overlap::look_around(cx, &mut at, plan, &mut Touched::new())?;
         let own = |account: &&Account| {
             let mut all = plan.units.iter();
             all.any(|unit| AccountId::of(&unit.run).as_ref() == Some(&account.id))
@@ -323,50 +286,6 @@ fn workflow_view(cx: &Context, workflow: &Workflow) -> Outcome<WorkflowView> {
     })
 }
 
-/// A unit, with how its agent is doing, and what is known and not written down yet.
-pub(crate) fn unit_view(cx: &Context, unit: Unit) -> UnitView {
-    let mut shown = UnitView::of(unit);
-    let unit = &shown.unit;
-    if unit.state == Phase::Merged {
-        shown.unsettled = crate::landing::service::more_work(cx, unit);
-        return shown;
-    }
-    if unit.worker.is_none() || !matches!(unit.state, Phase::Dispatched | Phase::Running) {
-        return shown;
-    }
-    let folder = crate::attempts::dispatch::attempt_folder(cx, &unit.id, unit.attempt);
-    match attempt::look(&folder) {
-        Ok(Attempt::Running(running)) => shown.progress = progress(&folder, &running),
-        Ok(Attempt::Ended(exit)) => {
-            shown.unsettled = Some(match failed(&exit, &unit.agent) {
-                Some(failure) => format!("its agent has ended ({}: {})", failure.reason, failure.message),
-                None => "its agent has ended by itself".to_owned(),
-            });
-        }
-        Ok(Attempt::Lost) => shown.unsettled = Some("the process that watched its agent is gone".into()),
-        Ok(Attempt::NotStarted) if unit.state == Phase::Running => {
-            shown.unsettled = Some("the files of its attempt are gone".into());
-        }
-        Ok(Attempt::NotStarted) => shown.unsettled = Some("its agent has not been started".into()),
-        Ok(Attempt::Starting) | Err(_) => {}
-    }
-    shown
-}
-
-/// The program that would be started with these settings, if there is none of that name.
-pub(crate) fn missing_program(cx: &Context, run: &Settings) -> Option<String> {
-    let run = run.over(&crate::attempts::dispatch::run_settings(cx));
-    let named = run.command.as_ref().and_then(|words| words.first().cloned());
-    let usual = || {
-        agents::by_name(run.agent.as_deref()?)?
-            .program()
-            .map(str::to_owned)
-    };
-    named
-        .or_else(usual)
-        .filter(|program| !program::can_be_started(program))
-}
-
 /// Asks for its end. Whoever coordinates it ends it; if nobody does, the caller has to.
 pub fn ask_to_cancel(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
     if let Some(own) = crate::context::calling_agent::working_in(cx) {
@@ -385,84 +304,6 @@ pub fn ask_to_cancel(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
             workflow: workflow.id,
         },
     )
-}
-
-/// What a unit has that its target had not when it began, committed or not.
-pub(crate) fn unit_diff(cx: &Context, named: Option<&str>) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
-    let unit = crate::units::service::find_unit(cx, &view, named)?;
-    let failed = |e: GitError| refuse(Code::Io, e);
-    let root = Path::new(&unit.worktree_path);
-    let git = if root.join(".git").exists() {
-        Git::at(root).args([
-            "diff",
-            "--no-ext-diff",
-            "--no-color",
-            "--merge-base",
-            &unit.target,
-        ])
-    } else {
-        let branch = format!("refs/heads/{}", unit.branch);
-        let tip = Git::in_git_dir(crate::units::service::common(cx)?)
-            .verify(&branch)
-            .map_err(failed)?;
-        let (from, to) = match (&unit.merge_commit, tip) {
-            (Some(landed), _) => (
-                crate::attempts::handoff::without_it(cx, &unit, landed)?,
-                landed.clone(),
-            ),
-            (None, Some(tip)) => {
-                let both = ["merge-base", &unit.target, &tip];
-                let met = Git::in_git_dir(crate::units::service::common(cx)?)
-                    .args(both)
-                    .line();
-                (met.unwrap_or_else(|_| unit.base.clone()), tip)
-            }
-            (None, None) => {
-                let message = format!("the branch of {} is gone, and nothing of it has landed", unit.id);
-                return Err(Box::new(
-                    Refusal::new(Code::NotFound, message).help("jit rescue list"),
-                ));
-            }
-        };
-        Git::in_git_dir(crate::units::service::common(cx)?).args([
-            "diff",
-            "--no-ext-diff",
-            "--no-color",
-            &from,
-            &to,
-        ])
-    };
-    let diff = String::from_utf8_lossy(&git.run().map_err(failed)?).into_owned();
-    let reply = Reply::Diff(UnitDiff {
-        unit: unit.id,
-        base: unit.base,
-        diff,
-    });
-    crate::context::read_answer(cx, &view, reply)
-}
-
-fn progress(folder: &Path, running: &Running) -> Option<AgentProgress> {
-    let job = attempt::job(folder).ok()?;
-    let now = jit_os::clock::wall_ms();
-    let secs = u64::try_from((now - running.started_at).max(0) / 1000).unwrap_or(0);
-    let used = running.sum.cost_usd.unwrap_or_default();
-    Some(AgentProgress {
-        last_action: running
-            .last
-            .as_ref()
-            .map_or_else(String::new, |line| line.said.for_people()),
-        last_event_at: running.last.as_ref().map(|line| Wall::from_ms(line.at)),
-        turns: running.sum.turns,
-        tokens: running.sum.tokens,
-        cost_usd: running.sum.cost_usd,
-        running_secs: secs,
-        remaining_secs: job.timeout_secs.saturating_sub(secs),
-        remaining_usd: job.budget.map(|all| Usd(all.0.saturating_sub(used.0))),
-        remaining_tokens: job
-            .budget_tokens
-            .map(|all| all.saturating_sub(running.sum.tokens.total())),
-    })
 }
 
 /// Why a unit does not begin.

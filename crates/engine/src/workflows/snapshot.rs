@@ -30,6 +30,7 @@ use jit_store::disk::Meta;
 
 use crate::context::Context;
 use crate::refusals::{refuse, stopped};
+use crate::units::worktree_state::is_merging;
 use crate::workflows::view as orchestration;
 
 const DAY_MS: i64 = 86_400_000;
@@ -127,7 +128,7 @@ pub(crate) fn situation(
         let mut glance = glances.remove(&key).unwrap_or_default();
         // What cannot be read is as good as lost.
         let far = glance
-            .look(&crate::attempts::dispatch::attempt_folder(cx, unit, attempt))
+            .look(&crate::units::service::attempt_folder(cx, unit, attempt))
             .unwrap_or(Far::Lost);
         let sum = Some(glance.sum.clone()).filter(|_| far == Far::Running);
         sight.attempts.insert(key, glance);
@@ -164,11 +165,8 @@ pub(crate) fn situation(
             spent.usd = Usd(spent.usd.0.saturating_add(unit.cost_usd.unwrap_or_default().0));
             spent.tokens = spent.tokens.plus(unit.tokens);
             if is_at_work(unit) {
-                member.stopping = attempt::is_stopping(&crate::attempts::dispatch::attempt_folder(
-                    cx,
-                    &unit.id,
-                    unit.attempt,
-                ));
+                member.stopping =
+                    attempt::is_stopping(&crate::units::service::attempt_folder(cx, &unit.id, unit.attempt));
                 let (far, sum) = look(&unit.id, unit.attempt);
                 if let Some(sum) = sum {
                     add(&mut spent, &sum);
@@ -203,7 +201,7 @@ pub(crate) fn situation(
 }
 
 fn read_workflow(cx: &Context, id: &WorkflowId) -> Outcome<Read> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let workflow = workflow::require(&*view.table, id).map_err(stopped)?;
     let mut units = Vec::with_capacity(workflow.units.len());
@@ -296,15 +294,4 @@ fn holds(lease: &Lease, unit: &Unit, now: &Now) -> bool {
     !lease.expired(now)
         && lease.worktree_id == unit.worktree_id
         && (lease.agent_id == unit.created_by || unit.worker.as_ref() == Some(&lease.agent_id))
-}
-
-/// Whether a merge in that worktree waits to be settled.
-pub(crate) fn is_merging(root: &Path) -> bool {
-    let Ok(link) = std::fs::read_to_string(root.join(".git")) else {
-        return false;
-    };
-    let Some(dir) = link.strip_prefix("gitdir: ") else {
-        return false;
-    };
-    root.join(dir.trim_end()).join("MERGE_HEAD").exists()
 }

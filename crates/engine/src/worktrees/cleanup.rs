@@ -16,21 +16,25 @@ use jit_core::unit::{self, Facts, Failure, Input, Phase, Unit};
 use jit_os::io_refusal;
 use jit_store::Outcome;
 
+use crate::api::rescue::Kind;
+use crate::api::rescue::RescueId;
+use crate::api::rescue::Stage;
 use crate::api::{Answer, Cleaned, Force, Reply, RescueReply, RescueRequest, RescueView};
 use crate::attempts::dispatch::Starting;
 use crate::context::Context;
+use crate::crash_point::step;
 use crate::identity::process_binding as bound;
-use crate::landing::{obstacles, step};
+use crate::landing::obstacles;
 use crate::refusals::refuse;
 use crate::worktrees::rescue::evidence;
-use crate::worktrees::rescue::evidence::{Evidence, Kind};
+use crate::worktrees::rescue::evidence::Evidence;
 use crate::worktrees::rescue::raw;
 use crate::worktrees::rescue::raw::{shown, unshown};
 use crate::worktrees::rescue::restore::restore;
+use crate::worktrees::rescue::save;
 use crate::worktrees::rescue::site::Site;
-use crate::worktrees::rescue::trash::{ADMIN, Manifest, Stage, TREE, Trash};
+use crate::worktrees::rescue::trash::{ADMIN, Manifest, TREE, Trash};
 use crate::worktrees::rescue::walk::Walk;
-use crate::worktrees::rescue::{RescueId, save};
 
 /// So many pieces of work are named in a list or a refusal.
 const FEW: usize = 10;
@@ -39,11 +43,13 @@ const DAY: u64 = 86_400;
 pub(crate) fn rescue(cx: &Context, asked: RescueRequest) -> Outcome<Answer> {
     let reply = match asked {
         RescueRequest::Cleanup { unit, force } => {
-            let unit = crate::units::service::find_unit(cx, &crate::context::view(cx)?, unit.as_deref())?.id;
+            let unit =
+                crate::units::service::find_unit(cx, &crate::write_path::view(cx)?, unit.as_deref())?.id;
             RescueReply::Cleaned(Box::new(cleanup_unit(cx, &unit, force)?))
         }
         RescueRequest::Abandon { unit, reason, force } => {
-            let unit = crate::units::service::find_unit(cx, &crate::context::view(cx)?, unit.as_deref())?.id;
+            let unit =
+                crate::units::service::find_unit(cx, &crate::write_path::view(cx)?, unit.as_deref())?.id;
             RescueReply::Cleaned(Box::new(abandon_unit(cx, &unit, &reason, force)?))
         }
         RescueRequest::List => {
@@ -128,7 +134,7 @@ fn cleanup_turn(cx: &Context, unit: &UnitId) -> Outcome<File> {
 /// where an earlier call was cut short; of a unit that is over it does nothing.
 pub fn cleanup_unit(cx: &Context, id: &UnitId, force: Force) -> Outcome<Cleaned> {
     let _turn = cleanup_turn(cx, id)?;
-    let unit = crate::attempts::dispatch::load_unit(cx, id)?;
+    let unit = crate::units::service::load_unit(cx, id)?;
     match unit.state {
         Phase::Merged | Phase::Cleanup => remove_unit(cx, unit, force),
         Phase::Idle => cleaned(cx, &unit, None, false),
@@ -179,7 +185,7 @@ fn end_making(cx: &Context, unit: Unit, reason: &str) -> Outcome<Unit> {
         return Ok(unit);
     }
     let _turn = crate::worktrees::provisioning::makers_turn(cx, &unit.id)?;
-    let unit = crate::attempts::dispatch::load_unit(cx, &unit.id)?;
+    let unit = crate::units::service::load_unit(cx, &unit.id)?;
     if unit.state != Phase::Provisioning {
         return Ok(unit);
     }
@@ -209,14 +215,11 @@ pub fn abandon_unit(cx: &Context, id: &UnitId, reason: &str, force: Force) -> Ou
     if reason.trim().is_empty() {
         return Err(refuse(Code::Invalid, "giving a unit up needs a reason"));
     }
-    crate::context::calling_agent::require_not_of_another(
-        cx,
-        &crate::attempts::dispatch::load_unit(cx, id)?,
-    )?;
+    crate::context::calling_agent::require_not_of_another(cx, &crate::units::service::load_unit(cx, id)?)?;
     // Its agent may have ended just now.
     let _ = crate::attempts::outcome::settle(cx, id, Starting::Allowed)?;
     let _turn = cleanup_turn(cx, id)?;
-    let unit = crate::attempts::dispatch::load_unit(cx, id)?;
+    let unit = crate::units::service::load_unit(cx, id)?;
     require_not_held_by_another(cx, &unit)?;
     let begun = unit.state == Phase::Provisioning;
     let mut unit = end_making(cx, unit, reason)?;
@@ -255,7 +258,7 @@ fn require_not_held_by_another(cx: &Context, unit: &Unit) -> Outcome<()> {
         agent_id,
         ..cx.actor.clone()
     };
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let key = Resource::Issue(issue.clone()).key();
     let lease = state::lease_on(&*view.table, &key).map_err(|e| refuse(Code::Io, e))?;
     match lease.filter(|lease| !lease.expired(&view.now)) {
@@ -292,7 +295,7 @@ fn require_nobody_there(cx: &Context, unit: &Unit) -> Outcome<()> {
     let Some(worktree) = &unit.worktree_id else {
         return Ok(());
     };
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     for lease in state::leases(&*view.table).map_err(unreadable)? {
         let own =
@@ -413,8 +416,7 @@ pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Clea
 fn sweep_trash(cx: &Context, trash: &Trash, own: Option<&UnitId>) -> Outcome<()> {
     trash.sweep_empty();
     let (filled, empty) = trash.parted()?;
-    let is_over =
-        |unit: &UnitId| crate::attempts::dispatch::load_unit(cx, unit).is_ok_and(|unit| unit.is_over());
+    let is_over = |unit: &UnitId| crate::units::service::load_unit(cx, unit).is_ok_and(|unit| unit.is_over());
     let cut_short = filled.into_iter().filter(|one| one.stage == Stage::Removing);
     for mut one in cut_short.chain(empty) {
         let is_begun = one.stage != Stage::Removing;
@@ -623,7 +625,7 @@ fn drop_rescue(cx: &Context, id: &RescueId) -> Outcome<RescueReply> {
     let mut manifest = trash.require(id)?;
     let _turn = cleanup_turn(cx, &manifest.unit)?;
     if matches!(manifest.stage, Stage::Saving | Stage::Moving)
-        && !crate::attempts::dispatch::load_unit(cx, &manifest.unit)?.is_over()
+        && !crate::units::service::load_unit(cx, &manifest.unit)?.is_over()
     {
         let message = format!("the removal of {} is not finished", manifest.unit);
         let help = format!("jit worktree cleanup {}", manifest.unit);

@@ -10,12 +10,12 @@ use jit_store::Outcome;
 use crate::api::{Answer, Force, Orphan, Reply};
 use crate::context::Context;
 use crate::refusals::refuse;
-use crate::worktrees::rescue::site::leads_to;
+use crate::units::worktree_state::leads_to;
 
 /// Compares units, git's worktrees and the disk (G16). With `settle`, removals that were cut short are finished, and
 /// units whose worktree is gone are ended: their branches stay as they are.
 pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let common = crate::units::service::common(cx)?;
     let repo = crate::landing::service::landing_repo(cx)?;
     crate::landing::service::sweep_scratch(cx, &repo);
@@ -93,12 +93,12 @@ pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
             settled: false,
         });
     }
-    crate::context::read_answer(cx, &view, Reply::Orphans { orphans })
+    crate::write_path::read_answer(cx, &view, Reply::Orphans { orphans })
 }
 
 /// The worktree is there, and git's folder of it is not: nothing of it is removed by itself.
 fn forgotten(cx: &Context, unit: &Unit) -> Orphan {
-    let what = match crate::landing::preconditions::require_there(cx, unit, Path::new(&unit.worktree_path)) {
+    let what = match crate::units::worktree_state::require_there(cx, unit, Path::new(&unit.worktree_path)) {
         Err(refusal) => {
             let ways: Vec<&str> = refusal.help.iter().map(String::as_str).collect();
             format!("git has forgotten its worktree: {}", ways.join(", or "))
@@ -128,9 +128,7 @@ fn cut_short(cx: &Context, unit: &Unit, settle: bool) -> Option<(String, bool)> 
             )
         });
     }
-    let turn = crate::attempts::dispatch::unit_turn(cx, id, false)
-        .ok()
-        .flatten()?;
+    let turn = crate::units::service::unit_turn(cx, id, false).ok().flatten()?;
     let what = "its making was cut short";
     let begun = Path::new(&unit.worktree_path).symlink_metadata().is_ok();
     drop(turn);

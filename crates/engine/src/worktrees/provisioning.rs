@@ -15,15 +15,18 @@ use jit_git::{GitEnv, Place, WorktreeEntry};
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
-use crate::approvals::Kind;
+use crate::api::trust::Kind;
+use crate::api::units::CreateUnit;
 use crate::context::Context;
 use crate::gates::run::{GRACE, Run, run};
 use crate::refusals::refuse;
-use crate::units::service::{CreateUnit, PROVISION, git, identity_of};
+use crate::trust::PROVISION;
+use crate::units::service::git;
 use crate::units::worktree_locate::real;
+use crate::units::worktree_state::leads_to;
 use crate::units::{disk_space as room, files, folders, submodules};
 use crate::worktree_identity::ensure_excluded;
-use crate::worktrees::rescue::site::leads_to;
+use crate::worktrees::service::identity_of;
 
 /// How long a git that lost its caller may take to finish a worktree.
 const MAKING: Duration = Duration::from_secs(10);
@@ -83,10 +86,10 @@ fn require_room(cx: &Context, path: &Path) -> Outcome<Option<String>> {
 
 /// T1 to T2: the worktree is there and ready, or there is nothing of it.
 pub(crate) fn make_unit(cx: &Context, asked: &CreateUnit, issue: Option<&Issue>) -> Outcome<Unit> {
-    let new = crate::units::service::plan(cx, asked, issue)?;
+    let new = crate::worktrees::service::plan(cx, asked, issue)?;
     require_room(cx, Path::new(&new.worktree_path))?;
     let steps = trusted_steps(cx)?;
-    let done = crate::context::transact(cx, &Command::CreateUnit(Box::new(new)))?;
+    let done = crate::write_path::transact(cx, &Command::CreateUnit(Box::new(new)))?;
     let Decided::Unit(unit) = done.reply else {
         return Err(refuse(Code::Io, "the log has no answer to that request"));
     };
@@ -101,8 +104,8 @@ pub(crate) fn create_for_workflow(
     target: &str,
     workflow: &WorkflowId,
 ) -> Outcome<Unit> {
-    let _turn = crate::attempts::dispatch::unit_turn(cx, id, true)?;
-    let view = crate::context::view(cx)?;
+    let _turn = crate::units::service::unit_turn(cx, id, true)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let begun = state::unit(&*view.table, id).map_err(unreadable)?;
     if let Some(unit) = begun.filter(|unit| !unit.is_over() && unit.workflow.as_ref() == Some(workflow)) {
@@ -112,7 +115,7 @@ pub(crate) fn create_for_workflow(
     let found = match &issue {
         Some(issue) => {
             let prefix: IssuePrefix = issue.parse().map_err(|e| refuse(Code::Invalid, format!("{e}")))?;
-            Some(crate::context::resolve(&view, &prefix)?)
+            Some(crate::write_path::resolve(&view, &prefix)?)
         }
         None => None,
     };
@@ -171,10 +174,10 @@ fn make_ready(cx: &Context, unit: Unit, steps: &[String]) -> Outcome<Unit> {
 pub(crate) fn trusted_steps(cx: &Context) -> Outcome<Vec<String>> {
     let steps = cx.config.provision_steps().to_vec();
     // What the user wrote into settings of their own needs nobody's approval.
-    if steps.is_empty() || !crate::units::service::comes_with_repository(cx, PROVISION) {
+    if steps.is_empty() || !crate::context::comes_with_repository(cx, PROVISION) {
         return Ok(steps);
     }
-    let (trust, repository) = (crate::trust::approvals()?, crate::trust::repository(cx));
+    let (trust, repository) = (crate::approvals::approvals()?, crate::approvals::repository(cx));
     for step in &steps {
         trust.require(&repository, Kind::Provision, PROVISION, step)?;
     }
@@ -183,7 +186,7 @@ pub(crate) fn trusted_steps(cx: &Context) -> Outcome<Vec<String>> {
 
 /// The turn of whoever makes a unit: refused while somebody does.
 pub(crate) fn makers_turn(cx: &Context, id: &UnitId) -> Outcome<std::fs::File> {
-    crate::attempts::dispatch::unit_turn(cx, id, false)?.ok_or_else(|| {
+    crate::units::service::unit_turn(cx, id, false)?.ok_or_else(|| {
         let message = format!("somebody else is at {id}");
         Box::new(Refusal::new(Code::Busy, message).help(format!("jit worktree status {id}")))
     })
@@ -369,7 +372,7 @@ pub(crate) fn provision(cx: &Context, unit: &Unit, place: &Place, steps: &[Strin
     for (n, step) in steps.iter().enumerate() {
         let below = PathBuf::from("units").join(unit.id.as_str());
         let name = below.join(format!("provision-{}.log", n + 1));
-        let mut log = crate::units::service::log_file(cx, &name).map_err(|e| failed(e.to_string()))?;
+        let mut log = crate::context::log_file(cx, &name).map_err(|e| failed(e.to_string()))?;
         let mut once = || {
             run(
                 &Run {

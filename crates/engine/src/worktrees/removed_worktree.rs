@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::worktrees::rescue::site::leads_to;
+use crate::units::worktree_state::leads_to;
 
 /// A folder that was a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]

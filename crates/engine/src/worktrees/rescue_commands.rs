@@ -13,15 +13,16 @@ use jit_git::Git;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 
+use crate::api::rescue::Restored;
+use crate::api::rescue::Stage;
+use crate::api::rescue::{Kind, Work};
 use crate::context::Context;
-use crate::landing::preconditions::unfinished;
 use crate::refusals::refuse;
+use crate::units::worktree_state::leads_to;
+use crate::units::worktree_state::unfinished;
 use crate::units::{self, Words};
-use crate::worktrees::rescue::evidence::{Kind, Work};
+use crate::worktrees::rescue::Manifest;
 use crate::worktrees::rescue::raw::unshown;
-use crate::worktrees::rescue::restore::Restored;
-use crate::worktrees::rescue::site::leads_to;
-use crate::worktrees::rescue::{Manifest, Stage};
 
 /// So many names are tried.
 const MOST: usize = 50;
@@ -197,7 +198,7 @@ fn with_commit(cx: &Context, manifest: &Manifest, path: &Path, branch: Option<&s
 
 /// A unit that begins there, under a name that is free, and its landing. `base` is a word of a command line.
 fn new_unit(cx: &Context, manifest: &Manifest, base: &str) -> Outcome<Vec<String>> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let units = state::units(&*view.table).map_err(unreadable)?;
     let known = units.iter().find(|unit| unit.id == manifest.unit);
@@ -232,7 +233,7 @@ fn new_unit(cx: &Context, manifest: &Manifest, base: &str) -> Outcome<Vec<String
         );
         let branch = units::fill(cx.config.worktree_branch(), words).map_err(invalid)?;
         let taken = units.iter().any(|unit| unit.id == name && !unit.is_over());
-        if taken || crate::units::service::require_free(cx, &path, &branch, name.as_str()).is_err() {
+        if taken || crate::worktrees::service::require_free(cx, &path, &branch, name.as_str()).is_err() {
             continue;
         }
         let (what, id) = match &of_issue {

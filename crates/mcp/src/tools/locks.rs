@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use jit_core::roster::LockView;
 use jit_core::scope::Scope;
+use jit_engine::api::file_locks::{LockPaths, OwnLocks};
 use jit_engine::api::{Reply, Request};
-use jit_engine::file_locks::service::{LockPaths, OwnLocks};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
 use serde::Deserialize;

@@ -1,9 +1,10 @@
 use std::path::PathBuf;
 
 use jit_engine::api::Request;
+use jit_engine::api::gates::{DEFAULT_TIMEOUT_SECS, Draft};
+use jit_engine::api::gates::{Gate, GateName};
 use jit_engine::gates::export::GateExport;
-use jit_engine::gates::registry::{DEFAULT_TIMEOUT_SECS, Draft};
-use jit_engine::gates::{Gate, GateName, presets};
+use jit_engine::gates::presets;
 use jit_engine::issues::import_files as read;
 use jit_store::Outcome;
 

@@ -13,8 +13,8 @@ mod undefine;
 use std::path::Path;
 
 use jit_core::ids::IssuePrefix;
+use jit_engine::api::gates::{GateResult, Status};
 use jit_engine::api::{GateReport, GateStatus, GateView, Request};
-use jit_engine::gates::{GateResult, Status};
 use jit_store::Outcome;
 
 use super::{Cx, Output, Verb, verb};

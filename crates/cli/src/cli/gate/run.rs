@@ -1,7 +1,7 @@
 use jit_core::ids::IssuePrefix;
 use jit_core::refusal::Code;
+use jit_engine::api::gates::Status;
 use jit_engine::api::{Answer, Reply, Request};
-use jit_engine::gates::Status;
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -27,10 +27,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         issue: flags.issue,
         gate: flags.gate,
     };
-    let Answer { reply, warnings } = match jit_engine::context::handle(&app, request.clone()) {
+    let Answer { reply, warnings } = match jit_engine::handle::handle(&app, request.clone()) {
         Err(refusal) if refusal.code == Code::NotTrusted && trust::can_ask(&app) => {
             trust::ask(&app)?;
-            jit_engine::context::handle(&app, request)
+            jit_engine::handle::handle(&app, request)
         }
         other => other,
     }?;

@@ -34,7 +34,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             "--json prints one document, an export has one a line: give --output, or leave --json out",
         ));
     }
-    let Answer { reply, warnings } = jit_engine::context::handle(&cx.app(Need::Read)?, Request::Export)?;
+    let Answer { reply, warnings } = jit_engine::handle::handle(&cx.app(Need::Read)?, Request::Export)?;
     let Reply::Exported { issues, lines } = reply else {
         return Err(invalid("the answer is no export"));
     };

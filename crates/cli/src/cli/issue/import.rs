@@ -61,7 +61,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         parsed,
         dry_run: flags.dry_run,
     };
-    let Answer { reply, warnings } = jit_engine::context::handle(&app, Request::Import(Arc::new(import)))?;
+    let Answer { reply, warnings } = jit_engine::handle::handle(&app, Request::Import(Arc::new(import)))?;
     let Reply::Imported(done) = &reply else {
         return Err(invalid("the answer is no import"));
     };

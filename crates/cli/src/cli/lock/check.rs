@@ -2,7 +2,7 @@ use std::ffi::OsString;
 
 use jit_core::scope::Scope;
 use jit_engine::api::Request;
-use jit_engine::file_locks::service::LockPaths;
+use jit_engine::api::file_locks::LockPaths;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 
 use jit_core::roster::LockView;
 use jit_engine::api::LockCheck;
-use jit_engine::file_locks::service::OwnLocks;
+use jit_engine::api::file_locks::OwnLocks;
 
 use super::{Verb, verb};
 use crate::render::{Style, clean_line, table};

@@ -2,7 +2,7 @@
 
 mod test;
 
-use jit_engine::notify::deliver::Sent;
+use jit_engine::api::notify::Sent;
 
 use super::{Verb, verb};
 use crate::render::{Style, clean_line};

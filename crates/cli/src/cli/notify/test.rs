@@ -14,7 +14,7 @@ use crate::exit::CHECK_FAILED;
 pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
-    let answer = jit_engine::context::handle(&cx.app(Need::Read)?, Request::NotifyTest)?;
+    let answer = jit_engine::handle::handle(&cx.app(Need::Read)?, Request::NotifyTest)?;
     let failed = matches!(&answer.reply, Reply::Notified { sent } if sent.iter().any(|one| !one.ok));
     let shown = cx.show(&answer.reply, |style| match &answer.reply {
         Reply::Notified { sent } => sent_text(sent, style),

@@ -6,8 +6,8 @@ mod prune;
 mod restore;
 mod show;
 
+use jit_engine::api::rescue::{Stage, Work};
 use jit_engine::api::{Cleaned, RescueReply, RescueView};
-use jit_engine::worktrees::rescue::{Stage, Work};
 
 use super::{Verb, verb};
 use crate::render::{Style, clean_line, table};

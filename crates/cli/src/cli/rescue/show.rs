@@ -1,5 +1,5 @@
+use jit_engine::api::rescue::RescueId;
 use jit_engine::api::{Request, RescueRequest};
-use jit_engine::worktrees::rescue::RescueId;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};

@@ -1,8 +1,8 @@
 use jit_core::refusal::{Code, Refusal};
 use jit_core::scope::Scope;
 use jit_engine::api::Request;
+use jit_engine::api::sessions::StartSession;
 use jit_engine::identity::process_binding as sessions;
-use jit_engine::sessions::StartSession;
 use jit_os::process::ProcessRef;
 use jit_store::Outcome;
 

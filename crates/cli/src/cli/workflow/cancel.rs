@@ -29,12 +29,12 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             Err(refusal) if refusal.code == Code::BadTransition => {}
             Err(refusal) => return Err(refusal),
         }
-        workflow = jit_engine::workflows::service::find_workflow(&app, Some(workflow.id.as_str()))?;
+        workflow = jit_engine::plans::lookup::find_workflow(&app, Some(workflow.id.as_str()))?;
     }
     let status = Request::WorkflowStatus {
         workflow: Some(workflow.id.to_string()),
     };
-    let answer = jit_engine::context::handle(&app, status)?;
+    let answer = jit_engine::handle::handle(&app, status)?;
     let reply: Reply = answer.reply;
     Ok(cx
         .show(&reply, |style| crate::cli::text(&reply, "", style))

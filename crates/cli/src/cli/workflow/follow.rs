@@ -112,12 +112,12 @@ pub fn lead(id: &WorkflowId, cx: &Cx, app: &Context) -> Outcome<Output> {
             Ok(coordinator) => coordinator.run(&mut screen)?,
             // Somebody took it over meanwhile, and ends it.
             Err(refusal) if refusal.code == Code::Held => {
-                jit_engine::workflows::service::find_workflow(app, Some(id.as_str()))?
+                jit_engine::plans::lookup::find_workflow(app, Some(id.as_str()))?
             }
             Err(refusal) => return Err(refusal),
         };
     }
-    let answer = jit_engine::context::handle(
+    let answer = jit_engine::handle::handle(
         app,
         Request::WorkflowStatus {
             workflow: Some(workflow.id.to_string()),

@@ -17,7 +17,7 @@ pub struct Flags {
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
-    let mut workflow = jit_engine::workflows::service::find_workflow(&app, flags.workflow.as_deref())?;
+    let mut workflow = jit_engine::plans::lookup::find_workflow(&app, flags.workflow.as_deref())?;
     if workflow.is_over() {
         workflow = jit_engine::workflows::service::reopen_workflow(&app, &workflow)?;
     }

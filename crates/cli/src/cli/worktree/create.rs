@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use jit_engine::api::Request;
-use jit_engine::units::service::CreateUnit;
+use jit_engine::api::units::CreateUnit;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output, duration};

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use jit_core::plan::Settings;
+use jit_engine::api::attempts::{Again, DispatchAsk};
 use jit_engine::api::{Reply, Request, UnitView};
-use jit_engine::attempts::dispatch::{Again, DispatchAsk};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -202,7 +202,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         return cx.ask(request);
     }
     // Said while it works, not when it is over; with --json there is one answer, at the end.
-    let started = jit_engine::context::handle(&cx.app(Need::Write)?, request)?;
+    let started = jit_engine::handle::handle(&cx.app(Need::Write)?, request)?;
     if cx.json() {
         return Ok(logs::follow_to_the_end(flags.unit.as_deref(), cx)?.warn(started.warnings));
     }

@@ -13,7 +13,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let answer = jit_engine::context::handle(&cx.app(Need::Read)?, Request::UnitEnv { unit: flags.unit })?;
+    let answer = jit_engine::handle::handle(&cx.app(Need::Read)?, Request::UnitEnv { unit: flags.unit })?;
     let lines = match &answer.reply {
         Reply::Env { env } => env
             .iter()

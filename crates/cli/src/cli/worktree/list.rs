@@ -25,8 +25,8 @@ pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     };
     // Leases are shown where there are any; the list itself needs no store.
     let mut holders: HashMap<String, Vec<String>> = HashMap::new();
-    if let Ok(app) = jit_engine::context::within(found, &options, Need::Read)
-        && let Ok(view) = jit_engine::context::view(&app)
+    if let Ok(app) = jit_engine::opening::within(found, &options, Need::Read)
+        && let Ok(view) = jit_engine::write_path::view(&app)
     {
         for lease in state::leases(&*view.table)
             .map_err(invalid)?

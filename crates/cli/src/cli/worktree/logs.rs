@@ -36,11 +36,11 @@ fn unit(app: &Context, named: Option<&str>) -> Outcome<Unit> {
     let status = Request::UnitStatus {
         unit: Some(match named {
             Some(named) => named.to_owned(),
-            None => jit_engine::attempts::dispatch::unit_here(app)?.to_string(),
+            None => jit_engine::units::service::unit_here(app)?.to_string(),
         }),
         all: true,
     };
-    match jit_engine::context::handle(app, status)?.reply {
+    match jit_engine::handle::handle(app, status)?.reply {
         Reply::Unit(view) => Ok(view.unit),
         _ => Err(invalid("the engine answered something else")),
     }
@@ -50,7 +50,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     let unit = unit(&app, flags.unit.as_deref())?;
     let folder =
-        jit_engine::attempts::dispatch::attempt_folder(&app, &unit.id, flags.attempt.unwrap_or(unit.attempt));
+        jit_engine::units::service::attempt_folder(&app, &unit.id, flags.attempt.unwrap_or(unit.attempt));
     if !folder.is_dir() {
         return Err(Box::new(
             jit_core::refusal::Refusal::new(
@@ -134,7 +134,7 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
     // A shim that died before it began is started again by whoever looks at the unit.
     let mut look = || self::unit(&app, Some(unit.id.as_str())).map(drop);
     if !each(
-        &jit_engine::attempts::dispatch::attempt_folder(&app, &unit.id, unit.attempt),
+        &jit_engine::units::service::attempt_folder(&app, &unit.id, unit.attempt),
         true,
         &mut look,
         &mut shown,
@@ -149,7 +149,7 @@ pub fn follow_to_the_end(named: Option<&str>, cx: &Cx) -> Outcome<Output> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-    let answer = jit_engine::context::handle(
+    let answer = jit_engine::handle::handle(
         &app,
         Request::UnitStatus {
             unit: Some(unit.id.to_string()),

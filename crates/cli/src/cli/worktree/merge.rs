@@ -1,7 +1,7 @@
 use jit_core::refusal::Code;
+use jit_engine::api::landing::{MergeAsk, MergeMode};
+use jit_engine::api::landing::{MergeReport, UnitReport, Verdict};
 use jit_engine::api::{Answer, Reply, Request};
-use jit_engine::landing::report::{MergeReport, UnitReport, Verdict};
-use jit_engine::landing::service::{MergeAsk, MergeMode};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
 
@@ -66,10 +66,10 @@ pub fn show(request: Request, cx: &Cx) -> Outcome<Output> {
         }
         (request, _) => request,
     };
-    let Answer { reply, warnings } = match jit_engine::context::handle(&app, request.clone()) {
+    let Answer { reply, warnings } = match jit_engine::handle::handle(&app, request.clone()) {
         Err(refusal) if refusal.code == Code::NotTrusted && trust::can_ask(&app) => {
             trust::ask(&app)?;
-            jit_engine::context::handle(&app, request)
+            jit_engine::handle::handle(&app, request)
         }
         other => other,
     }?;

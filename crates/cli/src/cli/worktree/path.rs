@@ -13,7 +13,7 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let answer = jit_engine::context::handle(
+    let answer = jit_engine::handle::handle(
         &cx.app(Need::Read)?,
         Request::UnitStatus {
             unit: Some(flags.unit),

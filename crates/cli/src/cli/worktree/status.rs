@@ -35,7 +35,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Read)?;
     let mut before = String::new();
     loop {
-        let reply = jit_engine::context::handle(&app, request.clone())?.reply;
+        let reply = jit_engine::handle::handle(&app, request.clone())?.reply;
         let now = match cx.json() {
             true => cx.json_line(&reply),
             false => text(&reply, "", cx.style),

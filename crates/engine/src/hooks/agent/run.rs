@@ -28,15 +28,15 @@ use jit_store::Outcome;
 
 use super::ground::{Ground, Whose};
 use super::guard::{self, Rules};
-use crate::api::{Reply, Request};
+use crate::api::Reply;
+use crate::api::file_locks::LockPaths;
+use crate::api::sessions::StartSession;
 use crate::config::{Config, Origin, Sources};
 use crate::context::{Context, Options, Surroundings};
-use crate::file_locks::service::LockPaths;
 use crate::heartbeats::Beats;
 use crate::identity::Source;
 use crate::identity::process_binding as sessions;
 use crate::landing::notes;
-use crate::sessions::StartSession;
 use crate::units::scope::Scope;
 use crate::worktree_identity::identity::Need;
 
@@ -244,7 +244,7 @@ impl Hook {
     }
 
     fn cx(&self, need: Need) -> Outcome<Context> {
-        crate::context::within(self.surroundings()?, &self.options, need)
+        crate::opening::within(self.surroundings()?, &self.options, need)
     }
 
     fn before_tool(&self, call: Result<ToolCall, BadInput>, verdict: &mut Verdict) {
@@ -298,7 +298,7 @@ impl Hook {
             }
             Act::Run(text) => {
                 if most != Mode::Off && text.contains("git") {
-                    match crate::context::within(found, &self.options, Need::Write).and_then(|cx| {
+                    match crate::opening::within(found, &self.options, Need::Write).and_then(|cx| {
                         ground.held = held(&cx)?;
                         Ok(cx)
                     }) {
@@ -434,22 +434,21 @@ impl Hook {
         if age.is_some_and(|age| age < found.config.heartbeat_interval_secs()) {
             return Ok(());
         }
-        let cx = crate::context::within(found, &self.options, Need::Write)?;
+        let cx = crate::opening::within(found, &self.options, Need::Write)?;
         self.at_work(&cx)?;
-        crate::claims::renew_own(&cx)?;
+        crate::leases::renew_own(&cx)?;
         Ok(())
     }
 
     /// A session for the agent's process, and a sign of life.
     fn at_work(&self, cx: &Context) -> Outcome<()> {
-        if let Ok(answer) = crate::context::handle(cx, Request::ShowSession { session: None })
+        if let Ok(answer) = crate::sessions::show_session(cx, None)
             && let Reply::Session(session) = answer.reply
             && session.status != Status::Completed
         {
             let bound = sessions::all(&cx.place.control_dir).unwrap_or_default();
             if bound.iter().any(|bound| bound.session_id == session.session_id) {
-                let session = Some(session.session_id.clone());
-                return crate::context::handle(cx, Request::BeatSession { session }).map(drop);
+                return crate::sessions::beat_session(cx, Some(&session.session_id)).map(drop);
             }
         }
         let bind = sessions::agent_process().ok().flatten();
@@ -457,14 +456,14 @@ impl Hook {
             // Without it the guard goes by where the agent's shell stands.
             let _ = sessions::settle(process, root);
         }
-        crate::context::handle(
+        crate::sessions::start_session(
             cx,
-            Request::StartSession(Box::new(StartSession {
+            &StartSession {
                 bind,
                 program: Some(self.program.as_str().to_owned()),
                 program_session: self.session.clone(),
                 ..StartSession::default()
-            })),
+            },
         )
         .map(drop)
     }
@@ -486,11 +485,9 @@ impl Hook {
             let issue = lease.resource.issue().map_or("?", |id| id.as_str());
             lines.push(format!("You hold {issue} until {}.", lease.expires_at));
         }
-        let ready = Request::Ready {
-            filter: Default::default(),
-            limit: Some(NAMED),
-        };
-        if let Reply::Issues { issues } = crate::context::handle(&cx, ready)?.reply {
+        crate::issues::sync::notice_tree(&cx);
+        let ready = crate::issues::issue_lists::ready(&cx, &Default::default(), Some(NAMED))?;
+        if let Reply::Issues { issues } = ready.reply {
             for shown in issues.iter() {
                 let (id, title) = (shown.issue.id.as_str(), shown.issue.title.as_str());
                 lines.push(format!("Ready: {id} {:?}", short(title)));
@@ -524,19 +521,13 @@ impl Hook {
 
     fn session_end(&self) -> Outcome<String> {
         let cx = self.cx(Need::Write)?;
-        let shown = crate::context::handle(&cx, Request::ShowSession { session: None })?.reply;
+        let shown = crate::sessions::show_session(&cx, None)?.reply;
         // A session that somebody else began for this process is theirs to end.
         if let Reply::Session(session) = shown
             && session.program.as_deref() == Some(self.program.as_str())
             && session.program_session == self.session
         {
-            crate::context::handle(
-                &cx,
-                Request::EndSession {
-                    session: Some(session.session_id.clone()),
-                    status: Status::Completed,
-                },
-            )?;
+            crate::sessions::end_session(&cx, Some(&session.session_id), Status::Completed)?;
         }
         Ok(String::new())
     }
@@ -554,7 +545,7 @@ fn unreadable(e: jit_core::table::Unreadable) -> Box<Refusal> {
 
 /// The issues that the agent holds here.
 fn claims(cx: &Context) -> Outcome<Vec<Lease>> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let mut own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(unreadable)?;
     own.retain(|lease| {
         lease.held_by(&cx.actor) && lease.resource.issue().is_some() && !lease.expired(&view.now)
@@ -564,7 +555,7 @@ fn claims(cx: &Context) -> Outcome<Vec<Lease>> {
 
 /// Branches that others hold something in.
 fn held(cx: &Context) -> Outcome<Vec<(String, String)>> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let all = state::claims(&*view.table).map_err(unreadable)?;
     let others = all
         .into_iter()
@@ -582,7 +573,7 @@ fn nobody_elses(cx: &Context, root: &Path, by: &str) -> Outcome<()> {
         literal: true,
         ..LockPaths::default()
     };
-    let Reply::LockChecks { paths: checks } = crate::context::handle(cx, Request::LockCheck { paths })?.reply
+    let Reply::LockChecks { paths: checks } = crate::file_locks::service::check_locks(cx, &paths)?.reply
     else {
         return Ok(());
     };
@@ -607,20 +598,12 @@ fn take(cx: &Context, files: Vec<OsString>) -> Outcome<()> {
         literal: true,
         ..LockPaths::default()
     };
-    let look = Request::LockCheck { paths: paths.clone() };
-    if let Reply::LockChecks { paths: checks } = crate::context::handle(cx, look)?.reply
+    if let Reply::LockChecks { paths: checks } = crate::file_locks::service::check_locks(cx, &paths)?.reply
         && checks.iter().all(|check| check.mine && check.locks.is_empty())
     {
         return Ok(());
     }
-    crate::context::handle(
-        cx,
-        Request::LockAcquire {
-            paths,
-            wait_secs: None,
-        },
-    )
-    .map(drop)
+    crate::file_locks::service::lock_files(cx, &paths, None).map(drop)
 }
 
 /// A refusal in the words of an objection: who has it until when, and what to do instead.

@@ -21,8 +21,8 @@ use serde::Serialize;
 
 use super::script::{self, KEPT, Theirs, Whose};
 use super::site::Site;
+use crate::api::init::Left;
 use crate::hooks::git::{CLIENT, SERVER};
-use crate::init::uninstall::Left;
 
 /// Hooks that git knows besides ours: those of the user are to be reached where git no longer finds them itself.
 const OTHERS: &[&str] = &[
@@ -122,7 +122,7 @@ fn owner(path: &Path) -> Outcome<Option<Whose>> {
 
 /// What hooks start: the name alone where a shell finds it, so that hooks outlive the place of the program.
 fn program() -> Outcome<String> {
-    if crate::doctor::on_path("jit") {
+    if jit_os::program::can_be_started("jit") {
         return Ok("jit".to_owned());
     }
     let own = std::env::current_exe().map_err(|e| io_refusal("find", Path::new("jit"), &e))?;

@@ -38,7 +38,7 @@ pub mod verify;
 
 pub use install::{Installed, Removed, State, Survey, install, survey, uninstall};
 pub use run::{Call, Said, remember_merged, run};
-pub use verify::{Judged, Verdict, Verified, range as verify};
+pub use verify::range as verify;
 
 /// The hooks that are installed in a repository people work in.
 pub const CLIENT: &[&str] = &[

@@ -40,8 +40,8 @@ use crate::config::Mode;
 use crate::context::{Context, Options, Surroundings};
 use crate::hooks::git::MERGED;
 use crate::issues::lineage;
-use crate::issues::replica::{Files, Replica};
 use crate::refusals::refuse;
+use crate::replica::{Files, Replica};
 use crate::worktree_identity::identity::Need;
 
 /// So many issues are named in one refusal.
@@ -60,7 +60,7 @@ pub fn check(options: &Options) -> Outcome<Vec<String>> {
     if staged.is_empty() {
         return Ok(Vec::new());
     }
-    let cx = Surroundings::find(options).and_then(|found| crate::context::within(found, options, Need::Read));
+    let cx = Surroundings::find(options).and_then(|found| crate::opening::within(found, options, Need::Read));
     let cx = match cx {
         Ok(cx) => cx,
         // What is wrong with jit is in nobody's way who does not touch what is jit's.
@@ -124,7 +124,7 @@ fn check_ours(cx: &Context, ours: &[&Staged], parents: Parents) -> Outcome<Vec<S
     if doubts.is_empty() {
         return Ok(Vec::new());
     }
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let mut writer = Writer {
         table: &*view.table,
         replica: Replica::at(&cx.place.control_dir),

@@ -17,9 +17,10 @@ use jit_core::state;
 use jit_git::Git;
 use jit_store::Outcome;
 
+use crate::api::verify::Verdict;
 use crate::config::{Mode, PrePush};
 use crate::context::{Context, Options, Surroundings};
-use crate::hooks::git::verify::{self, Commit, Leases, Verdict};
+use crate::hooks::git::verify::{self, Commit, Leases};
 use crate::refusals::refuse;
 use crate::worktree_identity::identity::Need;
 
@@ -44,7 +45,7 @@ fn is_object(hex: &str) -> bool {
 
 /// `<local ref> <local object> <remote ref> <remote object>`, a line each; the remote's name is the first argument.
 pub fn pre_push(options: &Options, args: &[OsString], input: &[u8]) -> Outcome<Vec<String>> {
-    let cx = crate::context::open(options, Need::Read)?;
+    let cx = crate::opening::open(options, Need::Read)?;
     let how = cx.config.pre_push();
     if how == PrePush::Off || cx.config.mode() == Mode::Off || !cx.store.exists()? {
         return Ok(Vec::new());
@@ -85,7 +86,7 @@ pub fn pre_push(options: &Options, args: &[OsString], input: &[u8]) -> Outcome<V
 
 /// A line for each lease that some of the commits name and that has ended.
 fn ended(cx: &Context, commits: &[Commit]) -> Outcome<Vec<String>> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
     let mut by_lease: BTreeMap<&str, Vec<&Commit>> = BTreeMap::new();
     for commit in commits {
@@ -168,7 +169,7 @@ pub fn pre_receive(options: &Options, input: &[u8]) -> Outcome<Vec<String>> {
     let log = found.place.control_dir.join("events");
     let mut cx = None;
     if Path::is_dir(&log) {
-        let opened = crate::context::within(found, options, Need::Read)?;
+        let opened = crate::opening::within(found, options, Need::Read)?;
         cx = opened.store.exists()?.then_some(opened);
     }
     let leases = cx.as_ref().map(Leases::load).transpose()?;

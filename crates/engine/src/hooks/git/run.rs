@@ -86,7 +86,7 @@ fn join(options: &Options) -> Outcome<Vec<String>> {
     if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
         return Ok(Vec::new());
     }
-    let cx = crate::context::open(options, Need::Read)?;
+    let cx = crate::opening::open(options, Need::Read)?;
     let _ = crate::issues::sync::notice_tree(&cx);
     Ok(Vec::new())
 }

@@ -38,11 +38,11 @@ pub fn prepare(options: &Options, args: &[OsString]) -> Outcome<Vec<String>> {
     let Some(path) = args.first().map(Path::new) else {
         return Ok(Vec::new());
     };
-    let cx = crate::context::open(options, Need::Read)?;
+    let cx = crate::opening::open(options, Need::Read)?;
     if cx.config.mode() == Mode::Off || !cx.store.exists()? {
         return Ok(Vec::new());
     }
-    let view = crate::context::view(&cx)?;
+    let view = crate::write_path::view(&cx)?;
     let mut own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
     // Only claims: what else can be leased says nothing about the work.
     own.retain(|lease| lease.resource.issue().is_some());

@@ -30,8 +30,8 @@ use jit_core::time::Wall;
 use jit_git::{Git, Place};
 use jit_os::random;
 use jit_store::{Outcome, Store as _};
-use serde::Serialize;
 
+use crate::api::verify::{Judged, Verdict, Verified};
 use crate::context::Context;
 use crate::refusals::refuse;
 
@@ -41,34 +41,6 @@ pub const WORKTREE: &str = "JIT-Worktree";
 
 /// How far the clocks of a commit and of the log may be apart.
 pub const TOLERANCE_MS: i64 = 2_000;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    Verified,
-    Violated,
-    Unknown,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Judged {
-    pub commit: String,
-    pub verdict: Verdict,
-    pub lease_id: Option<String>,
-    pub agent_id: Option<String>,
-    pub reason: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Verified {
-    pub commits: Vec<Judged>,
-}
-
-impl Verified {
-    pub fn any(&self, verdict: Verdict) -> bool {
-        self.commits.iter().any(|one| one.verdict == verdict)
-    }
-}
 
 /// A commit as git tells of it.
 #[derive(Debug, Clone, Default)]
@@ -422,7 +394,8 @@ pub fn range(place: &Place, cx: Option<&Context>, range: &str) -> Outcome<Verifi
 pub fn wrote(cx: &Context, git: Git, commit: &str, issue: &str) -> bool {
     let name = format!("{commit}:.jit/issues/{issue}/issue.json");
     let blob = git.args(["cat-file", "blob", &name]).run();
-    let (Ok(content), Ok(id), Ok(view)) = (blob, issue.parse::<IssueId>(), crate::context::view(cx)) else {
+    let (Ok(content), Ok(id), Ok(view)) = (blob, issue.parse::<IssueId>(), crate::write_path::view(cx))
+    else {
         return false;
     };
     state::wrote_file(&*view.table, &id, &text_digest(&content)).unwrap_or(false)

@@ -38,10 +38,11 @@ use jit_os::{clock, io_refusal};
 use jit_store::{Outcome, View};
 
 use crate::api::Request;
-use crate::context::{Context, Kept};
+use crate::context::Context;
 use crate::issues::seen::{self, Depth, Since, Sweep};
 use crate::issues::tree::{self, Unsound};
 use crate::refusals::refuse;
+use crate::write_path::Kept;
 use dating::Standing;
 use guarding::is_done_by_hand;
 use history::History;
@@ -313,6 +314,15 @@ pub(crate) fn notice_tree(cx: &Context) -> Vec<String> {
     look_at_tree(cx).0
 }
 
+/// Imports what changed in this tree if git moved since the last look, before a landing that nobody asked for by a request.
+pub(crate) fn sync_if_git_moved(cx: &Context) {
+    if let Some((git_dir, issues)) = tree(cx, FOR_GIT)
+        && seen::git_moved(&git_dir)
+    {
+        let _ = join_seen_and(cx, &git_dir, &issues, Depth::Fields, Why::Writing, || ());
+    }
+}
+
 /// The same, with what was left alone.
 pub(crate) fn look_at_tree(cx: &Context) -> (Vec<String>, Vec<Unsound>) {
     let joined = tree(cx, Duration::ZERO)
@@ -327,7 +337,7 @@ pub(crate) fn look_at_tree(cx: &Context) -> (Vec<String>, Vec<Unsound>) {
 /// tried: an issue is not done before its work has landed.
 pub(crate) fn tree(cx: &Context, wait: Duration) -> Option<(PathBuf, PathBuf)> {
     let issues = tree::issues_dir(cx.place.local_jit.as_deref()?)?;
-    if !crate::landing::service::is_settled(cx, wait) {
+    if !cx.followers.is_checkout_settled(cx, wait) {
         return None;
     }
     let git_dir = cx
@@ -354,7 +364,7 @@ pub(crate) fn join_unknown(cx: &Context) -> Outcome<usize> {
     let Some((_, issues)) = tree(cx, Duration::ZERO) else {
         return Ok(0);
     };
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let (mut ids, _) = tree::names(&issues).map_err(|e| io_refusal("read", &issues, &e))?;
     ids.retain(|id| !state::is_known(&*view.table, id).unwrap_or(false));
     Ok(join_ids_in(cx, view, &issues, &ids, Why::Asked)?.issues)
@@ -402,7 +412,7 @@ fn join_since(
 }
 
 fn join_named(cx: &Context, issues: &Path, names: &[IssuePrefix], why: Why) -> Outcome<Joined> {
-    let view = crate::context::view(cx)?;
+    let view = crate::write_path::view(cx)?;
     let mut ids = Vec::new();
     for name in names {
         match state::resolve(&*view.table, name) {
@@ -418,7 +428,7 @@ fn join_ids(cx: &Context, issues: &Path, ids: &[IssueId], why: Why) -> Outcome<J
     if ids.is_empty() {
         return Ok(Joined::default());
     }
-    join_ids_in(cx, crate::context::view(cx)?, issues, ids, why)
+    join_ids_in(cx, crate::write_path::view(cx)?, issues, ids, why)
 }
 
 /// Brings in what is in the files of these issues and not in the log. `view` is fresh; each append has one of its own, and
@@ -442,7 +452,7 @@ pub(crate) fn join_ids_in(
         for some in left.chunks(AT_ONCE) {
             let view = match view.take() {
                 Some(view) => view,
-                None => crate::context::view(cx)?,
+                None => crate::write_path::view(cx)?,
             };
             let mut haul = haul_all(cx, &view, issues, some, &mut asked)?;
             let policy = crate::issues::sync::guarding::hold_back(cx, &view, &mut haul)?;
@@ -535,7 +545,7 @@ fn bring_in(
             ..Kept::default()
         };
         let command = Command::JoinIssues(found);
-        let done = crate::context::transact_as(cx, None, &command, kept)?;
+        let done = crate::write_path::transact_as(cx, None, &command, kept)?;
         joined.said.extend(done.notices);
         let Decided::Joined(ids) = done.reply else {
             continue;
@@ -560,7 +570,7 @@ fn outdated(cx: &Context, quiet: Vec<Found>) -> Outcome<Vec<IssueId>> {
         return Ok(Vec::new());
     }
     let unreadable = |e| refuse(Code::Io, e);
-    let table = crate::context::view(cx)?.table;
+    let table = crate::write_path::view(cx)?.table;
     let mut outdated = Vec::new();
     for found in quiet {
         let id = &found.issue.id;

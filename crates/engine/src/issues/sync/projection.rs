@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::event::{Event, Stamped};
 use jit_core::ids::IssueId;
 use jit_core::issue::Issue;
 use jit_core::issue_file::{DESCRIPTION, NAMES};
@@ -12,50 +11,9 @@ use jit_core::state;
 use jit_core::table::Table;
 
 use super::{Asked, Context, Why};
-use crate::issues::replica;
 use crate::issues::sync::tree_changes::{has_all_but_text, says};
 use crate::issues::tree::{self, Unsound};
-
-/// After an append: the files of the issues it touched, in the replica, and in this tree if `project`.
-pub(crate) fn publish(cx: &Context, lines: &[Stamped], table: &dyn Table, project: bool) -> Vec<String> {
-    let mut warnings = Vec::new();
-    match crate::compat::lock_files::mirror_lock_files(cx, lines, table) {
-        Ok(said) => warnings.extend(said),
-        Err(e) => warnings.push(format!("the lock files of activities could not be written: {e}")),
-    }
-    if let Err(e) = crate::compat::changelog::note_work(cx, lines) {
-        warnings.push(format!(
-            "the changelog could not be written: {e}; the next entry will mend it"
-        ));
-    }
-    if let Err(e) = crate::file_locks::service::note_locks(cx, lines, table)
-        .and_then(|()| crate::sessions::note_sessions(cx, lines, table))
-    {
-        warnings.push(format!(
-            "the registries of sessions and locks could not be written: {e}"
-        ));
-    }
-    let mut ids: Vec<&IssueId> = Vec::new();
-    for event in lines.iter().map(|line| &line.event) {
-        let (Event::Issue {
-            issue: Issue { id, .. },
-            ..
-        }
-        | Event::Commented { issue_id: id, .. }) = event
-        else {
-            continue;
-        };
-        if ids.last() != Some(&id) && (ids.len() > 16 || !ids.contains(&id)) {
-            ids.push(id);
-        }
-    }
-    for id in ids {
-        if let Err(e) = publish_one(cx, table, id, project) {
-            warnings.push(format!("{id} is kept, but its files could not be written: {e}"));
-        }
-    }
-    warnings
-}
+use crate::replica;
 
 pub(crate) fn publish_one(cx: &Context, table: &dyn Table, id: &IssueId, project: bool) -> io::Result<()> {
     let Some(issue) = state::issue_or_tombstone(table, id).map_err(io::Error::other)? else {
@@ -81,7 +39,7 @@ pub(crate) fn is_projection(cx: &Context, root: &Path, path: &Path) -> bool {
         return false;
     };
     let look = || -> Option<bool> {
-        let view = crate::context::view(cx).ok()?;
+        let view = crate::write_path::view(cx).ok()?;
         let issue = state::issue_or_tombstone(&*view.table, &id).ok()??;
         let tree = root.join(".jit");
         let issues = tree::issues_dir(&tree)?;
@@ -112,10 +70,10 @@ fn project_one_again(cx: &Context, tree: &Path, id: &IssueId) -> Option<()> {
     if found.edited.iter().all(|name| *name == "text") && found.edited_others.is_empty() {
         // As jit wrote it for the landing: it is to be known before anything is written over it.
         let ids = std::slice::from_ref(id);
-        crate::issues::sync::join_ids_in(cx, crate::context::view(cx).ok()?, &issues, ids, Why::Writing)
+        crate::issues::sync::join_ids_in(cx, crate::write_path::view(cx).ok()?, &issues, ids, Why::Writing)
             .ok()?;
     }
-    let view = crate::context::view(cx).ok()?;
+    let view = crate::write_path::view(cx).ok()?;
     let issue = state::issue_or_tombstone(&*view.table, id).ok()??;
     let comments = state::comments(&*view.table, id).ok()?.len();
     let others = state::sheet(&*view.table, id).ok()?.others;

@@ -16,65 +16,17 @@ use jit_core::refusal::Code;
 use jit_git::{Git, GitError};
 use jit_os::file;
 use jit_store::Outcome;
-use serde::{Deserialize, Serialize};
 
 use super::raw::{self, shown, text};
 use super::site::Site;
 use super::walk::{Walk, What};
+use crate::api::rescue::{Kind, Work};
 use crate::refusals::refuse;
 
 /// More files than this that differ only by their filters are kept without a closer look.
 const MOST_FILTERED: usize = 200;
 /// Longest file that is compared with its copy elsewhere.
 const MOST_COMPARED: u64 = 64 << 20;
-
-/// A kind of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A commit that is not on the target.
-    Commit,
-    Staged,
-    Unstaged,
-    Untracked,
-    /// Ignored by git.
-    Ignored,
-    /// Changed, but git was told not to look (skip-worktree, assume-unchanged).
-    Hidden,
-    /// Committed, but git's filters would not give these bytes back.
-    Raw,
-    /// A repository inside, with something that is nowhere else.
-    Repository,
-    /// An unfinished rebase, merge, cherry-pick, revert or bisect.
-    InProgress,
-    /// Commits that only a reflog or a file of git's knows.
-    History,
-}
-
-impl Kind {
-    /// For people.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Commit => "commit",
-            Self::Staged => "staged",
-            Self::Unstaged => "unstaged",
-            Self::Untracked => "untracked",
-            Self::Ignored => "ignored",
-            Self::Hidden => "hidden",
-            Self::Raw => "raw bytes",
-            Self::Repository => "repository",
-            Self::InProgress => "in progress",
-            Self::History => "history",
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Work {
-    pub kind: Kind,
-    /// A path below the worktree, a commit, or a word.
-    pub what: String,
-}
 
 /// One line of the index.
 #[derive(Debug, Clone)]

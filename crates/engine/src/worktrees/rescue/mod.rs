@@ -36,73 +36,9 @@ pub mod site;
 pub mod trash;
 pub mod walk;
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
-pub use evidence::{Evidence, Kind, Work};
+pub use evidence::Evidence;
 pub use site::Site;
-pub use trash::{Manifest, Stage};
+pub use trash::Manifest;
 
-/// Where the refs of all entries are.
-pub const REFS: &str = "refs/jit/rescue";
 /// The folder of the trash in the control plane.
 pub const TRASH: &str = "trash";
-
-/// An entry of the rescue list: the unit's name and a time.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct RescueId(String);
-
-impl RescueId {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The name of one of its refs.
-    pub fn reference(&self, name: &str) -> String {
-        format!("{REFS}/{}/{name}", self.0)
-    }
-}
-
-impl FromStr for RescueId {
-    type Err = String;
-
-    /// It becomes part of a path and of a ref.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        let sound = text.len() <= 120
-            && text.bytes().all(fits)
-            && text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
-            && !text.contains("..")
-            && !text.ends_with(".lock")
-            && !text.ends_with('.');
-        match sound {
-            true => Ok(Self(text.to_owned())),
-            false => Err(format!(
-                "{text:?} is not the name of a rescue: see jit rescue list"
-            )),
-        }
-    }
-}
-
-impl TryFrom<String> for RescueId {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<RescueId> for String {
-    fn from(id: RescueId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for RescueId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}

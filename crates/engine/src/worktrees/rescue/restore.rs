@@ -20,33 +20,21 @@ use jit_git::files::plain;
 use jit_git::worktrees::WorktreeEntry;
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
-use serde::Serialize;
 
-use super::RescueId;
 use super::raw::{self, Extra, shown, text, unshown};
 use super::save::EXTRAS;
-use super::site::{leads_to, was_linked};
-use super::trash::{ADMIN, Manifest, Stage, TREE, Trash, discard, forget_copied, put_back, rename_new, same};
+use super::site::was_linked;
+use super::trash::{ADMIN, Manifest, TREE, Trash, discard, forget_copied, put_back, rename_new, same};
 use super::walk::Walk;
-use crate::landing::step;
+use crate::api::rescue::Stage;
+use crate::api::rescue::{RescueId, Restored};
+use crate::crash_point::step;
 use crate::refusals::refuse;
 use crate::units::folders;
+use crate::units::worktree_state::leads_to;
 
 /// What the file HEAD says where git keeps refs in tables: nothing.
 const IN_TABLES: &str = "ref: refs/heads/.invalid";
-
-/// What was made again.
-#[derive(Debug, Clone, Serialize)]
-pub struct Restored {
-    pub id: RescueId,
-    pub path: String,
-    /// Null when HEAD is detached there.
-    pub branch: Option<String>,
-    /// `trash` or `refs`.
-    pub from: &'static str,
-    /// How it comes to the target.
-    pub next: Vec<String>,
-}
 
 struct Restore<'a> {
     trash: &'a Trash,

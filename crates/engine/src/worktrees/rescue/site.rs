@@ -2,21 +2,20 @@
 //!
 //! Invariant: a [`Site`] with a folder in it is a linked worktree of this repository whose two halves point at each other.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use jit_core::refusal::{Code, Refusal};
 use jit_core::unit::{Phase, Unit};
-use jit_git::files::plain;
 use jit_git::worktrees::WorktreeEntry;
 use jit_git::{Git, Place};
-use jit_os::{file, io_refusal, mounts, process};
+use jit_os::{io_refusal, mounts, process};
 use jit_store::Outcome;
 
 use crate::refusals::refuse;
+use crate::units::worktree_state::leads_to;
 use crate::worktree_identity::identity;
 
 /// How long a git that runs there may take to end.
@@ -251,13 +250,6 @@ impl Site {
                 }),
         ))
     }
-}
-
-/// Where the `.git` file of a worktree leads.
-pub(crate) fn leads_to(root: &Path) -> Option<PathBuf> {
-    let content = file::read_real(&root.join(".git"), 1 << 16).ok().flatten()?;
-    let goal = content.strip_prefix(b"gitdir: ")?.trim_ascii_end();
-    Some(plain(&root.join(OsStr::from_bytes(goal))))
 }
 
 /// It says that it was a linked worktree of this repository, and none has taken its place.

@@ -22,11 +22,12 @@ use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::evidence::Work;
 use super::save::{self, MANIFEST};
 use super::walk::{Walk, What};
-use super::{REFS, RescueId, TRASH, raw};
-use crate::landing::step;
+use super::{TRASH, raw};
+use crate::api::rescue::REFS;
+use crate::api::rescue::{RescueId, Stage, Work};
+use crate::crash_point::step;
 use crate::refusals::refuse;
 
 pub const TREE: &str = "tree";
@@ -37,28 +38,6 @@ const MOST: u64 = 64 << 20;
 const MOST_NAMED: usize = 1000;
 /// A folder without anything in it that is younger may be that of an entry which is being made.
 const JUST_MADE: Duration = Duration::from_secs(60);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    Saving,
-    Moving,
-    Kept,
-    Removing,
-    Restored,
-}
-
-impl Stage {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Saving => "saving",
-            Self::Moving => "moving",
-            Self::Kept => "kept",
-            Self::Removing => "removing",
-            Self::Restored => "restored",
-        }
-    }
-}
 
 /// What is known about an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,9 +12,10 @@ use std::path::Path;
 use jit_os::file;
 use jit_store::Outcome;
 
-use crate::landing::candidate::SQUASHED;
+use crate::api::rescue::Kind;
 use crate::landing::{messages, squash_base as squashed};
-use crate::worktrees::rescue::evidence::{Kind, Look, failed, lines};
+use crate::units::worktree_state::SQUASHED;
+use crate::worktrees::rescue::evidence::{Look, failed, lines};
 use crate::worktrees::rescue::raw::text;
 use crate::worktrees::rescue::walk::What;
 

@@ -3,8 +3,7 @@
 use jit_core::merge_order::Overlap;
 use serde::Serialize;
 
-use super::candidate::How;
-use super::tested::Validation;
+use crate::api::trust::Kind;
 
 /// Where a unit stands after a merge was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -214,6 +213,75 @@ pub struct Pair {
 pub struct PairPath {
     pub path: String,
     pub kind: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeMode {
+    Land,
+    /// Say what would happen.
+    DryRun,
+    /// A person settled the conflicts in the unit's worktree.
+    Continue,
+    /// Put the conflict into the unit's own worktree.
+    SendBack,
+}
+
+/// What is to be merged.
+#[derive(Debug, Clone)]
+pub struct MergeAsk {
+    /// Unit, issue, branch or path; none means the unit of this worktree.
+    pub units: Vec<String>,
+    /// Every unit that is ready for it.
+    pub all: bool,
+    pub into: Option<String>,
+    pub mode: MergeMode,
+    /// What others were asked to merge is left to them.
+    pub leave_proposed: bool,
+}
+
+/// A target that is ahead of where it is pushed to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unpushed {
+    pub branch: String,
+    /// As git shows it: `origin/main`. Where it was never pushed, what it follows.
+    pub upstream: String,
+    pub commits: u64,
+    /// It is behind too: this has to come first.
+    pub behind: u64,
+    /// What shares it.
+    pub command: String,
+}
+
+/// How a step came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    FastForward,
+    Merge,
+    Squash,
+}
+
+/// What came of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Validation {
+    pub kind: Kind,
+    pub name: String,
+    pub command: String,
+    pub passed: bool,
+    pub reason: Option<String>,
+    pub exit_code: Option<i32>,
+    pub duration_ms: u64,
+    /// How many tests passed, where it said so.
+    pub tests: Option<u64>,
+    /// How many it were at the landing before.
+    pub tests_before: Option<u64>,
+    /// Below the control folder.
+    pub output_file: Option<String>,
+    /// The end of what it printed.
+    pub output: String,
+    /// The issues whose gate it is.
+    #[serde(skip)]
+    pub issues: Vec<String>,
 }
 
 #[cfg(test)]

@@ -1,0 +1,25 @@
+//! TODO header
+
+use std::ffi::OsString;
+
+use jit_core::ids::LeaseId;
+use jit_core::scope::Scope;
+
+/// What is asked for about paths.
+#[derive(Debug, Clone, Default)]
+pub struct LockPaths {
+    pub paths: Vec<OsString>,
+    /// The paths are names of files, whatever characters are in them.
+    pub literal: bool,
+    pub shared: bool,
+    pub scope: Option<Scope>,
+    pub ttl_secs: Option<u64>,
+}
+
+/// Which of one's own locks are meant.
+#[derive(Debug, Clone)]
+pub enum OwnLocks {
+    All,
+    Paths(Vec<OsString>),
+    Leases(Vec<LeaseId>),
+}

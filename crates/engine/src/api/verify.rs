@@ -1,0 +1,31 @@
+//! TODO header
+
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Verified,
+    Violated,
+    Unknown,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Judged {
+    pub commit: String,
+    pub verdict: Verdict,
+    pub lease_id: Option<String>,
+    pub agent_id: Option<String>,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    pub commits: Vec<Judged>,
+}
+
+impl Verified {
+    pub fn any(&self, verdict: Verdict) -> bool {
+        self.commits.iter().any(|one| one.verdict == verdict)
+    }
+}

@@ -1,0 +1,40 @@
+//! The port between the write path and the files beside the log.
+
+use std::fmt::Debug;
+use std::io;
+use std::time::Duration;
+
+use jit_core::event::{Event, Stamped};
+use jit_core::ids::IssueId;
+use jit_core::table::Table;
+use jit_store::{Outcome, View};
+
+use super::Context;
+
+/// Files beside the log: some follow from it (issue files, registries, the changelog), some feed it (lock files that other
+/// programs write). The write path calls them at fixed moments and knows none of them; `wiring` names them all.
+pub trait Followers: Debug + Send + Sync {
+    /// The log was created just now, because this machine had none: imports the issues of the tree.
+    fn log_created(&self, cx: &Context) -> Outcome<()>;
+
+    /// Adds to a view the lock files that are not in the log yet. Writes nothing.
+    fn foresee(&self, cx: &Context, view: View) -> Outcome<View>;
+
+    /// Before an append, under the store's lock: makes durable what the events refer to. An error stops the append.
+    fn prepare(&self, cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> io::Result<()>;
+
+    /// After an append, under the store's lock: brings the files up to date. Returns warnings about files that it could not
+    /// write. `known` are texts to remember for issues that the append changed; `project`: write issue files into this tree.
+    fn publish(
+        &self,
+        cx: &Context,
+        lines: &[Stamped],
+        table: &dyn Table,
+        known: &[(IssueId, Vec<u8>)],
+        project: bool,
+    ) -> Vec<String>;
+
+    /// Whether this checkout can be read as its owner left it: no landing is being tried out or half done in it. Waits for a
+    /// landing that is about to end, at most `wait`.
+    fn is_checkout_settled(&self, cx: &Context, wait: Duration) -> bool;
+}

@@ -1,0 +1,50 @@
+//! TODO header
+
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use jit_core::file_lock::{self, FileTarget};
+use jit_core::lease::{Actor, Lease};
+use jit_core::pattern::Pattern;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::scope::Scope;
+use jit_store::{Outcome, View};
+
+/// The locks of others that count where this one works.
+pub fn of_others(view: &View, actor: &Actor) -> Outcome<Vec<Lease>> {
+    let mut locks =
+        file_lock::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+    locks.retain(|lease| {
+        // One in this worktree counts here, and a global one everywhere.
+        let here = lease.worktree_id == actor.worktree_id;
+        let counts = |file: &FileTarget| (file.scope == Scope::Global || here) && !file.outside;
+        !lease.expired(&view.now)
+            && lease.agent_id != actor.agent_id
+            && lease.resource.file().is_some_and(counts)
+    });
+    Ok(locks)
+}
+
+/// The lock that covers this path of the tree.
+pub fn covering<'a>(locks: &'a [Lease], path: &Path) -> Option<&'a Lease> {
+    locks.iter().find(|lease| {
+        let covers = |file: &FileTarget| file.pattern.matches(&as_text(path, &file.pattern));
+        lease.resource.file().is_some_and(covers)
+    })
+}
+
+/// A path for a pattern to look at. Each byte that is not text becomes a character that the pattern does not name: folders
+/// and stars still cover it, and the name of no other file does.
+pub(crate) fn as_text<'a>(path: &'a Path, pattern: &Pattern) -> Cow<'a, str> {
+    if let Some(text) = path.to_str() {
+        return Cow::Borrowed(text);
+    }
+    let unnamed = ('\u{f0000}'..='\u{ffffd}').find(|c| !pattern.as_str().contains(*c));
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().filter_map(|_| unnamed));
+    }
+    Cow::Owned(text)
+}

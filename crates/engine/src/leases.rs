@@ -1,0 +1,89 @@
+//! TODO header
+
+use jit_core::command::{Command, Reply as Decided, Target};
+use jit_core::ids::WorktreeId;
+use jit_core::lease::Lease;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::wire::LeaseView;
+use jit_core::{file_lock, state};
+use jit_git::WorktreeEntry;
+use jit_store::{Outcome, View};
+
+use crate::api::ActiveLease;
+use crate::context::Context;
+use crate::heartbeats as heartbeat;
+use crate::refusals::refuse;
+use crate::worktree_identity::identity;
+use crate::write_path::Kept;
+
+pub(crate) fn branch_of(cx: &Context, id: &WorktreeId) -> Outcome<Option<String>> {
+    let unknown = || {
+        Box::new(
+            Refusal::new(Code::NotFound, format!("no worktree of this repository is {id}"))
+                .help("jit worktree list"),
+        )
+    };
+    if cx.actor.worktree_id.as_ref() == Some(id) {
+        return Ok(cx.branch.clone());
+    }
+    let common = cx.place.common_dir.as_deref().ok_or_else(unknown)?;
+    let all = crate::worktree_identity::list(common).map_err(|e| refuse(Code::Io, e))?;
+    let named = |entry: &WorktreeEntry| {
+        identity::peek(&entry.git_dir).is_some_and(|identity| identity.worktree_id == *id)
+    };
+    all.into_iter()
+        .find(named)
+        .map(|entry| entry.branch)
+        .ok_or_else(unknown)
+}
+
+/// Leases with what a person wants to know about them now.
+pub(crate) fn alive(cx: &Context, leases: &[Lease], view: &View) -> Vec<ActiveLease> {
+    let mut beats = heartbeat::Beats::new(&cx.place.control_dir);
+    leases
+        .iter()
+        .map(|lease| {
+            let beat = beats.of(&lease.agent_id);
+            ActiveLease {
+                lease: LeaseView::of(lease),
+                remaining_secs: lease.remaining_ms(&view.now) / 1000,
+                heartbeat_age_secs: beat.as_ref().map(|beat| beat.age_secs(view.now.wall)),
+                heartbeat_alive: beat.as_ref().map(|beat| beat.alive),
+            }
+        })
+        .collect()
+}
+
+/// Renews what the agent holds here, issues and files, where more than half of it is gone. For heartbeats. Returns
+/// how many were.
+pub fn renew_own(cx: &Context) -> Outcome<usize> {
+    let view = crate::write_path::view(cx)?;
+    let own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
+    let mut renewed = 0;
+    let here = || own.iter().filter(|lease| lease.held_by(&cx.actor));
+    // Looked at first: most beats have nothing to write.
+    if here().any(|lease| file_lock::can_be_kept(lease, &view.now)) {
+        let done = crate::write_path::transact_as(cx, None, &Command::KeepLocks, Kept::default())?;
+        if let Decided::Locks(kept) = &done.reply {
+            renewed += kept.len();
+        }
+    }
+    for lease in here().filter(|lease| lease.resource.issue().is_some()) {
+        if lease.remaining_ms(&view.now) * 2 > lease.ttl_secs.saturating_mul(1000) {
+            continue;
+        }
+        let command = Command::Renew {
+            target: Target::Lease(lease.lease_id.clone()),
+            ttl_secs: None,
+            if_half_gone: true,
+        };
+        // Every beat is a request of its own, whatever the agent's environment says.
+        match crate::write_path::transact_as(cx, None, &command, Kept::default()) {
+            Ok(_) => renewed += 1,
+            // Somebody else has it now: that is for the agent to find out, not for its heart.
+            Err(refusal) if refusal.code == Code::NotHolder || refusal.code == Code::NotFound => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(renewed)
+}

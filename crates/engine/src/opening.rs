@@ -1,0 +1,82 @@
+//! TODO header
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jit_core::lease::Actor;
+use jit_core::refusal::Code;
+use jit_os::clock::SystemClock;
+use jit_os::io_refusal;
+use jit_store::Outcome;
+use jit_store::disk::RealDisk;
+use jit_store::file::FileStore;
+
+use crate::context::{Context, Options, Surroundings, ensure_control_dir, not_initialized};
+use crate::refusals::refuse;
+use crate::replica::Replica;
+use crate::worktree_identity::identity::{self, Need};
+
+/// For a command that works on the store; `need` tells whether it writes.
+pub fn open(options: &Options, need: Need) -> Outcome<Context> {
+    within(Surroundings::find(options)?, options, need)
+}
+
+pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outcome<Context> {
+    let Surroundings {
+        place,
+        config,
+        whoami,
+    } = surroundings;
+    let mut warnings = whoami.warnings.clone();
+    let disk = match RealDisk::open(&place.control_dir) {
+        Ok(disk) => disk,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            // A fresh clone of a repository that uses jit: the shared plane is made at first use.
+            if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
+                return Err(not_initialized(&place));
+            }
+            ensure_control_dir(&place)?;
+            RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?
+        }
+        Err(e) => return Err(io_refusal("open", &place.control_dir, &e)),
+    };
+    let wait = options
+        .lock_timeout
+        .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
+    let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
+    let (worktree_id, branch) = if place.worktree_root.is_some() {
+        let (identity, notices) = identity::load_or_create(&place, jiff::Timestamp::now(), need)
+            .map_err(|e| refuse(Code::Io, e))?;
+        warnings.extend(notices.iter().map(ToString::to_string));
+        (
+            Some(identity.worktree_id),
+            place.branch().map_err(|e| refuse(Code::Io, e))?,
+        )
+    } else {
+        (None, None)
+    };
+    let replica = Replica::at(&place.control_dir);
+    let policy = config.policy();
+    let actor = Actor {
+        agent_id: whoami.agent_id.clone(),
+        worktree_id,
+    };
+    let request = options.request.clone();
+    let mut cx = Context {
+        place,
+        config,
+        whoami,
+        actor,
+        branch,
+        store,
+        replica,
+        followers: &crate::wiring::Files,
+        request,
+        policy,
+        warnings,
+    };
+    crate::gates::committed_policy::bind_leases(&mut cx);
+    Ok(cx)
+}

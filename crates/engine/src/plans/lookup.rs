@@ -1,0 +1,63 @@
+//! TODO header
+
+use std::path::{Path, PathBuf};
+
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::ids::WorkflowId;
+use jit_core::plan::Plan;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::workflow::{self, Workflow};
+use jit_os::file;
+use jit_store::Outcome;
+
+use crate::context::Context;
+
+use crate::plans;
+use crate::refusals::{refuse, stopped};
+use crate::write_path::Kept;
+
+/// Whether the coordinator of a workflow lives. What cannot be looked at may.
+pub(crate) fn is_led(folder: &Path) -> bool {
+    file::is_locked(&folder.join(LOCK)).unwrap_or(true)
+}
+
+pub(crate) fn workflow_folder(cx: &Context, id: &WorkflowId) -> PathBuf {
+    plans::folder(&cx.place.control_dir, id)
+}
+
+pub(crate) fn about_workflow(cx: &Context, command: &Command) -> Outcome<Workflow> {
+    match crate::write_path::transact_as(cx, None, command, Kept::default())?.reply {
+        Decided::Workflow(workflow) => Ok(*workflow),
+        _ => Err(refuse(Code::Io, "the log has no answer to that")),
+    }
+}
+
+pub(crate) fn load_plan(cx: &Context, workflow: &Workflow) -> Outcome<Plan> {
+    plans::kept(&cx.place.control_dir, &workflow.id, &workflow.plan)
+}
+
+/// The workflow that is meant: by its name, or the only one that runs, else the last one.
+pub fn find_workflow(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
+    let view = crate::write_path::view(cx)?;
+    let unreadable = |e| refuse(Code::Io, e);
+    if let Some(name) = named {
+        let id: WorkflowId = name.parse().map_err(|e| refuse(Code::Invalid, format!("{e}")))?;
+        return workflow::require(&*view.table, &id).map_err(stopped);
+    }
+    let mut all = state::workflows(&*view.table).map_err(unreadable)?;
+    all.sort_by_key(|one| (!one.is_over(), one.created_at));
+    let running: Vec<&Workflow> = all.iter().filter(|one| !one.is_over()).collect();
+    if running.len() > 1 {
+        let names: Vec<&str> = running.iter().map(|one| one.id.as_str()).collect();
+        return Err(Box::new(
+            Refusal::new(Code::Invalid, format!("more than one runs: {}", names.join(", ")))
+                .help("jit workflow status <workflow>"),
+        ));
+    }
+    all.pop()
+        .ok_or_else(|| Box::new(Refusal::new(Code::NotFound, "there is no workflow").help("jit run --ready")))
+}
+
+/// Locked by the kernel while a workflow's coordinator lives, in the workflow's folder.
+pub(crate) const LOCK: &str = "coordinator.lock";

@@ -1,0 +1,127 @@
+//! TODO header
+
+use jit_core::unit::Unit;
+use jit_os::shell::shell_word;
+use jit_store::Outcome;
+
+use crate::api::landing::{MergeAsk, MergeMode, MergeReport, UnitReport, Verdict};
+use crate::api::{Answer, Force, Reply};
+use crate::context::Context;
+use crate::landing::obstacles;
+use crate::landing::service::{Run, Sorted, merge_units, sent_before};
+
+/// Lands the unit; what is left of it is removed afterwards.
+pub(crate) fn finish_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
+    let unit = crate::landing::already_landed::unit_to_land(cx, &crate::write_path::view(cx)?, text)?;
+    let mut answer = merge_units(
+        cx,
+        &MergeAsk {
+            units: vec![unit.id.to_string()],
+            all: false,
+            into: None,
+            mode: MergeMode::Land,
+            leave_proposed: true,
+        },
+    )?;
+    if let Reply::Merge(report) = &mut answer.reply
+        && report.units.iter().all(|one| one.verdict.is_good())
+        && !crate::units::service::load_unit(cx, &unit.id)?.is_over()
+    {
+        // What is left of a removal that was cut short is done here.
+        report.units.iter_mut().for_each(|one| one.help.clear());
+        if let Err((why, next)) = clean_up_after_landing(cx, &unit) {
+            answer.warnings.push(why);
+            report.next.extend(next);
+        }
+    }
+    let now = crate::units::service::load_unit(cx, &unit.id)?;
+    if let Some(told) = sent_before(&unit).filter(|_| now.is_over()) {
+        // Nothing is left that could go elsewhere.
+        answer.warnings.retain(|one| *one != told);
+        answer.warnings.push(format!(
+            "{} went to {}, where it was sent, and not to {}",
+            now.id,
+            now.goes_to(),
+            now.target
+        ));
+    }
+    Ok(answer)
+}
+
+/// Removes the worktree of a unit that has landed. What stands in the way, such as the shell this was called from, is
+/// told: the landing stands in any case.
+pub(crate) fn clean_up_after_landing(cx: &Context, unit: &Unit) -> Result<(), (String, Vec<String>)> {
+    let later = format!("jit worktree cleanup {}", unit.id);
+    // Whoever stands in the folder would stand nowhere.
+    let inside = cx.place.start.starts_with(&unit.worktree_path);
+    if inside {
+        let main =
+            crate::units::service::main_root(cx).map_or(String::new(), |root| root.display().to_string());
+        return Err((
+            "the worktree stays as long as you are in it".to_owned(),
+            vec![format!("cd {} && {later}", shell_word(&main))],
+        ));
+    }
+    match crate::worktrees::cleanup::cleanup_unit(cx, &unit.id, Force::No) {
+        Ok(_) => Ok(()),
+        Err(refusal) => {
+            let lock = obstacles::lock_in(&refusal.message);
+            let first = lock.map(|lock| obstacles::help_with_lock(&lock));
+            Err((refusal.message, first.into_iter().chain([later]).collect()))
+        }
+    }
+}
+
+/// Pushes a unit's branch for others to merge. Nothing lands here; what they have merged already is done.
+pub(crate) fn propose_unit(cx: &Context, text: Option<&str>) -> Outcome<Answer> {
+    let unit = crate::landing::already_landed::unit_to_land(cx, &crate::write_path::view(cx)?, text)?;
+    if unit.is_over() {
+        return crate::worktrees::finish::finish_unit(cx, text);
+    }
+    let repo = crate::landing::service::landing_repo(cx)?;
+    let ask = MergeAsk {
+        units: Vec::new(),
+        all: false,
+        into: None,
+        mode: MergeMode::Land,
+        leave_proposed: false,
+    };
+    let target = crate::landing::service::landing_target(cx, &repo, &ask, std::slice::from_ref(&unit))?;
+    let mut run = Run::new(cx, repo, target, &ask);
+    run.alone = true;
+    let turn = run.take_turn()?;
+    let report = match run.sort(unit.clone())? {
+        Sorted::Told(report) if report.verdict == Verdict::AlreadyLanded => UnitReport {
+            help: Vec::new(),
+            ..*report
+        },
+        Sorted::Told(report) => *report,
+        Sorted::Work(work) => run.propose(&work)?,
+    };
+    let landed = report.verdict == Verdict::AlreadyLanded;
+    let mut next = Vec::new();
+    if report.verdict == Verdict::Proposed {
+        next.push(format!(
+            "git pull, on {}, once it is merged there; then: jit finish {}",
+            run.target, unit.id
+        ));
+    }
+    drop(turn);
+    let mut warnings = std::mem::take(&mut run.warnings);
+    if landed && let Err((why, later)) = crate::worktrees::finish::clean_up_after_landing(cx, &unit) {
+        warnings.push(why);
+        next.extend(later);
+    }
+    Ok(Answer {
+        reply: Reply::Merge(Box::new(MergeReport {
+            target_commit: run.repo.require_tip(&run.target)?,
+            target: run.target,
+            dry_run: false,
+            order: Vec::new(),
+            units: vec![report],
+            overlap: Vec::new(),
+            next,
+        })),
+        warnings,
+    })
+}

@@ -1,0 +1,272 @@
+//! TODO header
+
+use std::path::Path;
+use std::time::Duration;
+
+use jit_core::command::{Command, Reply as Decided};
+use jit_core::ids::{IssueId, IssuePrefix, LeaseId, RequestId};
+use jit_core::issue::Issue;
+use jit_core::lease::{Actor, Lease};
+use jit_core::policy::Policy;
+use jit_core::refusal::{Code, Details, left};
+use jit_core::roster::LockView;
+use jit_core::table::Table;
+use jit_core::time::Now;
+use jit_core::wire::LeaseView;
+use jit_core::{queue, state};
+use jit_os::random;
+use jit_os::shell::shell_word;
+use jit_store::{Ask, Done, Outcome, Store as _, View};
+
+use crate::api::{Answer, IssueView, Listing, Reply};
+use crate::context::Context;
+use crate::identity as agent;
+use crate::refusals::{refuse, stopped};
+
+/// What a command keeps in files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept<'a> {
+    /// Long texts that its events name by their digests.
+    pub(crate) texts: &'a [Vec<u8>],
+    /// Texts that are known once its events are in the log.
+    pub(crate) met: &'a [(IssueId, Vec<u8>)],
+    /// Whether the issues it touches are written into this tree.
+    pub(crate) project: bool,
+    /// How long it waits for the lock, where it is done beside what was asked for and may be left for later.
+    pub(crate) aside: Option<Duration>,
+    /// What it is decided by, where that is not what the settings say alone.
+    pub(crate) policy: Option<&'a Policy>,
+    /// Whose lease it is done with, where the caller acts for the holder.
+    pub(crate) actor: Option<&'a Actor>,
+}
+
+impl Default for Kept<'_> {
+    fn default() -> Self {
+        Self {
+            texts: &[],
+            met: &[],
+            project: true,
+            aside: None,
+            policy: None,
+            actor: None,
+        }
+    }
+}
+
+/// Retries `act` once after making the log, where `.jit/` is there but this machine has no log yet.
+pub(crate) fn with_log<T>(cx: &Context, act: &mut dyn FnMut() -> Outcome<T>) -> Outcome<T> {
+    match act() {
+        Err(refusal)
+            if refusal.code == Code::NotInitialized
+                && cx.place.local_jit.as_deref().is_some_and(Path::is_dir) =>
+        {
+            cx.store.create(&cx.actor)?;
+            cx.followers.log_created(cx)?;
+            act()
+        }
+        other => other,
+    }
+}
+
+pub(crate) fn transact(cx: &Context, command: &Command) -> Outcome<Done> {
+    transact_as(cx, cx.request.as_ref(), command, Kept::default())
+}
+
+/// `named` is the request id that the caller gave for exactly this command.
+pub(crate) fn transact_as(
+    cx: &Context,
+    named: Option<&RequestId>,
+    command: &Command,
+    kept: Kept<'_>,
+) -> Outcome<Done> {
+    let entropy = || random::u128().map_err(|e| refuse(Code::Io, e));
+    let wall = jit_os::clock::wall_ms();
+    let fresh_lease = LeaseId::generate(wall, entropy()?);
+    let request = match named {
+        Some(id) => id.clone(),
+        None => RequestId::make_up(wall, entropy()?),
+    };
+    let beside = kept.aside.map(|wait| cx.store.clone().waiting(wait));
+    let store = beside.as_ref().unwrap_or(&cx.store);
+    let outcome = with_log(cx, &mut || {
+        store.transact(&mut Ask {
+            command,
+            actor: kept.actor.unwrap_or(&cx.actor),
+            branch: cx.branch.clone(),
+            fresh_lease: fresh_lease.clone(),
+            policy: kept.policy.unwrap_or(&cx.policy),
+            request: request.clone(),
+            repeatable: named.is_some(),
+            prepare: &mut |events| cx.followers.prepare(cx, events, kept.texts),
+            publish: &mut |lines, table| cx.followers.publish(cx, lines, table, kept.met, kept.project),
+        })
+    });
+    outcome.map_err(|mut refusal| {
+        if refusal.code == Code::Unknown {
+            refusal.details = Details::Facts(vec![("request_id", request.to_string())]);
+        }
+        refusal
+    })
+}
+
+pub fn view(cx: &Context) -> Outcome<View> {
+    cx.followers.foresee(cx, view_of_log(cx)?)
+}
+
+/// What the log says, whatever lock files say.
+pub(crate) fn view_of_log(cx: &Context) -> Outcome<View> {
+    with_log(cx, &mut || cx.store.view())
+}
+
+pub(crate) fn carry_out(cx: &Context, command: &Command) -> Outcome<Answer> {
+    let done = transact(cx, command)?;
+    let past = match &done.reply {
+        // The answer of that time could be taken for a grant of today.
+        Decided::Lease { lease, .. } if done.repeated && lease.held_by(&cx.actor) => {
+            let current = done
+                .own
+                .iter()
+                .any(|own| own.token == lease.token && !own.expired(&done.now));
+            (!current).then(|| {
+                format!(
+                    "this is the answer to a request of the past: lease {} has ended since",
+                    lease.lease_id
+                )
+            })
+        }
+        _ => None,
+    };
+    let mut answer = answer(cx, done);
+    answer.warnings.extend(past);
+    Ok(answer)
+}
+
+pub(crate) fn answer(cx: &Context, done: Done) -> Answer {
+    let views = |leases: &[Lease]| leases.iter().map(LeaseView::of).collect();
+    let mut warnings = cx.warnings.clone();
+    warnings.extend(done.notices);
+    warnings.extend(crate::write_path::soon_over(cx, &done.own, &done.now));
+    let reply = match done.reply {
+        Decided::Lease {
+            lease,
+            existing,
+            regranted,
+        } => Reply::Lease(LeaseView {
+            existing,
+            regranted,
+            ..LeaseView::of(&lease)
+        }),
+        Decided::Released(leases) => Reply::Released {
+            released: views(&leases),
+        },
+        Decided::Evicted(leases) => {
+            for lease in &leases {
+                warnings.push(format!("{} lost its lease {}", lease.agent_id, lease.lease_id));
+            }
+            Reply::Evicted {
+                evicted: views(&leases),
+            }
+        }
+        Decided::Joined(_) => Reply::Issues {
+            issues: Listing::default(),
+        },
+        Decided::Issue(issue) => Reply::Issue(Box::new(crate::write_path::described(
+            cx, *issue, &done.own, &done.now,
+        ))),
+        Decided::Deleted(issue) => Reply::Deleted { deleted: issue.id },
+        Decided::Commented(comment) => Reply::Comment(comment),
+        Decided::Judged(result) => Reply::Judged(result),
+        Decided::Locks(leases) => Reply::Locks {
+            locks: leases.iter().filter_map(LockView::of).collect(),
+        },
+        // Asked for by handlers that know more, and answer themselves.
+        Decided::Unit(_)
+        | Decided::Workflow(_)
+        | Decided::Led(_)
+        | Decided::Account(_)
+        | Decided::Conflicts(_)
+        | Decided::Queued(_)
+        | Decided::Session(_)
+        | Decided::SessionEnded(_)
+        | Decided::Pruned(_) => Reply::Pruned { pruned: Vec::new() },
+    };
+    Answer { reply, warnings }
+}
+
+pub(crate) fn read_answer(cx: &Context, view: &View, reply: Reply) -> Outcome<Answer> {
+    let own = state::leases_of(&*view.table, &cx.actor.agent_id).map_err(|e| refuse(Code::Io, e))?;
+    let mut warnings = cx.warnings.clone();
+    warnings.extend(view.notices.iter().cloned());
+    warnings.extend(crate::write_path::soon_over(cx, &own, &view.now));
+    Ok(Answer { reply, warnings })
+}
+
+pub(crate) fn resolve(view: &View, text: &IssuePrefix) -> Outcome<Issue> {
+    state::resolve(&*view.table, text).map_err(stopped)
+}
+
+/// Warnings about leases that are about to run out (B11).
+pub(crate) fn soon_over(cx: &Context, own: &[Lease], now: &Now) -> Vec<String> {
+    let pct = cx.config.lease_renewal_threshold_pct();
+    // Who said who it is on the command line has to say it again.
+    let who = match cx.whoami.source {
+        agent::Source::Flag => format!(" --agent-id {}", shell_word(cx.actor.agent_id.as_str())),
+        _ => String::new(),
+    };
+    let mine = own
+        .iter()
+        .filter(|lease| lease.held_by(&cx.actor) && !lease.expired(now) && lease.resource.issue().is_some());
+    mine.filter(|lease| {
+        lease.remaining_ms(now) * 100 < lease.ttl_secs.saturating_mul(1000).saturating_mul(pct)
+    })
+    .map(|lease| {
+        format!(
+            "your lease on {} ends in {}: jit claim renew {} --ttl {}{who}",
+            lease.resource.issue().map_or("it", IssueId::as_str),
+            left(lease.remaining_ms(now)),
+            lease.lease_id,
+            lease.ttl_secs
+        )
+    })
+    .collect()
+}
+
+/// What stands in the way of an issue that is open, as lists show it.
+pub(crate) fn waits_for(table: &dyn Table, issue: &Issue) -> Outcome<Vec<IssueId>> {
+    if issue.state.is_closed() {
+        return Ok(Vec::new());
+    }
+    queue::open_dependencies(table, issue).map_err(|e| refuse(Code::Io, e))
+}
+
+pub(crate) fn carry_out_with(
+    cx: &Context,
+    command: &Command,
+    texts: Vec<Vec<u8>>,
+    policy: Option<&Policy>,
+) -> Outcome<Answer> {
+    let kept = Kept {
+        texts: &texts,
+        policy,
+        ..Kept::default()
+    };
+    let done = crate::write_path::transact_as(cx, cx.request.as_ref(), command, kept)?;
+    Ok(crate::write_path::answer(cx, done))
+}
+
+/// An issue with its long text, for the one who just changed it.
+pub(crate) fn described(cx: &Context, issue: Issue, own: &[Lease], now: &Now) -> IssueView {
+    let text = issue.text.clone();
+    let id = issue.id.clone();
+    let lease = own.iter().find(|lease| lease.resource.issue() == Some(&id));
+    // It is done, also where this cannot be read any more.
+    let blocked_by = match issue.depends_on.is_empty() {
+        true => Ok(Vec::new()),
+        false => crate::write_path::view_of_log(cx).and_then(|view| waits_for(&*view.table, &issue)),
+    };
+    let mut shown = IssueView::new(issue, lease, now);
+    shown.blocked_by = blocked_by.unwrap_or_default();
+    let found = text.and_then(|digest| cx.replica.text(&id, &digest).ok().flatten());
+    shown.description = found.map(|text| String::from_utf8_lossy(&text).into_owned());
+    shown
+}
