@@ -12,14 +12,14 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::command::{Context, LockFile, Reply};
 use crate::decide::{Answer, Draft, deadline, let_go, live};
 use crate::event::{Action, Event};
-use crate::ids::{IssueId, LeaseId};
-use crate::issue::{ACTIVITY, Issue};
-use crate::lease::{Actor, End, Lease, Resource};
-use crate::policy::Policy;
+use crate::model::ids::{IssueId, LeaseId};
+use crate::model::issue::{ACTIVITY, Issue};
+use crate::model::lease::{Actor, End, Lease, Resource};
+use crate::model::policy::Policy;
+use crate::model::refusal::{Refusal, Stop};
+use crate::model::time::Wall;
 use crate::queue;
-use crate::refusal::{Refusal, Stop};
 use crate::state;
-use crate::time::Wall;
 use crate::tracker::work;
 
 /// What a lease that came from a lock file says about itself.

@@ -2,21 +2,23 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::account::{Account, AccountId, Hit};
-use crate::conflict::Seen;
 use crate::event::Event;
-use crate::file_lock::{Queueing, Want, Which};
-use crate::ids::{
+use crate::issue_file::Found;
+use crate::model::account::{Account, AccountId, Hit};
+use crate::model::conflict::Seen;
+use crate::model::file_lock::{Queueing, Want, Which};
+use crate::model::ids::{
     AgentId, IssueId, IssuePrefix, LeaseId, SessionId, TicketId, UnitId, WorkflowId, WorktreeId,
 };
-use crate::issue::{Comment, GateResult, Issue, Performer, Priority, State};
-use crate::issue_file::Found;
-use crate::lease::{Actor, Lease};
-use crate::policy::Policy;
-use crate::session::{Session, Status};
-use crate::time::{Now, Wall};
-use crate::unit::{self, Facts, Input, NewUnit, Unit};
-use crate::workflow::{self, NewWorkflow, Outcome, Workflow};
+use crate::model::issue::{Comment, GateResult, Issue, Performer, Priority, State};
+use crate::model::lease::{Actor, Lease};
+use crate::model::policy::Policy;
+use crate::model::session::{Session, Status};
+use crate::model::time::{Now, Wall};
+use crate::model::unit;
+use crate::model::unit::{Facts, Input, NewUnit, Unit};
+use crate::model::workflow;
+use crate::model::workflow::{NewWorkflow, Outcome, Workflow};
 
 /// A lease, named by its own id or by what it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub enum Target {
 
 impl Target {
     /// A ULID is a lease; anything else names an issue.
-    pub fn parse(text: &str) -> Result<Self, crate::ids::BadId> {
+    pub fn parse(text: &str) -> Result<Self, crate::model::ids::BadId> {
         match text.parse::<LeaseId>() {
             Ok(lease) => Ok(Self::Lease(lease)),
             Err(_) => text.parse().map(Self::Issue),
@@ -228,7 +230,7 @@ pub enum Pivot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewIssue {
     /// As the user gave it, or several made-up ones of which the first free one is taken.
-    pub ids: Vec<crate::ids::IssueId>,
+    pub ids: Vec<crate::model::ids::IssueId>,
     pub chosen: bool,
     pub title: String,
     pub kind: String,

@@ -7,7 +7,7 @@
 //!    Of those that can begin, the plan's order counts. A unit uses an agent a bounded number of times, so those behind it
 //!    come to their turn: nothing starves.
 //! 2. **Room.** At most `max_concurrent` agents run, and no more worktrees wait for one than there is room. Two starts
-//!    are `stagger` apart, and more on an account that was refused ([`crate::account`]). Nobody is started on an account
+//!    are `stagger` apart, and more on an account that was refused ([`crate::model::account`]). Nobody is started on an account
 //!    that is parked; those of other accounts go on.
 //! 3. **Money.** At the cap of the workflow or of the day nothing new is started, and what runs goes on. Above the cap and
 //!    a margin what runs is stopped, its work kept. A day ends, and then it goes on; a workflow's cap stays, so what has not
@@ -32,13 +32,13 @@ mod turn;
 
 use std::collections::BTreeMap;
 
-use crate::account::{Account, AccountId};
-use crate::ids::{UnitId, WorkflowId};
-use crate::pattern::Pattern;
-use crate::plan::Plan;
-use crate::time::Wall;
-use crate::unit::{Tokens, Unit, Usd};
-use crate::workflow::Outcome;
+use crate::model::account::{Account, AccountId};
+use crate::model::glob::Pattern;
+use crate::model::ids::{UnitId, WorkflowId};
+use crate::model::plan::Plan;
+use crate::model::time::Wall;
+use crate::model::unit::{Tokens, Unit, Usd};
+use crate::model::workflow::Outcome;
 
 /// Reasons of failures that a coordinator tells apart ([`Failure::reason`]). Others are failures like any.
 pub mod reason {

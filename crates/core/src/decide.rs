@@ -9,23 +9,23 @@
 //! - an answer that changes nothing writes nothing;
 //! - a parent's end is its children's end, in the same transaction.
 
-use crate::account;
 use crate::activity;
 use crate::command::{Command, Context, Reply, Target};
-use crate::conflict;
 use crate::event::{Event, Request, Stamped};
-use crate::file_lock;
-use crate::ids::{AgentId, LeaseId, WorktreeId};
-use crate::issue::{GateResult, Issue};
-use crate::lease::{Actor, End, Lease, Resource};
-use crate::refusal::{Code, Details, Refusal, Stop};
-use crate::session;
+use crate::model::account;
+use crate::model::conflict;
+use crate::model::file_lock;
+use crate::model::ids::{AgentId, LeaseId, WorktreeId};
+use crate::model::issue::{GateResult, Issue};
+use crate::model::lease::{Actor, End, Lease, Resource};
+use crate::model::refusal::{Code, Details, Refusal, Stop};
+use crate::model::session;
+use crate::model::time::Wall;
+use crate::model::unit;
+use crate::model::workflow;
 use crate::state;
 use crate::table::{Changes, Overlay, Read, Table};
-use crate::time::Wall;
 use crate::tracker;
-use crate::unit;
-use crate::workflow;
 
 /// How many expired leases one command clears away at most, so that its cost stays bounded.
 const EVICTIONS_A_COMMAND: usize = 64;

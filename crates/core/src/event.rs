@@ -1,16 +1,18 @@
 //! Everything that can have happened. What is in the log has happened: these are facts, applied without question.
 
-use crate::account::{self, Account};
-use crate::conflict::{self, Conflict};
-use crate::file_lock::Ticket;
-use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId};
-use crate::issue::{Comment, GateResult, Issue};
-use crate::lease::{Actor, Lease, Resource};
-use crate::session::{Session, Status};
+use crate::model::account;
+use crate::model::account::Account;
+use crate::model::conflict;
+use crate::model::conflict::Conflict;
+use crate::model::file_lock::Ticket;
+use crate::model::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId};
+use crate::model::issue::{Comment, GateResult, Issue};
+use crate::model::lease::{Actor, Lease, Resource};
+use crate::model::session::{Session, Status};
+use crate::model::time::{BootId, Wall};
+use crate::model::unit::{Input, Unit};
+use crate::model::workflow::{Managed, Workflow};
 use crate::sheet::Sheet;
-use crate::time::{BootId, Wall};
-use crate::unit::{Input, Unit};
-use crate::workflow::{Managed, Workflow};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -144,7 +146,7 @@ pub enum Did {
     Restored,
 }
 
-crate::issue::words! {
+crate::model::issue::words! {
     /// What the changelog records.
     Action, "action", {
         WorkItemCreated = "work_item_created", ClaimedActivity = "claimed_activity", CompletedTask = "completed_task",

@@ -19,13 +19,13 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::exact;
-use crate::ids::{AgentId, IssueId};
-use crate::issue::{
+use crate::model::ids::{AgentId, IssueId};
+use crate::model::issue::{
     Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority, State,
     check_gate, check_word, text_digest,
 };
+use crate::model::time::Wall;
 use crate::sheet::{self, FIELDS, GATE, SetLine, Sheet, check, field, is_other};
-use crate::time::Wall;
 use crate::wire::json_bytes;
 
 pub const ISSUE: &str = "issue.json";

@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::issue::Issue;
 use crate::issue_file::{Found, NO_TEXT, render as render_file};
+use crate::model::issue::Issue;
+use crate::model::time::Wall;
 use crate::sheet::{self, FIELDS, GATE, Sheet, check, field, is_other};
-use crate::time::Wall;
 
 /// A field that both sides changed in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use crate::pattern::Pattern;
+use crate::model::glob::Pattern;
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]

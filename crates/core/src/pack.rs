@@ -6,9 +6,9 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::ids::{AgentId, IssueId, WorktreeId};
-use crate::issue::{Issue, Performer, Priority, State};
-use crate::time::Wall;
+use crate::model::ids::{AgentId, IssueId, WorktreeId};
+use crate::model::issue::{Issue, Performer, Priority, State};
+use crate::model::time::Wall;
 
 const VERSION: u8 = 1;
 

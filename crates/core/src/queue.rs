@@ -21,9 +21,9 @@ use std::collections::HashSet;
 
 use smol_str::SmolStr;
 
-use crate::ids::IssueId;
-use crate::issue::Issue;
-use crate::lease::Resource;
+use crate::model::ids::IssueId;
+use crate::model::issue::Issue;
+use crate::model::lease::Resource;
 use crate::state;
 use crate::table::{Overlay, Read, Table};
 

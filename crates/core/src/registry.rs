@@ -20,8 +20,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::scope::Scope;
-use crate::time::Wall;
+use crate::model::scope::Scope;
+use crate::model::time::Wall;
 
 /// The version of the format that is written here.
 pub const VERSION: &str = "3.0.0";

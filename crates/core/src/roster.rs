@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::file_lock::FileTarget;
-use crate::ids::{AgentId, LeaseId, SessionId, WorktreeId};
-use crate::lease::Lease;
+use crate::model::file_lock::FileTarget;
+use crate::model::ids::{AgentId, LeaseId, SessionId, WorktreeId};
+use crate::model::lease::Lease;
+use crate::model::scope::Scope;
+use crate::model::session::{Session, Status};
+use crate::model::time::{Now, Wall};
 use crate::registry::{
     LockMode, LockRecord, Locks, LocksMetadata, SessionRecord, SessionStatus, Sessions, SessionsMetadata,
 };
-use crate::scope::Scope;
-use crate::session::{Session, Status};
-use crate::time::{Now, Wall};
 
 /// A session with what is known of its heart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -23,9 +23,9 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::ids::AgentId;
-use crate::issue::Issue;
-use crate::time::Wall;
+use crate::model::ids::AgentId;
+use crate::model::issue::Issue;
+use crate::model::time::Wall;
 
 /// The fields of which there is one each, in the order they are written; `text` stands for the long description.
 pub const FIELDS: &[&str] = &[

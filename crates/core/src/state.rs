@@ -22,8 +22,8 @@
 //! | `S/<session>` | an agent's session |
 //! | `U/<unit>` | a unit of work |
 //! | `F/<workflow>` | a workflow |
-//! | `A/<account>` | an account of an agent that was refused, see [`crate::account`] |
-//! | `C/<hash>` | two that are in each other's way, see [`crate::conflict`] |
+//! | `A/<account>` | an account of an agent that was refused, see [`crate::model::account`] |
+//! | `C/<hash>` | two that are in each other's way, see [`crate::model::conflict`] |
 //! | `D/<date>` | what agents cost on that day (UTC) |
 //! | `q/<request>` | which log lines answered it |
 //! | `m/boot`, `m/active`, `m/newer` | boot the deadlines belong to; number of leases; an event we did not understand |
@@ -31,27 +31,28 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::account::{Account, AccountId};
 use crate::activity;
-use crate::conflict::{self, Conflict};
 use crate::event::{Did, Event, Request, Stamped};
-use crate::file_lock::Ticket;
-use crate::ids::{
+use crate::issue_file;
+use crate::model::account::{Account, AccountId};
+use crate::model::conflict;
+use crate::model::conflict::Conflict;
+use crate::model::file_lock::Ticket;
+use crate::model::ids::{
     AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId, SessionId, UnitId, WorkflowId,
 };
-use crate::issue::{Comment, GateResult, Issue, text_digest};
-use crate::issue_file;
-use crate::lease::{End, Lease, Resource};
+use crate::model::issue::{Comment, GateResult, Issue, text_digest};
+use crate::model::lease::{End, Lease, Resource};
+use crate::model::refusal::{Code, Details, Refusal, Stop};
+use crate::model::session::Session;
+use crate::model::time::{BootId, Now, Wall};
+use crate::model::unit::{Input, Tokens, Unit, Usd};
+use crate::model::workflow::Workflow;
 use crate::pack::{self, Packed};
 use crate::queue;
-use crate::refusal::{Code, Details, Refusal, Stop};
-use crate::session::Session;
 use crate::sheet::Sheet;
 use crate::table::{Overlay, Read, Table, Unreadable};
-use crate::time::{BootId, Now, Wall};
-use crate::unit::{Input, Tokens, Unit, Usd};
 use crate::wire::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
-use crate::workflow::Workflow;
 
 /// The boot that all deadlines are counted in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -27,21 +27,21 @@ use crate::command::{Change, Context, NewIssue, Pivot, Reply, Target};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, fresh_lease, let_go, live, not_holder};
 use crate::event::{Action, Did, Event};
 use crate::graph;
-use crate::ids::{AgentId, IssueId, IssuePrefix};
-use crate::issue::{
+use crate::issue_file::{Found, MOST_LINES, said_first, says_the_same, set_aside};
+use crate::merge;
+use crate::model::ids::{AgentId, IssueId, IssuePrefix};
+use crate::model::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
     WORK_ITEM, check_gate, check_word,
 };
-use crate::issue_file::{Found, MOST_LINES, said_first, says_the_same, set_aside};
-use crate::lease::{Lease, Resource};
-use crate::merge;
-use crate::policy::{Enforce, Policy};
+use crate::model::lease::{Lease, Resource};
+use crate::model::policy::{Enforce, Policy};
+use crate::model::refusal::{Code, Details, Refusal, Stop};
+use crate::model::time::Wall;
 use crate::queue;
-use crate::refusal::{Code, Details, Refusal, Stop};
 use crate::sheet::{self, GATE, Sheet};
 use crate::state;
 use crate::table::{Read, Table};
-use crate::time::Wall;
 
 use circles::*;
 use passing::*;

@@ -20,20 +20,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::account;
-use crate::conflict;
 use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
-use crate::file_lock::{FileTarget, Labels, Ticket};
-use crate::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorkflowId, WorktreeId};
-use crate::issue::{Comment, GateResult, Issue};
-use crate::lease::{Actor, Lease, Resource};
-use crate::pattern::Pattern;
-use crate::scope::Scope;
-use crate::session::Status;
+use crate::model::account;
+use crate::model::conflict;
+use crate::model::file_lock::{FileTarget, Labels, Ticket};
+use crate::model::glob::Pattern;
+use crate::model::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorkflowId, WorktreeId};
+use crate::model::issue::{Comment, GateResult, Issue};
+use crate::model::lease::{Actor, Lease, Resource};
+use crate::model::scope::Scope;
+use crate::model::session::Status;
+use crate::model::time::{BootId, Wall};
+use crate::model::unit::Input;
+use crate::model::workflow::Managed;
 use crate::sheet::Sheet;
-use crate::time::{BootId, Wall};
-use crate::unit::Input;
-use crate::workflow::Managed;
 
 pub const SCHEMA_VERSION: u64 = 1;
 
@@ -152,7 +152,7 @@ struct FileRecord {
 mod pattern_text {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    use crate::pattern::Pattern;
+    use crate::model::glob::Pattern;
 
     pub fn serialize<S: Serializer>(pattern: &Pattern, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(pattern.as_str())

@@ -4,8 +4,8 @@ use jit_core::exchange::{
     Comment, Imported, MAX_DESCRIPTION, MAX_LIST, MAX_PROBLEMS, Parsed, backlog, beads, export, fit_id,
     github, jsonl,
 };
-use jit_core::issue::{MAX_TITLE, Performer, Priority, State};
-use jit_core::time::Wall;
+use jit_core::model::issue::{MAX_TITLE, Performer, Priority, State};
+use jit_core::model::time::Wall;
 use proptest::prelude::*;
 
 fn wall(text: &str) -> Option<Wall> {

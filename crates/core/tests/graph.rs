@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use jit_core::graph::{
     Bounds, Graph, Mark, Node, branches, cycle_through, cycles, dot, mermaid, svg, text, tree,
 };
-use jit_core::ids::IssueId;
-use jit_core::issue::State;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::State;
 
 fn node(id: &str, depends_on: &[&str]) -> Node {
     Node {
@@ -256,7 +256,7 @@ fn e4_nothing_that_terminals_act_on_reaches_any_format() {
     for shown in formats {
         let bad = shown
             .chars()
-            .find(|&c| c != '\n' && jit_core::ids::is_unprintable(c));
+            .find(|&c| c != '\n' && jit_core::model::ids::is_unprintable(c));
         assert_eq!(bad, None, "{shown}");
     }
 }

@@ -1,11 +1,11 @@
 //! C7, E7: merging and joining copies of an issue gives the same in every order, and loses nothing.
 
-use jit_core::ids::IssueId;
-use jit_core::issue::{Issue, Performer, Priority, State, text_digest};
 use jit_core::issue_file::{Folder, Found, files, issue_json, parse};
 use jit_core::merge::{join, merge, unaware};
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::{Issue, Performer, Priority, State, text_digest};
+use jit_core::model::time::Wall;
 use jit_core::sheet::{SetLine, Sheet, members, union};
-use jit_core::time::Wall;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 

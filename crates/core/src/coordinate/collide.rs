@@ -10,8 +10,8 @@
 //! Limitations: what a unit without `writes` will touch is not known before it does, so only what it has touched counts.
 
 use super::{Collision, Look, Member, Occupied, Seen, Standing};
-use crate::pattern::Pattern;
-use crate::unit::Phase;
+use crate::model::glob::Pattern;
+use crate::model::unit::Phase;
 
 /// Whether everything that `inner` means is meant by `outer`. No is said too often rather than yes.
 fn covers(outer: &Pattern, inner: &Pattern) -> bool {
@@ -120,7 +120,7 @@ impl Look<'_> {
 #[cfg(test)]
 mod tests {
     use super::covers;
-    use crate::pattern::Pattern;
+    use crate::model::glob::Pattern;
 
     #[test]
     fn g15_a_lock_covers_what_lies_in_it_and_nothing_else() {

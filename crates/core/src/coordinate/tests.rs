@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::plan::{PlanUnit, Settings};
-use crate::unit::{Failure, Input, MAX_RETRIES, MergeStatus, Phase, Transition, moved, step as edge};
+use crate::model::plan::{PlanUnit, Settings};
+use crate::model::unit::{Failure, Input, MAX_RETRIES, MergeStatus, Phase, Transition, moved, step as edge};
 
 mod sim;
 
@@ -255,7 +255,7 @@ fn on_accounts(units: &[(&str, &str)]) -> Plan {
 }
 
 fn refused(account: &str, at: i64, until: i64) -> Account {
-    let hit = crate::account::Hit {
+    let hit = crate::model::account::Hit {
         account: account.parse().expect("an account"),
         until: Some(wall(until)),
         why: "429".to_owned(),
@@ -264,7 +264,7 @@ fn refused(account: &str, at: i64, until: i64) -> Account {
         backoff_ms: 60_000,
         waits: false,
     };
-    crate::account::after(None, &hit, wall(at))
+    crate::model::account::after(None, &hit, wall(at))
 }
 
 fn dispatch(unit: &str) -> Step {

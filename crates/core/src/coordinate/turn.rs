@@ -6,11 +6,11 @@ use super::{
     Awaited, Cap, Cure, Look, Member, Occupied, Purse, Seen, Spent, Standing, Step, Task, backoff_ms, cure,
     reason,
 };
-use crate::account::{Account, AccountId};
-use crate::plan::PlanUnit;
-use crate::time::Wall;
-use crate::unit::{Failure, MAX_RETRIES, MergeStatus, Phase, Unit, was_refused};
-use crate::workflow::Outcome;
+use crate::model::account::{Account, AccountId};
+use crate::model::plan::PlanUnit;
+use crate::model::time::Wall;
+use crate::model::unit::{Failure, MAX_RETRIES, MergeStatus, Phase, Unit, was_refused};
+use crate::model::workflow::Outcome;
 
 /// What has been collected of an answer.
 #[derive(Default)]
@@ -599,7 +599,7 @@ impl Look<'_> {
 
     fn stagger_ms(&self) -> Option<u64> {
         let text = self.plan.stagger.as_deref()?;
-        let secs = crate::duration::parse_secs(text).ok()?;
+        let secs = crate::model::duration::parse_secs(text).ok()?;
         Some(secs.saturating_mul(1000))
     }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{Imported, MAX_LIST, Parsed, boundary, priority, time, word, word_of};
-use crate::issue::State;
+use crate::model::issue::State;
 
 /// Longest front matter, in bytes, that is looked at.
 const MAX_FRONT: usize = 64 << 10;
@@ -126,7 +126,11 @@ fn issue(name: &str, text: &str) -> Result<Imported, String> {
     Ok(issue)
 }
 
-fn moment(fields: &BTreeMap<&str, Value>, field: &str, issue: &mut Imported) -> Option<crate::time::Wall> {
+fn moment(
+    fields: &BTreeMap<&str, Value>,
+    field: &str,
+    issue: &mut Imported,
+) -> Option<crate::model::time::Wall> {
     let text = fields.get(field).and_then(Value::first)?;
     // `2025-07-26 14:30` has no seconds.
     let found = time(&text).or_else(|| time(&format!("{text}:00")));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::record::{Record, read};
 use super::{Imported, Parsed, priority};
-use crate::time::Wall;
+use crate::model::time::Wall;
 
 pub fn beads(bytes: &[u8]) -> Parsed {
     let mut deleted = Deleted::new();

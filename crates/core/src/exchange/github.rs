@@ -3,7 +3,7 @@
 
 use super::record::{Record, read};
 use super::{Imported, Parsed, priority};
-use crate::issue::{Priority, State};
+use crate::model::issue::{Priority, State};
 
 pub fn github(bytes: &[u8]) -> Parsed {
     read(bytes, |record, _| issue(record).map(Some))

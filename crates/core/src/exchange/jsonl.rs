@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::record::{Record, read};
 use super::{Imported, Parsed, priority};
-use crate::issue::{MAX_TITLE, Performer, Priority, State};
-use crate::time::Wall;
+use crate::model::issue::{MAX_TITLE, Performer, Priority, State};
+use crate::model::time::Wall;
 
 pub fn jsonl(bytes: &[u8]) -> Parsed {
     read(bytes, |record, _| issue(record).map(Some))

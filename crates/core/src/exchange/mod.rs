@@ -18,9 +18,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
-use crate::ids::{IssueId, is_unprintable};
-use crate::issue::{self, MAX_TITLE, Performer, Priority, State};
-use crate::time::Wall;
+use crate::model::ids::{IssueId, is_unprintable};
+use crate::model::issue;
+use crate::model::issue::{MAX_TITLE, Performer, Priority, State};
+use crate::model::time::Wall;
 
 pub use backlog::backlog;
 pub use beads::beads;

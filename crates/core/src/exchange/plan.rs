@@ -14,14 +14,15 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::{Comment, Imported, Parsed, Problem, fit_id};
 use crate::graph::{Graph, Node, cycle_through, cycles};
-use crate::ids::{AgentId, IssueId};
-use crate::issue::{self, Issue, check_word, text_digest};
 use crate::issue_file::{Found, comment_id_fits, issue_json};
-use crate::policy::Policy;
+use crate::model::ids::{AgentId, IssueId};
+use crate::model::issue;
+use crate::model::issue::{Issue, check_word, text_digest};
+use crate::model::policy::Policy;
+use crate::model::time::Wall;
 use crate::sheet::{self, SetLine, Sheet};
 use crate::state;
 use crate::table::{Read, Table};
-use crate::time::Wall;
 use crate::tracker;
 
 /// Steps that the search for cycles may take. Real files need next to none: only what is in a cycle is searched.

@@ -15,9 +15,9 @@ use serde_json::value::RawValue;
 
 use super::{Imported, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
 use crate::exact;
-use crate::issue::check_word;
 use crate::issue_file;
-use crate::time::Wall;
+use crate::model::issue::check_word;
+use crate::model::time::Wall;
 
 /// Longest record, in bytes: a full description in which every byte is escaped still fits.
 const MAX_RECORD: usize = 32 << 20;

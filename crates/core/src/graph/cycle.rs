@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use super::Graph;
-use crate::ids::IssueId;
+use crate::model::ids::IssueId;
 
 /// The cycle that `from` depending on `to` would make: `from`, `to`, …, `from`, as short as it can be.
 ///

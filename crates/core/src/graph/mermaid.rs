@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::{Graph, cycle, shown};
-use crate::issue::State;
+use crate::model::issue::State;
 
 /// What Mermaid draws unless its page says otherwise.
 const MAX_EDGES: usize = 500;

@@ -20,7 +20,7 @@ mod tree;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::issue::State;
+use crate::model::issue::State;
 
 pub use cycle::{cycle_through, cycles};
 pub use dot::dot;

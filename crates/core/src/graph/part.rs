@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 use super::{Graph, Node, cycles, key};
-use crate::issue::State;
+use crate::model::issue::State;
 
 /// The issues that `root` waits for and those that wait for it, by way of any number of others, and `root` itself.
 pub fn around(nodes: Vec<Node>, root: &str) -> Vec<Node> {

@@ -1,8 +1,8 @@
 //! Text from issues, made fit to stand in one line of a picture.
 
 use super::Vertex;
-use crate::ids::{IssueId, is_unprintable};
-use crate::issue::State;
+use crate::model::ids::{IssueId, is_unprintable};
+use crate::model::issue::State;
 
 /// One line: white space is one space, nothing a terminal acts on or XML forbids, at most `max` characters.
 pub(super) fn line(text: &str, max: usize) -> String {
@@ -42,7 +42,7 @@ fn is_noncharacter(c: char) -> bool {
 
 /// Ids are shown whole; one that is none is cut.
 pub(super) fn id(vertex: &Vertex) -> String {
-    line(&vertex.id, crate::ids::MAX_ISSUE_ID)
+    line(&vertex.id, crate::model::ids::MAX_ISSUE_ID)
 }
 
 /// The id, if it is one, so that it can serve as a name in a file.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use super::layout::{self, BOX_WIDTH, COLUMN_GAP, Head, Layout, Wire};
 use super::{Graph, Vertex, cycle, shown};
-use crate::issue::State;
+use crate::model::issue::State;
 
 const MARGIN: f64 = 24.0;
 const LEGEND: f64 = 44.0;
@@ -172,7 +172,7 @@ fn hint(vertex: &Vertex) -> String {
         (" — ", vertex.note.as_ref()),
         (" — part of ", vertex.parent.as_ref()),
     ] {
-        let more = shown::line(more.map_or("", String::as_str), crate::issue::MAX_TITLE);
+        let more = shown::line(more.map_or("", String::as_str), crate::model::issue::MAX_TITLE);
         if !more.is_empty() {
             hint.push_str(before);
             hint.push_str(&more);

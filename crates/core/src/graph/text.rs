@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{Graph, cycle, shown};
-use crate::issue::State;
+use crate::model::issue::State;
 
 /// More than these are counted, not named.
 const MAX_NAMED: usize = 6;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::{Graph, shown};
-use crate::issue::State;
+use crate::model::issue::State;
 
 /// JSON parsers give up at about 128 levels, and each branch takes two of them.
 const MAX_DEPTH: usize = 50;
@@ -167,7 +167,7 @@ fn describe(out: &mut String, branch: &Branch) {
         out,
         "{} {}",
         shown::mark(branch.state),
-        shown::line(&branch.id, crate::ids::MAX_ISSUE_ID)
+        shown::line(&branch.id, crate::model::ids::MAX_ISSUE_ID)
     );
     let again = match branch.mark {
         Some(Mark::Above) => Some(" (above)"),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::json::{Located, step};
 use super::{VERSION, lock_key, schema};
-use crate::time::Wall;
+use crate::model::time::Wall;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::check::form;
 use super::json::{Located, step};
 use super::{AGENT_TYPES, VERSION, lock_key};
-use crate::time::Wall;
+use crate::model::time::Wall;
 
 /// Half an hour: the longest that a lock in a worktree can be held without being taken anew.
 pub const STALE_AFTER_SECS: u64 = 30 * 60;

@@ -137,7 +137,7 @@ impl World {
     }
 
     /// Along the real table, with the real effects; nothing where the table has no such edge.
-    fn advance(&mut self, n: usize, input: Input, facts: crate::unit::Facts) -> bool {
+    fn advance(&mut self, n: usize, input: Input, facts: crate::model::unit::Facts) -> bool {
         let now = wall(self.now);
         let Some(unit) = self.members[n].unit.clone() else {
             return false;
@@ -164,7 +164,7 @@ impl World {
             return;
         };
         let now = wall(self.now);
-        let hit = crate::account::Hit {
+        let hit = crate::model::account::Hit {
             account,
             until: self
                 .dice
@@ -178,7 +178,7 @@ impl World {
         };
         let known = self.facts.accounts.iter().position(|one| one.id == hit.account);
         let before = known.map(|at| self.facts.accounts.swap_remove(at));
-        let account = crate::account::after(before.as_ref(), &hit, now);
+        let account = crate::model::account::after(before.as_ref(), &hit, now);
         self.facts.accounts.push(account);
     }
 
@@ -192,7 +192,7 @@ impl World {
         if reason == reason::RATE_LIMIT {
             self.park(n);
         }
-        let facts = crate::unit::Facts {
+        let facts = crate::model::unit::Facts {
             error: Some(failure(reason)),
             ..Default::default()
         };
@@ -290,7 +290,7 @@ impl World {
                     .unit
                     .as_ref()
                     .map_or(0, |unit| unit.conflict_rounds);
-                let facts = crate::unit::Facts {
+                let facts = crate::model::unit::Facts {
                     error: Some(failure(reason::CONFLICT)),
                     conflict_rounds: send_back.then_some(rounds + 1),
                     ..Default::default()
@@ -462,7 +462,7 @@ impl World {
             Step::Abandon { unit, why } => {
                 let n = self.index(unit);
                 if self.phase(n) == Some(Phase::Ready) && !self.refuses(n, Task::Abandon) {
-                    let facts = crate::unit::Facts {
+                    let facts = crate::model::unit::Facts {
                         abandoned: Some(why.clone()),
                         ..Default::default()
                     };
@@ -515,7 +515,7 @@ impl World {
                     self.go(n, Input::BeginMerge);
                     self.go(n, Input::MergeSuccess);
                 } else {
-                    let facts = crate::unit::Facts {
+                    let facts = crate::model::unit::Facts {
                         abandoned: Some("given up".to_owned()),
                         ..Default::default()
                     };

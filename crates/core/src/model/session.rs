@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired};
 use crate::event::Event;
-use crate::file_lock;
-use crate::ids::{AgentId, SessionId, WorktreeId};
-use crate::issue::words;
-use crate::lease::Actor;
-use crate::refusal::{Code, Refusal, Stop};
-use crate::scope::Scope;
+use crate::model::file_lock;
+use crate::model::ids::{AgentId, SessionId, WorktreeId};
+use crate::model::issue::words;
+use crate::model::lease::Actor;
+use crate::model::refusal::{Code, Refusal, Stop};
+use crate::model::scope::Scope;
+use crate::model::time::Wall;
 use crate::state;
-use crate::time::Wall;
 
 words! {
     /// How a session stands.

@@ -15,18 +15,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::{self, AccountId, Hit};
 use crate::command::{Context, Reply};
 use crate::coordinate::reason::{CONFLICT, RATE_LIMIT};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, hand_on, let_go};
 use crate::event::Event;
-use crate::ids::{AgentId, IssueId, IssuePrefix, LeaseId, UnitId, WorkflowId, WorktreeId};
-use crate::issue::words;
-use crate::lease::{Lease, Resource};
-use crate::refusal::{Code, Refusal, Stop};
+use crate::model::account;
+use crate::model::account::{AccountId, Hit};
+use crate::model::ids::{AgentId, IssueId, IssuePrefix, LeaseId, UnitId, WorkflowId, WorktreeId};
+use crate::model::issue::words;
+use crate::model::lease::{Lease, Resource};
+use crate::model::refusal::{Code, Refusal, Stop};
+use crate::model::time::Wall;
 use crate::state;
 use crate::table::{Read, Table};
-use crate::time::Wall;
 
 words! {
     /// Where a unit is in its life.

@@ -25,14 +25,14 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired, finish, fresh_lease};
 use crate::event::Event;
-use crate::ids::{LeaseId, TicketId, WorktreeId};
-use crate::lease::{Actor, Lease, Resource};
-use crate::pattern::Pattern;
-use crate::refusal::{Code, Details, Refusal, Stop, left};
-use crate::scope::Scope;
+use crate::model::glob::Pattern;
+use crate::model::ids::{LeaseId, TicketId, WorktreeId};
+use crate::model::lease::{Actor, Lease, Resource};
+use crate::model::refusal::{Code, Details, Refusal, Stop, left};
+use crate::model::scope::Scope;
+use crate::model::time::{Now, Wall};
 use crate::state;
 use crate::table::{Read, Table};
-use crate::time::{Now, Wall};
 
 /// What is locked, where it counts, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::activity::is_from_file;
-use crate::file_lock::FileTarget;
-use crate::ids::{AgentId, IssueId, LeaseId, WorkflowId, WorktreeId};
-use crate::time::{Now, Wall};
+use crate::model::file_lock::FileTarget;
+use crate::model::ids::{AgentId, IssueId, LeaseId, WorkflowId, WorktreeId};
+use crate::model::time::{Now, Wall};
 
 /// What can be leased.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::unit::Usd;
+use crate::model::unit::Usd;
 
 pub use check::{Problem, pattern as scope};
 

@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Context, Reply};
 use crate::decide::{Answer, Draft};
 use crate::event::Event;
-use crate::ids::UnitId;
-use crate::plan::Settings;
-use crate::refusal::{Code, Details, Refusal, Stop};
+use crate::model::ids::UnitId;
+use crate::model::plan::Settings;
+use crate::model::refusal::{Code, Details, Refusal, Stop};
+use crate::model::time::Wall;
 use crate::state;
-use crate::time::Wall;
 
 /// No account is parked for longer at once.
 pub const LONGEST_MS: u64 = 7 * 86_400_000;
@@ -311,7 +311,7 @@ pub fn refusal(account: &Account, until: Wall, now: Wall, help: String) -> Refus
         format!(
             "the account {} is parked until {until} ({} left): {}",
             account.id,
-            crate::refusal::left(left),
+            crate::model::refusal::left(left),
             account.why
         ),
     )

@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-use crate::ids::{AgentId, IssueId, WorktreeId};
-use crate::time::Wall;
+use crate::model::ids::{AgentId, IssueId, WorktreeId};
+use crate::model::time::Wall;
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal, { $($variant:ident = $word:literal),+ $(,)? }) => {

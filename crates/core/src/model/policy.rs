@@ -1,9 +1,9 @@
 //! What is allowed, and how long leases last when nobody says so.
 
-use crate::ids::AgentId;
-use crate::issue::GateResult;
-use crate::refusal::{Code, Refusal};
-use crate::scope::Scope;
+use crate::model::ids::AgentId;
+use crate::model::issue::GateResult;
+use crate::model::refusal::{Code, Refusal};
+use crate::model::scope::Scope;
 
 /// The settings that decisions follow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

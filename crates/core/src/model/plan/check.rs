@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ACP, COMMAND, MAX_CONCURRENT, MAX_UNITS, Plan, PlanUnit, SCHEMA_VERSION, Settings};
-use crate::account::is_word;
-use crate::duration::parse_secs;
-use crate::ids::{IssuePrefix, UnitId, WorkflowId, is_unprintable};
-use crate::pattern::Pattern;
-use crate::unit::MAX_RETRIES;
+use crate::model::account::is_word;
+use crate::model::duration::parse_secs;
+use crate::model::glob::Pattern;
+use crate::model::ids::{IssuePrefix, UnitId, WorkflowId, is_unprintable};
+use crate::model::unit::MAX_RETRIES;
 
 /// More dollars than anybody means.
 const MAX_USD: f64 = 1e9;
