@@ -3,7 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::Event;
-use crate::issue_file::Found;
+use crate::issue_files::format::Found;
 use crate::model::account::{Account, AccountId, Hit};
 use crate::model::conflict::Seen;
 use crate::model::file_lock::{Queueing, Want, Which};

@@ -1,5 +1,6 @@
 //! Everything that can have happened. What is in the log has happened: these are facts, applied without question.
 
+use crate::issue_files::stamps::Sheet;
 use crate::model::account;
 use crate::model::account::Account;
 use crate::model::conflict;
@@ -12,7 +13,6 @@ use crate::model::session::{Session, Status};
 use crate::model::time::{BootId, Wall};
 use crate::model::unit::{Input, Unit};
 use crate::model::workflow::{Managed, Workflow};
-use crate::sheet::Sheet;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {

@@ -33,7 +33,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::activity;
 use crate::event::{Did, Event, Request, Stamped};
-use crate::issue_file;
+use crate::issue_files::format;
+use crate::issue_files::stamps::Sheet;
 use crate::model::account::{Account, AccountId};
 use crate::model::conflict;
 use crate::model::conflict::Conflict;
@@ -50,7 +51,6 @@ use crate::model::unit::{Input, Tokens, Unit, Usd};
 use crate::model::workflow::Workflow;
 use crate::pack::{self, Packed};
 use crate::queue;
-use crate::sheet::Sheet;
 use crate::table::{Overlay, Read, Table, Unreadable};
 use crate::wire::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
 
@@ -477,11 +477,11 @@ pub fn holds_comment(table: &dyn Table, id: &IssueId, said: &Comment) -> Read<bo
     if known == *said {
         return Ok(true);
     }
-    let (first, other) = issue_file::said_first(&known, said);
-    if issue_file::says_the_same(first, other) {
+    let (first, other) = format::said_first(&known, said);
+    if format::says_the_same(first, other) {
         return Ok(*first == known);
     }
-    Ok(*first == known && has_comment(table, id, &issue_file::set_aside(other).id)?)
+    Ok(*first == known && has_comment(table, id, &format::set_aside(other).id)?)
 }
 
 pub fn gate_result(table: &dyn Table, id: &IssueId, gate: &str) -> Read<Option<GateResult>> {
@@ -694,7 +694,7 @@ fn put_issue(table: &mut Overlay<'_>, issue: &Issue, sheet: &Sheet, did: &Did) -
     table.put(format!("{put}/{key}"), pack::encode(issue));
     table.remove(format!("{gone}/{key}"));
     table.put(format!("s/{key}"), json_bytes(sheet));
-    let written = text_digest(&issue_file::issue_json(issue, sheet));
+    let written = text_digest(&format::issue_json(issue, sheet));
     if let Did::Joined { digest } = did
         && !wrote_file(table, &issue.id, digest)?
     {

@@ -27,8 +27,10 @@ use crate::command::{Change, Context, NewIssue, Pivot, Reply, Target};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, fresh_lease, let_go, live, not_holder};
 use crate::event::{Action, Did, Event};
 use crate::graph;
-use crate::issue_file::{Found, MOST_LINES, said_first, says_the_same, set_aside};
-use crate::merge;
+use crate::issue_files::format::{Found, MOST_LINES, said_first, says_the_same, set_aside};
+use crate::issue_files::merge;
+use crate::issue_files::stamps;
+use crate::issue_files::stamps::{GATE, Sheet};
 use crate::model::ids::{AgentId, IssueId, IssuePrefix};
 use crate::model::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
@@ -39,7 +41,6 @@ use crate::model::policy::{Enforce, Policy};
 use crate::model::refusal::{Code, Details, Refusal, Stop};
 use crate::model::time::Wall;
 use crate::queue;
-use crate::sheet::{self, GATE, Sheet};
 use crate::state;
 use crate::table::{Read, Table};
 
@@ -141,11 +142,11 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
     let (mut sheet, mut tags) = (Sheet::default(), Tags { cx, next: 0 });
     for label in &new.labels {
         worded("the label", label)?;
-        sheet::add(&mut sheet.labels, label, tags.tag(), by, at);
+        stamps::add(&mut sheet.labels, label, tags.tag(), by, at);
     }
     for text in &new.depends_on {
         let on = state::resolve(draft.state(), text)?.id;
-        sheet::add(&mut sheet.deps, on.as_str(), tags.tag(), by, at);
+        stamps::add(&mut sheet.deps, on.as_str(), tags.tag(), by, at);
     }
     let gates: BTreeSet<&String> = new.gates.iter().collect();
     for gate in &gates {
@@ -158,7 +159,7 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
         state: new.state,
         priority: new.priority,
         parent,
-        labels: sheet::members(&sheet.labels),
+        labels: stamps::members(&sheet.labels),
         depends_on: members_as_ids(&sheet),
         gates: gates.into_iter().cloned().collect(),
         actor: new.actor,
@@ -187,7 +188,7 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
 }
 
 fn members_as_ids(sheet: &Sheet) -> Vec<IssueId> {
-    sheet::members(&sheet.deps)
+    stamps::members(&sheet.deps)
         .iter()
         .filter_map(|id| id.parse().ok())
         .collect()
@@ -469,13 +470,13 @@ fn change_sets(
     let by = &cx.actor.agent_id;
     let mut tags = Tags { cx, next: 0 };
     for label in &change.remove_labels {
-        if !sheet::remove(&mut sheet.labels, label, by, at) {
+        if !stamps::remove(&mut sheet.labels, label, by, at) {
             return Err(Refusal::new(Code::NotFound, format!("{} has no label {label:?}", issue.id)).into());
         }
     }
     for label in &change.add_labels {
         worded("the label", label)?;
-        sheet::add(&mut sheet.labels, label, tags.tag(), by, at);
+        stamps::add(&mut sheet.labels, label, tags.tag(), by, at);
     }
     for text in &change.remove_deps {
         // What is unknown here or was deleted can still be let go of.
@@ -484,10 +485,10 @@ fn change_sets(
             Err(Stop::Refused(refusal)) if refusal.code == Code::NotFound => text.as_str().to_owned(),
             Err(stop) => return Err(stop),
         };
-        let named = sheet::members(&sheet.deps)
+        let named = stamps::members(&sheet.deps)
             .into_iter()
             .find(|id| id.eq_ignore_ascii_case(&on));
-        if !named.is_some_and(|id| sheet::remove(&mut sheet.deps, &id, by, at)) {
+        if !named.is_some_and(|id| stamps::remove(&mut sheet.deps, &id, by, at)) {
             return Err(
                 Refusal::new(Code::NotFound, format!("{} does not depend on {on}", issue.id))
                     .help(format!("jit dep tree {}", issue.id))
@@ -498,7 +499,7 @@ fn change_sets(
     for text in &change.add_deps {
         let on = state::resolve(table, text)?.id;
         require_no_circle(table, &issue.id, &on)?;
-        sheet::add(&mut sheet.deps, on.as_str(), tags.tag(), by, at);
+        stamps::add(&mut sheet.deps, on.as_str(), tags.tag(), by, at);
     }
     let mut gates: BTreeSet<String> = issue.gates.iter().cloned().collect();
     for gate in &change.remove_gates {
@@ -515,7 +516,7 @@ fn change_sets(
         gates.insert(gate.clone());
     }
     issue.gates = gates.into_iter().collect();
-    issue.labels = sheet::members(&sheet.labels);
+    issue.labels = stamps::members(&sheet.labels);
     issue.depends_on = members_as_ids(sheet);
     Ok(())
 }

@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
+use crate::issue_files::stamps::Sheet;
 use crate::model::account;
 use crate::model::conflict;
 use crate::model::file_lock::{FileTarget, Labels, Ticket};
@@ -33,7 +34,6 @@ use crate::model::session::Status;
 use crate::model::time::{BootId, Wall};
 use crate::model::unit::Input;
 use crate::model::workflow::Managed;
-use crate::sheet::Sheet;
 
 pub const SCHEMA_VERSION: u64 = 1;
 

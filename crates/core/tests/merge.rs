@@ -1,11 +1,11 @@
 //! C7, E7: merging and joining copies of an issue gives the same in every order, and loses nothing.
 
-use jit_core::issue_file::{Folder, Found, files, issue_json, parse};
-use jit_core::merge::{join, merge, unaware};
+use jit_core::issue_files::format::{Folder, Found, files, issue_json, parse};
+use jit_core::issue_files::merge::{join, merge, unaware};
+use jit_core::issue_files::stamps::{SetLine, Sheet, members, union};
 use jit_core::model::ids::IssueId;
 use jit_core::model::issue::{Issue, Performer, Priority, State, text_digest};
 use jit_core::model::time::Wall;
-use jit_core::sheet::{SetLine, Sheet, members, union};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -189,7 +189,7 @@ proptest! {
         let (a, b) = (after(base.clone(), "a", &a), after(base.clone(), "b", &b));
         let [fb, fa, ft] = [&base, &a, &b].map(fields);
         let (one, other) = (merge(Some(&fb), &fa, &ft), merge(Some(&fb), &ft, &fa));
-        let names = |m: &jit_core::merge::Merged| m.conflicts.iter().map(|c| c.field.clone()).collect::<Vec<_>>();
+        let names = |m: &jit_core::issue_files::merge::Merged| m.conflicts.iter().map(|c| c.field.clone()).collect::<Vec<_>>();
         prop_assert_eq!(names(&one), names(&other));
         for conflict in &one.conflicts {
             let [fa, ft, fb] = [&fa, &ft, &fb].map(|side| side.get(&conflict.field));
@@ -218,7 +218,7 @@ proptest! {
         for (name, value) in fa.iter().filter(|(name, _)| one_sided(name)) {
             prop_assert_eq!(one.fields.get(name), Some(value), "{}", name);
         }
-        let text = jit_core::merge::render(&one);
+        let text = jit_core::issue_files::merge::render(&one);
         let folder = Folder { issue: text.into_bytes(), ..Folder::default() };
         let merged = parse(&id(), &folder).expect("sound");
         prop_assert!(merged.edited.iter().all(|name| *name == "text"), "{:?}", merged.edited);
@@ -256,7 +256,7 @@ proptest! {
             if !merged.conflicts.is_empty() {
                 continue;
             }
-            let folder = Folder { issue: jit_core::merge::render(&merged).into_bytes(), ..Folder::default() };
+            let folder = Folder { issue: jit_core::issue_files::merge::render(&merged).into_bytes(), ..Folder::default() };
             let mut picked = parse(&id(), &folder).expect("sound");
             picked.edited.retain(|name| *name != "text");
             prop_assert_eq!(&picked.edited, &[""; 0]);
@@ -321,7 +321,7 @@ fn c7_a_merged_deletion_is_no_earlier_than_a_field_that_jit_does_not_know() {
     let merged = merge(Some(&fields(&base)), &fields(&a), &fields(&b));
     assert_eq!(merged.conflicts, []);
     let folder = Folder {
-        issue: jit_core::merge::render(&merged).into_bytes(),
+        issue: jit_core::issue_files::merge::render(&merged).into_bytes(),
         ..Folder::default()
     };
     let merged = parse(&id(), &folder).expect("sound");

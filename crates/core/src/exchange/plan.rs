@@ -14,13 +14,14 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::{Comment, Imported, Parsed, Problem, fit_id};
 use crate::graph::{Graph, Node, cycle_through, cycles};
-use crate::issue_file::{Found, comment_id_fits, issue_json};
+use crate::issue_files::format::{Found, comment_id_fits, issue_json};
+use crate::issue_files::stamps;
+use crate::issue_files::stamps::{SetLine, Sheet};
 use crate::model::ids::{AgentId, IssueId};
 use crate::model::issue;
 use crate::model::issue::{Issue, check_word, text_digest};
 use crate::model::policy::Policy;
 use crate::model::time::Wall;
-use crate::sheet::{self, SetLine, Sheet};
 use crate::state;
 use crate::table::{Read, Table};
 use crate::tracker;
@@ -426,7 +427,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
                 at: created_at,
             });
         }
-        sheet::union(&lines, &[])
+        stamps::union(&lines, &[])
     };
     let sheet = Sheet {
         labels: set(words(&from.labels)),
@@ -442,8 +443,8 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
         state: entry.state,
         priority: from.priority,
         parent: entry.parent.clone(),
-        labels: sheet::members(&sheet.labels),
-        depends_on: sheet::members(&sheet.deps)
+        labels: stamps::members(&sheet.labels),
+        depends_on: stamps::members(&sheet.deps)
             .iter()
             .filter_map(|id| id.parse().ok())
             .collect(),

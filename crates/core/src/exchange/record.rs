@@ -14,8 +14,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Imported, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
-use crate::exact;
-use crate::issue_file;
+use crate::issue_files::format;
+use crate::issue_files::strict_json;
 use crate::model::issue::check_word;
 use crate::model::time::Wall;
 
@@ -287,9 +287,9 @@ impl<'a> Record<'a> {
     /// Fields that this program does not know, as an export has them.
     pub fn others(&mut self, name: &str) -> BTreeMap<String, Value> {
         let written = self.fields.get(name).map_or("null", |raw| raw.get());
-        let exact = exact::check(written.as_bytes()).map_err(|e| e.to_string());
+        let exact = strict_json::check(written.as_bytes()).map_err(|e| e.to_string());
         let others: BTreeMap<String, Value> = self.read(name, "an object").unwrap_or_default();
-        match exact.and_then(|()| issue_file::check_others(&others)) {
+        match exact.and_then(|()| format::check_others(&others)) {
             Ok(()) => others,
             Err(why) => {
                 self.warnings.push(format!("{name}: {why}: left out"));

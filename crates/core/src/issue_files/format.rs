@@ -3,7 +3,7 @@
 //! # Format of an issue's folder, in the replica and in a tree alike
 //!
 //! - `issue.json`: the fields of which there is one each, pretty-printed, and under `stamps` for each of them when it was
-//!   last changed and a check on its value (see [`crate::sheet`]).
+//!   last changed and a check on its value (see [`crate::issue_files::stamps`]).
 //!   Fields that this program does not know stand there too, and are kept;
 //! - `labels.or-set.jsonl`, `deps.or-set.jsonl`: sets as a log of additions and removals, one JSON object a line;
 //! - `comments.jsonl`: one JSON object a line;
@@ -18,14 +18,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::exact;
+use crate::issue_files::stamps;
+use crate::issue_files::stamps::{FIELDS, GATE, SetLine, Sheet, check, field, is_other};
+use crate::issue_files::strict_json;
 use crate::model::ids::{AgentId, IssueId};
 use crate::model::issue::{
     Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority, State,
     check_gate, check_word, text_digest,
 };
 use crate::model::time::Wall;
-use crate::sheet::{self, FIELDS, GATE, SetLine, Sheet, check, field, is_other};
 use crate::wire::json_bytes;
 
 pub const ISSUE: &str = "issue.json";
@@ -546,7 +547,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
     }
     check_fields(&others, MERGED)
         .map_err(|why| wrong(others.keys().map(|name| at(name)).min().unwrap_or(0), why))?;
-    exact::check(&folder.issue).map_err(|e| wrong(e.line(), e.to_string()))?;
+    strict_json::check(&folder.issue).map_err(|e| wrong(e.line(), e.to_string()))?;
     let mut revision = file.revision;
     if revision > MAX_REVISION {
         problems.push(wrong(
@@ -578,7 +579,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
             None => {}
         }
     }
-    let depends_on = sheet::members(&deps)
+    let depends_on = stamps::members(&deps)
         .iter()
         .filter_map(|id| id.parse().ok())
         .collect();
@@ -601,7 +602,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         state: file.state,
         priority: file.priority,
         parent: file.parent,
-        labels: sheet::members(&labels),
+        labels: stamps::members(&labels),
         depends_on,
         gates,
         actor: file.actor,
@@ -743,7 +744,9 @@ fn check_value(value: &Value, deep: usize) -> Result<(), &'static str> {
         return Err("it is nested too deep");
     };
     match value {
-        Value::Number(number) if number.is_f64() => exact::check_number(number.as_f64().unwrap_or(f64::MAX)),
+        Value::Number(number) if number.is_f64() => {
+            strict_json::check_number(number.as_f64().unwrap_or(f64::MAX))
+        }
         Value::Array(all) => all.iter().try_for_each(|one| check_value(one, deeper)),
         Value::Object(all) => all.values().try_for_each(|one| check_value(one, deeper)),
         _ => Ok(()),
@@ -883,7 +886,7 @@ fn set(file: &'static str, bytes: &[u8], created_at: Wall, problems: &mut Vec<Pr
             ..line.clone()
         }));
     }
-    sheet::union(&all, &[])
+    stamps::union(&all, &[])
 }
 
 fn comments(bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<Comment> {

@@ -20,10 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::issue_file::{Found, NO_TEXT, render as render_file};
+use crate::issue_files::format::{Found, NO_TEXT, render as render_file};
+use crate::issue_files::stamps;
+use crate::issue_files::stamps::{FIELDS, GATE, Sheet, check, field, is_other};
 use crate::model::issue::Issue;
 use crate::model::time::Wall;
-use crate::sheet::{self, FIELDS, GATE, Sheet, check, field, is_other};
 
 /// A field that both sides changed in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -548,10 +549,10 @@ pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue,
         }
         stamps.insert(name.clone(), at);
     }
-    sheet.labels = sheet::union(&my_sheet.labels, &theirs.sheet.labels);
-    sheet.deps = sheet::union(&my_sheet.deps, &theirs.sheet.deps);
-    issue.labels = sheet::members(&sheet.labels);
-    issue.depends_on = sheet::members(&sheet.deps)
+    sheet.labels = stamps::union(&my_sheet.labels, &theirs.sheet.labels);
+    sheet.deps = stamps::union(&my_sheet.deps, &theirs.sheet.deps);
+    issue.labels = stamps::members(&sheet.labels);
+    issue.depends_on = stamps::members(&sheet.deps)
         .iter()
         .filter_map(|id| id.parse().ok())
         .collect();
