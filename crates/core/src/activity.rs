@@ -11,7 +11,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::command::{Context, LockFile, Reply};
 use crate::decide::{Answer, Draft, deadline, let_go, live};
-use crate::event::{Action, Event};
+use crate::log::event::{Action, Event};
+use crate::log::state;
 use crate::model::ids::{IssueId, LeaseId};
 use crate::model::issue::{ACTIVITY, Issue};
 use crate::model::lease::{Actor, End, Lease, Resource};
@@ -19,7 +20,6 @@ use crate::model::policy::Policy;
 use crate::model::refusal::{Refusal, Stop};
 use crate::model::time::Wall;
 use crate::queue;
-use crate::state;
 use crate::tracker::work;
 
 /// What a lease that came from a lock file says about itself.

@@ -2,8 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::event::Event;
 use crate::issue_files::format::Found;
+use crate::log::event::Event;
 use crate::model::account::{Account, AccountId, Hit};
 use crate::model::conflict::Seen;
 use crate::model::file_lock::{Queueing, Want, Which};

@@ -11,7 +11,9 @@
 
 use crate::activity;
 use crate::command::{Command, Context, Reply, Target};
-use crate::event::{Event, Request, Stamped};
+use crate::log::event::{Event, Request, Stamped};
+use crate::log::state;
+use crate::log::table::{Changes, Overlay, Read, Table};
 use crate::model::account;
 use crate::model::conflict;
 use crate::model::file_lock;
@@ -23,8 +25,6 @@ use crate::model::session;
 use crate::model::time::Wall;
 use crate::model::unit;
 use crate::model::workflow;
-use crate::state;
-use crate::table::{Changes, Overlay, Read, Table};
 use crate::tracker;
 
 /// How many expired leases one command clears away at most, so that its cost stays bounded.

@@ -21,11 +21,11 @@ use std::collections::HashSet;
 
 use smol_str::SmolStr;
 
+use crate::log::state;
+use crate::log::table::{Overlay, Read, Table};
 use crate::model::ids::IssueId;
 use crate::model::issue::Issue;
 use crate::model::lease::Resource;
-use crate::state;
-use crate::table::{Overlay, Read, Table};
 
 /// Longest chain that is told from shorter ones.
 const LONGEST: u32 = 63;

@@ -25,12 +25,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::activity;
 use crate::command::{Change, Context, NewIssue, Pivot, Reply, Target};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, fresh_lease, let_go, live, not_holder};
-use crate::event::{Action, Did, Event};
 use crate::graph;
 use crate::issue_files::format::{Found, MOST_LINES, said_first, says_the_same, set_aside};
 use crate::issue_files::merge;
 use crate::issue_files::stamps;
 use crate::issue_files::stamps::{GATE, Sheet};
+use crate::log::event::{Action, Did, Event};
+use crate::log::state;
+use crate::log::table::{Read, Table};
 use crate::model::ids::{AgentId, IssueId, IssuePrefix};
 use crate::model::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
@@ -41,8 +43,6 @@ use crate::model::policy::{Enforce, Policy};
 use crate::model::refusal::{Code, Details, Refusal, Stop};
 use crate::model::time::Wall;
 use crate::queue;
-use crate::state;
-use crate::table::{Read, Table};
 
 use circles::*;
 use passing::*;

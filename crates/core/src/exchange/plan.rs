@@ -17,13 +17,13 @@ use crate::graph::{Graph, Node, cycle_through, cycles};
 use crate::issue_files::format::{Found, comment_id_fits, issue_json};
 use crate::issue_files::stamps;
 use crate::issue_files::stamps::{SetLine, Sheet};
+use crate::log::state;
+use crate::log::table::{Read, Table};
 use crate::model::ids::{AgentId, IssueId};
 use crate::model::issue;
 use crate::model::issue::{Issue, check_word, text_digest};
 use crate::model::policy::Policy;
 use crate::model::time::Wall;
-use crate::state;
-use crate::table::{Read, Table};
 use crate::tracker;
 
 /// Steps that the search for cycles may take. Real files need next to none: only what is in a cycle is searched.

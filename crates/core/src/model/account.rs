@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Context, Reply};
 use crate::decide::{Answer, Draft};
-use crate::event::Event;
+use crate::log::event::Event;
+use crate::log::state;
 use crate::model::ids::UnitId;
 use crate::model::plan::Settings;
 use crate::model::refusal::{Code, Details, Refusal, Stop};
 use crate::model::time::Wall;
-use crate::state;
 
 /// No account is parked for longer at once.
 pub const LONGEST_MS: u64 = 7 * 86_400_000;

@@ -15,11 +15,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::command::Reply;
 use crate::decide::{Answer, Draft};
-use crate::event::Event;
+use crate::log::event::Event;
+use crate::log::state;
 use crate::model::refusal::Stop;
 use crate::model::time::Wall;
 use crate::model::unit::Clash;
-use crate::state;
 
 /// So many pairs of a target are in the log at one time, and so many paths of each.
 pub const MOST_PAIRS: usize = 64;

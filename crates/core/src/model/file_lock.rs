@@ -24,15 +24,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired, finish, fresh_lease};
-use crate::event::Event;
+use crate::log::event::Event;
+use crate::log::state;
+use crate::log::table::{Read, Table};
 use crate::model::glob::Pattern;
 use crate::model::ids::{LeaseId, TicketId, WorktreeId};
 use crate::model::lease::{Actor, Lease, Resource};
 use crate::model::refusal::{Code, Details, Refusal, Stop, left};
 use crate::model::scope::Scope;
 use crate::model::time::{Now, Wall};
-use crate::state;
-use crate::table::{Read, Table};
 
 /// What is locked, where it counts, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]

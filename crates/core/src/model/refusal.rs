@@ -1,8 +1,8 @@
 //! A refusal is an answer: a stable code, one sentence, and the command to run next.
 
+use crate::log::table::Unreadable;
 use crate::model::lease::Lease;
 use crate::model::time::Now;
-use crate::table::Unreadable;
 
 /// Stable names of everything that can go wrong, with the exit code each one has on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

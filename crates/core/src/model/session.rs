@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired};
-use crate::event::Event;
+use crate::log::event::Event;
+use crate::log::state;
 use crate::model::file_lock;
 use crate::model::ids::{AgentId, SessionId, WorktreeId};
 use crate::model::issue::words;
@@ -16,7 +17,6 @@ use crate::model::lease::Actor;
 use crate::model::refusal::{Code, Refusal, Stop};
 use crate::model::scope::Scope;
 use crate::model::time::Wall;
-use crate::state;
 
 words! {
     /// How a session stands.

@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Context, Reply};
 use crate::coordinate::reason::{CONFLICT, RATE_LIMIT};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, hand_on, let_go};
-use crate::event::Event;
+use crate::log::event::Event;
+use crate::log::state;
+use crate::log::table::{Read, Table};
 use crate::model::account;
 use crate::model::account::{AccountId, Hit};
 use crate::model::ids::{AgentId, IssueId, IssuePrefix, LeaseId, UnitId, WorkflowId, WorktreeId};
@@ -26,8 +28,6 @@ use crate::model::issue::words;
 use crate::model::lease::{Lease, Resource};
 use crate::model::refusal::{Code, Refusal, Stop};
 use crate::model::time::Wall;
-use crate::state;
-use crate::table::{Read, Table};
 
 words! {
     /// Where a unit is in its life.

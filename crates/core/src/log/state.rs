@@ -32,9 +32,13 @@
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::activity;
-use crate::event::{Did, Event, Request, Stamped};
 use crate::issue_files::format;
 use crate::issue_files::stamps::Sheet;
+use crate::log::event::{Did, Event, Request, Stamped};
+use crate::log::line::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
+use crate::log::packed_issue;
+use crate::log::packed_issue::Packed;
+use crate::log::table::{Overlay, Read, Table, Unreadable};
 use crate::model::account::{Account, AccountId};
 use crate::model::conflict;
 use crate::model::conflict::Conflict;
@@ -49,10 +53,7 @@ use crate::model::session::Session;
 use crate::model::time::{BootId, Now, Wall};
 use crate::model::unit::{Input, Tokens, Unit, Usd};
 use crate::model::workflow::Workflow;
-use crate::pack::{self, Packed};
 use crate::queue;
-use crate::table::{Overlay, Read, Table, Unreadable};
-use crate::wire::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
 
 /// The boot that all deadlines are counted in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -389,7 +390,7 @@ pub fn issue_at(table: &dyn Table, key: &str) -> Read<Option<Issue>> {
 }
 
 fn parse_issue(key: &str, bytes: &[u8]) -> Read<Issue> {
-    pack::decode(bytes).ok_or_else(|| not_an_issue(key))
+    packed_issue::decode(bytes).ok_or_else(|| not_an_issue(key))
 }
 
 fn not_an_issue(key: &str) -> Unreadable {
@@ -691,7 +692,7 @@ fn put_issue(table: &mut Overlay<'_>, issue: &Issue, sheet: &Sheet, did: &Did) -
     let key = issue.id.key();
     let old = issue_at(table, &key)?;
     let (put, gone) = if sheet.deleted { ("t", "i") } else { ("i", "t") };
-    table.put(format!("{put}/{key}"), pack::encode(issue));
+    table.put(format!("{put}/{key}"), packed_issue::encode(issue));
     table.remove(format!("{gone}/{key}"));
     table.put(format!("s/{key}"), json_bytes(sheet));
     let written = text_digest(&format::issue_json(issue, sheet));

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
 use crate::issue_files::stamps::Sheet;
+use crate::log::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
 use crate::model::account;
 use crate::model::conflict;
 use crate::model::file_lock::{FileTarget, Labels, Ticket};

@@ -345,7 +345,7 @@ mod tests {
         /// Reading many in one sweep and one by one is the same.
         #[test]
         fn e8_issues_by_their_keys(issues in prop::collection::vec(issue(), 0..12), missing in "[a-z][a-z0-9]{3,6}") {
-            let mut table = crate::table::Memory::default();
+            let mut table = crate::log::table::Memory::default();
             for issue in &issues {
                 table.0.insert(format!("i/{}", issue.id.key()), encode(issue));
             }
@@ -356,9 +356,9 @@ mod tests {
             keys.sort();
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
             let each: Vec<Option<Issue>> =
-                keys.iter().map(|key| crate::state::issue_at(&table, key).expect("readable")).collect();
+                keys.iter().map(|key| crate::log::state::issue_at(&table, key).expect("readable")).collect();
             let mut found: Vec<Option<Issue>> = vec![None; keys.len()];
-            crate::state::visit_issues_at(&table, &keys, &mut |n, issue| found[n] = issue.unpack()).expect("readable");
+            crate::log::state::visit_issues_at(&table, &keys, &mut |n, issue| found[n] = issue.unpack()).expect("readable");
             prop_assert_eq!(found, each);
         }
 

@@ -1,0 +1,7 @@
+//! The log: events, how a line is written, and the state that all events add up to.
+
+pub mod event;
+pub mod line;
+pub mod packed_issue;
+pub mod state;
+pub mod table;
