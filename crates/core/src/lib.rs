@@ -2,8 +2,6 @@
 //!
 //! Read `event` (what can have happened), `state` (what it adds up to) and `decide` (who gets what), in that order.
 
-pub mod activity;
-pub mod command;
 pub mod coordinate;
 pub mod decide;
 pub mod exchange;
@@ -16,4 +14,3 @@ pub mod model;
 pub mod queue;
 pub mod registry;
 pub mod roster;
-pub mod tracker;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::{Comment, Imported, Parsed, Problem, fit_id};
+use crate::decide::issues;
 use crate::graph::{Graph, Node, cycle_through, cycles};
 use crate::issue_files::format::{Found, comment_id_fits, issue_json};
 use crate::issue_files::stamps;
@@ -24,7 +25,6 @@ use crate::model::issue;
 use crate::model::issue::{Issue, check_word, text_digest};
 use crate::model::policy::Policy;
 use crate::model::time::Wall;
-use crate::tracker;
 
 /// Steps that the search for cycles may take. Real files need next to none: only what is in a cycle is searched.
 const MAX_STEPS: usize = 5_000_000;
@@ -175,7 +175,7 @@ fn name(source: &str, key: &str, taken: &mut HashSet<String>) -> IssueId {
 
 /// What is new here has passed no gate: for whom agents' rules hold, it is not done before it has.
 fn hold_back(entry: &mut Entry<'_>, errand: Errand<'_>, warnings: &mut Vec<String>) {
-    if entry.state != issue::State::Done || !tracker::is_bound(errand.policy, errand.by) {
+    if entry.state != issue::State::Done || !issues::is_bound(errand.policy, errand.by) {
         return;
     }
     let missing = errand

@@ -31,7 +31,7 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::activity;
+use crate::decide::activities;
 use crate::issue_files::format;
 use crate::issue_files::stamps::Sheet;
 use crate::log::event::{Did, Event, Request, Stamped};
@@ -621,7 +621,7 @@ fn put_lease(table: &mut Overlay<'_>, lease: &Lease) {
     if let Some(parent) = &lease.parent {
         table.put(format!("c/{parent}/{id}"), value);
     }
-    if activity::is_from_file(lease) {
+    if activities::is_from_file(lease) {
         table.put(format!("f/{id}"), resource.clone().into_bytes());
     }
     table.put(format!("L/{resource}"), encode_lease(lease));
@@ -634,7 +634,7 @@ fn drop_lease(table: &mut Overlay<'_>, lease: &Lease) {
     if let Some(parent) = &lease.parent {
         table.remove(format!("c/{parent}/{id}"));
     }
-    if activity::is_from_file(lease) {
+    if activities::is_from_file(lease) {
         table.remove(format!("f/{id}"));
     }
     table.remove(format!("L/{}", lease.resource.key()));

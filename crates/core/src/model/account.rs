@@ -17,7 +17,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Context, Reply};
+use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft};
 use crate::log::event::Event;
 use crate::log::state;

@@ -13,7 +13,7 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::command::Reply;
+use crate::decide::command::Reply;
 use crate::decide::{Answer, Draft};
 use crate::log::event::Event;
 use crate::log::state;

@@ -22,7 +22,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Context, Reply};
+use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired, finish, fresh_lease};
 use crate::log::event::Event;
 use crate::log::state;

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::activity::is_from_file;
+use crate::decide::activities::is_from_file;
 use crate::model::file_lock::FileTarget;
 use crate::model::ids::{AgentId, IssueId, LeaseId, WorkflowId, WorktreeId};
 use crate::model::time::{Now, Wall};

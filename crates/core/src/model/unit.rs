@@ -15,8 +15,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Context, Reply};
 use crate::coordinate::reason::{CONFLICT, RATE_LIMIT};
+use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, hand_on, let_go};
 use crate::log::event::Event;
 use crate::log::state;

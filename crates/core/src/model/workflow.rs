@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Context, Reply};
+use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired, deadline, finish, fresh_lease, let_go, live};
 use crate::log::event::Event;
 use crate::log::state;

@@ -9,21 +9,21 @@
 //! - nor is it while a part of it is open;
 //! - picking the next issue and taking it is one decision.
 
-mod circles;
-mod joining;
+mod cycles;
+mod done_rules;
+mod join;
 mod next;
-mod passing;
 
-pub(crate) use joining::join;
+pub(crate) use done_rules::is_bound;
+pub use done_rules::is_held_back;
+pub(crate) use join::join;
 pub use next::is_container;
 pub(crate) use next::{acquire_next, notice_obstacles, require_performer};
-pub(crate) use passing::is_bound;
-pub use passing::is_held_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::activity;
-use crate::command::{Change, Context, NewIssue, Pivot, Reply, Target};
+use crate::decide::activities;
+use crate::decide::command::{Change, Context, NewIssue, Pivot, Reply, Target};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, fresh_lease, let_go, live, not_holder};
 use crate::graph;
 use crate::issue_files::format::{Found, MOST_LINES, said_first, says_the_same, set_aside};
@@ -44,8 +44,8 @@ use crate::model::refusal::{Code, Details, Refusal, Stop};
 use crate::model::time::Wall;
 use crate::queue;
 
-use circles::*;
-use passing::*;
+use cycles::*;
+use done_rules::*;
 
 fn invalid(message: impl Into<String>) -> Refusal {
     Refusal::new(Code::Invalid, message)
@@ -258,7 +258,7 @@ fn require_leave(draft: &mut Draft<'_>, issue: &Issue, strict: bool, cx: &Contex
     // What nobody holds is taken on the way, where it could be taken.
     let in_the_way = match lease {
         Some(lease) => Some(not_holder(&lease, &target(&lease), cx)),
-        None => match activity::rival(draft, issue, cx)? {
+        None => match activities::rival(draft, issue, cx)? {
             Some(lease) => {
                 let mut refusal = not_holder(&lease, &target(&lease), cx);
                 refusal.message = format!("{}: {} is not to be changed meanwhile", refusal.message, issue.id);

@@ -9,7 +9,8 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::command::{Context, LockFile, Reply};
+use crate::decide::command::{Context, LockFile, Reply};
+use crate::decide::issues::work;
 use crate::decide::{Answer, Draft, deadline, let_go, live};
 use crate::log::event::{Action, Event};
 use crate::log::state;
@@ -20,7 +21,6 @@ use crate::model::policy::Policy;
 use crate::model::refusal::{Refusal, Stop};
 use crate::model::time::Wall;
 use crate::queue;
-use crate::tracker::work;
 
 /// What a lease that came from a lock file says about itself.
 pub const LOCK_FILE_NOTE: &str = "from its lock file";

@@ -9,8 +9,13 @@
 //! - an answer that changes nothing writes nothing;
 //! - a parent's end is its children's end, in the same transaction.
 
-use crate::activity;
-use crate::command::{Command, Context, Reply, Target};
+pub mod activities;
+pub mod command;
+pub mod issues;
+
+use crate::decide::activities as decide_activities;
+use crate::decide::command::{Command, Context, Reply, Target};
+use crate::decide::issues as decide_issues;
 use crate::log::event::{Event, Request, Stamped};
 use crate::log::state;
 use crate::log::table::{Changes, Overlay, Read, Table};
@@ -25,7 +30,6 @@ use crate::model::session;
 use crate::model::time::Wall;
 use crate::model::unit;
 use crate::model::workflow;
-use crate::tracker;
 
 /// How many expired leases one command clears away at most, so that its cost stays bounded.
 const EVICTIONS_A_COMMAND: usize = 64;
@@ -188,7 +192,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
                 note: None,
                 on_behalf_of: on_behalf_of.clone(),
             };
-            tracker::acquire_next(draft, label.as_deref(), kind.as_deref(), terms, cx)
+            decide_issues::acquire_next(draft, label.as_deref(), kind.as_deref(), terms, cx)
         }
         Command::Renew {
             target,
@@ -238,7 +242,9 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             let (worktree_id, branch) = match stays {
                 false => (worktree.clone(), branch.clone()),
                 // What a lock file stands for is in no worktree.
-                true if activity::is_from_file(&lease) => (cx.actor.worktree_id.clone(), cx.branch.clone()),
+                true if decide_activities::is_from_file(&lease) => {
+                    (cx.actor.worktree_id.clone(), cx.branch.clone())
+                }
                 true => {
                     let branch = branch.clone().or_else(|| lease.branch.clone());
                     (lease.worktree_id.clone(), branch)
@@ -278,15 +284,15 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             clear_expired(draft, cx)?;
             Ok(Answer::Done)
         }
-        Command::CreateIssue(new) => tracker::create(draft, new, cx),
+        Command::CreateIssue(new) => decide_issues::create(draft, new, cx),
         Command::ChangeIssue {
             issue,
             change,
             strict,
-        } => tracker::change(draft, issue, change, *strict, cx),
-        Command::DeleteIssue { issue, strict } => tracker::delete(draft, issue, *strict, cx),
-        Command::RestoreIssue { issue } => tracker::restore(draft, issue, cx),
-        Command::Comment { issue, text } => tracker::comment(draft, issue, text, cx),
+        } => decide_issues::change(draft, issue, change, *strict, cx),
+        Command::DeleteIssue { issue, strict } => decide_issues::delete(draft, issue, *strict, cx),
+        Command::RestoreIssue { issue } => decide_issues::restore(draft, issue, cx),
+        Command::Comment { issue, text } => decide_issues::comment(draft, issue, text, cx),
         Command::JudgeGate {
             issue,
             gate,
@@ -303,9 +309,9 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
                 tree: tree.clone(),
                 definition: definition.clone(),
             };
-            tracker::judge(draft, issue, gate, result, cx)
+            decide_issues::judge(draft, issue, gate, result, cx)
         }
-        Command::JoinIssues(found) => tracker::join(draft, found, cx),
+        Command::JoinIssues(found) => decide_issues::join(draft, found, cx),
         Command::LockFiles { wants, queueing } => file_lock::take(draft, wants, queueing, cx),
         Command::KeepLocks => file_lock::keep(draft, cx),
         Command::ExtendLocks { which, ttl_secs } => file_lock::extend(draft, which, *ttl_secs, cx),
@@ -327,7 +333,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
         Command::StartSession(session) => session::start(draft, session),
         Command::EndSession { session, status } => session::end(draft, session, *status, cx),
         Command::PruneSessions { sessions } => session::prune(draft, sessions),
-        Command::HonourLocks { there, gone } => activity::honour(draft, there, gone, cx),
+        Command::HonourLocks { there, gone } => decide_activities::honour(draft, there, gone, cx),
     }
 }
 
@@ -362,10 +368,10 @@ pub(crate) fn acquire(
             Err(Refusal::held(&lease, &cx.now).into())
         };
     }
-    tracker::require_performer(issue, cx)?;
-    let outer = activity::outer_lease(draft, issue, cx)?;
-    activity::require_no_rival_inside(draft, issue, cx)?;
-    tracker::notice_obstacles(draft, issue)?;
+    decide_issues::require_performer(issue, cx)?;
+    let outer = decide_activities::outer_lease(draft, issue, cx)?;
+    decide_activities::require_no_rival_inside(draft, issue, cx)?;
+    decide_issues::notice_obstacles(draft, issue)?;
     clear_expired(draft, cx)?;
     let lease = Lease {
         on_behalf_of: terms.on_behalf_of,
@@ -373,7 +379,7 @@ pub(crate) fn acquire(
         ..fresh_lease(draft, resource, ttl_secs, cx)
     };
     let lease = lease.within(outer.as_ref(), &cx.now);
-    let work = activity::claimed(draft, issue)?;
+    let work = decide_activities::claimed(draft, issue)?;
     draft.emit(Event::Acquired {
         lease,
         regranted: false,
@@ -466,7 +472,10 @@ pub(crate) fn hand_on(
         deadline: deadline(cx, lease.ttl_secs),
         token: draft.next_sequence(),
         // From here on it is like any other, and its lock file follows.
-        note: lease.note.clone().filter(|_| !activity::is_from_file(&lease)),
+        note: lease
+            .note
+            .clone()
+            .filter(|_| !decide_activities::is_from_file(&lease)),
         ..lease.clone()
     };
     draft.emit(Event::Transferred {
@@ -645,7 +654,7 @@ fn renew(
         deadline: deadline(cx, ttl_secs),
         ..lease.clone()
     };
-    if activity::is_from_file(&lease) {
+    if decide_activities::is_from_file(&lease) {
         // Its time is no longer what the file says: from here on it is like any other, and the file follows.
         renewed.note = None;
         renewed.worktree_id.clone_from(&cx.actor.worktree_id);
@@ -653,7 +662,7 @@ fn renew(
     }
     let outer = match lease.resource.issue().map(|id| state::issue(draft.state(), id)) {
         Some(found) => match found? {
-            Some(issue) => activity::outer_lease(draft, &issue, cx)?,
+            Some(issue) => decide_activities::outer_lease(draft, &issue, cx)?,
             None => None,
         },
         None => None,
