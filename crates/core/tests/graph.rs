@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use jit_core::graph::{
-    Bounds, Graph, Mark, Node, branches, cycle_through, cycles, dot, mermaid, svg, text, tree,
-};
 use jit_core::model::ids::IssueId;
 use jit_core::model::issue::State;
+use jit_core::query::graph::{
+    Bounds, Graph, Mark, Node, branches, cycle_through, cycles, dot, mermaid, svg, text, tree,
+};
 
 fn node(id: &str, depends_on: &[&str]) -> Node {
     Node {

@@ -20,7 +20,7 @@ use crate::model::lease::{Actor, End, Lease, Resource};
 use crate::model::policy::Policy;
 use crate::model::refusal::{Refusal, Stop};
 use crate::model::time::Wall;
-use crate::queue;
+use crate::query::ready_queue;
 
 /// What a lease that came from a lock file says about itself.
 pub const LOCK_FILE_NOTE: &str = "from its lock file";
@@ -40,7 +40,7 @@ fn lease_above(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Opt
 fn leases_inside(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Vec<Lease>, Stop> {
     let mut inside = Vec::new();
     if issue.kind == ACTIVITY {
-        for part in queue::parts(draft.state(), &issue.id.key())? {
+        for part in ready_queue::parts(draft.state(), &issue.id.key())? {
             if let Some(part) = state::issue_at(draft.state(), &part)? {
                 inside.extend(live(draft, &Resource::Issue(part.id).key(), cx)?);
             }

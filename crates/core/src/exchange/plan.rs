@@ -14,7 +14,6 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::{Comment, Imported, Parsed, Problem, fit_id};
 use crate::decide::issues;
-use crate::graph::{Graph, Node, cycle_through, cycles};
 use crate::issue_files::format::{Found, comment_id_fits, issue_json};
 use crate::issue_files::stamps;
 use crate::issue_files::stamps::{SetLine, Sheet};
@@ -25,6 +24,7 @@ use crate::model::issue;
 use crate::model::issue::{Issue, check_word, text_digest};
 use crate::model::policy::Policy;
 use crate::model::time::Wall;
+use crate::query::graph::{Graph, Node, cycle_through, cycles};
 
 /// Steps that the search for cycles may take. Real files need next to none: only what is in a cycle is searched.
 const MAX_STEPS: usize = 5_000_000;

@@ -17,7 +17,7 @@
 //! | `w/<issue>/<digest>` | an `issue.json` that was here before: nothing when jit wrote it, `in` when it was brought in |
 //! | `k/<issue>/<comment>` | the comment |
 //! | `g/<issue>/<gate>` | how the gate came out last |
-//! | `p/`, `u/`, `v/`, `j/`, `r/` | what can be taken next: see [`crate::queue`] |
+//! | `p/`, `u/`, `v/`, `j/`, `r/` | what can be taken next: see [`crate::query::ready_queue`] |
 //! | `W/<sequence>` | who waits for locks on files, in order of arrival |
 //! | `S/<session>` | an agent's session |
 //! | `U/<unit>` | a unit of work |
@@ -53,7 +53,7 @@ use crate::model::session::Session;
 use crate::model::time::{BootId, Now, Wall};
 use crate::model::unit::{Input, Tokens, Unit, Usd};
 use crate::model::workflow::Workflow;
-use crate::queue;
+use crate::query::ready_queue;
 
 /// The boot that all deadlines are counted in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -660,7 +660,7 @@ fn grant(table: &mut Overlay<'_>, lease: &Lease) -> Read<()> {
         count(table, &lease.resource, 1)?;
     }
     put_lease(table, lease);
-    queue::taken(table, &lease.resource)
+    ready_queue::taken(table, &lease.resource)
 }
 
 fn end(table: &mut Overlay<'_>, resource: &Resource, how: End, at: Wall) -> Read<()> {
@@ -684,7 +684,7 @@ fn end(table: &mut Overlay<'_>, resource: &Resource, how: End, at: Wall) -> Read
     record.push(b'\n');
     record.extend_from_slice(&encode_lease(&lease));
     table.put(format!("E/{key}"), record);
-    queue::returned(table, resource)
+    ready_queue::returned(table, resource)
 }
 
 /// An issue as it is now; one with `deleted` in its sheet is kept apart, as a tombstone.
@@ -703,7 +703,7 @@ fn put_issue(table: &mut Overlay<'_>, issue: &Issue, sheet: &Sheet, did: &Did) -
     }
     table.put(format!("w/{key}/{written}"), Vec::new());
     let new = (!sheet.deleted).then_some(issue);
-    queue::moved(table, &key, old.as_ref(), new)
+    ready_queue::moved(table, &key, old.as_ref(), new)
 }
 
 /// The deadline a lease gets when the machine was started anew at `ticks` = `wall`: what its expiry time leaves,
@@ -753,7 +753,7 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
                 drop_lease(table, &lease);
                 count(table, &lease.resource, -1)?;
                 table.remove(format!("l/{}", lease.lease_id));
-                queue::returned(table, &lease.resource)?;
+                ready_queue::returned(table, &lease.resource)?;
             }
         }
         Event::Released { lease, .. } => end(table, &lease.resource, End::Released, stamped.at)?,

@@ -42,7 +42,7 @@ pub(super) fn require_type_fits(table: &dyn Table, issue: &Issue, cx: &Context) 
     {
         require_fit(("a", &issue.kind), (&parent.id, &parent.kind), cx)?;
     }
-    for part in queue::parts(table, &issue.id.key())? {
+    for part in ready_queue::parts(table, &issue.id.key())? {
         if let Some(part) = state::issue_at(table, &part)? {
             let subject = format!("{} is part of it, and a", part.id);
             require_fit((&subject, &part.kind), (&issue.id, &issue.kind), cx)?;
@@ -109,7 +109,7 @@ pub(super) fn comes_after(table: &dyn Table, id: &IssueId, changed: &Issue) -> R
     } else {
         state::issue(table, id)?.map_or(Vec::new(), |issue| issue.depends_on)
     };
-    for part in queue::parts(table, &id.key())? {
+    for part in ready_queue::parts(table, &id.key())? {
         if let Some(part) = state::issue_at(table, &part)?
             && !part.state.is_closed()
             && !is_changed(&part.id)

@@ -189,7 +189,7 @@ pub(super) fn hold_back(
                 id = new.id,
             ));
         }
-        let open = queue::open_parts(table, &new.id.key())?;
+        let open = ready_queue::open_parts(table, &new.id.key())?;
         if !open.is_empty() {
             if new.state == State::Done {
                 new.state = old.map_or(State::InProgress, |old| old.state);
@@ -268,7 +268,7 @@ pub(super) fn named(ids: &[IssueId]) -> String {
 
 /// An issue is done after its parts.
 pub(super) fn require_no_open_parts(table: &dyn Table, issue: &Issue) -> Result<(), Stop> {
-    let open = queue::open_parts(table, &issue.id.key())?;
+    let open = ready_queue::open_parts(table, &issue.id.key())?;
     let Some(first) = open.first() else {
         return Ok(());
     };

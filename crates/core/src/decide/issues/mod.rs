@@ -25,7 +25,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::decide::activities;
 use crate::decide::command::{Change, Context, NewIssue, Pivot, Reply, Target};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, fresh_lease, let_go, live, not_holder};
-use crate::graph;
 use crate::issue_files::format::{Found, MOST_LINES, said_first, says_the_same, set_aside};
 use crate::issue_files::merge;
 use crate::issue_files::stamps;
@@ -42,7 +41,8 @@ use crate::model::lease::{Lease, Resource};
 use crate::model::policy::{Enforce, Policy};
 use crate::model::refusal::{Code, Details, Refusal, Stop};
 use crate::model::time::Wall;
-use crate::queue;
+use crate::query::graph;
+use crate::query::ready_queue;
 
 use cycles::*;
 use done_rules::*;
@@ -608,9 +608,12 @@ pub(crate) fn delete(
     for (what, keys) in [
         (
             "no longer waiting for it",
-            queue::dependents(draft.state(), &key)?,
+            ready_queue::dependents(draft.state(), &key)?,
         ),
-        ("now without their parent", queue::parts(draft.state(), &key)?),
+        (
+            "now without their parent",
+            ready_queue::parts(draft.state(), &key)?,
+        ),
     ] {
         let mut names = Vec::new();
         for key in keys {

@@ -19,7 +19,7 @@ pub(crate) fn acquire_next(
     let mut limit = 8;
     let mut looked_at = 0;
     loop {
-        let queued = queue::queued(draft.state(), limit)?;
+        let queued = ready_queue::queued(draft.state(), limit)?;
         for (_, key) in &queued[looked_at..] {
             let Some(issue) = state::issue_at(draft.state(), key)? else {
                 continue;
@@ -49,7 +49,7 @@ pub fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
     if issue.kind == ACTIVITY {
         return Ok(false);
     }
-    Ok(queue::has_open_parts(table, &issue.id.key())?)
+    Ok(ready_queue::has_open_parts(table, &issue.id.key())?)
 }
 
 /// Why there is nothing, of the issues that were wanted.
@@ -70,7 +70,7 @@ fn nothing_ready(table: &dyn Table, wanted: &dyn Fn(&Issue) -> bool, cx: &Contex
             State::Gated => gated += 1,
             State::Done | State::Rejected => {}
             _ if is_held => {}
-            _ if issue.blocked.is_some() || !queue::open_dependencies(table, issue)?.is_empty() => {
+            _ if issue.blocked.is_some() || !ready_queue::open_dependencies(table, issue)?.is_empty() => {
                 blocked += 1
             }
             _ if is_container(table, issue)? => in_parts += 1,
@@ -107,7 +107,7 @@ pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(
     if let Some(reason) = &issue.blocked {
         draft.notice(format!("{} is marked as blocked: {reason}", issue.id));
     }
-    let open = queue::open_dependencies(draft.state(), issue)?;
+    let open = ready_queue::open_dependencies(draft.state(), issue)?;
     if !open.is_empty() {
         let names: Vec<&str> = open.iter().map(IssueId::as_str).collect();
         draft.notice(format!("{} still waits for {}", issue.id, names.join(", ")));

@@ -4,7 +4,7 @@
 //!
 //! `agent_sessions.json`: `{"sessions":{<session_id>:…},"metadata":{"last_updated","active_count","sequence"}}`.
 //! `agent_lock.json`: `{"locks":{<lock_key>:…},"metadata":{"last_updated","active_locks","sequence"}}`. Where several
-//! hold one pattern, the key of each is followed by `#` and the agent. The entries are those of [`crate::registry`], with
+//! hold one pattern, the key of each is followed by `#` and the agent. The entries are those of [`crate::compat`], with
 //! a few fields more. `sequence` is the last event that the file knows of.
 
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::compat::{
+    LockMode, LockRecord, Locks, LocksMetadata, SessionRecord, SessionStatus, Sessions, SessionsMetadata,
+};
 use crate::model::file_lock::FileTarget;
 use crate::model::ids::{AgentId, LeaseId, SessionId, WorktreeId};
 use crate::model::lease::Lease;
 use crate::model::scope::Scope;
 use crate::model::session::{Session, Status};
 use crate::model::time::{Now, Wall};
-use crate::registry::{
-    LockMode, LockRecord, Locks, LocksMetadata, SessionRecord, SessionStatus, Sessions, SessionsMetadata,
-};
 
 /// A session with what is known of its heart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

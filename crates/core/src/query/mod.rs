@@ -1,0 +1,5 @@
+//! Questions about the state: the queue of ready work, graphs, and how things are shown.
+
+pub mod graph;
+pub mod ready_queue;
+pub mod session_and_lock_views;
