@@ -3,7 +3,7 @@
 //! Read `event` (what can have happened), `state` (what it adds up to) and `decide` (who gets what), in that order.
 
 pub mod compat;
-pub mod coordinate;
+pub mod coordinator;
 pub mod decide;
 pub mod exchange;
 pub mod issue_files;

@@ -15,7 +15,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::coordinate::reason::{CONFLICT, RATE_LIMIT};
+use crate::coordinator::reason::{CONFLICT, RATE_LIMIT};
 use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, hand_on, let_go};
 use crate::log::event::Event;

@@ -27,8 +27,8 @@
 //!
 //! It is total: whatever the phases and facts are, there is a step, or something named to wait for, or the end.
 
-mod collide;
-mod turn;
+mod collisions;
+mod next_steps;
 
 use std::collections::BTreeMap;
 
