@@ -33,36 +33,14 @@ mod next_steps;
 use std::collections::BTreeMap;
 
 use crate::model::account::{Account, AccountId};
+use crate::model::cost::{Tokens, Usd};
+use crate::model::failure_reason;
 use crate::model::glob::Pattern;
 use crate::model::ids::{UnitId, WorkflowId};
 use crate::model::plan::Plan;
 use crate::model::time::Wall;
-use crate::model::unit::{Tokens, Unit, Usd};
+use crate::model::unit::Unit;
 use crate::model::workflow::Outcome;
-
-/// Reasons of failures that a coordinator tells apart ([`Failure::reason`]). Others are failures like any.
-pub mod reason {
-    /// The command line, the credentials, the model's name: the same again would fail the same.
-    pub const USAGE: &str = "usage";
-    /// There is no such program, or it cannot be run.
-    pub const NOT_STARTED: &str = "not_started";
-    /// The money of the unit or of the workflow is used up.
-    pub const BUDGET: &str = "budget";
-    /// The money of the day is.
-    pub const DAY_BUDGET: &str = "day_budget";
-    /// Somebody stopped it.
-    pub const STOPPED: &str = "stopped";
-    /// It was to be handed to another agent, and whoever did that did not come to the end of it.
-    pub const HANDED_ON: &str = "handed_on";
-    /// It says it is done, and files are missing.
-    pub const ARTIFACTS: &str = "artifacts_missing";
-    /// It does not merge.
-    pub const CONFLICT: &str = "merge_conflict";
-    /// It wrote where it may not.
-    pub const OUTSIDE: &str = "outside_scope";
-    /// The model was asked too much.
-    pub const RATE_LIMIT: &str = "rate_limit";
-}
 
 /// Why an agent is told to end, where it matters afterwards.
 pub const WORKFLOW_BUDGET: &str = "the workflow's budget is used up";
@@ -382,11 +360,14 @@ pub enum Cure {
 /// What is done about a failure of that reason.
 pub fn cure(reason: &str, max_retries: u32) -> Cure {
     match reason {
-        reason::USAGE | reason::NOT_STARTED | reason::BUDGET | reason::STOPPED => Cure::Never,
-        reason::DAY_BUDGET => Cure::Tomorrow,
-        reason::CONFLICT => Cure::Conflict,
-        reason::RATE_LIMIT => Cure::Parked,
-        reason::ARTIFACTS | reason::OUTSIDE => Cure::Again(max_retries.min(1)),
+        failure_reason::USAGE
+        | failure_reason::NOT_STARTED
+        | failure_reason::BUDGET
+        | failure_reason::STOPPED => Cure::Never,
+        failure_reason::DAY_BUDGET => Cure::Tomorrow,
+        failure_reason::CONFLICT => Cure::Conflict,
+        failure_reason::RATE_LIMIT => Cure::Parked,
+        failure_reason::ARTIFACTS | failure_reason::OUTSIDE => Cure::Again(max_retries.min(1)),
         _ => Cure::Again(max_retries),
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{
     Awaited, Cap, Cure, Look, Member, Occupied, Purse, Seen, Spent, Standing, Step, Task, backoff_ms, cure,
-    reason,
 };
 use crate::model::account::{Account, AccountId};
+use crate::model::failure_reason;
 use crate::model::plan::PlanUnit;
 use crate::model::time::Wall;
 use crate::model::unit::{Failure, MAX_RETRIES, MergeStatus, Phase, Unit, was_refused};
@@ -130,7 +130,9 @@ impl Look<'_> {
             Cure::Never => Standing::Failed(told),
             Cure::Again(most) => match again(most) {
                 // Whether it may stay as it is, a person has to say.
-                Standing::Failed(told) if error.reason == reason::OUTSIDE && !self.facts.cancelled => {
+                Standing::Failed(told)
+                    if error.reason == failure_reason::OUTSIDE && !self.facts.cancelled =>
+                {
                     Standing::Stuck(told)
                 }
                 standing => standing,
@@ -418,7 +420,10 @@ impl Look<'_> {
                     answer.wait(Some(self.facts.day_ends), Awaited::Day);
                 }
                 (Standing::Again, Some(unit)) => {
-                    let conflict = unit.error.as_ref().is_some_and(|e| e.reason == reason::CONFLICT);
+                    let conflict = unit
+                        .error
+                        .as_ref()
+                        .is_some_and(|e| e.reason == failure_reason::CONFLICT);
                     if was_refused(unit) {
                         match (self.account_id(n), self.parked(n)) {
                             (Some(account), Some(until)) => {

@@ -279,7 +279,7 @@ fn g13_a_refused_account_holds_up_its_own_units_alone() {
     let plan = on_accounts(&[("a", "claude"), ("b", "claude"), ("c", "codex"), ("d", "claude")]);
     let limits = Limits::default();
     let members = [
-        failed("a", reason::RATE_LIMIT),
+        failed("a", failure_reason::RATE_LIMIT),
         at("b", Phase::Ready),
         at("c", Phase::Ready),
         member("d"),
@@ -341,7 +341,7 @@ fn g13_after_a_refusal_starts_keep_their_distance_whoever_started_last() {
 fn g13_a_refusal_uses_up_no_retry_and_after_a_day_it_waits_for_a_person() {
     let plan = on_accounts(&[("a", "claude")]);
     let limits = Limits::default();
-    let mut members = [failed("a", reason::RATE_LIMIT)];
+    let mut members = [failed("a", failure_reason::RATE_LIMIT)];
     if let Some(unit) = &mut members[0].unit {
         unit.retry_count = MAX_RETRIES;
         unit.limited_since = Some(wall(0));
@@ -475,11 +475,11 @@ fn g10_what_is_tried_again_and_how_often() {
         ("timeout", 2),
         ("provisioning", 2),
         ("validation", 2),
-        (reason::ARTIFACTS, 1),
-        (reason::USAGE, 0),
-        (reason::BUDGET, 0),
-        (reason::STOPPED, 0),
-        (reason::DAY_BUDGET, MAX_RETRIES),
+        (failure_reason::ARTIFACTS, 1),
+        (failure_reason::USAGE, 0),
+        (failure_reason::BUDGET, 0),
+        (failure_reason::STOPPED, 0),
+        (failure_reason::DAY_BUDGET, MAX_RETRIES),
     ] {
         for count in 0..=MAX_RETRIES {
             let mut member = failed("a", reason);
@@ -548,7 +548,7 @@ fn g10_a_session_is_gone_on_with_only_if_it_began() {
 #[test]
 fn g13_what_needs_a_failed_unit_is_skipped_and_says_why() {
     let plan = plan(&[("c", &["b"]), ("b", &["a"]), ("a", &[]), ("d", &[])]);
-    let mut a = failed("a", reason::USAGE);
+    let mut a = failed("a", failure_reason::USAGE);
     a.claimed = true;
     let members = [member("c"), member("b"), a, at("d", Phase::Running)];
     let steps = ask(&plan, &members, &facts(), &Limits::default(), 0);
@@ -576,7 +576,7 @@ fn g10_a_conflict_goes_back_a_few_times_and_then_waits_for_a_person() {
         ..Limits::default()
     };
     let with = |rounds, sent_back| {
-        let mut member = failed("a", reason::CONFLICT);
+        let mut member = failed("a", failure_reason::CONFLICT);
         member.sent_back = sent_back;
         if let Some(unit) = &mut member.unit {
             unit.conflict_rounds = rounds;
@@ -592,7 +592,7 @@ fn g10_a_conflict_goes_back_a_few_times_and_then_waits_for_a_person() {
         [Step::Resolve(id("a"))]
     );
     let steps = ask(&plan, &with(1, false), &facts(), &limits, 0);
-    let why = vec![Awaited::Person(id("a"), reason::CONFLICT.to_owned())];
+    let why = vec![Awaited::Person(id("a"), failure_reason::CONFLICT.to_owned())];
     assert_eq!(steps, [Step::Wait { until: None, why }]);
 }
 
@@ -649,7 +649,7 @@ fn g12_a_cancelled_workflow_stops_agents_keeps_work_and_ends() {
         ]
     );
     let members = [
-        failed("a", reason::STOPPED),
+        failed("a", failure_reason::STOPPED),
         failed("b", "crashed"),
         at("c", Phase::Completed),
     ];
@@ -757,7 +757,7 @@ fn g15_of_two_in_each_others_way_one_begins_and_keeps_no_room_from_others() {
     }
     // What failed for good is in nobody's way; what is tried again is.
     let members = [
-        failed("a", reason::USAGE),
+        failed("a", failure_reason::USAGE),
         member("b"),
         at("c", Phase::Merged),
         at("d", Phase::Merged),
@@ -843,7 +843,7 @@ fn g15_work_of_others_and_locks_are_waited_for_by_those_who_say_where_they_write
 fn g15_what_wrote_outside_is_tried_once_more_and_then_waits_for_a_person() {
     let plan = scoped(&[("a", &["src/**"])]);
     let with = |count| {
-        let mut member = failed("a", reason::OUTSIDE);
+        let mut member = failed("a", failure_reason::OUTSIDE);
         if let Some(unit) = &mut member.unit {
             unit.retry_count = count;
         }
@@ -854,7 +854,7 @@ fn g15_what_wrote_outside_is_tried_once_more_and_then_waits_for_a_person() {
         ask(&plan, &with(0), &facts(), &limits, DAY),
         [Step::Retry(id("a"))]
     );
-    let why = vec![Awaited::Person(id("a"), reason::OUTSIDE.to_owned())];
+    let why = vec![Awaited::Person(id("a"), failure_reason::OUTSIDE.to_owned())];
     assert_eq!(
         ask(&plan, &with(1), &facts(), &limits, DAY),
         [Step::Wait { until: None, why }]

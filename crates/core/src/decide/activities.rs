@@ -14,16 +14,15 @@ use crate::decide::issues::work;
 use crate::decide::{Answer, Draft, deadline, let_go, live};
 use crate::log::event::{Action, Event};
 use crate::log::state;
+use crate::log::stop::Stop;
+use crate::model::actor::Actor;
 use crate::model::ids::{IssueId, LeaseId};
 use crate::model::issue::{ACTIVITY, Issue};
-use crate::model::lease::{Actor, End, Lease, Resource};
+use crate::model::lease::{End, LOCK_FILE_NOTE, Lease, Resource, is_from_file};
 use crate::model::policy::Policy;
-use crate::model::refusal::{Refusal, Stop};
+use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
 use crate::query::ready_queue;
-
-/// What a lease that came from a lock file says about itself.
-pub const LOCK_FILE_NOTE: &str = "from its lock file";
 
 /// The lease on the activity that an issue is part of.
 fn lease_above(draft: &mut Draft<'_>, issue: &Issue, cx: &Context) -> Result<Option<Lease>, Stop> {
@@ -92,11 +91,6 @@ pub(crate) fn claimed(draft: &Draft<'_>, issue: &Issue) -> Result<Option<Event>,
         ),
         None => work(Action::ClaimedActivity, issue, Some(issue.title.clone())),
     }))
-}
-
-/// Whether the lease stands for a lock file that was not written by `jit`.
-pub fn is_from_file(lease: &Lease) -> bool {
-    lease.note.as_deref() == Some(LOCK_FILE_NOTE)
 }
 
 /// Seconds from now until then.

@@ -5,20 +5,19 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::issue_files::format::Found;
 use crate::log::event::Event;
 use crate::model::account::{Account, AccountId, Hit};
+use crate::model::actor::Actor;
 use crate::model::conflict::Seen;
 use crate::model::file_lock::{Queueing, Want, Which};
 use crate::model::ids::{
     AgentId, IssueId, IssuePrefix, LeaseId, SessionId, TicketId, UnitId, WorkflowId, WorktreeId,
 };
 use crate::model::issue::{Comment, GateResult, Issue, Performer, Priority, State};
-use crate::model::lease::{Actor, Lease};
+use crate::model::lease::Lease;
 use crate::model::policy::Policy;
 use crate::model::session::{Session, Status};
 use crate::model::time::{Now, Wall};
-use crate::model::unit;
-use crate::model::unit::{Facts, Input, NewUnit, Unit};
-use crate::model::workflow;
-use crate::model::workflow::{NewWorkflow, Outcome, Workflow};
+use crate::model::unit::{self, Facts, Input, NewUnit, Unit};
+use crate::model::workflow::{self, NewWorkflow, Outcome, Workflow};
 
 /// A lease, named by its own id or by what it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]

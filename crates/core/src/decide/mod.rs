@@ -13,23 +13,19 @@ pub mod activities;
 pub mod command;
 pub mod issues;
 
-use crate::decide::activities as decide_activities;
 use crate::decide::command::{Command, Context, Reply, Target};
-use crate::decide::issues as decide_issues;
+use crate::decide::{activities as decide_activities, issues as decide_issues};
 use crate::log::event::{Event, Request, Stamped};
 use crate::log::state;
+use crate::log::stop::Stop;
 use crate::log::table::{Changes, Overlay, Read, Table};
-use crate::model::account;
-use crate::model::conflict;
-use crate::model::file_lock;
+use crate::model::actor::Actor;
 use crate::model::ids::{AgentId, LeaseId, WorktreeId};
 use crate::model::issue::{GateResult, Issue};
-use crate::model::lease::{Actor, End, Lease, Resource};
-use crate::model::refusal::{Code, Details, Refusal, Stop};
-use crate::model::session;
+use crate::model::lease::{self, End, Lease, Resource};
+use crate::model::refusal::{Code, Details, Refusal};
 use crate::model::time::Wall;
-use crate::model::unit;
-use crate::model::workflow;
+use crate::model::{account, conflict, file_lock, session, unit, workflow};
 
 /// How many expired leases one command clears away at most, so that its cost stays bounded.
 const EVICTIONS_A_COMMAND: usize = 64;
@@ -242,9 +238,7 @@ fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answ
             let (worktree_id, branch) = match stays {
                 false => (worktree.clone(), branch.clone()),
                 // What a lock file stands for is in no worktree.
-                true if decide_activities::is_from_file(&lease) => {
-                    (cx.actor.worktree_id.clone(), cx.branch.clone())
-                }
+                true if lease::is_from_file(&lease) => (cx.actor.worktree_id.clone(), cx.branch.clone()),
                 true => {
                     let branch = branch.clone().or_else(|| lease.branch.clone());
                     (lease.worktree_id.clone(), branch)
@@ -472,10 +466,7 @@ pub(crate) fn hand_on(
         deadline: deadline(cx, lease.ttl_secs),
         token: draft.next_sequence(),
         // From here on it is like any other, and its lock file follows.
-        note: lease
-            .note
-            .clone()
-            .filter(|_| !decide_activities::is_from_file(&lease)),
+        note: lease.note.clone().filter(|_| !lease::is_from_file(&lease)),
         ..lease.clone()
     };
     draft.emit(Event::Transferred {
@@ -654,7 +645,7 @@ fn renew(
         deadline: deadline(cx, ttl_secs),
         ..lease.clone()
     };
-    if decide_activities::is_from_file(&lease) {
+    if lease::is_from_file(&lease) {
         // Its time is no longer what the file says: from here on it is like any other, and the file follows.
         renewed.note = None;
         renewed.worktree_id.clone_from(&cx.actor.worktree_id);

@@ -19,8 +19,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::Serialize;
 
 use crate::model::ids::{IssueId, is_unprintable};
-use crate::model::issue;
-use crate::model::issue::{MAX_TITLE, Performer, Priority, State};
+use crate::model::issue::{self, MAX_TITLE, Performer, Priority, State};
 use crate::model::time::Wall;
 
 pub use backlog::backlog;

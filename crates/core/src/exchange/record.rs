@@ -14,8 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Imported, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
-use crate::issue_files::format;
-use crate::issue_files::strict_json;
+use crate::issue_files::{format, strict_json};
 use crate::model::issue::check_word;
 use crate::model::time::Wall;
 

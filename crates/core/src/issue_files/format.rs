@@ -18,15 +18,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::issue_files::stamps;
-use crate::issue_files::stamps::{FIELDS, GATE, SetLine, Sheet, check, field, is_other};
+use crate::issue_files::stamps::{self, FIELDS, GATE, SetLine, Sheet, check, field, is_other};
 use crate::issue_files::strict_json;
-use crate::log::line::json_bytes;
 use crate::model::ids::{AgentId, IssueId};
 use crate::model::issue::{
     Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority, State,
     check_gate, check_word, text_digest,
 };
+use crate::model::json::json_bytes;
 use crate::model::time::Wall;
 
 pub const ISSUE: &str = "issue.json";

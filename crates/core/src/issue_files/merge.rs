@@ -21,8 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use crate::issue_files::format::{Found, NO_TEXT, render as render_file};
-use crate::issue_files::stamps;
-use crate::issue_files::stamps::{FIELDS, GATE, Sheet, check, field, is_other};
+use crate::issue_files::stamps::{self, FIELDS, GATE, Sheet, check, field, is_other};
 use crate::model::issue::Issue;
 use crate::model::time::Wall;
 

@@ -1,14 +1,13 @@
 //! Everything that can have happened. What is in the log has happened: these are facts, applied without question.
 
 use crate::issue_files::stamps::Sheet;
-use crate::model::account;
-use crate::model::account::Account;
-use crate::model::conflict;
-use crate::model::conflict::Conflict;
+use crate::model::account::{self, Account};
+use crate::model::actor::Actor;
+use crate::model::conflict::{self, Conflict};
 use crate::model::file_lock::Ticket;
 use crate::model::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId};
 use crate::model::issue::{Comment, GateResult, Issue};
-use crate::model::lease::{Actor, Lease, Resource};
+use crate::model::lease::{Lease, Resource};
 use crate::model::session::{Session, Status};
 use crate::model::time::{BootId, Wall};
 use crate::model::unit::{Input, Unit};
@@ -146,7 +145,7 @@ pub enum Did {
     Restored,
 }
 
-crate::model::issue::words! {
+crate::model::words::words! {
     /// What the changelog records.
     Action, "action", {
         WorkItemCreated = "work_item_created", ClaimedActivity = "claimed_activity", CompletedTask = "completed_task",

@@ -22,18 +22,19 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::issue_files::stamps::Sheet;
 use crate::log::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
-use crate::model::account;
-use crate::model::conflict;
+use crate::model::actor::Actor;
 use crate::model::file_lock::{FileTarget, Labels, Ticket};
 use crate::model::glob::Pattern;
 use crate::model::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId, WorkflowId, WorktreeId};
 use crate::model::issue::{Comment, GateResult, Issue};
-use crate::model::lease::{Actor, Lease, Resource};
+use crate::model::json::json_bytes;
+use crate::model::lease::{Lease, Resource};
 use crate::model::scope::Scope;
 use crate::model::session::Status;
 use crate::model::time::{BootId, Wall};
 use crate::model::unit::Input;
 use crate::model::workflow::Managed;
+use crate::model::{account, conflict};
 
 pub const SCHEMA_VERSION: u64 = 1;
 
@@ -267,11 +268,6 @@ pub fn decode_lease(bytes: &[u8]) -> Result<Lease, String> {
     serde_json::from_slice::<LeaseRecord>(bytes)
         .map_err(|e| e.to_string())?
         .lease()
-}
-
-/// Serialising our own types to memory cannot fail: their maps have string keys and no writer is involved.
-pub fn json_bytes<T: Serialize>(value: &T) -> Vec<u8> {
-    serde_json::to_vec(value).unwrap_or_default()
 }
 
 /// A lease as the command line, MCP and the web show it.

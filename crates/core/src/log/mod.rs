@@ -4,4 +4,5 @@ pub mod event;
 pub mod line;
 pub mod packed_issue;
 pub mod state;
+pub mod stop;
 pub mod table;

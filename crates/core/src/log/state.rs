@@ -31,27 +31,27 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::decide::activities;
 use crate::issue_files::format;
 use crate::issue_files::stamps::Sheet;
 use crate::log::event::{Did, Event, Request, Stamped};
-use crate::log::line::{decode_lease, decode_ticket, encode_lease, encode_ticket, json_bytes};
-use crate::log::packed_issue;
-use crate::log::packed_issue::Packed;
+use crate::log::line::{decode_lease, decode_ticket, encode_lease, encode_ticket};
+use crate::log::packed_issue::{self, Packed};
+use crate::log::stop::Stop;
 use crate::log::table::{Overlay, Read, Table, Unreadable};
 use crate::model::account::{Account, AccountId};
-use crate::model::conflict;
-use crate::model::conflict::Conflict;
+use crate::model::conflict::{self, Conflict};
+use crate::model::cost::{Tokens, Usd};
 use crate::model::file_lock::Ticket;
 use crate::model::ids::{
     AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId, SessionId, UnitId, WorkflowId,
 };
 use crate::model::issue::{Comment, GateResult, Issue, text_digest};
-use crate::model::lease::{End, Lease, Resource};
-use crate::model::refusal::{Code, Details, Refusal, Stop};
+use crate::model::json::json_bytes;
+use crate::model::lease::{self, End, Lease, Resource};
+use crate::model::refusal::{Code, Details, Refusal};
 use crate::model::session::Session;
 use crate::model::time::{BootId, Now, Wall};
-use crate::model::unit::{Input, Tokens, Unit, Usd};
+use crate::model::unit::{Input, Unit};
 use crate::model::workflow::Workflow;
 use crate::query::ready_queue;
 
@@ -621,7 +621,7 @@ fn put_lease(table: &mut Overlay<'_>, lease: &Lease) {
     if let Some(parent) = &lease.parent {
         table.put(format!("c/{parent}/{id}"), value);
     }
-    if activities::is_from_file(lease) {
+    if lease::is_from_file(lease) {
         table.put(format!("f/{id}"), resource.clone().into_bytes());
     }
     table.put(format!("L/{resource}"), encode_lease(lease));
@@ -634,7 +634,7 @@ fn drop_lease(table: &mut Overlay<'_>, lease: &Lease) {
     if let Some(parent) = &lease.parent {
         table.remove(format!("c/{parent}/{id}"));
     }
-    if activities::is_from_file(lease) {
+    if lease::is_from_file(lease) {
         table.remove(format!("f/{id}"));
     }
     table.remove(format!("L/{}", lease.resource.key()));

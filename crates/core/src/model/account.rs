@@ -21,9 +21,10 @@ use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft};
 use crate::log::event::Event;
 use crate::log::state;
+use crate::log::stop::Stop;
 use crate::model::ids::UnitId;
 use crate::model::plan::Settings;
-use crate::model::refusal::{Code, Details, Refusal, Stop};
+use crate::model::refusal::{Code, Details, Refusal};
 use crate::model::time::Wall;
 
 /// No account is parked for longer at once.

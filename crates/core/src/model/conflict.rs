@@ -17,7 +17,7 @@ use crate::decide::command::Reply;
 use crate::decide::{Answer, Draft};
 use crate::log::event::Event;
 use crate::log::state;
-use crate::model::refusal::Stop;
+use crate::log::stop::Stop;
 use crate::model::time::Wall;
 use crate::model::unit::Clash;
 

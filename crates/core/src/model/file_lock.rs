@@ -26,11 +26,13 @@ use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired, finish, fresh_lease};
 use crate::log::event::Event;
 use crate::log::state;
+use crate::log::stop::Stop;
 use crate::log::table::{Read, Table};
+use crate::model::actor::Actor;
 use crate::model::glob::Pattern;
 use crate::model::ids::{LeaseId, TicketId, WorktreeId};
-use crate::model::lease::{Actor, Lease, Resource};
-use crate::model::refusal::{Code, Details, Refusal, Stop, left};
+use crate::model::lease::{Lease, Resource};
+use crate::model::refusal::{Code, Details, Refusal, left};
 use crate::model::scope::Scope;
 use crate::model::time::{Now, Wall};
 

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::activities::is_from_file;
+use crate::model::actor::Actor;
 use crate::model::file_lock::FileTarget;
 use crate::model::ids::{AgentId, IssueId, LeaseId, WorkflowId, WorktreeId};
 use crate::model::time::{Now, Wall};
@@ -49,14 +49,6 @@ impl Resource {
             Self::Issue(_) | Self::File(_) => None,
         }
     }
-}
-
-/// Who acts, and from where.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Actor {
-    pub agent_id: AgentId,
-    /// None outside any worktree, for example inside a bare repository.
-    pub worktree_id: Option<WorktreeId>,
 }
 
 /// A grant.
@@ -128,4 +120,12 @@ pub enum End {
     Expired,
     Evicted,
     Transferred,
+}
+
+/// What a lease that came from a lock file says about itself.
+pub const LOCK_FILE_NOTE: &str = "from its lock file";
+
+/// Whether the lease stands for a lock file that was not written by `jit`.
+pub fn is_from_file(lease: &Lease) -> bool {
+    lease.note.as_deref() == Some(LOCK_FILE_NOTE)
 }

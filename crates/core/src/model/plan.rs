@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::unit::Usd;
+use crate::model::cost::{Usd, usd};
 
 pub use check::{Problem, pattern as scope};
 
@@ -271,12 +271,6 @@ impl Plan {
     pub fn budget(&self) -> Option<Usd> {
         self.budget_usd.map(usd)
     }
-}
-
-/// Dollars as they are counted here. What makes no sense is nothing.
-pub fn usd(dollars: f64) -> Usd {
-    // Conversions to whole numbers stop at the ends and make nothing of NaN.
-    Usd((dollars * 1e6).round() as u64)
 }
 
 /// The JSON Schema (draft 7) of plans.

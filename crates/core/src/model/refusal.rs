@@ -1,6 +1,5 @@
 //! A refusal is an answer: a stable code, one sentence, and the command to run next.
 
-use crate::log::table::Unreadable;
 use crate::model::lease::Lease;
 use crate::model::time::Now;
 
@@ -251,21 +250,5 @@ pub fn left(ms: u64) -> String {
     }
 }
 
-/// Why a decision did not come about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stop {
-    Refused(Box<Refusal>),
-    Unreadable(Unreadable),
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(Box::new(refusal))
-    }
-}
-
-impl From<Unreadable> for Stop {
-    fn from(trouble: Unreadable) -> Self {
-        Self::Unreadable(trouble)
-    }
-}
+/// An answer, or a refusal.
+pub type Outcome<T> = Result<T, Box<Refusal>>;

@@ -10,13 +10,14 @@ use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired};
 use crate::log::event::Event;
 use crate::log::state;
+use crate::log::stop::Stop;
+use crate::model::actor::Actor;
 use crate::model::file_lock;
 use crate::model::ids::{AgentId, SessionId, WorktreeId};
-use crate::model::issue::words;
-use crate::model::lease::Actor;
-use crate::model::refusal::{Code, Refusal, Stop};
+use crate::model::refusal::{Code, Refusal};
 use crate::model::scope::Scope;
 use crate::model::time::Wall;
+use crate::model::words::words;
 
 words! {
     /// How a session stands.

@@ -4,6 +4,7 @@
 //! only runs forward within one boot of the machine ([`BootId`]); deadlines are compared by it and by nothing else.
 
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -161,6 +162,11 @@ pub struct Now {
     pub boot: BootId,
     /// Milliseconds since that boot, sleep included.
     pub ticks: u64,
+}
+
+/// Where `now` comes from. The store asks it, so that its own clock decides about deadlines.
+pub trait Clock: fmt::Debug + Send + Sync {
+    fn now(&self) -> io::Result<Now>;
 }
 
 #[cfg(test)]

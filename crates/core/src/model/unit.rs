@@ -15,19 +15,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::coordinator::reason::{CONFLICT, RATE_LIMIT};
 use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, hand_on, let_go};
 use crate::log::event::Event;
 use crate::log::state;
+use crate::log::stop::Stop;
 use crate::log::table::{Read, Table};
-use crate::model::account;
-use crate::model::account::{AccountId, Hit};
+use crate::model::account::{self, AccountId, Hit};
+use crate::model::cost::{Tokens, Usd};
+use crate::model::failure_reason::{CONFLICT, RATE_LIMIT};
 use crate::model::ids::{AgentId, IssueId, IssuePrefix, LeaseId, UnitId, WorkflowId, WorktreeId};
-use crate::model::issue::words;
 use crate::model::lease::{Lease, Resource};
-use crate::model::refusal::{Code, Refusal, Stop};
+use crate::model::refusal::{Code, Refusal};
 use crate::model::time::Wall;
+use crate::model::words::words;
 
 words! {
     /// Where a unit is in its life.
@@ -193,51 +194,6 @@ pub struct Artifact {
     pub path: String,
     #[serde(rename = "type")]
     pub kind: String,
-}
-
-/// Dollars, to the millionth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Usd(pub u64);
-
-impl Serialize for Usd {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(self.0 as f64 / 1e6)
-    }
-}
-
-impl<'de> Deserialize<'de> for Usd {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let dollars = f64::deserialize(from)?;
-        if dollars.is_finite() && (0.0..1e12).contains(&dollars) {
-            Ok(Self((dollars * 1e6).round() as u64))
-        } else {
-            Err(serde::de::Error::custom("an amount of dollars is not negative"))
-        }
-    }
-}
-
-/// What went through a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Tokens {
-    // Whoever says half of it is not to be taken for somebody who says nothing.
-    #[serde(default)]
-    pub input: u64,
-    #[serde(default)]
-    pub output: u64,
-}
-
-impl Tokens {
-    pub fn total(self) -> u64 {
-        self.input.saturating_add(self.output)
-    }
-
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            input: self.input.saturating_add(other.input),
-            output: self.output.saturating_add(other.output),
-        }
-    }
 }
 
 /// Something that was handed to a unit's agent: a file in the control plane.

@@ -14,12 +14,13 @@ use crate::decide::command::{Context, Reply};
 use crate::decide::{Answer, Draft, clear_expired, deadline, finish, fresh_lease, let_go, live};
 use crate::log::event::Event;
 use crate::log::state;
+use crate::log::stop::Stop;
 use crate::log::table::Table;
 use crate::model::ids::{AgentId, UnitId, WorkflowId};
-use crate::model::issue::words;
 use crate::model::lease::{Lease, Resource};
-use crate::model::refusal::{Code, Refusal, Stop};
+use crate::model::refusal::{Code, Refusal};
 use crate::model::time::Wall;
+use crate::model::words::words;
 
 /// How long leadership lasts without a renewal.
 pub const LEAD_SECS: u64 = 60;

@@ -30,11 +30,11 @@ const REASONS: &[&str] = &[
     "crashed",
     "timeout",
     "hung",
-    reason::USAGE,
-    reason::ARTIFACTS,
-    reason::BUDGET,
-    reason::RATE_LIMIT,
-    reason::OUTSIDE,
+    failure_reason::USAGE,
+    failure_reason::ARTIFACTS,
+    failure_reason::BUDGET,
+    failure_reason::RATE_LIMIT,
+    failure_reason::OUTSIDE,
 ];
 
 /// Some of them meet.
@@ -149,7 +149,10 @@ impl World {
             input != Input::RetryDispatch || unit.may_be_retried(),
             "refused by the core"
         );
-        let conflict = unit.error.as_ref().is_some_and(|e| e.reason == reason::CONFLICT);
+        let conflict = unit
+            .error
+            .as_ref()
+            .is_some_and(|e| e.reason == failure_reason::CONFLICT);
         let tries = unit.retry_count;
         let unit = moved(unit, edge, &facts, now);
         // Rounds of conflicts are counted apart.
@@ -189,7 +192,7 @@ impl World {
     }
 
     fn fail(&mut self, n: usize, input: Input, reason: &str) {
-        if reason == reason::RATE_LIMIT {
+        if reason == failure_reason::RATE_LIMIT {
             self.park(n);
         }
         let facts = crate::model::unit::Facts {
@@ -291,7 +294,7 @@ impl World {
                     .as_ref()
                     .map_or(0, |unit| unit.conflict_rounds);
                 let facts = crate::model::unit::Facts {
-                    error: Some(failure(reason::CONFLICT)),
+                    error: Some(failure(failure_reason::CONFLICT)),
                     conflict_rounds: send_back.then_some(rounds + 1),
                     ..Default::default()
                 };
@@ -390,8 +393,8 @@ impl World {
                 self.members[n].seen = Seen::Ended;
                 if let Some(why) = self.stopped.get(id).cloned() {
                     let reason = match why.contains("day") {
-                        true => reason::DAY_BUDGET,
-                        false => reason::STOPPED,
+                        true => failure_reason::DAY_BUDGET,
+                        false => failure_reason::STOPPED,
                     };
                     self.fail(n, Input::InstanceFailed, reason);
                 } else if lost || self.dice.one_in(4) {
@@ -424,7 +427,7 @@ impl World {
                     .and_then(|unit| unit.error.as_ref())
                     .map(|e| e.reason.as_str());
                 if self.phase(n) == Some(Phase::Failed)
-                    && reason == Some(reason::CONFLICT)
+                    && reason == Some(failure_reason::CONFLICT)
                     && !self.members[n].sent_back
                 {
                     assert!(unit.is_some_and(|unit| unit.conflict_rounds < self.limits.max_conflict_rounds));

@@ -22,15 +22,16 @@ pub(crate) use next::{acquire_next, notice_obstacles, require_performer};
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::decide::activities;
 use crate::decide::command::{Change, Context, NewIssue, Pivot, Reply, Target};
-use crate::decide::{Answer, Draft, Terms, acquire, clear_expired, fresh_lease, let_go, live, not_holder};
+use crate::decide::{
+    Answer, Draft, Terms, acquire, activities, clear_expired, fresh_lease, let_go, live, not_holder,
+};
 use crate::issue_files::format::{Found, MOST_LINES, said_first, says_the_same, set_aside};
 use crate::issue_files::merge;
-use crate::issue_files::stamps;
-use crate::issue_files::stamps::{GATE, Sheet};
+use crate::issue_files::stamps::{self, GATE, Sheet};
 use crate::log::event::{Action, Did, Event};
 use crate::log::state;
+use crate::log::stop::Stop;
 use crate::log::table::{Read, Table};
 use crate::model::ids::{AgentId, IssueId, IssuePrefix};
 use crate::model::issue::{
@@ -39,10 +40,9 @@ use crate::model::issue::{
 };
 use crate::model::lease::{Lease, Resource};
 use crate::model::policy::{Enforce, Policy};
-use crate::model::refusal::{Code, Details, Refusal, Stop};
+use crate::model::refusal::{Code, Details, Refusal};
 use crate::model::time::Wall;
-use crate::query::graph;
-use crate::query::ready_queue;
+use crate::query::{graph, ready_queue};
 
 use cycles::*;
 use done_rules::*;
