@@ -10,14 +10,14 @@
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::decide::command::{Context, LockFile, Reply};
-use crate::decide::issues::work;
-use crate::decide::{Answer, Draft, deadline, let_go, live};
+use crate::decide::draft::{Answer, Draft};
+use crate::decide::leases::{deadline, let_go, live};
 use crate::log::event::{Action, Event};
 use crate::log::state;
 use crate::log::stop::Stop;
 use crate::model::actor::Actor;
 use crate::model::ids::{IssueId, LeaseId};
-use crate::model::issue::{ACTIVITY, Issue};
+use crate::model::issue::{ACTIVITY, Issue, TASK};
 use crate::model::lease::{End, LOCK_FILE_NOTE, Lease, Resource, is_from_file};
 use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
@@ -255,4 +255,20 @@ fn follow(
         draft.emit(note)?;
     }
     Ok(granted)
+}
+
+/// What an entry of the changelog says about an issue.
+pub(crate) fn work(action: Action, issue: &Issue, details: Option<String>) -> Event {
+    let (activity_id, task_id) = if issue.kind == TASK {
+        (issue.parent.clone(), Some(issue.id.clone()))
+    } else {
+        (Some(issue.id.clone()), None)
+    };
+    Event::Worked {
+        action,
+        activity_id,
+        task_id,
+        details,
+        previous: 0,
+    }
 }

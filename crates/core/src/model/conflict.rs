@@ -13,21 +13,12 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::decide::command::Reply;
-use crate::decide::{Answer, Draft};
-use crate::log::event::Event;
-use crate::log::state;
-use crate::log::stop::Stop;
 use crate::model::time::Wall;
 use crate::model::unit::Clash;
 
 /// So many pairs of a target are in the log at one time, and so many paths of each.
 pub const MOST_PAIRS: usize = 64;
 pub const MOST_PATHS: usize = 8;
-
-/// So long, in milliseconds, nothing is told of other paths of the same two, and nothing of their being out of the way.
-const SAME_PAIR: i64 = 60_000;
-const FLIPPED: i64 = 5_000;
 
 /// One of the two.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +53,7 @@ impl Conflict {
     }
 
     /// As the log has it.
-    fn plain(&self) -> Self {
+    pub(crate) fn plain(&self) -> Self {
         Self {
             told_at: None,
             ..self.clone()
@@ -70,12 +61,12 @@ impl Conflict {
     }
 
     /// Whether it was told less than so long ago. A clock that was set back says nothing.
-    fn was_told_within(&self, ms: i64, now: Wall) -> bool {
+    pub(crate) fn was_told_within(&self, ms: i64, now: Wall) -> bool {
         let since = self.told_at.map(|at| now.ms().saturating_sub(at.ms()));
         since.is_some_and(|since| (0..ms).contains(&since))
     }
 
-    fn is_about(&self, name: &str) -> bool {
+    pub(crate) fn is_about(&self, name: &str) -> bool {
         self.a.name == name || self.b.name == name
     }
 }
@@ -96,52 +87,4 @@ pub enum Did {
     /// It is new, or about other paths.
     Found,
     Gone,
-}
-
-/// Writes down what is different from what was told before. Where nothing is, says how much is held back for now.
-pub fn note(draft: &mut Draft<'_>, seen: &Seen, now: Wall) -> Result<Answer, Stop> {
-    let (mut before, others): (Vec<Conflict>, Vec<Conflict>) = state::conflicts(draft.state())?
-        .into_iter()
-        .partition(|one| one.target == seen.target);
-    before.sort_by_key(Conflict::key);
-    let known = |one: &Conflict| before.iter().find(|other| other.key() == one.key());
-    let mut told = before.len();
-    let mut held = 0;
-    let lost = others.iter().filter(|one| seen.lost.contains(&one.target));
-    let mut news: Vec<(Did, Conflict)> = lost.map(|one| (Did::Gone, one.plain())).collect();
-    for one in &before {
-        let is_there = seen.conflicts.iter().any(|other| other.key() == one.key());
-        let is_unknown = seen.unknown.iter().any(|name| one.is_about(name));
-        if is_there || is_unknown {
-            continue;
-        }
-        if one.was_told_within(FLIPPED, now) {
-            held += 1;
-        } else {
-            told -= 1;
-            news.push((Did::Gone, one.plain()));
-        }
-    }
-    for one in &seen.conflicts {
-        match known(one) {
-            Some(before) if before.plain() == *one => {}
-            Some(before) if before.was_told_within(SAME_PAIR, now) => held += 1,
-            Some(_) => news.push((Did::Found, one.clone())),
-            None if told < MOST_PAIRS => {
-                told += 1;
-                news.push((Did::Found, one.clone()));
-            }
-            None => {}
-        }
-    }
-    if news.is_empty() {
-        return Ok(Answer::Already(Reply::Conflicts(held)));
-    }
-    for (did, conflict) in news {
-        draft.emit(Event::Conflict {
-            did,
-            conflict: Box::new(conflict),
-        })?;
-    }
-    Ok(Answer::Done)
 }

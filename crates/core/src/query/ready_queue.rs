@@ -22,9 +22,10 @@ use std::collections::HashSet;
 use smol_str::SmolStr;
 
 use crate::log::state;
+use crate::log::stop::Stop;
 use crate::log::table::{Overlay, Read, Table};
 use crate::model::ids::IssueId;
-use crate::model::issue::Issue;
+use crate::model::issue::{ACTIVITY, Issue};
 use crate::model::lease::Resource;
 
 /// Longest chain that is told from shorter ones.
@@ -270,4 +271,12 @@ pub fn queued(table: &dyn Table, limit: usize) -> Read<Vec<(SmolStr, SmolStr)>> 
         Ok(())
     })?;
     Ok(found)
+}
+
+/// Whether the work is in its parts. An activity is taken as a whole.
+pub fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
+    if issue.kind == ACTIVITY {
+        return Ok(false);
+    }
+    Ok(has_open_parts(table, &issue.id.key())?)
 }

@@ -12,20 +12,18 @@
 mod cycles;
 mod done_rules;
 mod join;
-mod next;
 
 pub(crate) use done_rules::is_bound;
 pub use done_rules::is_held_back;
 pub(crate) use join::join;
-pub use next::is_container;
-pub(crate) use next::{acquire_next, notice_obstacles, require_performer};
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::decide::activities::{self, work};
+use crate::decide::claims::require_performer;
 use crate::decide::command::{Change, Context, NewIssue, Pivot, Reply, Target};
-use crate::decide::{
-    Answer, Draft, Terms, acquire, activities, clear_expired, fresh_lease, let_go, live, not_holder,
-};
+use crate::decide::draft::{Answer, Draft};
+use crate::decide::leases::{fresh_lease, let_go, live, not_holder};
 use crate::issue_files::format::{Found, MOST_LINES, said_first, says_the_same, set_aside};
 use crate::issue_files::merge;
 use crate::issue_files::stamps::{self, GATE, Sheet};
@@ -35,8 +33,8 @@ use crate::log::stop::Stop;
 use crate::log::table::{Read, Table};
 use crate::model::ids::{AgentId, IssueId, IssuePrefix};
 use crate::model::issue::{
-    ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, Performer, State, TASK,
-    WORK_ITEM, check_gate, check_word,
+    ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, State, TASK, WORK_ITEM,
+    check_gate, check_word,
 };
 use crate::model::lease::{Lease, Resource};
 use crate::model::policy::{Enforce, Policy};
@@ -214,22 +212,6 @@ fn require_few(issue: &Issue, sheet: &Sheet) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-/// What an entry of the changelog says about an issue.
-pub(crate) fn work(action: Action, issue: &Issue, details: Option<String>) -> Event {
-    let (activity_id, task_id) = if issue.kind == TASK {
-        (issue.parent.clone(), Some(issue.id.clone()))
-    } else {
-        (Some(issue.id.clone()), None)
-    };
-    Event::Worked {
-        action,
-        activity_id,
-        task_id,
-        details,
-        previous: 0,
-    }
 }
 
 /// Whose leave a change needs, and what becomes of it.

@@ -1,6 +1,18 @@
 //! What is taken next, and by whom.
 
-use super::*;
+use std::collections::BTreeMap;
+
+use crate::decide::claims::{Terms, acquire};
+use crate::decide::command::Context;
+use crate::decide::draft::{Answer, Draft};
+use crate::decide::leases::clear_expired;
+use crate::log::state;
+use crate::log::stop::Stop;
+use crate::log::table::Table;
+use crate::model::issue::{Issue, Performer, State};
+use crate::model::lease::{Lease, Resource};
+use crate::model::refusal::{Code, Details, Refusal};
+use crate::query::ready_queue;
 
 /// The best issue that the caller may take, taken.
 pub(crate) fn acquire_next(
@@ -26,7 +38,7 @@ pub(crate) fn acquire_next(
             };
             if !wanted(&issue)
                 || !issue.actor.allows(cx.actor.agent_id.kind())
-                || is_container(draft.state(), &issue)?
+                || ready_queue::is_container(draft.state(), &issue)?
             {
                 continue;
             }
@@ -42,14 +54,6 @@ pub(crate) fn acquire_next(
         looked_at = queued.len();
         limit *= 4;
     }
-}
-
-/// Whether the work is in its parts. An activity is taken as a whole.
-pub fn is_container(table: &dyn Table, issue: &Issue) -> Result<bool, Stop> {
-    if issue.kind == ACTIVITY {
-        return Ok(false);
-    }
-    Ok(ready_queue::has_open_parts(table, &issue.id.key())?)
 }
 
 /// Why there is nothing, of the issues that were wanted.
@@ -73,7 +77,7 @@ fn nothing_ready(table: &dyn Table, wanted: &dyn Fn(&Issue) -> bool, cx: &Contex
             _ if issue.blocked.is_some() || !ready_queue::open_dependencies(table, issue)?.is_empty() => {
                 blocked += 1
             }
-            _ if is_container(table, issue)? => in_parts += 1,
+            _ if ready_queue::is_container(table, issue)? => in_parts += 1,
             _ if issue.actor == Performer::Human => human += 1,
             _ => {}
         }
@@ -93,24 +97,4 @@ fn nothing_ready(table: &dyn Table, wanted: &dyn Fn(&Issue) -> bool, cx: &Contex
         ("backlog", Some(backlog)),
         ("retry_after_secs", soonest),
     ])))
-}
-
-pub(crate) fn require_performer(issue: &Issue, cx: &Context) -> Result<(), Refusal> {
-    if issue.actor.allows(cx.actor.agent_id.kind()) {
-        return Ok(());
-    }
-    Err(Refusal::new(Code::NotAllowed, format!("{} waits for a person", issue.id)).help("jit claim next"))
-}
-
-/// Taking what cannot be worked on is allowed, but worth a word.
-pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(), Stop> {
-    if let Some(reason) = &issue.blocked {
-        draft.notice(format!("{} is marked as blocked: {reason}", issue.id));
-    }
-    let open = ready_queue::open_dependencies(draft.state(), issue)?;
-    if !open.is_empty() {
-        let names: Vec<&str> = open.iter().map(IssueId::as_str).collect();
-        draft.notice(format!("{} still waits for {}", issue.id, names.join(", ")));
-    }
-    Ok(())
 }
