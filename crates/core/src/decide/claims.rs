@@ -7,13 +7,12 @@ use crate::decide::leases::{
     clear_expired, deadline, finish, fresh_lease, hand_on, let_go, live, not_holder,
 };
 use crate::log::event::Event;
-use crate::log::state;
 use crate::log::stop::Stop;
+use crate::log::{ready_index, state};
 use crate::model::ids::{AgentId, IssueId, WorktreeId};
 use crate::model::issue::Issue;
 use crate::model::lease::{self, End, Lease, Resource, is_from_file};
 use crate::model::refusal::{Code, Refusal};
-use crate::query::ready_queue;
 
 /// What was asked for about a lease that may be granted.
 #[derive(Debug, Clone)]
@@ -244,7 +243,7 @@ pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(
     if let Some(reason) = &issue.blocked {
         draft.notice(format!("{} is marked as blocked: {reason}", issue.id));
     }
-    let open = ready_queue::open_dependencies(draft.state(), issue)?;
+    let open = ready_index::open_dependencies(draft.state(), issue)?;
     if !open.is_empty() {
         let names: Vec<&str> = open.iter().map(IssueId::as_str).collect();
         draft.notice(format!("{} still waits for {}", issue.id, names.join(", ")));

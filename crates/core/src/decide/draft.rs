@@ -2,8 +2,8 @@
 
 use crate::decide::command::{Context, Reply};
 use crate::log::event::{Event, Request, Stamped};
-use crate::log::state;
 use crate::log::table::{Changes, Overlay, Read, Table};
+use crate::log::{fold, state};
 use crate::model::actor::Actor;
 use crate::model::ids::LeaseId;
 use crate::model::time::Wall;
@@ -53,7 +53,7 @@ impl<'a> Draft<'a> {
             part: (1, 1),
             event,
         };
-        state::apply(&mut self.state, &stamped)?;
+        fold::apply(&mut self.state, &stamped)?;
         self.next += 1;
         self.events.push(stamped.event);
         Ok(())
@@ -114,7 +114,7 @@ impl<'a> Draft<'a> {
         }
         if request.is_some() {
             for line in &lines {
-                state::remember(&mut state, line)?;
+                fold::remember(&mut state, line)?;
             }
         }
         Ok((lines, state.changes))

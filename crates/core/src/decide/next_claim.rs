@@ -6,9 +6,9 @@ use crate::decide::claims::{Terms, acquire};
 use crate::decide::command::Context;
 use crate::decide::draft::{Answer, Draft};
 use crate::decide::leases::clear_expired;
-use crate::log::state;
 use crate::log::stop::Stop;
 use crate::log::table::Table;
+use crate::log::{ready_index, state};
 use crate::model::issue::{Issue, Performer, State};
 use crate::model::lease::{Lease, Resource};
 use crate::model::refusal::{Code, Details, Refusal};
@@ -74,7 +74,7 @@ fn nothing_ready(table: &dyn Table, wanted: &dyn Fn(&Issue) -> bool, cx: &Contex
             State::Gated => gated += 1,
             State::Done | State::Rejected => {}
             _ if is_held => {}
-            _ if issue.blocked.is_some() || !ready_queue::open_dependencies(table, issue)?.is_empty() => {
+            _ if issue.blocked.is_some() || !ready_index::open_dependencies(table, issue)?.is_empty() => {
                 blocked += 1
             }
             _ if ready_queue::is_container(table, issue)? => in_parts += 1,

@@ -14,6 +14,7 @@ pub mod issue;
 pub mod json;
 pub mod lease;
 pub mod plan;
+pub mod plan_check;
 pub mod policy;
 pub mod refusal;
 pub mod scope;

@@ -11,8 +11,6 @@
 //!
 //! Limitations: that an issue, a branch or a program exists is not looked at here; the engine does, before it begins.
 
-mod check;
-
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
@@ -20,8 +18,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::cost::{Usd, usd};
-
-pub use check::{Problem, pattern as scope};
 
 /// The shape of plans this program writes and reads.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -28,9 +28,9 @@ use crate::issue_files::format::{Found, MOST_LINES, said_first, says_the_same, s
 use crate::issue_files::merge;
 use crate::issue_files::stamps::{self, GATE, Sheet};
 use crate::log::event::{Action, Did, Event};
-use crate::log::state;
 use crate::log::stop::Stop;
 use crate::log::table::{Read, Table};
+use crate::log::{ready_index, state};
 use crate::model::ids::{AgentId, IssueId, IssuePrefix};
 use crate::model::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, State, TASK, WORK_ITEM,
@@ -590,7 +590,7 @@ pub(crate) fn delete(
     for (what, keys) in [
         (
             "no longer waiting for it",
-            ready_queue::dependents(draft.state(), &key)?,
+            ready_index::dependents(draft.state(), &key)?,
         ),
         (
             "now without their parent",

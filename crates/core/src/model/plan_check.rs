@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ACP, COMMAND, MAX_CONCURRENT, MAX_UNITS, Plan, PlanUnit, SCHEMA_VERSION, Settings};
 use crate::model::account::is_word;
 use crate::model::duration::parse_secs;
 use crate::model::glob::Pattern;
 use crate::model::ids::{IssuePrefix, UnitId, WorkflowId, is_unprintable};
+use crate::model::plan::{ACP, COMMAND, MAX_CONCURRENT, MAX_UNITS, Plan, PlanUnit, SCHEMA_VERSION, Settings};
 use crate::model::unit::MAX_RETRIES;
 
 /// More dollars than anybody means.

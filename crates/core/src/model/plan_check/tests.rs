@@ -2,6 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+use crate::model::plan::schema;
+
 const AGENTS: &[&str] = &["claude", "command"];
 
 fn config() -> Settings {
@@ -248,7 +250,7 @@ fn g13_the_unit_is_over_the_plan_is_over_the_configuration() {
 
 #[test]
 fn g13_the_schema_is_that_of_the_types() {
-    let schema = super::super::schema();
+    let schema = schema();
     assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
     assert_eq!(schema["title"], "jit plan");
     assert_eq!(schema["required"], json!(["units"]));
