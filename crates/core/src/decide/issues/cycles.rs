@@ -1,6 +1,13 @@
 //! What may hang together: parents and dependencies never lead back to where they start, and nothing waits for what waits for it.
 
-use super::*;
+use crate::decide::command::Context;
+use crate::log::state;
+use crate::log::stop::Stop;
+use crate::log::table::{Read, Table};
+use crate::model::ids::{IssueId, IssuePrefix};
+use crate::model::issue::{Issue, MAX_MEMBERS};
+use crate::model::refusal::{Code, Details, Refusal};
+use crate::query::{graph, ready_queue};
 
 /// The issue that `text` names, if one of type `kind` called `id` may be part of it.
 pub(super) fn require_parent(
@@ -29,7 +36,7 @@ fn require_fit(
         allowed if allowed.is_empty() => "nothing".to_owned(),
         allowed => allowed.join(", "),
     };
-    Err(invalid(format!(
+    Err(Refusal::new(Code::Invalid, format!(
         "{subject} {kind} cannot be part of {parent}, which is a {parent_kind}: it can be part of {allowed}"
     ))
     .help("jit config get types.hierarchy"))
@@ -61,11 +68,12 @@ pub(super) fn require_not_within(table: &dyn Table, id: &IssueId, parent: &Issue
             return Err(circle("be part of itself", path).into());
         }
         if path.len() > MAX_MEMBERS {
-            return Err(
-                invalid(format!("{id} would lie more than {MAX_MEMBERS} levels deep"))
-                    .help(format!("jit issue show {parent}"))
-                    .into(),
-            );
+            return Err(Refusal::new(
+                Code::Invalid,
+                format!("{id} would lie more than {MAX_MEMBERS} levels deep"),
+            )
+            .help(format!("jit issue show {parent}"))
+            .into());
         }
         above = state::issue(table, &next)?.and_then(|issue| issue.parent);
     }

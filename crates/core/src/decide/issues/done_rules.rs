@@ -2,7 +2,20 @@
 //!
 //! The same holds for what somebody edited by hand: see [`hold_back`].
 
-use super::*;
+use crate::decide::command::Context;
+use crate::decide::issues::cycles::{require_no_deadlock, require_not_within};
+use crate::issue_files::format::Found;
+use crate::issue_files::merge;
+use crate::issue_files::stamps::{GATE, Sheet};
+use crate::log::state;
+use crate::log::stop::Stop;
+use crate::log::table::{Read, Table};
+use crate::model::ids::{AgentId, IssueId};
+use crate::model::issue::{Issue, State};
+use crate::model::policy::Policy;
+use crate::model::refusal::{Code, Details, Refusal};
+use crate::model::time::Wall;
+use crate::query::ready_queue;
 
 /// An agent that may not say by hand that a gate has passed.
 pub(super) fn is_bound_by_gates(cx: &Context) -> bool {

@@ -1,6 +1,17 @@
 //! What trees and files from elsewhere say about issues, brought in.
 
-use super::*;
+use std::collections::BTreeMap;
+
+use crate::decide::command::{Context, Reply};
+use crate::decide::draft::{Answer, Draft};
+use crate::decide::issues::done_rules::hold_back;
+use crate::issue_files::format::{Found, said_first, says_the_same, set_aside};
+use crate::issue_files::merge;
+use crate::issue_files::stamps::Sheet;
+use crate::log::event::{Did, Event};
+use crate::log::state;
+use crate::log::stop::Stop;
+use crate::model::issue::{Comment, Issue};
 
 /// What is part of something else that was found comes before it: a whole is done after its parts.
 pub(super) fn parts_first(all: &[Found]) -> Vec<&Found> {

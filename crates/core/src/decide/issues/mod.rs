@@ -17,33 +17,35 @@ pub(crate) use done_rules::is_bound;
 pub use done_rules::is_held_back;
 pub(crate) use join::join;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::decide::activities::{self, work};
 use crate::decide::claims::require_performer;
 use crate::decide::command::{Change, Context, NewIssue, Pivot, Reply, Target};
 use crate::decide::draft::{Answer, Draft};
+use crate::decide::issues::cycles::{
+    require_no_circle, require_no_deadlock, require_not_within, require_parent, require_type_fits,
+};
+use crate::decide::issues::done_rules::{
+    is_bound_by_gates, require_gates, require_no_fewer_gates, require_no_open_parts, the_agent,
+};
 use crate::decide::leases::{fresh_lease, let_go, live, not_holder};
-use crate::issue_files::format::{Found, MOST_LINES, said_first, says_the_same, set_aside};
-use crate::issue_files::merge;
-use crate::issue_files::stamps::{self, GATE, Sheet};
+use crate::issue_files::format::MOST_LINES;
+use crate::issue_files::stamps::{self, Sheet};
 use crate::log::event::{Action, Did, Event};
+use crate::log::state;
 use crate::log::stop::Stop;
-use crate::log::table::{Read, Table};
-use crate::log::{ready_index, state};
-use crate::model::ids::{AgentId, IssueId, IssuePrefix};
+use crate::log::table::Table;
+use crate::model::ids::{IssueId, IssuePrefix};
 use crate::model::issue::{
     ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, State, TASK, WORK_ITEM,
     check_gate, check_word,
 };
 use crate::model::lease::{Lease, Resource};
-use crate::model::policy::{Enforce, Policy};
+use crate::model::policy::Enforce;
 use crate::model::refusal::{Code, Details, Refusal};
 use crate::model::time::Wall;
-use crate::query::{graph, ready_queue};
-
-use cycles::*;
-use done_rules::*;
+use crate::query::ready_queue;
 
 fn invalid(message: impl Into<String>) -> Refusal {
     Refusal::new(Code::Invalid, message)
@@ -590,7 +592,7 @@ pub(crate) fn delete(
     for (what, keys) in [
         (
             "no longer waiting for it",
-            ready_index::dependents(draft.state(), &key)?,
+            ready_queue::dependents(draft.state(), &key)?,
         ),
         (
             "now without their parent",
