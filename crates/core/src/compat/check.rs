@@ -13,7 +13,7 @@ use super::{VERSION, lock_key, schema};
 use crate::model::time::Wall;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flaw {
+pub struct RegistryFlaw {
     /// JSON pointer of the value; empty for the whole file.
     pub path: String,
     pub line: usize,
@@ -22,12 +22,12 @@ pub struct Flaw {
 }
 
 /// The flaws of a file by the schema of this name; `None` when there is no such schema.
-pub fn check(name: &str, text: &[u8], agent_types: &[String], now: Wall) -> Option<Vec<Flaw>> {
+pub fn check(name: &str, text: &[u8], agent_types: &[String], now: Wall) -> Option<Vec<RegistryFlaw>> {
     let schema = schema(name, agent_types)?;
     let located = match Located::read(text) {
         Ok(located) => located,
         Err(e) => {
-            return Some(vec![Flaw {
+            return Some(vec![RegistryFlaw {
                 path: String::new(),
                 line: e.line,
                 problem: format!(
@@ -43,7 +43,7 @@ pub fn check(name: &str, text: &[u8], agent_types: &[String], now: Wall) -> Opti
         flaws: Vec::new(),
     };
     for (path, line) in &located.twice {
-        checker.flaws.push(Flaw {
+        checker.flaws.push(RegistryFlaw {
             path: path.clone(),
             line: *line,
             problem: "the key is there twice, and readers keep only one of the two".to_owned(),
@@ -63,12 +63,12 @@ pub fn check(name: &str, text: &[u8], agent_types: &[String], now: Wall) -> Opti
 
 struct Checker<'a> {
     located: &'a Located,
-    flaws: Vec<Flaw>,
+    flaws: Vec<RegistryFlaw>,
 }
 
 impl Checker<'_> {
     fn flaw(&mut self, path: &str, problem: impl Into<String>, fix: impl Into<String>) {
-        self.flaws.push(Flaw {
+        self.flaws.push(RegistryFlaw {
             path: path.to_owned(),
             line: self.located.line(path),
             problem: problem.into(),

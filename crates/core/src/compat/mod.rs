@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::model::scope::Scope;
+use crate::model::scope::LockScope;
 use crate::model::time::Wall;
 
 /// The version of the format that is written here.
@@ -87,8 +87,8 @@ pub struct SessionRecord {
     pub branch: Option<String>,
     /// How far its locks reach at least.
     #[serde(default = "global")]
-    #[schemars(with = "String", extend("enum" = Scope::ALL))]
-    pub lock_scope: Scope,
+    #[schemars(with = "String", extend("enum" = LockScope::ALL))]
+    pub lock_scope: LockScope,
     /// When it began.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub started_at: Wall,
@@ -97,18 +97,18 @@ pub struct SessionRecord {
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_heartbeat: Option<Wall>,
     /// How it stands.
-    pub status: SessionStatus,
+    pub status: RecordedSessionStatus,
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
-fn global() -> Scope {
-    Scope::Global
+fn global() -> LockScope {
+    LockScope::Global
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum SessionStatus {
+pub enum RecordedSessionStatus {
     Active,
     Completed,
     Failed,
@@ -149,8 +149,8 @@ pub struct LockRecord {
     /// What is locked, relative to the root of the worktree.
     pub file_path: String,
     /// How far the lock reaches.
-    #[schemars(with = "String", extend("enum" = Scope::ALL))]
-    pub lock_scope: Scope,
+    #[schemars(with = "String", extend("enum" = LockScope::ALL))]
+    pub lock_scope: LockScope,
     /// The worktree it holds in; null when it holds in all.
     pub worktree_path: Option<String>,
     /// The pull request of its holder; null when the lock is global.

@@ -138,7 +138,7 @@ fn locks() -> Value {
     } })
 }
 
-fn flaws(name: &str, value: &Value) -> Vec<check::Flaw> {
+fn flaws(name: &str, value: &Value) -> Vec<check::RegistryFlaw> {
     check(name, value.to_string().as_bytes(), &[], now()).expect("a schema")
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Limitations: what a unit without `writes` will touch is not known before it does, so only what it has touched counts.
 
-use super::{Collision, Look, Member, Occupied, Seen, Standing};
+use super::{AgentStatus, Collision, CoordinatorInput, Occupied, PlanMember, UnitStanding};
 use crate::model::glob::Pattern;
 use crate::model::unit::Phase;
 
@@ -29,7 +29,7 @@ fn covers(outer: &Pattern, inner: &Pattern) -> bool {
     rest.is_some_and(|rest| rest.starts_with('/') || (rest.is_empty() && !inner.is_glob()))
 }
 
-impl Look<'_> {
+impl CoordinatorInput<'_> {
     /// Where a unit of the plan says that it writes.
     pub(super) fn scope(&self, n: usize) -> Vec<Pattern> {
         let planned = self.plan.units.get(n);
@@ -57,15 +57,15 @@ impl Look<'_> {
 
     /// Places that are taken: by what runs, what is on its way to the target, and what will be tried again. What waits for
     /// a person holds nobody up.
-    pub(super) fn occupied(&self, standings: &[Standing]) -> Vec<Occupied> {
+    pub(super) fn occupied(&self, standings: &[UnitStanding]) -> Vec<Occupied> {
         if self.plan.units.iter().all(|unit| unit.writes.is_empty()) {
             return Vec::new();
         }
         let holds = |n: &usize| {
-            let member: &Member = &self.members[*n];
+            let member: &PlanMember = &self.members[*n];
             let begun = self.own(member).is_some_and(|unit| !unit.is_over());
-            let goes_on = matches!(standings.get(*n), Some(Standing::Busy | Standing::Again));
-            member.seen == Seen::Running || (begun && goes_on)
+            let goes_on = matches!(standings.get(*n), Some(UnitStanding::Busy | UnitStanding::Again));
+            member.seen == AgentStatus::Running || (begun && goes_on)
         };
         let own = (0..self.members.len()).filter(holds).map(|n| self.taking(n));
         own.chain(self.facts.others.iter().cloned()).collect()
@@ -105,7 +105,7 @@ impl Look<'_> {
         }
         let standings = self.standings();
         let taken = self.occupied(&standings);
-        let open = |n: &usize| standings.get(*n) == Some(&Standing::Open);
+        let open = |n: &usize| standings.get(*n) == Some(&UnitStanding::Open);
         let at_rest = |n: &usize| {
             let unit = self.own(&self.members[*n]);
             unit.is_none_or(|unit| unit.is_over() || unit.state == Phase::Ready)

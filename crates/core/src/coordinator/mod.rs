@@ -1,6 +1,6 @@
 //! What a coordinator does next (G9, G10, G12, G13). Pure: from how everything stands, what is to be done now.
 //!
-//! [`Look::next`] is asked again after its steps were done, after some of them were, or after none: it remembers nothing. A step
+//! [`CoordinatorInput::next`] is asked again after its steps were done, after some of them were, or after none: it remembers nothing. A step
 //! says "make sure that", so doing it twice, or late, changes nothing (whoever does it looks at the unit first). The policy:
 //!
 //! 1. **Order.** A unit begins when everything it needs has landed; its worktree is then made from the target that has it.
@@ -18,7 +18,7 @@
 //!    a retry; after [`LONGEST_PARKED_MS`] it waits for a person.
 //! 5. **Never.** What failed for good stays as it is, for a person to look at; only what nobody has worked in is removed.
 //!    Its claim is given back. Whatever needs it is skipped.
-//! 6. **Trouble.** A step that could not be done is done again, later each time. After [`Limits::max_trouble`] times a
+//! 6. **Trouble.** A step that could not be done is done again, later each time. After [`CoordinatorLimits::max_trouble`] times a
 //!    worktree is not made, an agent not started and a failure not retried any more; a landing waits for a person, and
 //!    is tried now and then; what cannot be removed or given back is left.
 //! 7. **In the way.** A unit that says where it writes does not begin while somebody is at work in the same place, or
@@ -40,7 +40,7 @@ use crate::model::ids::{UnitId, WorkflowId};
 use crate::model::plan::Plan;
 use crate::model::time::Wall;
 use crate::model::unit::Unit;
-use crate::model::workflow::Outcome;
+use crate::model::workflow::WorkflowOutcome;
 
 /// Why an agent is told to end, where it matters afterwards.
 pub const WORKFLOW_BUDGET: &str = "the workflow's budget is used up";
@@ -53,7 +53,7 @@ pub const LONGEST_PARKED_MS: u64 = 86_400_000;
 
 /// Whether the agent of a unit's last attempt runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Seen {
+pub enum AgentStatus {
     /// It was never started.
     #[default]
     None,
@@ -66,7 +66,7 @@ pub enum Seen {
 
 /// Kinds of steps for a unit, to remember which of them could not be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Task {
+pub enum StepKind {
     Create,
     Dispatch,
     Launch,
@@ -82,9 +82,9 @@ pub enum Task {
 }
 
 /// A step for a unit that could not be done, in this life of the coordinator. Forgotten when it could. An attempt that
-/// went back to READY because nothing could be started is a trouble of [`Task::Dispatch`].
+/// went back to READY because nothing could be started is a trouble of [`StepKind::Dispatch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct StepTrouble {
     /// So often in a row.
     pub times: u32,
     /// The last time.
@@ -95,11 +95,11 @@ pub struct Trouble {
 
 /// A unit of the plan and all that is known about it.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct PlanMember {
     pub id: UnitId,
     /// The last unit of this name, of whichever workflow.
     pub unit: Option<Unit>,
-    pub seen: Seen,
+    pub seen: AgentStatus,
     /// The session of its last attempt can be gone on with.
     pub resumable: bool,
     /// The claim on its issue is held for it.
@@ -110,7 +110,7 @@ pub struct Member {
     pub sent_back: bool,
     /// What it has changed up to now, as far as that matters: of one at work that does not say where it writes.
     pub touched: Vec<Pattern>,
-    pub troubles: BTreeMap<Task, Trouble>,
+    pub troubles: BTreeMap<StepKind, StepTrouble>,
 }
 
 /// Paths that somebody is at.
@@ -136,7 +136,7 @@ pub struct Collision {
 
 /// What was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Spent {
+pub struct Spending {
     pub usd: Usd,
     pub tokens: Tokens,
 }
@@ -150,7 +150,7 @@ pub struct Cap {
 
 impl Cap {
     /// How much of it is used, in percent of the tightest bound; nothing when there is none.
-    fn used(&self, spent: &Spent) -> u64 {
+    fn used(&self, spent: &Spending) -> u64 {
         let share = |used: u64, cap: u64| match cap {
             // A cap of nothing is met from the beginning, and passed with the first coin.
             0 => 100 + 1000 * u64::from(used > 0),
@@ -164,10 +164,10 @@ impl Cap {
 
 /// What is known about the workflow besides its units. Running agents are counted in.
 #[derive(Debug, Clone)]
-pub struct Facts {
-    pub spent: Spent,
+pub struct WorkflowFacts {
+    pub spent: Spending,
     /// By everybody in this repository, today.
-    pub spent_today: Spent,
+    pub spent_today: Spending,
     /// When tomorrow begins.
     pub day_ends: Wall,
     pub cancelled: bool,
@@ -181,7 +181,7 @@ pub struct Facts {
 
 /// The rules of the configuration. Those of the plan are in the plan.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct CoordinatorLimits {
     pub workflow: Cap,
     pub day: Cap,
     /// In percent of a cap.
@@ -199,7 +199,7 @@ pub struct Limits {
     pub seed: u64,
 }
 
-impl Default for Limits {
+impl Default for CoordinatorLimits {
     fn default() -> Self {
         Self {
             workflow: Cap::default(),
@@ -233,7 +233,7 @@ pub struct Alert {
 
 /// Something to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum NextStep {
     /// Its worktree is there (T1, T2).
     Create(UnitId),
     /// READY: an attempt begins (T4).
@@ -275,25 +275,25 @@ pub enum Step {
         until: Option<Wall>,
         why: Vec<Awaited>,
     },
-    End(Outcome),
+    End(WorkflowOutcome),
 }
 
-impl Step {
+impl NextStep {
     /// What it is remembered as when it could not be done.
-    pub fn task(&self) -> Option<Task> {
+    pub fn task(&self) -> Option<StepKind> {
         Some(match self {
-            Self::Create(_) => Task::Create,
-            Self::Dispatch { .. } => Task::Dispatch,
-            Self::Launch(_) => Task::Launch,
-            Self::Running(_) => Task::Running,
-            Self::Settle(_) => Task::Settle,
-            Self::Retry(_) => Task::Retry,
-            Self::SendBack(_) | Self::Resolve(_) => Task::Resolve,
-            Self::Stop { .. } => Task::Stop,
-            Self::Land(_) => Task::Land,
-            Self::Clean(_) => Task::Clean,
-            Self::Abandon { .. } => Task::Abandon,
-            Self::GiveBack(_) => Task::GiveBack,
+            Self::Create(_) => StepKind::Create,
+            Self::Dispatch { .. } => StepKind::Dispatch,
+            Self::Launch(_) => StepKind::Launch,
+            Self::Running(_) => StepKind::Running,
+            Self::Settle(_) => StepKind::Settle,
+            Self::Retry(_) => StepKind::Retry,
+            Self::SendBack(_) | Self::Resolve(_) => StepKind::Resolve,
+            Self::Stop { .. } => StepKind::Stop,
+            Self::Land(_) => StepKind::Land,
+            Self::Clean(_) => StepKind::Clean,
+            Self::Abandon { .. } => StepKind::Abandon,
+            Self::GiveBack(_) => StepKind::GiveBack,
             Self::Wait { .. } | Self::End(_) => return None,
         })
     }
@@ -324,7 +324,7 @@ pub enum Awaited {
 
 /// How a unit of the plan stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum UnitStanding {
     /// What it needs has not all landed.
     Blocked,
     /// It can begin.
@@ -374,7 +374,7 @@ pub fn cure(reason: &str, max_retries: u32) -> Cure {
 
 /// How long to wait before the next try, after so many: twice as long each time, less up to half of it by chance, so that
 /// those who failed together do not come back together.
-pub fn backoff_ms(unit: &UnitId, tries: u32, limits: &Limits) -> u64 {
+pub fn backoff_ms(unit: &UnitId, tries: u32, limits: &CoordinatorLimits) -> u64 {
     let doubled = limits.backoff_ms.saturating_mul(1 << tries.min(20));
     let whole = doubled.min(limits.backoff_max_ms);
     let chance = xxhash_rust::xxh3::xxh3_64_with_seed(format!("{unit}#{tries}").as_bytes(), limits.seed);
@@ -382,7 +382,7 @@ pub fn backoff_ms(unit: &UnitId, tries: u32, limits: &Limits) -> u64 {
 }
 
 /// Which money is running out.
-pub fn alerts(facts: &Facts, limits: &Limits) -> Vec<Alert> {
+pub fn alerts(facts: &WorkflowFacts, limits: &CoordinatorLimits) -> Vec<Alert> {
     let both = [
         (Purse::Workflow, limits.workflow.used(&facts.spent)),
         (Purse::Day, limits.day.used(&facts.spent_today)),
@@ -395,12 +395,12 @@ pub fn alerts(facts: &Facts, limits: &Limits) -> Vec<Alert> {
 
 /// Everything that is looked at. `members` are the units of the plan, in its order.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct CoordinatorInput<'a> {
     pub plan: &'a Plan,
     pub id: &'a WorkflowId,
-    pub members: &'a [Member],
-    pub facts: &'a Facts,
-    pub limits: &'a Limits,
+    pub members: &'a [PlanMember],
+    pub facts: &'a WorkflowFacts,
+    pub limits: &'a CoordinatorLimits,
     pub now: Wall,
 }
 

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Awaited, Cap, Cure, Look, Member, Occupied, Purse, Seen, Spent, Standing, Step, Task, backoff_ms, cure,
+    AgentStatus, Awaited, Cap, CoordinatorInput, Cure, NextStep, Occupied, PlanMember, Purse, Spending,
+    StepKind, UnitStanding, backoff_ms, cure,
 };
 use crate::model::account::{Account, AccountId};
 use crate::model::failure_reason;
 use crate::model::plan::PlanUnit;
 use crate::model::time::Wall;
 use crate::model::unit::{Failure, MAX_RETRIES, MergeStatus, Phase, Unit, was_refused};
-use crate::model::workflow::Outcome;
+use crate::model::workflow::WorkflowOutcome;
 
 /// What has been collected of an answer.
 #[derive(Default)]
-struct Answer {
-    steps: Vec<Step>,
+struct Collected {
+    steps: Vec<NextStep>,
     until: Option<Wall>,
     why: Vec<Awaited>,
 }
 
-impl Answer {
+impl Collected {
     fn wait(&mut self, until: Option<Wall>, why: Awaited) {
         self.until = match (self.until, until) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -30,9 +31,9 @@ impl Answer {
     }
 }
 
-impl Look<'_> {
+impl CoordinatorInput<'_> {
     /// The member's unit, if it is this workflow's.
-    pub(super) fn own<'m>(&self, member: &'m Member) -> Option<&'m Unit> {
+    pub(super) fn own<'m>(&self, member: &'m PlanMember) -> Option<&'m Unit> {
         member
             .unit
             .as_ref()
@@ -73,7 +74,7 @@ impl Look<'_> {
             usd: run.budget(),
             tokens: run.budget_tokens,
         };
-        let spent = Spent {
+        let spent = Spending {
             usd: unit.cost_usd.unwrap_or_default(),
             tokens: unit.tokens,
         };
@@ -81,7 +82,7 @@ impl Look<'_> {
     }
 
     /// A step that was tried too often.
-    fn given_up(&self, member: &Member, task: Task) -> Option<String> {
+    fn given_up(&self, member: &PlanMember, task: StepKind) -> Option<String> {
         let trouble = member.troubles.get(&task)?;
         (trouble.times >= self.limits.max_trouble.max(1)).then(|| trouble.why.clone())
     }
@@ -105,7 +106,7 @@ impl Look<'_> {
         }
     }
 
-    fn failed(&self, n: usize, member: &Member, unit: &Unit) -> Standing {
+    fn failed(&self, n: usize, member: &PlanMember, unit: &Unit) -> UnitStanding {
         let nothing = Failure {
             reason: "unknown".to_owned(),
             message: String::new(),
@@ -119,21 +120,24 @@ impl Look<'_> {
         };
         let again = |most: u32| {
             if unit.retry_count >= most.min(MAX_RETRIES) {
-                return Standing::Failed(told.clone());
+                return UnitStanding::Failed(told.clone());
             }
-            match (self.affordable(n, Some(unit)), self.given_up(member, Task::Retry)) {
-                (Ok(()), None) => Standing::Again,
-                (Err(why), _) | (Ok(()), Some(why)) => Standing::Failed(format!("{told}; {why}")),
+            match (
+                self.affordable(n, Some(unit)),
+                self.given_up(member, StepKind::Retry),
+            ) {
+                (Ok(()), None) => UnitStanding::Again,
+                (Err(why), _) | (Ok(()), Some(why)) => UnitStanding::Failed(format!("{told}; {why}")),
             }
         };
         match cure(&error.reason, self.retries(n)) {
-            Cure::Never => Standing::Failed(told),
+            Cure::Never => UnitStanding::Failed(told),
             Cure::Again(most) => match again(most) {
                 // Whether it may stay as it is, a person has to say.
-                Standing::Failed(told)
+                UnitStanding::Failed(told)
                     if error.reason == failure_reason::OUTSIDE && !self.facts.cancelled =>
                 {
-                    Standing::Stuck(told)
+                    UnitStanding::Stuck(told)
                 }
                 standing => standing,
             },
@@ -144,48 +148,51 @@ impl Look<'_> {
                 let lifted = account.and_then(|account| account.lifted_at);
                 let since = lifted.map_or(since, |at| at.max(since));
                 let until = self.parked(n).unwrap_or(self.now).max(self.now);
-                match (self.affordable(n, Some(unit)), self.given_up(member, Task::Retry)) {
-                    (Err(why), _) | (Ok(()), Some(why)) => Standing::Failed(format!("{told}; {why}")),
+                match (
+                    self.affordable(n, Some(unit)),
+                    self.given_up(member, StepKind::Retry),
+                ) {
+                    (Err(why), _) | (Ok(()), Some(why)) => UnitStanding::Failed(format!("{told}; {why}")),
                     (Ok(()), None) if until > since.plus_ms(super::LONGEST_PARKED_MS) => {
-                        Standing::Stuck(match account {
+                        UnitStanding::Stuck(match account {
                             Some(account) => {
                                 format!("the account {} is refused too long: {told}", account.id)
                             }
                             None => told,
                         })
                     }
-                    (Ok(()), None) => Standing::Again,
+                    (Ok(()), None) => UnitStanding::Again,
                 }
             }
             // Nobody waits for a person in a workflow that was cancelled.
-            Cure::Conflict if self.facts.cancelled => Standing::Failed(told),
+            Cure::Conflict if self.facts.cancelled => UnitStanding::Failed(told),
             Cure::Conflict => {
                 let round = member.sent_back || unit.conflict_rounds < self.limits.max_conflict_rounds;
                 let possible = round
                     && self.affordable(n, Some(unit)).is_ok()
-                    && self.given_up(member, Task::Resolve).is_none();
+                    && self.given_up(member, StepKind::Resolve).is_none();
                 if possible {
-                    Standing::Again
+                    UnitStanding::Again
                 } else {
-                    Standing::Stuck(told)
+                    UnitStanding::Stuck(told)
                 }
             }
         }
     }
 
     /// How a unit stands that is not there yet.
-    fn unmade(&self, n: usize, member: &Member) -> Standing {
-        match (self.affordable(n, None), self.given_up(member, Task::Create)) {
-            (Err(why), _) | (Ok(()), Some(why)) => Standing::Failed(why),
-            (Ok(()), None) => Standing::Open,
+    fn unmade(&self, n: usize, member: &PlanMember) -> UnitStanding {
+        match (self.affordable(n, None), self.given_up(member, StepKind::Create)) {
+            (Err(why), _) | (Ok(()), Some(why)) => UnitStanding::Failed(why),
+            (Ok(()), None) => UnitStanding::Open,
         }
     }
 
     /// How a member stands by itself, without regard to what it needs.
-    fn alone(&self, n: usize, member: &Member) -> Standing {
+    fn alone(&self, n: usize, member: &PlanMember) -> UnitStanding {
         let Some(unit) = self.own(member) else {
             return match (&member.unit, self.unmade(n, member)) {
-                (Some(other), Standing::Open) if !other.is_over() => Standing::Stuck(format!(
+                (Some(other), UnitStanding::Open) if !other.is_over() => UnitStanding::Stuck(format!(
                     "another unit is called {} and is {}",
                     member.id, other.state
                 )),
@@ -195,67 +202,69 @@ impl Look<'_> {
         if let (MergeStatus::Merged, Some(there)) = (unit.merge_status, &unit.landing_on) {
             let why = format!("somebody landed it on {there}, not on {}", unit.target);
             return match unit.is_over() || unit.state == Phase::Cleanup {
-                true => Standing::Failed(why),
-                false => Standing::Stuck(why),
+                true => UnitStanding::Failed(why),
+                false => UnitStanding::Stuck(why),
             };
         }
         match unit.state {
-            Phase::Merged => Standing::Landed,
-            Phase::Cleanup | Phase::Idle if unit.merge_status == MergeStatus::Merged => Standing::Landed,
+            Phase::Merged => UnitStanding::Landed,
+            Phase::Cleanup | Phase::Idle if unit.merge_status == MergeStatus::Merged => UnitStanding::Landed,
             Phase::Cleanup | Phase::Idle if unit.abandoned.is_some() => {
-                Standing::Failed(unit.abandoned.clone().unwrap_or_default())
+                UnitStanding::Failed(unit.abandoned.clone().unwrap_or_default())
             }
-            Phase::Cleanup => Standing::Failed("its worktree is being removed".to_owned()),
+            Phase::Cleanup => UnitStanding::Failed("its worktree is being removed".to_owned()),
             // Its making was undone.
             Phase::Idle => self.unmade(n, member),
-            Phase::Provisioning => match self.given_up(member, Task::Create) {
-                Some(why) if self.facts.cancelled => Standing::Failed(why),
-                Some(why) => Standing::Stuck(why),
-                None => Standing::Busy,
+            Phase::Provisioning => match self.given_up(member, StepKind::Create) {
+                Some(why) if self.facts.cancelled => UnitStanding::Failed(why),
+                Some(why) => UnitStanding::Stuck(why),
+                None => UnitStanding::Busy,
             },
             Phase::Ready => match (
                 self.affordable(n, Some(unit)),
-                self.given_up(member, Task::Dispatch),
+                self.given_up(member, StepKind::Dispatch),
             ) {
-                (Err(why), _) | (Ok(()), Some(why)) => Standing::Failed(why),
-                (Ok(()), None) => Standing::Open,
+                (Err(why), _) | (Ok(()), Some(why)) => UnitStanding::Failed(why),
+                (Ok(()), None) => UnitStanding::Open,
             },
             Phase::Failed => self.failed(n, member, unit),
             // It is kept, not landed.
             Phase::Completed if self.facts.cancelled => {
-                Standing::Failed("the workflow was cancelled".to_owned())
+                UnitStanding::Failed("the workflow was cancelled".to_owned())
             }
             Phase::Completed | Phase::Merging => self
-                .given_up(member, Task::Land)
-                .map_or(Standing::Busy, Standing::Stuck),
-            Phase::Dispatched | Phase::Running => Standing::Busy,
+                .given_up(member, StepKind::Land)
+                .map_or(UnitStanding::Busy, UnitStanding::Stuck),
+            Phase::Dispatched | Phase::Running => UnitStanding::Busy,
         }
     }
 
     /// How each unit stands, in the order of the members.
-    pub fn standings(&self) -> Vec<Standing> {
+    pub fn standings(&self) -> Vec<UnitStanding> {
         let members = self.members.iter().enumerate();
-        let mut all: Vec<Standing> = members.map(|(n, member)| self.alone(n, member)).collect();
+        let mut all: Vec<UnitStanding> = members.map(|(n, member)| self.alone(n, member)).collect();
         // Only what has not begun is held up by others.
         let waiting: BTreeMap<usize, Vec<Option<usize>>> = (0..all.len())
-            .filter(|n| all[*n] == Standing::Open && self.own(&self.members[*n]).is_none_or(Unit::is_over))
+            .filter(|n| {
+                all[*n] == UnitStanding::Open && self.own(&self.members[*n]).is_none_or(Unit::is_over)
+            })
             .map(|n| (n, self.plan.needs(n).into_iter().collect()))
             .collect();
         let mut changed = true;
         while changed {
             changed = false;
             for (n, needs) in &waiting {
-                let mut now = Standing::Open;
+                let mut now = UnitStanding::Open;
                 for need in needs {
                     let stands = need.and_then(|m| all.get(m));
                     let name = need.and_then(|m| self.members.get(m)).map(|m| m.id.to_string());
                     match stands {
-                        Some(Standing::Landed) => {}
-                        Some(Standing::Failed(_) | Standing::Skipped(_)) | None => {
-                            now = Standing::Skipped(name.unwrap_or_else(|| "unknown".to_owned()));
+                        Some(UnitStanding::Landed) => {}
+                        Some(UnitStanding::Failed(_) | UnitStanding::Skipped(_)) | None => {
+                            now = UnitStanding::Skipped(name.unwrap_or_else(|| "unknown".to_owned()));
                             break;
                         }
-                        Some(_) => now = Standing::Blocked,
+                        Some(_) => now = UnitStanding::Blocked,
                     }
                 }
                 if all[*n] != now {
@@ -267,10 +276,10 @@ impl Look<'_> {
         all
     }
 
-    /// What is done next. Never empty; a [`Step::Wait`] is the only step of its answer, and so is [`Step::End`].
-    pub fn next(&self) -> Vec<Step> {
+    /// What is done next. Never empty; a [`NextStep::Wait`] is the only step of its answer, and so is [`NextStep::End`].
+    pub fn next(&self) -> Vec<NextStep> {
         let standings = self.standings();
-        let mut answer = Answer::default();
+        let mut answer = Collected::default();
         self.running(&mut answer);
         self.landing(&mut answer);
         self.failing(&standings, &mut answer);
@@ -281,40 +290,47 @@ impl Look<'_> {
         if !answer.why.is_empty() {
             answer.why.sort();
             answer.why.dedup();
-            return vec![Step::Wait {
+            return vec![NextStep::Wait {
                 until: answer.until,
                 why: answer.why,
             }];
         }
         // Nothing to do and nothing to wait for. Units that wait for each other are no different from others here.
-        let landed = standings.iter().all(|standing| *standing == Standing::Landed);
-        vec![Step::End(match (landed, self.facts.cancelled) {
-            (true, _) => Outcome::Completed,
-            (false, true) => Outcome::Cancelled,
-            (false, false) => Outcome::Failed,
+        let landed = standings.iter().all(|standing| *standing == UnitStanding::Landed);
+        vec![NextStep::End(match (landed, self.facts.cancelled) {
+            (true, _) => WorkflowOutcome::Completed,
+            (false, true) => WorkflowOutcome::Cancelled,
+            (false, false) => WorkflowOutcome::Failed,
         })]
     }
 
     /// When something may be done again that went wrong then. A clock that was set back does not hold anybody up.
-    fn due(&self, member: &Member, since: Wall, tries: u32) -> Option<Wall> {
+    fn due(&self, member: &PlanMember, since: Wall, tries: u32) -> Option<Wall> {
         let at = since.plus_ms(backoff_ms(&member.id, tries, self.limits));
         (since <= self.now && self.now < at).then_some(at)
     }
 
     /// When a step that went wrong may be tried again.
-    fn trouble_due(&self, member: &Member, task: Task) -> Option<Wall> {
+    fn trouble_due(&self, member: &PlanMember, task: StepKind) -> Option<Wall> {
         let trouble = member.troubles.get(&task)?;
         self.due(member, trouble.at, trouble.times)
     }
 
     /// A step for a member, unless it went wrong a moment ago.
-    fn step(&self, answer: &mut Answer, member: &Member, step: Step) {
+    fn step(&self, answer: &mut Collected, member: &PlanMember, step: NextStep) {
         let due = step
             .task()
             .and_then(|task| Some((task, self.trouble_due(member, task)?)));
         match due {
             // These cannot be done without: from some time on it takes a person to see why they fail.
-            Some((task @ (Task::Create | Task::Land | Task::Settle | Task::Launch | Task::Stop), at)) => {
+            Some((
+                task @ (StepKind::Create
+                | StepKind::Land
+                | StepKind::Settle
+                | StepKind::Launch
+                | StepKind::Stop),
+                at,
+            )) => {
                 let why = match self.given_up(member, task) {
                     Some(why) => Awaited::Person(member.id.clone(), why),
                     None => Awaited::Again(member.id.clone()),
@@ -327,7 +343,7 @@ impl Look<'_> {
     }
 
     /// A step that can be left undone, if it cannot be done.
-    fn try_step(&self, answer: &mut Answer, member: &Member, step: Step) {
+    fn try_step(&self, answer: &mut Collected, member: &PlanMember, step: NextStep) {
         let left = step.task().and_then(|task| self.given_up(member, task));
         if left.is_none() {
             self.step(answer, member, step);
@@ -335,7 +351,7 @@ impl Look<'_> {
     }
 
     /// Agents that run, or should.
-    fn running(&self, answer: &mut Answer) {
+    fn running(&self, answer: &mut Collected) {
         let stop = match (self.facts.cancelled, self.hard_stop()) {
             (true, _) => Some("the workflow was cancelled"),
             (false, Some(Purse::Workflow)) => Some(super::WORKFLOW_BUDGET),
@@ -347,17 +363,22 @@ impl Look<'_> {
             let id = || member.id.clone();
             let at_work = matches!(unit.state, Phase::Dispatched | Phase::Running);
             match (unit.state, member.seen) {
-                (Phase::Dispatched, Seen::None) if stop.is_none() => {
-                    self.step(answer, member, Step::Launch(id()));
+                (Phase::Dispatched, AgentStatus::None) if stop.is_none() => {
+                    self.step(answer, member, NextStep::Launch(id()));
                 }
                 // There was one, or it would not be RUNNING: its traces are gone. Or none shall be started any more.
-                (Phase::Dispatched | Phase::Running, Seen::None | Seen::Ended | Seen::Lost) => {
-                    self.step(answer, member, Step::Settle(id()));
+                (
+                    Phase::Dispatched | Phase::Running,
+                    AgentStatus::None | AgentStatus::Ended | AgentStatus::Lost,
+                ) => {
+                    self.step(answer, member, NextStep::Settle(id()));
                 }
-                (Phase::Dispatched, Seen::Running) => self.step(answer, member, Step::Running(id())),
+                (Phase::Dispatched, AgentStatus::Running) => {
+                    self.step(answer, member, NextStep::Running(id()))
+                }
                 _ => {}
             }
-            if member.seen != Seen::Running {
+            if member.seen != AgentStatus::Running {
                 continue;
             }
             let why = match stop {
@@ -368,7 +389,7 @@ impl Look<'_> {
             };
             match why {
                 Some(why) if !member.stopping => {
-                    self.step(answer, member, Step::Stop { unit: id(), why });
+                    self.step(answer, member, NextStep::Stop { unit: id(), why });
                 }
                 _ => answer.wait(None, Awaited::Agent(id())),
             }
@@ -376,10 +397,10 @@ impl Look<'_> {
     }
 
     /// What goes to the target, and what goes away afterwards.
-    fn landing(&self, answer: &mut Answer) {
+    fn landing(&self, answer: &mut Collected) {
         let mut land = Vec::new();
         for member in self.members {
-            let Some(unit) = self.own(member).filter(|_| member.seen != Seen::Running) else {
+            let Some(unit) = self.own(member).filter(|_| member.seen != AgentStatus::Running) else {
                 continue;
             };
             match unit.state {
@@ -389,37 +410,37 @@ impl Look<'_> {
                 // What landed elsewhere is not where the others need it: it stays until somebody has looked.
                 Phase::Merged if unit.landing_on.is_some() => {}
                 Phase::Merged | Phase::Cleanup => {
-                    self.try_step(answer, member, Step::Clean(member.id.clone()));
+                    self.try_step(answer, member, NextStep::Clean(member.id.clone()));
                 }
                 _ => {}
             }
         }
         let mut now = Vec::new();
         for member in land {
-            let mut one = Answer::default();
-            self.step(&mut one, member, Step::Land(Vec::new()));
+            let mut one = Collected::default();
+            self.step(&mut one, member, NextStep::Land(Vec::new()));
             match one.steps.is_empty() {
                 true => one.why.into_iter().for_each(|why| answer.wait(one.until, why)),
                 false => now.push(member.id.clone()),
             }
         }
         if !now.is_empty() {
-            answer.steps.push(Step::Land(now));
+            answer.steps.push(NextStep::Land(now));
         }
     }
 
     /// What failed, what waits for a person, and what never will be.
-    fn failing(&self, standings: &[Standing], answer: &mut Answer) {
+    fn failing(&self, standings: &[UnitStanding], answer: &mut Collected) {
         for (n, (member, standing)) in self.members.iter().zip(standings).enumerate() {
             let id = || member.id.clone();
             let unit = self.own(member);
             match (standing, unit) {
                 // First it ends.
-                (_, Some(_)) if member.seen == Seen::Running => {}
-                (Standing::Again, Some(_)) if self.soft_stop() == Some(Purse::Day) => {
+                (_, Some(_)) if member.seen == AgentStatus::Running => {}
+                (UnitStanding::Again, Some(_)) if self.soft_stop() == Some(Purse::Day) => {
                     answer.wait(Some(self.facts.day_ends), Awaited::Day);
                 }
-                (Standing::Again, Some(unit)) => {
+                (UnitStanding::Again, Some(unit)) => {
                     let conflict = unit
                         .error
                         .as_ref()
@@ -429,37 +450,40 @@ impl Look<'_> {
                             (Some(account), Some(until)) => {
                                 answer.wait(Some(until), Awaited::Parked(account));
                             }
-                            (Some(_), None) => self.step(answer, member, Step::Retry(id())),
+                            (Some(_), None) => self.step(answer, member, NextStep::Retry(id())),
                             // Nobody knows which one it was.
                             (None, _) => match self.due(member, unit.updated_at, 0) {
                                 Some(at) => answer.wait(Some(at), Awaited::Again(id())),
-                                None => self.step(answer, member, Step::Retry(id())),
+                                None => self.step(answer, member, NextStep::Retry(id())),
                             },
                         }
                         continue;
                     }
                     match self.due(member, unit.updated_at, unit.retry_count) {
                         // Nobody was asked too much, and it gets no better by waiting.
-                        _ if conflict && member.sent_back => self.step(answer, member, Step::Resolve(id())),
-                        _ if conflict => self.step(answer, member, Step::SendBack(id())),
+                        _ if conflict && member.sent_back => {
+                            self.step(answer, member, NextStep::Resolve(id()))
+                        }
+                        _ if conflict => self.step(answer, member, NextStep::SendBack(id())),
                         Some(at) => answer.wait(Some(at), Awaited::Again(id())),
-                        None => self.step(answer, member, Step::Retry(id())),
+                        None => self.step(answer, member, NextStep::Retry(id())),
                     }
                 }
                 // For the others there is a step, which says it when it cannot be done.
-                (Standing::Stuck(why), None) => answer.wait(None, Awaited::Person(id(), why.clone())),
-                (Standing::Stuck(why), Some(unit)) if unit.state == Phase::Failed => {
+                (UnitStanding::Stuck(why), None) => answer.wait(None, Awaited::Person(id(), why.clone())),
+                (UnitStanding::Stuck(why), Some(unit)) if unit.state == Phase::Failed => {
                     answer.wait(None, Awaited::Person(id(), why.clone()));
                 }
-                (Standing::Failed(why), Some(unit)) => match unit.state {
+                (UnitStanding::Failed(why), Some(unit)) => match unit.state {
                     Phase::Ready
-                        if unit.dispatch_time.is_none() && self.given_up(member, Task::Abandon).is_none() =>
+                        if unit.dispatch_time.is_none()
+                            && self.given_up(member, StepKind::Abandon).is_none() =>
                     {
                         let why = why.clone();
-                        self.step(answer, member, Step::Abandon { unit: id(), why });
+                        self.step(answer, member, NextStep::Abandon { unit: id(), why });
                     }
                     Phase::Ready | Phase::Failed | Phase::Completed if member.claimed => {
-                        self.try_step(answer, member, Step::GiveBack(id()));
+                        self.try_step(answer, member, NextStep::GiveBack(id()));
                     }
                     _ => {}
                 },
@@ -469,23 +493,24 @@ impl Look<'_> {
     }
 
     /// What begins: worktrees, and agents in them.
-    fn beginning(&self, standings: &[Standing], answer: &mut Answer) {
-        let phase = |member: &Member| self.own(member).map(|unit| unit.state);
-        let active = |member: &&Member| {
-            matches!(phase(member), Some(Phase::Dispatched | Phase::Running)) || member.seen == Seen::Running
+    fn beginning(&self, standings: &[UnitStanding], answer: &mut Collected) {
+        let phase = |member: &PlanMember| self.own(member).map(|unit| unit.state);
+        let active = |member: &&PlanMember| {
+            matches!(phase(member), Some(Phase::Dispatched | Phase::Running))
+                || member.seen == AgentStatus::Running
         };
         let most = usize::try_from(self.plan.max_concurrent.max(1)).unwrap_or(1);
         let mut room = most.saturating_sub(self.members.iter().filter(active).count());
         // A worktree that is being made is made, though nobody may be started in it.
         for member in self.members {
             if phase(member) == Some(Phase::Provisioning) {
-                let create = Step::Create(member.id.clone());
+                let create = NextStep::Create(member.id.clone());
                 match self.facts.cancelled {
                     true => self.try_step(answer, member, create),
                     false => self.step(answer, member, create),
                 }
                 // One that cannot be made keeps nobody else from beginning.
-                if self.given_up(member, Task::Create).is_none() {
+                if self.given_up(member, StepKind::Create).is_none() {
                     room = room.saturating_sub(1);
                 }
             }
@@ -494,8 +519,8 @@ impl Look<'_> {
             return;
         }
         let open: Vec<usize> = (0..self.members.len())
-            .filter(|n| standings.get(*n) == Some(&Standing::Open))
-            .filter(|n| self.members[*n].seen != Seen::Running)
+            .filter(|n| standings.get(*n) == Some(&UnitStanding::Open))
+            .filter(|n| self.members[*n].seen != AgentStatus::Running)
             .collect();
         if open.is_empty() {
             return;
@@ -524,7 +549,7 @@ impl Look<'_> {
                 answer.wait(Some(until), Awaited::Parked(account.clone()));
                 continue;
             }
-            if let Some(at) = self.trouble_due(member, Task::Dispatch) {
+            if let Some(at) = self.trouble_due(member, StepKind::Dispatch) {
                 answer.wait(Some(at), Awaited::Again(member.id.clone()));
                 continue;
             }
@@ -552,7 +577,7 @@ impl Look<'_> {
             }
             let unit = self.own(member);
             let known = unit.is_some_and(|unit| unit.session_id.is_some() && unit.start_time.is_some());
-            answer.steps.push(Step::Dispatch {
+            answer.steps.push(NextStep::Dispatch {
                 unit: member.id.clone(),
                 resume: member.resumable && known,
             });
@@ -575,7 +600,7 @@ impl Look<'_> {
                 answer.wait(Some(until), Awaited::Parked(account));
                 continue;
             }
-            if let Some(at) = self.trouble_due(member, Task::Create) {
+            if let Some(at) = self.trouble_due(member, StepKind::Create) {
                 answer.wait(Some(at), Awaited::Again(member.id.clone()));
                 continue;
             }
@@ -584,12 +609,12 @@ impl Look<'_> {
             }
             room -= 1;
             taken.push(self.taking(*n));
-            answer.steps.push(Step::Create(member.id.clone()));
+            answer.steps.push(NextStep::Create(member.id.clone()));
         }
     }
 
     /// Somebody is in its way.
-    fn waits_for_another(&self, n: usize, taken: &[Occupied], answer: &mut Answer) -> bool {
+    fn waits_for_another(&self, n: usize, taken: &[Occupied], answer: &mut Collected) -> bool {
         let Some(hit) = self.collision(n, taken) else {
             return false;
         };

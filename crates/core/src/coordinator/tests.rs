@@ -4,7 +4,9 @@ use serde_json::json;
 
 use super::*;
 use crate::model::plan::{PlanUnit, Settings};
-use crate::model::unit::{Failure, Input, MAX_RETRIES, MergeStatus, Phase, Transition, moved, step as edge};
+use crate::model::unit::{
+    Failure, MAX_RETRIES, MergeStatus, Phase, Transition, UnitInput, moved, step as edge,
+};
 
 mod sim;
 
@@ -100,11 +102,11 @@ pub(super) fn plan(units: &[(&str, &[&str])]) -> Plan {
     plan
 }
 
-pub(super) fn member(id: &str) -> Member {
-    Member {
+pub(super) fn member(id: &str) -> PlanMember {
+    PlanMember {
         id: id.parse().expect("a name"),
         unit: None,
-        seen: Seen::None,
+        seen: AgentStatus::None,
         resumable: false,
         claimed: false,
         stopping: false,
@@ -114,7 +116,7 @@ pub(super) fn member(id: &str) -> Member {
     }
 }
 
-fn at(id: &str, state: Phase) -> Member {
+fn at(id: &str, state: Phase) -> PlanMember {
     let mut member = member(id);
     let mut unit = fresh(&member.id, wall(0));
     unit.state = state;
@@ -125,26 +127,26 @@ fn at(id: &str, state: Phase) -> Member {
         unit.dispatch_time = Some(wall(0));
     }
     member.seen = match state {
-        Phase::Running => Seen::Running,
-        _ => Seen::None,
+        Phase::Running => AgentStatus::Running,
+        _ => AgentStatus::None,
     };
     member.unit = Some(unit);
     member
 }
 
-fn failed(id: &str, reason: &str) -> Member {
+fn failed(id: &str, reason: &str) -> PlanMember {
     let mut member = at(id, Phase::Failed);
-    member.seen = Seen::Ended;
+    member.seen = AgentStatus::Ended;
     if let Some(unit) = &mut member.unit {
         unit.error = Some(failure(reason));
     }
     member
 }
 
-pub(super) fn facts() -> Facts {
-    Facts {
-        spent: Spent::default(),
-        spent_today: Spent::default(),
+pub(super) fn facts() -> WorkflowFacts {
+    WorkflowFacts {
+        spent: Spending::default(),
+        spent_today: Spending::default(),
         day_ends: wall(DAY),
         cancelled: false,
         others: Vec::new(),
@@ -157,8 +159,14 @@ fn id(name: &str) -> UnitId {
     name.parse().expect("a name")
 }
 
-fn ask(plan: &Plan, members: &[Member], facts: &Facts, limits: &Limits, ms: i64) -> Vec<Step> {
-    let look = Look {
+fn ask(
+    plan: &Plan,
+    members: &[PlanMember],
+    facts: &WorkflowFacts,
+    limits: &CoordinatorLimits,
+    ms: i64,
+) -> Vec<NextStep> {
+    let look = CoordinatorInput {
         plan,
         id: &workflow(),
         members,
@@ -169,8 +177,8 @@ fn ask(plan: &Plan, members: &[Member], facts: &Facts, limits: &Limits, ms: i64)
     look.next()
 }
 
-fn dollars(usd: u64) -> Spent {
-    Spent {
+fn dollars(usd: u64) -> Spending {
+    Spending {
         usd: Usd(usd * 1_000_000),
         tokens: Tokens::default(),
     }
@@ -181,16 +189,16 @@ fn g13_only_what_has_room_and_all_it_needs_begins() {
     let mut plan = plan(&[("a", &[]), ("b", &["a"]), ("c", &[]), ("d", &[])]);
     plan.max_concurrent = 2;
     let members = ["a", "b", "c", "d"].map(member);
-    let steps = ask(&plan, &members, &facts(), &Limits::default(), 0);
-    assert_eq!(steps, [Step::Create(id("a")), Step::Create(id("c"))]);
+    let steps = ask(&plan, &members, &facts(), &CoordinatorLimits::default(), 0);
+    assert_eq!(steps, [NextStep::Create(id("a")), NextStep::Create(id("c"))]);
     let members = [
         at("a", Phase::Merged),
         member("b"),
         at("c", Phase::Running),
         member("d"),
     ];
-    let steps = ask(&plan, &members, &facts(), &Limits::default(), 0);
-    assert_eq!(steps, [Step::Clean(id("a")), Step::Create(id("b"))]);
+    let steps = ask(&plan, &members, &facts(), &CoordinatorLimits::default(), 0);
+    assert_eq!(steps, [NextStep::Clean(id("a")), NextStep::Create(id("b"))]);
 }
 
 #[test]
@@ -200,8 +208,14 @@ fn g13_what_somebody_landed_elsewhere_is_not_where_the_others_need_it() {
     if let Some(unit) = &mut elsewhere.unit {
         unit.landing_on = Some("release".to_owned());
     }
-    let steps = ask(&plan, &[elsewhere, member("b")], &facts(), &Limits::default(), 0);
-    let goes_on = |step: &Step| matches!(step, Step::Clean(_) | Step::Create(_));
+    let steps = ask(
+        &plan,
+        &[elsewhere, member("b")],
+        &facts(),
+        &CoordinatorLimits::default(),
+        0,
+    );
+    let goes_on = |step: &NextStep| matches!(step, NextStep::Clean(_) | NextStep::Create(_));
     assert!(!steps.iter().any(goes_on), "{steps:?}");
 }
 
@@ -210,34 +224,34 @@ fn g13_starts_are_apart() {
     let mut plan = plan(&[("a", &[]), ("b", &[])]);
     plan.stagger = Some("2s".to_owned());
     let members = [at("a", Phase::Ready), at("b", Phase::Ready)];
-    let steps = ask(&plan, &members, &facts(), &Limits::default(), 0);
-    let first = Step::Dispatch {
+    let steps = ask(&plan, &members, &facts(), &CoordinatorLimits::default(), 0);
+    let first = NextStep::Dispatch {
         unit: id("a"),
         resume: false,
     };
     assert_eq!(steps, [first]);
     let members = [at("a", Phase::Running), at("b", Phase::Ready)];
-    let steps = ask(&plan, &members, &facts(), &Limits::default(), 1999);
+    let steps = ask(&plan, &members, &facts(), &CoordinatorLimits::default(), 1999);
     assert_eq!(
         steps,
-        [Step::Wait {
+        [NextStep::Wait {
             until: Some(wall(2000)),
             why: vec![Awaited::Agent(id("a")), Awaited::Stagger]
         }]
     );
-    let steps = ask(&plan, &members, &facts(), &Limits::default(), 2000);
+    let steps = ask(&plan, &members, &facts(), &CoordinatorLimits::default(), 2000);
     assert_eq!(
         steps,
-        [Step::Dispatch {
+        [NextStep::Dispatch {
             unit: id("b"),
             resume: false
         }]
     );
     // A clock that was set back holds nobody up.
-    let steps = ask(&plan, &members, &facts(), &Limits::default(), -100_000);
+    let steps = ask(&plan, &members, &facts(), &CoordinatorLimits::default(), -100_000);
     assert_eq!(
         steps,
-        [Step::Dispatch {
+        [NextStep::Dispatch {
             unit: id("b"),
             resume: false
         }]
@@ -267,8 +281,8 @@ fn refused(account: &str, at: i64, until: i64) -> Account {
     crate::model::account::after(None, &hit, wall(at))
 }
 
-fn dispatch(unit: &str) -> Step {
-    Step::Dispatch {
+fn dispatch(unit: &str) -> NextStep {
+    NextStep::Dispatch {
         unit: id(unit),
         resume: false,
     }
@@ -277,7 +291,7 @@ fn dispatch(unit: &str) -> Step {
 #[test]
 fn g13_a_refused_account_holds_up_its_own_units_alone() {
     let plan = on_accounts(&[("a", "claude"), ("b", "claude"), ("c", "codex"), ("d", "claude")]);
-    let limits = Limits::default();
+    let limits = CoordinatorLimits::default();
     let members = [
         failed("a", failure_reason::RATE_LIMIT),
         at("b", Phase::Ready),
@@ -291,17 +305,17 @@ fn g13_a_refused_account_holds_up_its_own_units_alone() {
     let members = [members[0].clone(), members[1].clone(), at("c", Phase::Merged)];
     let claude = || "claude".parse().expect("an account");
     let steps = ask(&plan, &members, &facts, &limits, 19_999);
-    let wait = Step::Wait {
+    let wait = NextStep::Wait {
         until: Some(wall(20_000)),
         why: vec![Awaited::Parked(claude())],
     };
-    let steps: Vec<Step> = steps
+    let steps: Vec<NextStep> = steps
         .into_iter()
-        .filter(|step| *step != Step::Clean(id("c")))
+        .filter(|step| *step != NextStep::Clean(id("c")))
         .collect();
     assert!(steps.is_empty() || steps == [wait], "{steps:?}");
     let steps = ask(&plan, &members, &facts, &limits, 20_000);
-    assert!(steps.contains(&Step::Retry(id("a"))), "{steps:?}");
+    assert!(steps.contains(&NextStep::Retry(id("a"))), "{steps:?}");
     assert!(steps.contains(&dispatch("b")), "{steps:?}");
 }
 
@@ -309,7 +323,7 @@ fn g13_a_refused_account_holds_up_its_own_units_alone() {
 fn g13_after_a_refusal_starts_keep_their_distance_whoever_started_last() {
     let mut plan = on_accounts(&[("a", "claude"), ("b", "claude"), ("c", "codex")]);
     plan.max_concurrent = 3;
-    let limits = Limits::default();
+    let limits = CoordinatorLimits::default();
     let members = [
         at("a", Phase::Ready),
         at("b", Phase::Ready),
@@ -340,12 +354,12 @@ fn g13_after_a_refusal_starts_keep_their_distance_whoever_started_last() {
 #[test]
 fn g13_a_refusal_uses_up_no_retry_and_after_a_day_it_waits_for_a_person() {
     let plan = on_accounts(&[("a", "claude")]);
-    let limits = Limits::default();
+    let limits = CoordinatorLimits::default();
     let mut members = [failed("a", failure_reason::RATE_LIMIT)];
     if let Some(unit) = &mut members[0].unit {
         unit.retry_count = MAX_RETRIES;
         unit.limited_since = Some(wall(0));
-        let back = edge(Phase::Failed, Input::RetryDispatch).expect("an edge");
+        let back = edge(Phase::Failed, UnitInput::RetryDispatch).expect("an edge");
         assert_eq!(
             moved(unit.clone(), back, &Default::default(), wall(1)).retry_count,
             MAX_RETRIES
@@ -355,13 +369,13 @@ fn g13_a_refusal_uses_up_no_retry_and_after_a_day_it_waits_for_a_person() {
     facts.accounts = vec![refused("claude", 0, 1000)];
     assert_eq!(
         ask(&plan, &members, &facts, &limits, 1000),
-        [Step::Retry(id("a"))]
+        [NextStep::Retry(id("a"))]
     );
     // Refused again and again for a day, or until later than that from the beginning.
     for (at, until) in [(DAY + 5000, DAY + 9000), (1000, 2 * DAY)] {
         facts.accounts = vec![refused("claude", at, until)];
         let steps = ask(&plan, &members, &facts, &limits, at);
-        let [Step::Wait { until: None, why }] = &steps[..] else {
+        let [NextStep::Wait { until: None, why }] = &steps[..] else {
             panic!("{steps:?}")
         };
         assert!(
@@ -373,35 +387,35 @@ fn g13_a_refusal_uses_up_no_retry_and_after_a_day_it_waits_for_a_person() {
     facts.accounts[0].lifted_at = Some(wall(2 * DAY));
     assert_eq!(
         ask(&plan, &members, &facts, &limits, 2 * DAY),
-        [Step::Retry(id("a"))]
+        [NextStep::Retry(id("a"))]
     );
 }
 
 #[test]
 fn g9_at_the_cap_nothing_begins_and_above_the_margin_what_runs_is_stopped() {
     let plan = plan(&[("a", &[]), ("b", &[])]);
-    let limits = Limits {
+    let limits = CoordinatorLimits {
         workflow: Cap {
             usd: Some(Usd(10_000_000)),
             tokens: None,
         },
-        ..Limits::default()
+        ..CoordinatorLimits::default()
     };
     let members = [at("a", Phase::Running), member("b")];
-    let spent = |usd| Facts {
+    let spent = |usd| WorkflowFacts {
         spent: dollars(usd),
         ..facts()
     };
-    let waits = |steps: &[Step]| matches!(steps, [Step::Wait { until: None, why }] if *why == [Awaited::Agent(id("a"))]);
+    let waits = |steps: &[NextStep]| matches!(steps, [NextStep::Wait { until: None, why }] if *why == [Awaited::Agent(id("a"))]);
     assert_eq!(
         ask(&plan, &members, &spent(9), &limits, 0),
-        [Step::Create(id("b"))]
+        [NextStep::Create(id("b"))]
     );
     assert!(waits(&ask(&plan, &members, &spent(10), &limits, 0)));
     assert!(waits(&ask(&plan, &members, &spent(11), &limits, 0)));
     let steps = ask(&plan, &members, &spent(12), &limits, 0);
     assert!(
-        matches!(&steps[..], [Step::Stop { unit, .. }] if *unit == id("a")),
+        matches!(&steps[..], [NextStep::Stop { unit, .. }] if *unit == id("a")),
         "{steps:?}"
     );
     // Told once, it is waited for.
@@ -416,7 +430,7 @@ fn g9_at_the_cap_nothing_begins_and_above_the_margin_what_runs_is_stopped() {
     }
     assert_eq!(
         ask(&plan, &gone, &spent(10), &limits, 0),
-        [Step::End(Outcome::Failed)]
+        [NextStep::End(WorkflowOutcome::Failed)]
     );
     for (usd, percent) in [(7, None), (8, Some(80)), (12, Some(120))] {
         let told = alerts(&spent(usd), &limits);
@@ -427,12 +441,12 @@ fn g9_at_the_cap_nothing_begins_and_above_the_margin_what_runs_is_stopped() {
 #[test]
 fn g9_tokens_are_a_cap_too_and_a_day_ends() {
     let plan = plan(&[("a", &[])]);
-    let limits = Limits {
+    let limits = CoordinatorLimits {
         day: Cap {
             usd: None,
             tokens: Some(100),
         },
-        ..Limits::default()
+        ..CoordinatorLimits::default()
     };
     let mut facts = facts();
     facts.spent_today.tokens = Tokens {
@@ -442,15 +456,15 @@ fn g9_tokens_are_a_cap_too_and_a_day_ends() {
     let steps = ask(&plan, &[member("a")], &facts, &limits, 0);
     assert_eq!(
         steps,
-        [Step::Wait {
+        [NextStep::Wait {
             until: Some(wall(DAY)),
             why: vec![Awaited::Day]
         }]
     );
-    facts.spent_today = Spent::default();
+    facts.spent_today = Spending::default();
     assert_eq!(
         ask(&plan, &[member("a")], &facts, &limits, 0),
-        [Step::Create(id("a"))]
+        [NextStep::Create(id("a"))]
     );
 }
 
@@ -462,8 +476,8 @@ fn g9_a_unit_that_has_used_its_own_money_is_not_tried_again() {
     if let Some(unit) = &mut spent.unit {
         unit.cost_usd = Some(Usd(2_000_000));
     }
-    let steps = ask(&plan, &[spent], &facts(), &Limits::default(), DAY);
-    assert_eq!(steps, [Step::End(Outcome::Failed)]);
+    let steps = ask(&plan, &[spent], &facts(), &CoordinatorLimits::default(), DAY);
+    assert_eq!(steps, [NextStep::End(WorkflowOutcome::Failed)]);
 }
 
 #[test]
@@ -486,10 +500,10 @@ fn g10_what_is_tried_again_and_how_often() {
             if let Some(unit) = &mut member.unit {
                 unit.retry_count = count;
             }
-            let steps = ask(&plan, &[member], &facts(), &Limits::default(), DAY);
+            let steps = ask(&plan, &[member], &facts(), &CoordinatorLimits::default(), DAY);
             let expected = match count < tries {
-                true => Step::Retry(id("a")),
-                false => Step::End(Outcome::Failed),
+                true => NextStep::Retry(id("a")),
+                false => NextStep::End(WorkflowOutcome::Failed),
             };
             assert_eq!(steps, [expected], "{reason} after {count}");
         }
@@ -498,7 +512,7 @@ fn g10_what_is_tried_again_and_how_often() {
 
 #[test]
 fn g10_each_try_waits_longer_and_not_all_wait_the_same() {
-    let limits = Limits::default();
+    let limits = CoordinatorLimits::default();
     for tries in 0..10 {
         let whole = (limits.backoff_ms << tries).min(limits.backoff_max_ms);
         let waits: std::collections::BTreeSet<u64> = (0..50)
@@ -511,9 +525,9 @@ fn g10_each_try_waits_longer_and_not_all_wait_the_same() {
         assert!(waits.len() > 40);
     }
     assert_eq!(backoff_ms(&id("a"), 1, &limits), backoff_ms(&id("a"), 1, &limits));
-    let other = Limits {
+    let other = CoordinatorLimits {
         seed: 1,
-        ..Limits::default()
+        ..CoordinatorLimits::default()
     };
     assert_ne!(backoff_ms(&id("a"), 1, &limits), backoff_ms(&id("a"), 1, &other));
 }
@@ -533,11 +547,11 @@ fn g10_a_session_is_gone_on_with_only_if_it_began() {
             unit.session_id = session.then(|| "s".to_owned());
             unit.start_time = started.then(|| wall(0));
         }
-        let steps = ask(&plan, &[member], &facts(), &Limits::default(), 0);
+        let steps = ask(&plan, &[member], &facts(), &CoordinatorLimits::default(), 0);
         let resume = session && started && resumable;
         assert_eq!(
             steps,
-            [Step::Dispatch {
+            [NextStep::Dispatch {
                 unit: id("a"),
                 resume
             }]
@@ -551,29 +565,29 @@ fn g13_what_needs_a_failed_unit_is_skipped_and_says_why() {
     let mut a = failed("a", failure_reason::USAGE);
     a.claimed = true;
     let members = [member("c"), member("b"), a, at("d", Phase::Running)];
-    let steps = ask(&plan, &members, &facts(), &Limits::default(), 0);
-    assert_eq!(steps, [Step::GiveBack(id("a"))]);
-    let look = Look {
+    let steps = ask(&plan, &members, &facts(), &CoordinatorLimits::default(), 0);
+    assert_eq!(steps, [NextStep::GiveBack(id("a"))]);
+    let look = CoordinatorInput {
         plan: &plan,
         id: &workflow(),
         members: &members,
         facts: &facts(),
-        limits: &Limits::default(),
+        limits: &CoordinatorLimits::default(),
         now: wall(0),
     };
     let all = look.standings();
-    assert_eq!(all[0], Standing::Skipped("b".to_owned()));
-    assert_eq!(all[1], Standing::Skipped("a".to_owned()));
-    assert_eq!(all[2], Standing::Failed("usage".to_owned()));
-    assert_eq!(all[3], Standing::Busy);
+    assert_eq!(all[0], UnitStanding::Skipped("b".to_owned()));
+    assert_eq!(all[1], UnitStanding::Skipped("a".to_owned()));
+    assert_eq!(all[2], UnitStanding::Failed("usage".to_owned()));
+    assert_eq!(all[3], UnitStanding::Busy);
 }
 
 #[test]
 fn g10_a_conflict_goes_back_a_few_times_and_then_waits_for_a_person() {
     let plan = plan(&[("a", &[]), ("b", &["a"])]);
-    let limits = Limits {
+    let limits = CoordinatorLimits {
         max_conflict_rounds: 1,
-        ..Limits::default()
+        ..CoordinatorLimits::default()
     };
     let with = |rounds, sent_back| {
         let mut member = failed("a", failure_reason::CONFLICT);
@@ -585,37 +599,45 @@ fn g10_a_conflict_goes_back_a_few_times_and_then_waits_for_a_person() {
     };
     assert_eq!(
         ask(&plan, &with(0, false), &facts(), &limits, 0),
-        [Step::SendBack(id("a"))]
+        [NextStep::SendBack(id("a"))]
     );
     assert_eq!(
         ask(&plan, &with(1, true), &facts(), &limits, 0),
-        [Step::Resolve(id("a"))]
+        [NextStep::Resolve(id("a"))]
     );
     let steps = ask(&plan, &with(1, false), &facts(), &limits, 0);
     let why = vec![Awaited::Person(id("a"), failure_reason::CONFLICT.to_owned())];
-    assert_eq!(steps, [Step::Wait { until: None, why }]);
+    assert_eq!(steps, [NextStep::Wait { until: None, why }]);
 }
 
 #[test]
 fn g12_after_a_crash_each_phase_is_gone_on_with() {
     let plan = plan(&[("a", &[])]);
     for (phase, seen, step) in [
-        (Phase::Provisioning, Seen::None, Step::Create(id("a"))),
-        (Phase::Dispatched, Seen::None, Step::Launch(id("a"))),
-        (Phase::Dispatched, Seen::Running, Step::Running(id("a"))),
-        (Phase::Dispatched, Seen::Ended, Step::Settle(id("a"))),
-        (Phase::Dispatched, Seen::Lost, Step::Settle(id("a"))),
-        (Phase::Running, Seen::Ended, Step::Settle(id("a"))),
-        (Phase::Running, Seen::Lost, Step::Settle(id("a"))),
-        (Phase::Running, Seen::None, Step::Settle(id("a"))),
-        (Phase::Completed, Seen::Ended, Step::Land(vec![id("a")])),
-        (Phase::Merging, Seen::Ended, Step::Land(vec![id("a")])),
-        (Phase::Merged, Seen::Ended, Step::Clean(id("a"))),
-        (Phase::Cleanup, Seen::Ended, Step::Clean(id("a"))),
+        (Phase::Provisioning, AgentStatus::None, NextStep::Create(id("a"))),
+        (Phase::Dispatched, AgentStatus::None, NextStep::Launch(id("a"))),
+        (
+            Phase::Dispatched,
+            AgentStatus::Running,
+            NextStep::Running(id("a")),
+        ),
+        (Phase::Dispatched, AgentStatus::Ended, NextStep::Settle(id("a"))),
+        (Phase::Dispatched, AgentStatus::Lost, NextStep::Settle(id("a"))),
+        (Phase::Running, AgentStatus::Ended, NextStep::Settle(id("a"))),
+        (Phase::Running, AgentStatus::Lost, NextStep::Settle(id("a"))),
+        (Phase::Running, AgentStatus::None, NextStep::Settle(id("a"))),
+        (
+            Phase::Completed,
+            AgentStatus::Ended,
+            NextStep::Land(vec![id("a")]),
+        ),
+        (Phase::Merging, AgentStatus::Ended, NextStep::Land(vec![id("a")])),
+        (Phase::Merged, AgentStatus::Ended, NextStep::Clean(id("a"))),
+        (Phase::Cleanup, AgentStatus::Ended, NextStep::Clean(id("a"))),
     ] {
         let mut member = at("a", phase);
         member.seen = seen;
-        let steps = ask(&plan, &[member], &facts(), &Limits::default(), 0);
+        let steps = ask(&plan, &[member], &facts(), &CoordinatorLimits::default(), 0);
         assert_eq!(steps, [step], "{phase} {seen:?}");
     }
 }
@@ -623,7 +645,7 @@ fn g12_after_a_crash_each_phase_is_gone_on_with() {
 #[test]
 fn g12_a_cancelled_workflow_stops_agents_keeps_work_and_ends() {
     let plan = plan(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &[]), ("e", &[])]);
-    let cancelled = Facts {
+    let cancelled = WorkflowFacts {
         cancelled: true,
         ..facts()
     };
@@ -634,18 +656,18 @@ fn g12_a_cancelled_workflow_stops_agents_keeps_work_and_ends() {
         at("d", Phase::Dispatched),
         member("e"),
     ];
-    let steps = ask(&plan, &members, &cancelled, &Limits::default(), 0);
+    let steps = ask(&plan, &members, &cancelled, &CoordinatorLimits::default(), 0);
     let why = "the workflow was cancelled".to_owned();
     assert_eq!(
         steps,
         [
-            Step::Stop {
+            NextStep::Stop {
                 unit: id("a"),
                 why: why.clone()
             },
             // Its agent was not started, and is not.
-            Step::Settle(id("d")),
-            Step::Abandon { unit: id("b"), why },
+            NextStep::Settle(id("d")),
+            NextStep::Abandon { unit: id("b"), why },
         ]
     );
     let members = [
@@ -653,8 +675,8 @@ fn g12_a_cancelled_workflow_stops_agents_keeps_work_and_ends() {
         failed("b", "crashed"),
         at("c", Phase::Completed),
     ];
-    let steps = ask(&plan, &members, &cancelled, &Limits::default(), 0);
-    assert_eq!(steps, [Step::End(Outcome::Cancelled)]);
+    let steps = ask(&plan, &members, &cancelled, &CoordinatorLimits::default(), 0);
+    assert_eq!(steps, [NextStep::End(WorkflowOutcome::Cancelled)]);
 }
 
 #[test]
@@ -662,11 +684,11 @@ fn g13_units_that_wait_for_each_other_or_for_nobody_end_it() {
     for needs in [&["b"][..], &["nobody"], &["a"]] {
         let plan = plan(&[("a", needs), ("b", &["a"])]);
         let members = ["a", "b"].map(member);
-        let steps = ask(&plan, &members, &facts(), &Limits::default(), 0);
-        assert_eq!(steps, [Step::End(Outcome::Failed)], "{needs:?}");
+        let steps = ask(&plan, &members, &facts(), &CoordinatorLimits::default(), 0);
+        assert_eq!(steps, [NextStep::End(WorkflowOutcome::Failed)], "{needs:?}");
     }
-    let steps = ask(&plan(&[]), &[], &facts(), &Limits::default(), 0);
-    assert_eq!(steps, [Step::End(Outcome::Completed)]);
+    let steps = ask(&plan(&[]), &[], &facts(), &CoordinatorLimits::default(), 0);
+    assert_eq!(steps, [NextStep::End(WorkflowOutcome::Completed)]);
 }
 
 #[test]
@@ -677,11 +699,11 @@ fn g13_a_unit_of_another_workflow_is_not_touched() {
         if let Some(unit) = &mut foreign.unit {
             unit.workflow = None;
         }
-        let steps = ask(&plan, &[foreign], &facts(), &Limits::default(), 0);
+        let steps = ask(&plan, &[foreign], &facts(), &CoordinatorLimits::default(), 0);
         match phase {
-            Phase::Idle => assert_eq!(steps, [Step::Create(id("a"))]),
+            Phase::Idle => assert_eq!(steps, [NextStep::Create(id("a"))]),
             _ => assert!(
-                matches!(&steps[..], [Step::Wait { until: None, why }] if matches!(why[..], [Awaited::Person(..)])),
+                matches!(&steps[..], [NextStep::Wait { until: None, why }] if matches!(why[..], [Awaited::Person(..)])),
                 "{phase}: {steps:?}"
             ),
         }
@@ -720,9 +742,9 @@ fn g15_of_two_in_each_others_way_one_begins_and_keeps_no_room_from_others() {
     ]);
     plan.max_concurrent = 3;
     let members = ["a", "b", "c", "d"].map(member);
-    let limits = Limits::default();
+    let limits = CoordinatorLimits::default();
     let steps = ask(&plan, &members, &facts(), &limits, 0);
-    assert_eq!(steps, ["a", "c", "d"].map(|one| Step::Create(id(one))));
+    assert_eq!(steps, ["a", "c", "d"].map(|one| NextStep::Create(id(one))));
     // Until the first has landed, not only until it has ended.
     for (phase, waiting) in [
         (Phase::Provisioning, true),
@@ -738,9 +760,9 @@ fn g15_of_two_in_each_others_way_one_begins_and_keeps_no_room_from_others() {
             at("d", Phase::Merged),
         ];
         let steps = ask(&plan, &members, &facts(), &limits, 0);
-        let begins = steps.contains(&Step::Create(id("b")));
+        let begins = steps.contains(&NextStep::Create(id("b")));
         assert_eq!(begins, !waiting, "{phase}: {steps:?}");
-        let told = Look {
+        let told = CoordinatorInput {
             plan: &plan,
             id: &workflow(),
             members: &members,
@@ -762,34 +784,34 @@ fn g15_of_two_in_each_others_way_one_begins_and_keeps_no_room_from_others() {
         at("c", Phase::Merged),
         at("d", Phase::Merged),
     ];
-    assert!(ask(&plan, &members, &facts(), &limits, 0).contains(&Step::Create(id("b"))));
+    assert!(ask(&plan, &members, &facts(), &limits, 0).contains(&NextStep::Create(id("b"))));
     let members = [
         failed("a", "crashed"),
         member("b"),
         at("c", Phase::Merged),
         at("d", Phase::Merged),
     ];
-    assert!(!ask(&plan, &members, &facts(), &limits, 0).contains(&Step::Create(id("b"))));
+    assert!(!ask(&plan, &members, &facts(), &limits, 0).contains(&NextStep::Create(id("b"))));
 }
 
 #[test]
 fn g15_work_of_others_and_locks_are_waited_for_by_those_who_say_where_they_write() {
     let plan = scoped(&[("a", &["src/a.rs", "docs/"])]);
     let silent = scoped(&[("a", &[])]);
-    let limits = Limits::default();
+    let limits = CoordinatorLimits::default();
     let occupied = |by: &str, texts: &[&str], until| Occupied {
         by: by.to_owned(),
         paths: paths(texts),
         until,
     };
-    let others = Facts {
+    let others = WorkflowFacts {
         others: vec![
             occupied("x", &["lib/**"], None),
             occupied("y", &["src/*.rs"], None),
         ],
         ..facts()
     };
-    let wait = |until, why: Awaited| Step::Wait {
+    let wait = |until, why: Awaited| NextStep::Wait {
         until,
         why: vec![why],
     };
@@ -799,9 +821,9 @@ fn g15_work_of_others_and_locks_are_waited_for_by_those_who_say_where_they_write
     );
     assert_eq!(
         ask(&silent, &[member("a")], &others, &limits, 0),
-        [Step::Create(id("a"))]
+        [NextStep::Create(id("a"))]
     );
-    let locked = |text: &str| Facts {
+    let locked = |text: &str| WorkflowFacts {
         locks: vec![occupied("agent:z", &[text], Some(wall(500)))],
         ..facts()
     };
@@ -812,7 +834,7 @@ fn g15_work_of_others_and_locks_are_waited_for_by_those_who_say_where_they_write
     // A part of a part is no reason to wait: there is enough to do beside it.
     assert_eq!(
         ask(&plan, &[member("a")], &locked("docs/a.md"), &limits, 0),
-        [Step::Create(id("a"))]
+        [NextStep::Create(id("a"))]
     );
     // Its own lock, from an attempt before.
     let mut again = at("a", Phase::Ready);
@@ -821,7 +843,7 @@ fn g15_work_of_others_and_locks_are_waited_for_by_those_who_say_where_they_write
     }
     assert!(matches!(
         ask(&plan, &[again], &locked("src/"), &limits, 0)[..],
-        [Step::Dispatch { .. }]
+        [NextStep::Dispatch { .. }]
     ));
     // One at work that does not say where it writes is where it has written.
     let both = scoped(&[("b", &[]), ("a", &["src/a.rs"])]);
@@ -829,13 +851,13 @@ fn g15_work_of_others_and_locks_are_waited_for_by_those_who_say_where_they_write
     busy.touched = paths(&["src/a.rs"]);
     let steps = ask(&both, &[busy.clone(), member("a")], &facts(), &limits, 0);
     assert!(
-        matches!(&steps[..], [Step::Wait { why, .. }] if why.contains(&waits("a", "b", "src/a.rs"))),
+        matches!(&steps[..], [NextStep::Wait { why, .. }] if why.contains(&waits("a", "b", "src/a.rs"))),
         "{steps:?}"
     );
     busy.touched = paths(&["src/b.rs"]);
     assert_eq!(
         ask(&both, &[busy, member("a")], &facts(), &limits, 0),
-        [Step::Create(id("a"))]
+        [NextStep::Create(id("a"))]
     );
 }
 
@@ -849,22 +871,22 @@ fn g15_what_wrote_outside_is_tried_once_more_and_then_waits_for_a_person() {
         }
         [member]
     };
-    let limits = Limits::default();
+    let limits = CoordinatorLimits::default();
     assert_eq!(
         ask(&plan, &with(0), &facts(), &limits, DAY),
-        [Step::Retry(id("a"))]
+        [NextStep::Retry(id("a"))]
     );
     let why = vec![Awaited::Person(id("a"), failure_reason::OUTSIDE.to_owned())];
     assert_eq!(
         ask(&plan, &with(1), &facts(), &limits, DAY),
-        [Step::Wait { until: None, why }]
+        [NextStep::Wait { until: None, why }]
     );
-    let cancelled = Facts {
+    let cancelled = WorkflowFacts {
         cancelled: true,
         ..facts()
     };
     assert_eq!(
         ask(&plan, &with(1), &cancelled, &limits, DAY),
-        [Step::End(Outcome::Cancelled)]
+        [NextStep::End(WorkflowOutcome::Cancelled)]
     );
 }

@@ -9,16 +9,16 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::decide::command::{Context, LockFile, Reply};
-use crate::decide::draft::{Answer, Draft};
+use crate::decide::command::{CommandReply, Context, LockFile};
+use crate::decide::draft::{Decision, Draft};
 use crate::decide::leases::{deadline, let_go, live};
-use crate::log::event::{Action, Event};
+use crate::log::event::{ChangelogAction, Event};
 use crate::log::state;
 use crate::log::stop::Stop;
 use crate::model::actor::Actor;
 use crate::model::ids::{IssueId, LeaseId};
 use crate::model::issue::{ACTIVITY, Issue, TASK};
-use crate::model::lease::{End, LOCK_FILE_NOTE, Lease, Resource, is_from_file};
+use crate::model::lease::{LOCK_FILE_NOTE, Lease, LeaseEnd, Resource, is_from_file};
 use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
@@ -82,14 +82,14 @@ pub(crate) fn claimed(draft: &Draft<'_>, issue: &Issue) -> Result<Option<Event>,
         return Ok(None);
     }
     let key = Resource::Issue(issue.id.clone()).key();
-    let recovered = state::ended(draft.state(), &key)?.filter(|ended| ended.how == End::Expired);
+    let recovered = state::ended(draft.state(), &key)?.filter(|ended| ended.how == LeaseEnd::Expired);
     Ok(Some(match recovered {
         Some(ended) => work(
-            Action::RecoveredActivity,
+            ChangelogAction::RecoveredActivity,
             issue,
             Some(format!("taken over from {} after expiry", ended.lease.agent_id)),
         ),
-        None => work(Action::ClaimedActivity, issue, Some(issue.title.clone())),
+        None => work(ChangelogAction::ClaimedActivity, issue, Some(issue.title.clone())),
     }))
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn honour(
     there: &[LockFile],
     gone: &[IssueId],
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     for id in gone {
         let key = Resource::Issue(id.clone()).key();
         if let Some(lease) = live(draft, &key, cx)?.filter(is_from_file) {
@@ -148,9 +148,9 @@ pub(crate) fn honour(
         }
     }
     Ok(if draft.events().is_empty() {
-        Answer::Already(Reply::Released(Vec::new()))
+        Decision::Already(CommandReply::Released(Vec::new()))
     } else {
-        Answer::Done
+        Decision::Done
     })
 }
 
@@ -258,7 +258,7 @@ fn follow(
 }
 
 /// What an entry of the changelog says about an issue.
-pub(crate) fn work(action: Action, issue: &Issue, details: Option<String>) -> Event {
+pub(crate) fn work(action: ChangelogAction, issue: &Issue, details: Option<String>) -> Event {
     let (activity_id, task_id) = if issue.kind == TASK {
         (issue.parent.clone(), Some(issue.id.clone()))
     } else {

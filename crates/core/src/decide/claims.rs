@@ -1,8 +1,8 @@
 //! Decisions about claims: acquire, renew, release, transfer and evict.
 
 use crate::decide::activities;
-use crate::decide::command::{Context, Reply, Target};
-use crate::decide::draft::{Answer, Draft};
+use crate::decide::command::{CommandReply, Context, Target};
+use crate::decide::draft::{Decision, Draft};
 use crate::decide::leases::{
     clear_expired, deadline, finish, fresh_lease, hand_on, let_go, live, not_holder,
 };
@@ -11,7 +11,7 @@ use crate::log::stop::Stop;
 use crate::log::{ready_index, state};
 use crate::model::ids::{AgentId, IssueId, WorktreeId};
 use crate::model::issue::Issue;
-use crate::model::lease::{self, End, Lease, Resource, is_from_file};
+use crate::model::lease::{self, Lease, LeaseEnd, Resource, is_from_file};
 use crate::model::refusal::{Code, Refusal};
 
 /// What was asked for about a lease that may be granted.
@@ -27,7 +27,7 @@ pub(crate) fn acquire(
     issue: &Issue,
     terms: Terms,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     require_open(issue)?;
     let ttl_secs = cx
         .policy
@@ -36,7 +36,7 @@ pub(crate) fn acquire(
     let resource = Resource::Issue(issue.id.clone());
     if let Some(lease) = live(draft, &resource.key(), cx)? {
         return if lease.held_by(&cx.actor) {
-            Ok(Answer::Already(Reply::Lease {
+            Ok(Decision::Already(CommandReply::Lease {
                 lease,
                 existing: true,
                 regranted: false,
@@ -64,7 +64,7 @@ pub(crate) fn acquire(
     if let Some(work) = work {
         draft.emit(work)?;
     }
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// What is done or rejected is not worked on.
@@ -78,14 +78,14 @@ pub(crate) fn require_open(issue: &Issue) -> Result<(), Refusal> {
     Ok(())
 }
 
-struct Found {
+struct FoundLease {
     active: Option<Lease>,
     ended: Option<state::Ended>,
 }
 
 /// What `target` names now, and what it named last. A lease whose time is over is ended on the way, so that the answer
 /// does not depend on whether somebody had noticed before.
-fn find(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<Found, Stop> {
+fn find(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<FoundLease, Stop> {
     let resource = match target {
         Target::Issue(text) => Resource::Issue(state::resolve(draft.state(), text)?.id).key(),
         Target::Lease(id) => match state::resource_of(draft.state(), id)? {
@@ -108,7 +108,7 @@ fn find(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<Found, S
         }
         ended = ended.filter(|ended| ended.lease.lease_id == *id);
     }
-    Ok(Found { active, ended })
+    Ok(FoundLease { active, ended })
 }
 
 fn require_obeys(lease: Lease, target: &Target, cx: &Context) -> Result<Lease, Refusal> {
@@ -141,14 +141,14 @@ pub(crate) fn renew(
     ttl_secs: Option<u64>,
     if_half_gone: bool,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     let found = find(draft, target, cx)?;
     let (lease, over) = match (found.active, found.ended) {
         (Some(lease), _) => (require_obeys(lease, target, cx)?, false),
-        (None, Some(ended)) if ended.how == End::Expired && ended.lease.obeys(&cx.actor) => {
+        (None, Some(ended)) if ended.how == LeaseEnd::Expired && ended.lease.obeys(&cx.actor) => {
             (ended.lease, true)
         }
-        (None, Some(ended)) if ended.how != End::Expired && ended.lease.obeys(&cx.actor) => {
+        (None, Some(ended)) if ended.how != LeaseEnd::Expired && ended.lease.obeys(&cx.actor) => {
             return Err(Refusal::new(
                 Code::NotHolder,
                 format!(
@@ -172,7 +172,7 @@ pub(crate) fn renew(
     let ttl_secs = cx.policy.ttl.resolve(Some(asked), "", &lease.agent_id)?;
     let half_left = lease.remaining_ms(&cx.now) > lease.ttl_secs.saturating_mul(1000) / 2;
     if !over && if_half_gone && half_left {
-        return Ok(Answer::Already(Reply::Lease {
+        return Ok(Decision::Already(CommandReply::Lease {
             lease,
             existing: true,
             regranted: false,
@@ -219,15 +219,15 @@ pub(crate) fn renew(
         })?;
     }
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
-fn ended_word(how: End) -> &'static str {
+fn ended_word(how: LeaseEnd) -> &'static str {
     match how {
-        End::Released => "released",
-        End::Expired => "left to expire",
-        End::Evicted => "taken away by an eviction",
-        End::Transferred => "handed over",
+        LeaseEnd::Released => "released",
+        LeaseEnd::Expired => "left to expire",
+        LeaseEnd::Evicted => "taken away by an eviction",
+        LeaseEnd::Transferred => "handed over",
     }
 }
 
@@ -252,21 +252,21 @@ pub(crate) fn notice_obstacles(draft: &mut Draft<'_>, issue: &Issue) -> Result<(
 }
 
 /// Ends a claim at the will of its holder.
-pub(crate) fn release(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<Answer, Stop> {
+pub(crate) fn release(draft: &mut Draft<'_>, target: &Target, cx: &Context) -> Result<Decision, Stop> {
     let found = find(draft, target, cx)?;
     let lease = match found.active {
         Some(lease) => require_obeys(lease, target, cx)?,
         // It ran out and nobody wanted it: what the holder asks for is so already.
         None => match found.ended {
-            Some(ended) if ended.how == End::Expired && ended.lease.obeys(&cx.actor) => {
-                return Ok(Answer::Already(Reply::Released(vec![ended.lease])));
+            Some(ended) if ended.how == LeaseEnd::Expired && ended.lease.obeys(&cx.actor) => {
+                return Ok(Decision::Already(CommandReply::Released(vec![ended.lease])));
             }
             _ => return Err(not_active(target).into()),
         },
     };
     let_go(draft, &lease, &cx.actor.agent_id)?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Hands a claim on to another agent or to another worktree.
@@ -276,12 +276,12 @@ pub(crate) fn transfer(
     to: &AgentId,
     (worktree, branch): (&Option<WorktreeId>, &Option<String>),
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     let found = find(draft, target, cx)?;
     let Some(lease) = found.active else {
         let ran_out = found
             .ended
-            .filter(|ended| ended.how == End::Expired && ended.lease.obeys(&cx.actor));
+            .filter(|ended| ended.how == LeaseEnd::Expired && ended.lease.obeys(&cx.actor));
         let refusal = not_active(target);
         return Err(match ran_out {
             Some(ended) => refusal.help(format!("jit claim renew {}", ended.lease.lease_id)),
@@ -306,7 +306,7 @@ pub(crate) fn transfer(
     };
     hand_on(draft, lease, to.clone(), worktree_id, branch, cx)?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Takes a lease away from its holder, with a name and a reason.
@@ -315,7 +315,7 @@ pub(crate) fn force_evict(
     target: &Target,
     reason: &str,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     if cx.actor.agent_id.kind() == "agent" && !cx.policy.agents_may_evict {
         return Err(Refusal::new(
             Code::NotAllowed,
@@ -343,5 +343,5 @@ pub(crate) fn force_evict(
         reason: reason.to_owned(),
     })?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }

@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::issue_files::format::Found;
+use crate::issue_files::format::FoundIssue;
 use crate::model::account::{Account, AccountId, Hit};
 use crate::model::actor::Actor;
 use crate::model::conflict::Seen;
@@ -10,13 +10,13 @@ use crate::model::file_lock::{Queueing, Want, Which};
 use crate::model::ids::{
     AgentId, IssueId, IssuePrefix, LeaseId, SessionId, TicketId, UnitId, WorkflowId, WorktreeId,
 };
-use crate::model::issue::{Comment, GateResult, Issue, Performer, Priority, State};
+use crate::model::issue::{Comment, GateResult, Issue, IssueState, Performer, Priority};
 use crate::model::lease::Lease;
 use crate::model::policy::Policy;
-use crate::model::session::{Session, Status};
+use crate::model::session::{Session, SessionStatus};
 use crate::model::time::{Now, Wall};
-use crate::model::unit::{Facts, Input, NewUnit, Unit};
-use crate::model::workflow::{NewWorkflow, Outcome, Workflow};
+use crate::model::unit::{Facts, NewUnit, Unit, UnitInput};
+use crate::model::workflow::{NewWorkflow, Workflow, WorkflowOutcome};
 
 /// A lease, named by its own id or by what it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub enum Command {
     CreateIssue(NewIssue),
     ChangeIssue {
         issue: IssuePrefix,
-        change: Box<Change>,
+        change: Box<IssueChange>,
         /// Only if the caller holds it, whatever the settings say.
         strict: bool,
     },
@@ -105,7 +105,7 @@ pub enum Command {
         definition: Option<String>,
     },
     /// What was found in a tree or in a file from elsewhere: what is new in it is brought in.
-    JoinIssues(Vec<Found>),
+    JoinIssues(Vec<FoundIssue>),
     /// Locks on files: all of them or none.
     LockFiles {
         wants: Vec<Want>,
@@ -131,7 +131,7 @@ pub enum Command {
     CreateUnit(Box<NewUnit>),
     AdvanceUnit {
         unit: UnitId,
-        input: Input,
+        input: UnitInput,
         facts: Box<Facts>,
     },
     /// The agent of a unit goes and another one comes.
@@ -157,7 +157,7 @@ pub enum Command {
     },
     EndWorkflow {
         workflow: WorkflowId,
-        outcome: Outcome,
+        outcome: WorkflowOutcome,
     },
     /// One that ended before all was done goes on.
     ReopenWorkflow {
@@ -174,7 +174,7 @@ pub enum Command {
     StartSession(Box<Session>),
     EndSession {
         session: SessionId,
-        status: Status,
+        status: SessionStatus,
     },
     PruneSessions {
         sessions: Vec<SessionId>,
@@ -199,10 +199,10 @@ pub struct LockFile {
 
 /// What is to be different about an issue. `None` leaves a thing as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct IssueChange {
     pub title: Option<String>,
     pub kind: Option<String>,
-    pub state: Option<State>,
+    pub state: Option<IssueState>,
     pub priority: Option<Priority>,
     pub parent: Option<Option<IssuePrefix>>,
     pub actor: Option<Performer>,
@@ -232,7 +232,7 @@ pub struct NewIssue {
     pub chosen: bool,
     pub title: String,
     pub kind: String,
-    pub state: State,
+    pub state: IssueState,
     pub priority: Priority,
     pub parent: Option<IssuePrefix>,
     pub labels: Vec<String>,
@@ -263,6 +263,10 @@ impl Command {
             ),
             // An import goes on from what is there when it is asked for again.
             Self::JoinIssues(_) => "join".to_owned(),
+            // The log keeps the digest, and it was made when the type was called `Change`.
+            Self::ChangeIssue { .. } => {
+                format!("{self:?}").replacen("change: IssueChange {", "change: Change {", 1)
+            }
             other => format!("{other:?}"),
         };
         xxh3_64(format!("{asked} {actor:?}").as_bytes())
@@ -271,7 +275,7 @@ impl Command {
 
 /// What a command answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
+pub enum CommandReply {
     Lease {
         lease: Lease,
         existing: bool,
@@ -308,4 +312,30 @@ pub struct Context {
     /// For the lease that may be granted.
     pub fresh_lease: LeaseId,
     pub policy: Policy,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_keeps_its_digest_when_a_type_is_renamed() {
+        let command = Command::ChangeIssue {
+            issue: "work".parse().expect("a prefix"),
+            change: Box::default(),
+            strict: false,
+        };
+        let actor = Actor {
+            agent_id: "agent:a".parse().expect("an agent"),
+            worktree_id: None,
+        };
+        let asked = "ChangeIssue { issue: IssuePrefix(\"work\"), change: Change { title: None, kind: None, state: None, \
+                     priority: None, parent: None, actor: None, add_labels: [], remove_labels: [], add_deps: [], \
+                     remove_deps: [], add_gates: [], remove_gates: [], text: None, blocked: None, pivot: None }, \
+                     strict: false }";
+        assert_eq!(
+            command.digest(&actor),
+            xxh3_64(format!("{asked} {actor:?}").as_bytes())
+        );
+    }
 }

@@ -1,8 +1,8 @@
 //! Events in the making, and the state as it will be with them.
 
-use crate::decide::command::{Context, Reply};
-use crate::log::event::{Event, Request, Stamped};
-use crate::log::table::{Changes, Overlay, Read, Table};
+use crate::decide::command::{CommandReply, Context};
+use crate::log::event::{Event, LoggedRequest, Stamped};
+use crate::log::table::{Overlay, Read, Table, TableChanges};
 use crate::log::{fold, state};
 use crate::model::actor::Actor;
 use crate::model::ids::LeaseId;
@@ -90,7 +90,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The transaction's lines and everything they change.
-    pub fn finish(self, request: Option<&Request>) -> Read<(Vec<Stamped>, Changes)> {
+    pub fn finish(self, request: Option<&LoggedRequest>) -> Read<(Vec<Stamped>, TableChanges)> {
         let Self {
             mut state,
             events,
@@ -123,9 +123,9 @@ impl<'a> Draft<'a> {
 
 /// The answer to a command that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum Decision {
     /// The draft's events carry it out.
     Done,
     /// It was so already: nothing is to be written.
-    Already(Reply),
+    Already(CommandReply),
 }

@@ -1,7 +1,7 @@
 //! Decisions about locks on files.
 
-use crate::decide::command::{Context, Reply};
-use crate::decide::draft::{Answer, Draft};
+use crate::decide::command::{CommandReply, Context};
+use crate::decide::draft::{Decision, Draft};
 use crate::decide::leases::{clear_expired, finish, fresh_lease};
 use crate::log::event::Event;
 use crate::log::state;
@@ -128,7 +128,7 @@ pub fn take(
     wants: &[Want],
     queueing: &Queueing,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     if wants.is_empty() {
         return Err(Refusal::new(Code::Invalid, "name at least one path to lock").into());
     }
@@ -164,7 +164,7 @@ pub fn take(
                 deadline: cx.now.ticks.saturating_add(*wait_ms),
             },
         })?;
-        return Ok(Answer::Done);
+        return Ok(Decision::Done);
     }
     let mut own = Vec::new();
     for (target, ttl) in targets.iter().zip(&terms) {
@@ -181,7 +181,7 @@ pub fn take(
         .all(|(target, _, lease)| lease.as_ref().is_some_and(|lease| fresh(lease, target.shared)));
     if all_fresh && queueing.ticket.is_none() {
         let locks = own.into_iter().filter_map(|(_, _, lease)| lease).collect();
-        return Ok(Answer::Already(Reply::Locks(locks)));
+        return Ok(Decision::Already(CommandReply::Locks(locks)));
     }
     for (target, ttl, lease) in own {
         let event = match lease {
@@ -211,7 +211,7 @@ pub fn take(
     }
     forget_gone(draft, &queueing.gone, cx)?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// The same lock with a later end, as far as its limit lets it.
@@ -283,11 +283,11 @@ fn refused(in_the_way: &[Lease], waiting: &[Ticket], cx: &Context) -> Refusal {
 }
 
 /// Lets go of some or all of the caller's locks.
-pub fn release(draft: &mut Draft<'_>, which: &Which, cx: &Context) -> Result<Answer, Stop> {
+pub fn release(draft: &mut Draft<'_>, which: &Which, cx: &Context) -> Result<Decision, Stop> {
     let held = meant(draft.state(), which, cx)?;
     if held.is_empty() {
         return match which {
-            Which::All => Ok(Answer::Already(Reply::Released(Vec::new()))),
+            Which::All => Ok(Decision::Already(CommandReply::Released(Vec::new()))),
             Which::These(_) | Which::Leases(_) => Err(Refusal::new(Code::NotFound, "you hold no such lock")
                 .help("jit lock list")
                 .into()),
@@ -302,7 +302,7 @@ pub fn release(draft: &mut Draft<'_>, which: &Which, cx: &Context) -> Result<Ans
         })?;
     }
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 fn meant(table: &dyn Table, which: &Which, cx: &Context) -> Read<Vec<Lease>> {
@@ -318,7 +318,7 @@ pub fn extend(
     which: &Which,
     ttl_secs: Option<u64>,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     let held = meant(draft.state(), which, cx)?;
     if held.is_empty() {
         return Err(
@@ -351,7 +351,7 @@ pub fn extend(
         draft.emit(Event::Renewed { lease })?;
     }
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Whether a lock has less than half of its time left, and may have more.
@@ -365,11 +365,11 @@ pub fn can_be_kept(lease: &Lease, now: &Now) -> bool {
 }
 
 /// The caller's heart has beaten. Each lock lasts as long again as it was granted for.
-pub fn keep(draft: &mut Draft<'_>, cx: &Context) -> Result<Answer, Stop> {
+pub fn keep(draft: &mut Draft<'_>, cx: &Context) -> Result<Decision, Stop> {
     let mut held = meant(draft.state(), &Which::All, cx)?;
     held.retain(|lease| can_be_kept(lease, &cx.now));
     if held.is_empty() {
-        return Ok(Answer::Already(Reply::Locks(Vec::new())));
+        return Ok(Decision::Already(CommandReply::Locks(Vec::new())));
     }
     for lease in held {
         let shared = lease.resource.file().is_some_and(|file| file.shared);
@@ -377,25 +377,25 @@ pub fn keep(draft: &mut Draft<'_>, cx: &Context) -> Result<Answer, Stop> {
         draft.emit(Event::Renewed { lease })?;
     }
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Gives a place in the queue back.
-pub fn leave(draft: &mut Draft<'_>, ticket_id: &TicketId) -> Result<Answer, Stop> {
+pub fn leave(draft: &mut Draft<'_>, ticket_id: &TicketId) -> Result<Decision, Stop> {
     if !state::tickets(draft.state())?
         .iter()
         .any(|ticket| ticket.ticket_id == *ticket_id)
     {
-        return Ok(Answer::Already(Reply::Locks(Vec::new())));
+        return Ok(Decision::Already(CommandReply::Locks(Vec::new())));
     }
     draft.emit(Event::Unqueued {
         ticket_id: ticket_id.clone(),
     })?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Records every end that nobody has noticed yet: locks that ran out, and waiters that are no more.
-pub fn clean_up(draft: &mut Draft<'_>, gone: &[TicketId], cx: &Context) -> Result<Answer, Stop> {
+pub fn clean_up(draft: &mut Draft<'_>, gone: &[TicketId], cx: &Context) -> Result<Decision, Stop> {
     for lease in all(draft.state())? {
         if lease.expired(&cx.now) {
             finish(draft, &lease, &|lease| Event::AutoEvicted { lease })?;
@@ -403,7 +403,7 @@ pub fn clean_up(draft: &mut Draft<'_>, gone: &[TicketId], cx: &Context) -> Resul
     }
     let forgotten = forget_gone(draft, gone, cx)?;
     if draft.events().is_empty() && forgotten == 0 {
-        return Ok(Answer::Already(Reply::Released(Vec::new())));
+        return Ok(Decision::Already(CommandReply::Released(Vec::new())));
     }
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }

@@ -24,7 +24,7 @@ pub mod sessions;
 pub mod units;
 pub mod workflows;
 
-pub use draft::{Answer, Draft};
+pub use draft::{Decision, Draft};
 
 use crate::decide::claims::{Terms, acquire};
 use crate::decide::command::{Command, Context};
@@ -32,15 +32,15 @@ use crate::log::state;
 use crate::log::stop::Stop;
 use crate::model::issue::GateResult;
 
-pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answer, Stop> {
+pub fn decide(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Decision, Stop> {
     let answer = answer(draft, command, cx)?;
-    if matches!(answer, Answer::Already(_)) {
+    if matches!(answer, Decision::Already(_)) {
         draft.forget();
     }
     Ok(answer)
 }
 
-fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Answer, Stop> {
+fn answer(draft: &mut Draft<'_>, command: &Command, cx: &Context) -> Result<Decision, Stop> {
     state::refuse_newer(draft.state())?;
     match command {
         Command::Acquire {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::decide::claims::{Terms, acquire};
 use crate::decide::command::Context;
-use crate::decide::draft::{Answer, Draft};
+use crate::decide::draft::{Decision, Draft};
 use crate::decide::leases::clear_expired;
 use crate::log::stop::Stop;
 use crate::log::table::Table;
 use crate::log::{ready_index, state};
-use crate::model::issue::{Issue, Performer, State};
+use crate::model::issue::{Issue, IssueState, Performer};
 use crate::model::lease::{Lease, Resource};
 use crate::model::refusal::{Code, Details, Refusal};
 use crate::query::ready_queue;
@@ -21,7 +21,7 @@ pub(crate) fn acquire_next(
     kind: Option<&str>,
     terms: Terms,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     // What nobody holds any more is offered again, all of it.
     while clear_expired(draft, cx)? > 0 {}
     let wanted = |issue: &Issue| {
@@ -70,9 +70,9 @@ fn nothing_ready(table: &dyn Table, wanted: &dyn Fn(&Issue) -> bool, cx: &Contex
         let is_held = leases.contains_key(&Resource::Issue(issue.id.clone()).key());
         held += u64::from(is_held);
         match issue.state {
-            State::Backlog => backlog += 1,
-            State::Gated => gated += 1,
-            State::Done | State::Rejected => {}
+            IssueState::Backlog => backlog += 1,
+            IssueState::Gated => gated += 1,
+            IssueState::Done | IssueState::Rejected => {}
             _ if is_held => {}
             _ if issue.blocked.is_some() || !ready_index::open_dependencies(table, issue)?.is_empty() => {
                 blocked += 1

@@ -1,7 +1,7 @@
 //! Decisions about sessions: start, end and prune.
 
-use crate::decide::command::{Context, Reply};
-use crate::decide::draft::{Answer, Draft};
+use crate::decide::command::{CommandReply, Context};
+use crate::decide::draft::{Decision, Draft};
 use crate::decide::file_locks;
 use crate::decide::leases::clear_expired;
 use crate::log::event::Event;
@@ -9,9 +9,9 @@ use crate::log::state;
 use crate::log::stop::Stop;
 use crate::model::ids::SessionId;
 use crate::model::refusal::{Code, Refusal};
-use crate::model::session::{Session, Status};
+use crate::model::session::{Session, SessionStatus};
 
-pub fn start(draft: &mut Draft<'_>, session: &Session) -> Result<Answer, Stop> {
+pub fn start(draft: &mut Draft<'_>, session: &Session) -> Result<Decision, Stop> {
     if state::session(draft.state(), &session.session_id)?.is_some() {
         return Err(Refusal::new(
             Code::Exists,
@@ -22,16 +22,21 @@ pub fn start(draft: &mut Draft<'_>, session: &Session) -> Result<Answer, Stop> {
     draft.emit(Event::SessionStarted {
         session: session.clone(),
     })?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Ends a session and lets go of the file locks that were taken in it.
-pub fn end(draft: &mut Draft<'_>, id: &SessionId, status: Status, cx: &Context) -> Result<Answer, Stop> {
+pub fn end(
+    draft: &mut Draft<'_>,
+    id: &SessionId,
+    status: SessionStatus,
+    cx: &Context,
+) -> Result<Decision, Stop> {
     let Some(session) = state::session(draft.state(), id)? else {
         return Err(unknown(id).into());
     };
     if !session.is_active() {
-        return Ok(Answer::Already(Reply::Session(Box::new(session))));
+        return Ok(Decision::Already(CommandReply::Session(Box::new(session))));
     }
     if session.agent_id != cx.actor.agent_id && cx.actor.agent_id.kind() == "agent" {
         return Err(Refusal::new(
@@ -59,11 +64,11 @@ pub fn end(draft: &mut Draft<'_>, id: &SessionId, status: Status, cx: &Context) 
         status,
     })?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Takes sessions off the list.
-pub fn prune(draft: &mut Draft<'_>, ids: &[SessionId]) -> Result<Answer, Stop> {
+pub fn prune(draft: &mut Draft<'_>, ids: &[SessionId]) -> Result<Decision, Stop> {
     let mut known = Vec::new();
     for id in ids {
         if state::session(draft.state(), id)?.is_some() {
@@ -71,10 +76,10 @@ pub fn prune(draft: &mut Draft<'_>, ids: &[SessionId]) -> Result<Answer, Stop> {
         }
     }
     if known.is_empty() {
-        return Ok(Answer::Already(Reply::Pruned(known)));
+        return Ok(Decision::Already(CommandReply::Pruned(known)));
     }
     draft.emit(Event::SessionsPruned { sessions: known })?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 pub fn unknown(id: &SessionId) -> Refusal {

@@ -3,7 +3,7 @@
 use crate::decide::accounts;
 use crate::decide::claims::{Terms, acquire};
 use crate::decide::command::Context;
-use crate::decide::draft::{Answer, Draft};
+use crate::decide::draft::{Decision, Draft};
 use crate::decide::leases::{clear_expired, hand_on, let_go};
 use crate::log::event::Event;
 use crate::log::state;
@@ -14,7 +14,7 @@ use crate::model::cost::Tokens;
 use crate::model::ids::UnitId;
 use crate::model::lease::{Lease, Resource};
 use crate::model::refusal::{Code, Refusal};
-use crate::model::unit::{Facts, Input, MergeStatus, NewUnit, Phase, Unit, moved, step, was_refused};
+use crate::model::unit::{Facts, MergeStatus, NewUnit, Phase, Unit, UnitInput, moved, step, was_refused};
 
 /// The unit of that name.
 pub fn require(table: &dyn Table, id: &UnitId) -> Result<Unit, Stop> {
@@ -37,7 +37,7 @@ fn taken(what: &str, other: &Unit) -> Refusal {
 }
 
 /// T1: takes the name, the path, the branch and the issue for a unit, all at once.
-pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answer, Stop> {
+pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Decision, Stop> {
     let all = state::units(draft.state())?;
     let mut used = Vec::new();
     for other in all.iter().filter(|unit| !unit.is_over()) {
@@ -120,26 +120,30 @@ pub fn create(draft: &mut Draft<'_>, new: &NewUnit, cx: &Context) -> Result<Answ
         updated_at: cx.now.wall,
     };
     draft.emit(Event::Unit {
-        input: Input::CreateWorktree,
+        input: UnitInput::CreateWorktree,
         unit: Box::new(unit),
     })?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Why that cannot happen to a unit, for people.
-fn why_not(state: Phase, input: Input) -> &'static str {
+fn why_not(state: Phase, input: UnitInput) -> &'static str {
     match (input, state) {
         (
-            Input::RetryDispatch,
+            UnitInput::RetryDispatch,
             Phase::Ready | Phase::Completed | Phase::Merged | Phase::Cleanup | Phase::Idle,
         ) => "only what has failed is tried again",
-        (Input::DispatchInstance, _) => "an agent is started in a unit that is READY",
-        (Input::Abandon, Phase::Dispatched | Phase::Running) => "its agent has to end before it is given up",
-        (Input::Abandon, Phase::Provisioning) => "its worktree is being made, so it cannot be given up yet",
+        (UnitInput::DispatchInstance, _) => "an agent is started in a unit that is READY",
+        (UnitInput::Abandon, Phase::Dispatched | Phase::Running) => {
+            "its agent has to end before it is given up"
+        }
+        (UnitInput::Abandon, Phase::Provisioning) => {
+            "its worktree is being made, so it cannot be given up yet"
+        }
         (_, Phase::Merging) => "its landing has begun, and comes to its end first",
-        (Input::Abandon, _) => "there is nothing to give up",
-        (Input::BeginMerge, _) => "only what is done lands",
-        (Input::BeginCleanup, _) => "only what has landed is removed",
+        (UnitInput::Abandon, _) => "there is nothing to give up",
+        (UnitInput::BeginMerge, _) => "only what is done lands",
+        (UnitInput::BeginCleanup, _) => "only what has landed is removed",
         _ => "somebody else has moved it meanwhile",
     }
 }
@@ -148,16 +152,16 @@ fn why_not(state: Phase, input: Input) -> &'static str {
 pub fn advance(
     draft: &mut Draft<'_>,
     id: &UnitId,
-    input: Input,
+    input: UnitInput,
     facts: &Facts,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     let before = require(draft.state(), id)?;
     let Some(edge) = step(before.state, input) else {
         let message = format!("{id} is {}: {}", before.state, why_not(before.state, input));
         let refusal = Refusal::new(Code::BadTransition, message);
         let refusal = match (before.state, input) {
-            (Phase::Dispatched | Phase::Running, Input::Abandon) => {
+            (Phase::Dispatched | Phase::Running, UnitInput::Abandon) => {
                 refusal.help(format!("jit worktree stop {id}"))
             }
             (Phase::Provisioning, _) => refusal.help(format!("jit worktree retry {id}")),
@@ -176,7 +180,7 @@ pub fn advance(
         }
     }
     let reason = before.error.as_ref().map(|error| error.reason.as_str());
-    if edge.input == Input::BeginMerge && edge.from == Phase::Failed && reason != Some("merge_conflict") {
+    if edge.input == UnitInput::BeginMerge && edge.from == Phase::Failed && reason != Some("merge_conflict") {
         let refusal = Refusal::new(
             Code::BadTransition,
             format!(
@@ -186,7 +190,7 @@ pub fn advance(
         );
         return Err(before.after_failure().iter().fold(refusal, Refusal::help).into());
     }
-    if edge.input == Input::RetryDispatch
+    if edge.input == UnitInput::RetryDispatch
         && !before.may_be_retried()
         && !before.is_mended(facts.tip.as_deref(), facts.onto.as_deref())
     {
@@ -204,7 +208,7 @@ pub fn advance(
         );
         return Err(before.after_failure().iter().fold(refusal, Refusal::help).into());
     }
-    if edge.input == Input::DispatchInstance
+    if edge.input == UnitInput::DispatchInstance
         && let Some(id) = &before.workflow
         && let Some(_) =
             state::workflow(draft.state(), id)?.filter(|workflow| workflow.cancelling && !workflow.is_over())
@@ -219,7 +223,7 @@ pub fn advance(
         .help(format!("jit workflow status {id}"))
         .into());
     }
-    if edge.input == Input::DispatchInstance
+    if edge.input == UnitInput::DispatchInstance
         && !facts.despite_parked
         && let Some(account) = &facts.account
         && let Some(known) = state::account(draft.state(), account)?
@@ -229,17 +233,20 @@ pub fn advance(
         return Err(account::refusal(&known, until, cx.now.wall, force).into());
     }
     let unit = moved(before, edge, facts, cx.now.wall);
-    if input == Input::ProvisioningComplete {
+    if input == UnitInput::ProvisioningComplete {
         follow(draft, &unit, cx)?;
     }
     match input {
-        Input::DispatchInstance => hand_over(draft, &unit, cx)?,
-        Input::SpawnFailed | Input::InstanceCompleted | Input::InstanceTimeout | Input::InstanceFailed => {
+        UnitInput::DispatchInstance => hand_over(draft, &unit, cx)?,
+        UnitInput::SpawnFailed
+        | UnitInput::InstanceCompleted
+        | UnitInput::InstanceTimeout
+        | UnitInput::InstanceFailed => {
             take_back(draft, &unit, cx)?;
         }
         _ => {}
     }
-    if unit.is_over() || input == Input::Abandon {
+    if unit.is_over() || input == UnitInput::Abandon {
         give_back(draft, &unit, cx)?;
     }
     if let (true, Some(refused), Some(account)) = (was_refused(&unit), &facts.refused, &unit.account) {
@@ -262,7 +269,7 @@ pub fn advance(
         unit: Box::new(unit),
     })?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// One agent goes and another comes, in one transaction: nobody sees the unit without one, nor its claim. It is not a try
@@ -273,25 +280,25 @@ pub fn change_hands(
     ended: &Facts,
     begun: &Facts,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     let before = require(draft.state(), id)?;
     let tries = before.retry_count;
     if matches!(before.state, Phase::Dispatched | Phase::Running) {
-        advance(draft, id, Input::InstanceFailed, ended, cx)?;
+        advance(draft, id, UnitInput::InstanceFailed, ended, cx)?;
     }
     let mut unit = require(draft.state(), id)?;
     if unit.state == Phase::Failed {
-        let Some(edge) = step(unit.state, Input::RetryDispatch) else {
+        let Some(edge) = step(unit.state, UnitInput::RetryDispatch) else {
             unreachable!("what failed can be tried again")
         };
         unit = moved(unit, edge, &Facts::default(), cx.now.wall);
         unit.retry_count = tries;
         draft.emit(Event::Unit {
-            input: Input::RetryDispatch,
+            input: UnitInput::RetryDispatch,
             unit: Box::new(unit),
         })?;
     }
-    advance(draft, id, Input::DispatchInstance, begun, cx)
+    advance(draft, id, UnitInput::DispatchInstance, begun, cx)
 }
 
 /// The claim on a unit's issue, if whoever made the unit still has it.

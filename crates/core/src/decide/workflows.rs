@@ -1,7 +1,7 @@
 //! Decisions about workflows: begin, lead, cancel and end one.
 
-use crate::decide::command::{Context, Reply};
-use crate::decide::draft::{Answer, Draft};
+use crate::decide::command::{CommandReply, Context};
+use crate::decide::draft::{Decision, Draft};
 use crate::decide::leases::{clear_expired, deadline, finish, fresh_lease, let_go, live};
 use crate::log::event::Event;
 use crate::log::state;
@@ -10,7 +10,7 @@ use crate::log::table::Table;
 use crate::model::ids::WorkflowId;
 use crate::model::lease::{Lease, Resource};
 use crate::model::refusal::{Code, Refusal};
-use crate::model::workflow::{Managed, NewWorkflow, Outcome, Workflow};
+use crate::model::workflow::{NewWorkflow, Workflow, WorkflowAction, WorkflowOutcome};
 
 /// How long leadership lasts without a renewal.
 pub const LEAD_SECS: u64 = 60;
@@ -25,7 +25,7 @@ pub fn require(table: &dyn Table, id: &WorkflowId) -> Result<Workflow, Stop> {
 }
 
 /// Begins a workflow, led by whoever asks.
-pub fn start(draft: &mut Draft<'_>, new: &NewWorkflow, cx: &Context) -> Result<Answer, Stop> {
+pub fn start(draft: &mut Draft<'_>, new: &NewWorkflow, cx: &Context) -> Result<Decision, Stop> {
     if let Some(other) = state::workflow(draft.state(), &new.id)? {
         return Err(Refusal::new(
             Code::Exists,
@@ -52,22 +52,22 @@ pub fn start(draft: &mut Draft<'_>, new: &NewWorkflow, cx: &Context) -> Result<A
         target: new.target.clone(),
         plan: new.plan.clone(),
         units: new.units.clone(),
-        status: Outcome::Running,
+        status: WorkflowOutcome::Running,
         cancelling: false,
         created_by: cx.actor.agent_id.clone(),
         created_at: cx.now.wall,
         ended_at: None,
     };
     draft.emit(Event::Workflow {
-        did: Managed::Started,
+        did: WorkflowAction::Started,
         workflow: Box::new(workflow),
     })?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Takes or keeps the leadership.
-pub fn lead(draft: &mut Draft<'_>, id: &WorkflowId, vacant: bool, cx: &Context) -> Result<Answer, Stop> {
+pub fn lead(draft: &mut Draft<'_>, id: &WorkflowId, vacant: bool, cx: &Context) -> Result<Decision, Stop> {
     let workflow = require(draft.state(), id)?;
     if workflow.is_over() {
         return Err(Refusal::new(
@@ -81,7 +81,7 @@ pub fn lead(draft: &mut Draft<'_>, id: &WorkflowId, vacant: bool, cx: &Context) 
     match live(draft, &resource.key(), cx)? {
         Some(lease) if lease.held_by(&cx.actor) && !vacant => {
             if lease.remaining_ms(&cx.now) > lease.ttl_secs.saturating_mul(1000) / 2 {
-                return Ok(Answer::Already(Reply::Led(lease)));
+                return Ok(Decision::Already(CommandReply::Led(lease)));
             }
             let renewed = Lease {
                 expires_at: cx.now.wall.plus_secs(lease.ttl_secs),
@@ -89,7 +89,7 @@ pub fn lead(draft: &mut Draft<'_>, id: &WorkflowId, vacant: bool, cx: &Context) 
                 ..lease
             };
             draft.emit(Event::Renewed { lease: renewed })?;
-            return Ok(Answer::Done);
+            return Ok(Decision::Done);
         }
         Some(lease) if vacant => {
             let by = cx.actor.agent_id.clone();
@@ -112,42 +112,47 @@ pub fn lead(draft: &mut Draft<'_>, id: &WorkflowId, vacant: bool, cx: &Context) 
         regranted: false,
     })?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Lets go of the leadership, if it is the caller's.
-pub fn leave(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Answer, Stop> {
+pub fn leave(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Decision, Stop> {
     let workflow = require(draft.state(), id)?;
     let lease = state::lease_on(draft.state(), &Resource::Workflow(id.clone()).key())?;
     match lease.filter(|lease| lease.held_by(&cx.actor)) {
         Some(lease) => {
             let_go(draft, &lease, &cx.actor.agent_id)?;
-            Ok(Answer::Done)
+            Ok(Decision::Done)
         }
-        None => Ok(Answer::Already(Reply::Workflow(Box::new(workflow)))),
+        None => Ok(Decision::Already(CommandReply::Workflow(Box::new(workflow)))),
     }
 }
 
 /// It is to end. Whoever leads it, or comes to lead it, stops its agents and ends it.
-pub fn cancel(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Answer, Stop> {
+pub fn cancel(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Decision, Stop> {
     let mut workflow = require(draft.state(), id)?;
     if workflow.is_over() || workflow.cancelling {
-        return Ok(Answer::Already(Reply::Workflow(Box::new(workflow))));
+        return Ok(Decision::Already(CommandReply::Workflow(Box::new(workflow))));
     }
     workflow.cancelling = true;
     draft.emit(Event::Workflow {
-        did: Managed::Cancelling,
+        did: WorkflowAction::Cancelling,
         workflow: Box::new(workflow),
     })?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Ends a workflow. Asked again it is no error.
-pub fn end(draft: &mut Draft<'_>, id: &WorkflowId, outcome: Outcome, cx: &Context) -> Result<Answer, Stop> {
+pub fn end(
+    draft: &mut Draft<'_>,
+    id: &WorkflowId,
+    outcome: WorkflowOutcome,
+    cx: &Context,
+) -> Result<Decision, Stop> {
     let mut workflow = require(draft.state(), id)?;
     if workflow.is_over() {
-        return Ok(Answer::Already(Reply::Workflow(Box::new(workflow))));
+        return Ok(Decision::Already(CommandReply::Workflow(Box::new(workflow))));
     }
     if let Some(lease) = state::lease_on(draft.state(), &Resource::Workflow(id.clone()).key())? {
         let_go(draft, &lease, &cx.actor.agent_id)?;
@@ -155,19 +160,19 @@ pub fn end(draft: &mut Draft<'_>, id: &WorkflowId, outcome: Outcome, cx: &Contex
     workflow.status = outcome;
     workflow.ended_at = Some(cx.now.wall);
     draft.emit(Event::Workflow {
-        did: Managed::Ended,
+        did: WorkflowAction::Ended,
         workflow: Box::new(workflow),
     })?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// It goes on, after it ended before all was done. What is still to be done is for the caller to know.
-pub fn reopen(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Answer, Stop> {
+pub fn reopen(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<Decision, Stop> {
     let mut workflow = require(draft.state(), id)?;
     match workflow.status {
-        Outcome::Running => return Ok(Answer::Already(Reply::Workflow(Box::new(workflow)))),
-        Outcome::Completed => {
+        WorkflowOutcome::Running => return Ok(Decision::Already(CommandReply::Workflow(Box::new(workflow)))),
+        WorkflowOutcome::Completed => {
             return Err(Refusal::new(
                 Code::BadTransition,
                 format!("the workflow {id} is over: it {}", workflow.status.told()),
@@ -175,15 +180,15 @@ pub fn reopen(draft: &mut Draft<'_>, id: &WorkflowId, cx: &Context) -> Result<An
             .help(format!("jit workflow status {id}"))
             .into());
         }
-        Outcome::Failed | Outcome::Cancelled => {}
+        WorkflowOutcome::Failed | WorkflowOutcome::Cancelled => {}
     }
-    workflow.status = Outcome::Running;
+    workflow.status = WorkflowOutcome::Running;
     workflow.cancelling = false;
     workflow.ended_at = None;
     draft.emit(Event::Workflow {
-        did: Managed::Reopened,
+        did: WorkflowAction::Reopened,
         workflow: Box::new(workflow),
     })?;
     clear_expired(draft, cx)?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }

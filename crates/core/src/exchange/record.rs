@@ -13,7 +13,7 @@ use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Imported, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
+use super::{ForeignIssue, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
 use crate::issue_files::{format, strict_json};
 use crate::model::issue::check_word;
 use crate::model::time::Wall;
@@ -28,7 +28,7 @@ const MAX_TOLD: usize = 20;
 /// Reads every record of a file. `issue` makes one issue of a record, or says why it cannot.
 pub(super) fn read(
     bytes: &[u8],
-    mut issue: impl FnMut(&mut Record<'_>, usize) -> Result<Option<Imported>, String>,
+    mut issue: impl FnMut(&mut Record<'_>, usize) -> Result<Option<ForeignIssue>, String>,
 ) -> Parsed {
     let mut parsed = Parsed::default();
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);

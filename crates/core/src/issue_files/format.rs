@@ -22,7 +22,7 @@ use crate::issue_files::stamps::{self, FIELDS, GATE, SetLine, Sheet, check, fiel
 use crate::issue_files::strict_json;
 use crate::model::ids::{AgentId, IssueId};
 use crate::model::issue::{
-    Comment, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority, State,
+    Comment, Issue, IssueState, MAX_COMMENT, MAX_MEMBERS, MAX_REVISION, MAX_TITLE, Performer, Priority,
     check_gate, check_word, text_digest,
 };
 use crate::model::json::json_bytes;
@@ -238,7 +238,7 @@ pub fn files(issue: &Issue, sheet: &Sheet, comments: &[Comment]) -> Vec<(&'stati
 
 /// What was found to be wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct IssueFileProblem {
     pub file: &'static str,
     /// From 1; 0 when it is about the whole file.
     pub line: usize,
@@ -247,7 +247,7 @@ pub struct Problem {
 
 /// An issue's folder as bytes. What is not there is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Folder {
+pub struct IssueFolder {
     pub issue: Vec<u8>,
     pub labels: Vec<u8>,
     pub deps: Vec<u8>,
@@ -257,7 +257,7 @@ pub struct Folder {
 
 /// What a folder says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundIssue {
     pub issue: Issue,
     pub sheet: Sheet,
     pub comments: Vec<Comment>,
@@ -280,12 +280,12 @@ pub struct Found {
     /// The text that the description was when `issue.json` was written.
     pub text_before: Option<String>,
     /// The text of ours that the description was weighed against, if it was, and since when we had that: see
-    /// [`Found::is_outdated`].
+    /// [`FoundIssue::is_outdated`].
     pub beside: Option<(Option<String>, Wall)>,
     /// XXH3 of `issue.json`.
     pub digest: String,
     /// Lines that were passed over.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<IssueFileProblem>,
 }
 
 #[derive(Deserialize)]
@@ -297,7 +297,7 @@ struct IssueFile {
     #[serde(rename = "type", default = "plain")]
     kind: String,
     #[serde(default = "ready")]
-    state: State,
+    state: IssueState,
     #[serde(default = "normal")]
     priority: Priority,
     #[serde(default)]
@@ -325,7 +325,7 @@ struct IssueFile {
     others: BTreeMap<String, Value>,
 }
 
-impl Found {
+impl FoundIssue {
     /// Whether somebody edited this field.
     pub fn is_edited(&self, name: &str) -> bool {
         self.edited.contains(&name) || self.edited_others.iter().any(|other| other == name)
@@ -434,8 +434,8 @@ fn plain() -> String {
     "issue".into()
 }
 
-fn ready() -> State {
-    State::Ready
+fn ready() -> IssueState {
+    IssueState::Ready
 }
 
 fn normal() -> Priority {
@@ -451,7 +451,7 @@ fn one() -> u64 {
 }
 
 /// All that is wrong with a folder that is called `id`.
-pub fn problems(id: &IssueId, folder: &Folder) -> Vec<Problem> {
+pub fn problems(id: &IssueId, folder: &IssueFolder) -> Vec<IssueFileProblem> {
     let first = match parse(id, folder) {
         Ok(found) => return found.problems,
         Err(problem) => problem,
@@ -484,8 +484,8 @@ fn line_of(file: &[u8], name: &str, last: bool) -> usize {
 }
 
 /// Reads a folder that is called `id`.
-pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
-    let wrong = |line: usize, what: String| Problem {
+pub fn parse(id: &IssueId, folder: &IssueFolder) -> Result<FoundIssue, IssueFileProblem> {
+    let wrong = |line: usize, what: String| IssueFileProblem {
         file: ISSUE,
         line,
         what,
@@ -654,7 +654,7 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
         deleted: file.deleted,
         others,
     };
-    Ok(Found {
+    Ok(FoundIssue {
         digest: text_digest(&folder.issue),
         issue,
         sheet,
@@ -677,8 +677,8 @@ pub fn parse(id: &IssueId, folder: &Folder) -> Result<Found, Problem> {
 }
 
 /// Whether an issue can be kept, and read again from the files that it is written to. `before` is what was kept so far.
-pub fn check_kept(issue: &Issue, sheet: &Sheet, before: Option<&Sheet>) -> Result<(), Problem> {
-    let wrong = |file: &'static str, what: String| Problem { file, line: 0, what };
+pub fn check_kept(issue: &Issue, sheet: &Sheet, before: Option<&Sheet>) -> Result<(), IssueFileProblem> {
+    let wrong = |file: &'static str, what: String| IssueFileProblem { file, line: 0, what };
     for (file, lines) in [(LABELS, &sheet.labels), (DEPS, &sheet.deps)] {
         let many = lines.len();
         if many > MOST_LINES {
@@ -777,8 +777,8 @@ fn unresolved(text: &[u8]) -> Option<usize> {
     None
 }
 
-fn unmerged(description: &[u8]) -> Option<Problem> {
-    Some(Problem {
+fn unmerged(description: &[u8]) -> Option<IssueFileProblem> {
+    Some(IssueFileProblem {
         file: DESCRIPTION,
         line: unresolved(description)?,
         what: "an unresolved conflict of a merge".into(),
@@ -816,7 +816,12 @@ impl WrittenLine {
 
 /// The lines of a set. What they say does not depend on their order, which git may change: a removal without a tag takes
 /// back one addition, of which those with tags count as one and come first.
-fn set(file: &'static str, bytes: &[u8], created_at: Wall, problems: &mut Vec<Problem>) -> Vec<SetLine> {
+fn set(
+    file: &'static str,
+    bytes: &[u8],
+    created_at: Wall,
+    problems: &mut Vec<IssueFileProblem>,
+) -> Vec<SetLine> {
     let Ok(unnamed) = "human:unnamed".parse::<AgentId>() else {
         return Vec::new();
     };
@@ -827,7 +832,7 @@ fn set(file: &'static str, bytes: &[u8], created_at: Wall, problems: &mut Vec<Pr
             break;
         }
         if all.len() + tagless.len() >= MOST_LINES {
-            problems.push(Problem {
+            problems.push(IssueFileProblem {
                 file,
                 line,
                 what: "too many lines".into(),
@@ -849,7 +854,7 @@ fn set(file: &'static str, bytes: &[u8], created_at: Wall, problems: &mut Vec<Pr
                     None => tagless.push(line),
                 }
             }
-            Err(what) => problems.push(Problem { file, line, what }),
+            Err(what) => problems.push(IssueFileProblem { file, line, what }),
         }
     }
     let tagged = all.len();
@@ -888,14 +893,14 @@ fn set(file: &'static str, bytes: &[u8], created_at: Wall, problems: &mut Vec<Pr
     stamps::union(&all, &[])
 }
 
-fn comments(bytes: &[u8], problems: &mut Vec<Problem>) -> Vec<Comment> {
+fn comments(bytes: &[u8], problems: &mut Vec<IssueFileProblem>) -> Vec<Comment> {
     let mut all: BTreeMap<String, Comment> = BTreeMap::new();
     let told = problems.len();
     for (line, text) in each_line(bytes) {
         if problems.len() >= told + MOST_PROBLEMS {
             break;
         }
-        let problem = |what: String| Problem {
+        let problem = |what: String| IssueFileProblem {
             file: COMMENTS,
             line,
             what,

@@ -20,14 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::issue_files::format::{Found, NO_TEXT, render as render_file};
+use crate::issue_files::format::{FoundIssue, NO_TEXT, render as render_file};
 use crate::issue_files::stamps::{self, FIELDS, GATE, Sheet, check, field, is_other};
 use crate::model::issue::Issue;
 use crate::model::time::Wall;
 
 /// A field that both sides changed in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflict {
+pub struct FieldConflict {
     pub field: String,
     pub ours: Value,
     pub theirs: Value,
@@ -37,7 +37,7 @@ pub struct Conflict {
 pub struct Merged {
     /// Where there is a conflict, ours.
     pub fields: Map<String, Value>,
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<FieldConflict>,
 }
 
 /// What `issue.json` says.
@@ -47,7 +47,7 @@ impl Merged {
     /// Takes the value of one side where both changed a field; it is later than that of the other.
     pub fn choose(&mut self, name: &str, ours: &Fields, theirs: &Fields, is_ours: bool) {
         self.conflicts.retain(|conflict| conflict.field != name);
-        let side = |fields: &Fields| (value(fields, name), Stamp::of(fields, name));
+        let side = |fields: &Fields| (value(fields, name), FieldStamp::of(fields, name));
         let (o, t) = (side(ours), side(theirs));
         let taken = match is_ours {
             true => &o.0,
@@ -58,7 +58,7 @@ impl Merged {
             Some(value) => self.fields.insert(name.to_owned(), value.clone()),
             None => self.fields.remove(name),
         };
-        if let (Some(Stamp { at, mark }), Some(Value::Object(stamps))) =
+        if let (Some(FieldStamp { at, mark }), Some(Value::Object(stamps))) =
             (stamp, self.fields.get_mut("stamps"))
         {
             stamps.insert(name.to_owned(), format!("{at} {mark}").into());
@@ -108,7 +108,7 @@ pub fn merge(base: Option<&Fields>, ours: &Fields, theirs: &Fields) -> Merged {
             if made(theirs) < made(ours) { t } else { o }.cloned()
         } else {
             both_changed(name, b, o, t).unwrap_or_else(|| {
-                merged.conflicts.push(Conflict {
+                merged.conflicts.push(FieldConflict {
                     field: name.clone(),
                     ours: o.cloned().unwrap_or_default(),
                     theirs: t.cloned().unwrap_or_default(),
@@ -151,7 +151,7 @@ impl<'a> Gates<'a> {
     /// `None` when somebody edited them, or they were never stamped.
     fn written(side: &'a Fields) -> Option<Self> {
         let gates = side.get("gates")?;
-        let stamp = Stamp::of(side, "gates").filter(|stamp| stamp.mark == check(gates))?;
+        let stamp = FieldStamp::of(side, "gates").filter(|stamp| stamp.mark == check(gates))?;
         Some(Self {
             asked: gates
                 .as_array()?
@@ -228,7 +228,7 @@ fn gate_stamps(ours: &Fields, theirs: &Fields, merged: &Fields) -> Fields {
 
 /// What a side that was edited says about gates beside ours: an edit is as late as `at`. A gate that we know to have been
 /// asked for or taken away, and that is not in its stamps, was not there to be edited.
-fn edited_gates<'a>(ours: &Gates<'a>, theirs: &'a Found, at: Wall) -> Gates<'a> {
+fn edited_gates<'a>(ours: &Gates<'a>, theirs: &'a FoundIssue, at: Wall) -> Gates<'a> {
     let mut edited = Gates::of(&theirs.issue, &theirs.sheet);
     let all: BTreeSet<&str> = ours.asked.iter().chain(&edited.asked).copied().collect();
     for gate in all {
@@ -253,7 +253,7 @@ fn settle_deletion(ours: &Fields, theirs: &Fields, merged: &mut Merged, stamps: 
     let sides = [(ours, theirs), (theirs, ours)];
     // One that was made by hand is an edit, which is as late as it can be.
     let deletions = sides.map(|(side, other)| {
-        let stamp = Stamp::of(side, "deleted").filter(|stamp| stamp.mark == check(&true.into()));
+        let stamp = FieldStamp::of(side, "deleted").filter(|stamp| stamp.mark == check(&true.into()));
         (is_gone(side).then_some(stamp), other)
     });
     for (deletion, alive) in &deletions {
@@ -261,7 +261,7 @@ fn settle_deletion(ours: &Fields, theirs: &Fields, merged: &mut Merged, stamps: 
             && !is_gone(alive)
             && changed(alive).is_some_and(|at| at > deletion.at)
         {
-            let before = Stamp::of(alive, "deleted").map_or(deletion.at, |stamp| stamp.at);
+            let before = FieldStamp::of(alive, "deleted").map_or(deletion.at, |stamp| stamp.at);
             let at = before.max(just_after(deletion.at));
             merged.fields.remove("deleted");
             stamps.insert("deleted".into(), format!("{at} {}", check(&false.into())).into());
@@ -284,10 +284,11 @@ fn settle_deletion(ours: &Fields, theirs: &Fields, merged: &mut Merged, stamps: 
 
 /// Whether a side that says the same as the base does so because somebody set it back, later than the other side changed it.
 fn set_back_later(name: &str, base: Option<&Fields>, side: &Fields, other: &Fields) -> bool {
-    let sound = |side: &Fields| Stamp::of(side, name).filter(|stamp| stamp.mark == check(&value(side, name)));
+    let sound =
+        |side: &Fields| FieldStamp::of(side, name).filter(|stamp| stamp.mark == check(&value(side, name)));
     // What was not there has no stamp.
     let before = match base {
-        Some(base) if value(base, name).is_null() && Stamp::of(base, name).is_none() => {
+        Some(base) if value(base, name).is_null() && FieldStamp::of(base, name).is_none() => {
             Some(Wall::from_ms(0))
         }
         base => base.and_then(sound).map(|stamp| stamp.at),
@@ -336,12 +337,12 @@ fn both_changed(
 
 /// When a field was changed, and the check on its value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Stamp {
+struct FieldStamp {
     at: Wall,
     mark: String,
 }
 
-impl Stamp {
+impl FieldStamp {
     fn of(side: &Fields, name: &str) -> Option<Self> {
         let (at, mark) = side.get("stamps")?.get(name)?.as_str()?.split_once(' ')?;
         let (at, mark) = (at.parse().ok()?, mark.to_owned());
@@ -351,7 +352,7 @@ impl Stamp {
 
 /// The stamp of a field as it is written, where that is of the value that is there.
 pub fn written_stamp<'a>(side: &'a Fields, name: &str) -> Option<&'a str> {
-    let stamp = Stamp::of(side, name).filter(|stamp| stamp.mark == check(&value(side, name)));
+    let stamp = FieldStamp::of(side, name).filter(|stamp| stamp.mark == check(&value(side, name)));
     stamp.and_then(|_| side.get("stamps")?.get(name)?.as_str())
 }
 
@@ -373,17 +374,17 @@ fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged
     };
     let others: BTreeSet<String> = written(ours).into_iter().chain(written(theirs)).collect();
     for name in FIELDS.iter().copied().chain(others.iter().map(String::as_str)) {
-        let (o, t) = (Stamp::of(ours, name), Stamp::of(theirs, name));
+        let (o, t) = (FieldStamp::of(ours, name), FieldStamp::of(theirs, name));
         let stamp = if name == "text" {
             // The text is a file of its own, which git merges.
-            let b = base.and_then(|base| Stamp::of(base, name));
+            let b = base.and_then(|base| FieldStamp::of(base, name));
             match (o, t) {
                 // Who says nothing does not know of it.
                 (None, one) | (one, None) => one,
                 (o, t) if o == t || t == b => o,
                 (o, t) if o == b => t,
                 (Some(o), Some(t)) => {
-                    let rank = |stamp: &Stamp| (stamp.at, stamp.mark != NO_TEXT);
+                    let rank = |stamp: &FieldStamp| (stamp.at, stamp.mark != NO_TEXT);
                     Some(match (rank(&o), &o) >= (rank(&t), &t) {
                         true => o,
                         false => t,
@@ -395,7 +396,7 @@ fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged
             let side = |fields: &Fields, stamp| (value(fields, name), stamp);
             let taken = (!conflict).then(|| value(&merged.fields, name));
             let (o, t) = (side(ours, o), side(theirs, t));
-            let b = base.map(|base| side(base, Stamp::of(base, name)));
+            let b = base.map(|base| side(base, FieldStamp::of(base, name)));
             // One that is older than what both came from never saw it (`git cherry-pick`, `git revert`): it stays as old.
             let alone = [(&o, &t), (&t, &o)].into_iter().find(|(one, other)| {
                 let is_known = is_sound(one) || **one == (Value::Null, None);
@@ -407,7 +408,7 @@ fn stamps(base: Option<&Fields>, ours: &Fields, theirs: &Fields, merged: &Merged
                 None => stamp(taken.as_ref(), &o, &t),
             }
         };
-        if let Some(Stamp { at, mark }) = stamp {
+        if let Some(FieldStamp { at, mark }) = stamp {
             all.insert(name.into(), format!("{at} {mark}").into());
         }
     }
@@ -428,18 +429,18 @@ fn value(fields: &Fields, name: &str) -> Value {
 /// The stamp of `taken`, which is `None` while it is to be chosen.
 fn stamp(
     taken: Option<&Value>,
-    ours: &(Value, Option<Stamp>),
-    theirs: &(Value, Option<Stamp>),
-) -> Option<Stamp> {
+    ours: &(Value, Option<FieldStamp>),
+    theirs: &(Value, Option<FieldStamp>),
+) -> Option<FieldStamp> {
     let at = ours.1.as_ref().max(theirs.1.as_ref())?.at;
-    let by_hand = || Stamp {
+    let by_hand = || FieldStamp {
         at,
         mark: BY_HAND.into(),
     };
     let Some(taken) = taken else {
         return Some(by_hand());
     };
-    let here = |side: &(Value, Option<Stamp>)| side.0 == *taken;
+    let here = |side: &(Value, Option<FieldStamp>)| side.0 == *taken;
     let sides = [(ours, theirs), (theirs, ours)];
     let latest = sides.into_iter().find(|(side, other)| {
         let before = other.1.as_ref().is_none_or(|stamp| stamp.at < at);
@@ -451,7 +452,7 @@ fn stamp(
     let from_one = sides.into_iter().any(|(side, _)| here(side) && is_sound(side));
     let from_both = !here(ours) && !here(theirs) && is_sound(ours) && is_sound(theirs);
     Some(if from_one || from_both {
-        Stamp {
+        FieldStamp {
             at: just_after(at),
             mark: check(taken),
         }
@@ -461,7 +462,7 @@ fn stamp(
 }
 
 /// Whether a value is the one that was stamped.
-fn is_sound((value, stamp): &(Value, Option<Stamp>)) -> bool {
+fn is_sound((value, stamp): &(Value, Option<FieldStamp>)) -> bool {
     stamp.as_ref().is_some_and(|stamp| stamp.mark == check(value))
 }
 
@@ -479,7 +480,7 @@ pub fn render(merged: &Merged) -> String {
 
 /// What comes of two copies of one issue; `None` when ours has it all. `now` is when edits by hand are taken to have
 /// happened, where nothing else is known.
-pub fn join(ours: (&Issue, &Sheet), theirs: &Found, now: Wall) -> Option<(Issue, Sheet)> {
+pub fn join(ours: (&Issue, &Sheet), theirs: &FoundIssue, now: Wall) -> Option<(Issue, Sheet)> {
     let (mine, my_sheet) = ours;
     let (mut issue, mut sheet) = (mine.clone(), my_sheet.clone());
     let mut stamps = BTreeMap::new();
@@ -595,7 +596,7 @@ fn rank(value: &Value) -> (bool, String) {
 }
 
 /// When their value of a field is taken to have been set, and whether it wins though ours is as late.
-fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -> (Wall, bool) {
+fn changed_at(mine: &Issue, theirs: &FoundIssue, name: &str, o_at: Wall, now: Wall) -> (Wall, bool) {
     // Whoever deletes by hand deletes all that there is.
     let last = match name {
         "deleted" => mine.updated_at,
@@ -629,17 +630,17 @@ fn changed_at(mine: &Issue, theirs: &Found, name: &str, o_at: Wall, now: Wall) -
 }
 
 /// Whether a copy without stamps is an older one as a whole.
-fn is_older(mine: &Issue, theirs: &Found) -> bool {
+fn is_older(mine: &Issue, theirs: &FoundIssue) -> bool {
     (theirs.issue.revision, theirs.issue.updated_at) < (mine.revision, mine.updated_at)
 }
 
 /// Whether whoever edited a field could see what we have there since `o_at`.
-fn knows(mine: &Issue, theirs: &Found, name: &str, o_at: Wall) -> bool {
+fn knows(mine: &Issue, theirs: &FoundIssue, name: &str, o_at: Wall) -> bool {
     let Some(written) = theirs.written else {
         return true;
     };
     match name {
-        // It was merged with ours: with any other it would not have come here (`Found::is_outdated`).
+        // It was merged with ours: with any other it would not have come here (`FoundIssue::is_outdated`).
         "text" => true,
         "deleted" if theirs.unstamped => written >= mine.updated_at,
         "deleted" => theirs.issue.updated_at >= mine.updated_at,
@@ -649,7 +650,7 @@ fn knows(mine: &Issue, theirs: &Found, name: &str, o_at: Wall) -> bool {
 }
 
 /// The fields that somebody edited by hand to something else than we have there.
-pub fn edits<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a Found) -> Vec<&'a str> {
+pub fn edits<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a FoundIssue) -> Vec<&'a str> {
     let known: &[&str] = match theirs.unstamped {
         true if is_older(mine, theirs) => &[],
         true => FIELDS,
@@ -668,13 +669,13 @@ pub fn edits<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a Found) -> Vec<&'a 
 }
 
 /// Those of them that were edited without knowing what we have. Gates are merged one by one.
-pub fn unaware<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a Found) -> Vec<&'a str> {
+pub fn unaware<'a>((mine, sheet): (&Issue, &Sheet), theirs: &'a FoundIssue) -> Vec<&'a str> {
     let mut names = edits((mine, sheet), theirs);
     names.retain(|name| *name != "gates" && !knows(mine, theirs, name, sheet.stamp(mine, name)));
     names
 }
 
-fn set_field(issue: &mut Issue, sheet: &mut Sheet, name: &str, theirs: &Found) {
+fn set_field(issue: &mut Issue, sheet: &mut Sheet, name: &str, theirs: &FoundIssue) {
     let from = &theirs.issue;
     match name {
         "title" => issue.title.clone_from(&from.title),

@@ -23,7 +23,7 @@ pub const PATIENCE_MS: i64 = 86_400_000;
 
 /// What is to be known about a unit to give it its place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Candidate {
+pub struct OrderCandidate {
     pub id: String,
     /// Ids of others that go first; those that are not among the candidates do not matter here.
     pub after: BTreeSet<String>,
@@ -50,7 +50,7 @@ pub struct Overlap {
 const SOME: usize = 5;
 
 /// The pairs that change the same paths, each once, in the order of the candidates.
-pub fn overlaps(candidates: &[Candidate]) -> Vec<Overlap> {
+pub fn overlaps(candidates: &[OrderCandidate]) -> Vec<Overlap> {
     let mut found = Vec::new();
     for (n, a) in candidates.iter().enumerate() {
         for b in candidates.iter().skip(n + 1) {
@@ -69,7 +69,7 @@ pub fn overlaps(candidates: &[Candidate]) -> Vec<Overlap> {
 }
 
 /// The ids in the order in which they go.
-pub fn order(candidates: &[Candidate], now_ms: i64) -> Vec<String> {
+pub fn order(candidates: &[OrderCandidate], now_ms: i64) -> Vec<String> {
     let mut shares: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (n, a) in candidates.iter().enumerate() {
         for b in candidates.iter().skip(n + 1) {
@@ -79,16 +79,16 @@ pub fn order(candidates: &[Candidate], now_ms: i64) -> Vec<String> {
             }
         }
     }
-    let mut left: Vec<&Candidate> = candidates.iter().collect();
+    let mut left: Vec<&OrderCandidate> = candidates.iter().collect();
     let mut out = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let names: BTreeSet<&str> = left.iter().map(|one| one.id.as_str()).collect();
-        let waits = |one: &Candidate| {
+        let waits = |one: &OrderCandidate| {
             one.after
                 .iter()
                 .any(|other| *other != one.id && names.contains(other.as_str()))
         };
-        let key = |one: &Candidate| {
+        let key = |one: &OrderCandidate| {
             let shared = shares
                 .get(one.id.as_str())
                 .is_some_and(|with| with.iter().any(|other| names.contains(other)));
@@ -122,13 +122,13 @@ mod tests {
 
     use super::*;
 
-    fn one(id: &str, conflicts: usize, paths: &[&str], since_ms: i64) -> Candidate {
-        Candidate {
+    fn one(id: &str, conflicts: usize, paths: &[&str], since_ms: i64) -> OrderCandidate {
+        OrderCandidate {
             id: id.to_owned(),
             conflicts,
             paths: paths.iter().map(|path| (*path).to_owned()).collect(),
             since_ms,
-            ..Candidate::default()
+            ..OrderCandidate::default()
         }
     }
 
@@ -176,12 +176,12 @@ mod tests {
         assert_eq!(order(&all, PATIENCE_MS + 1), ["old", "new"]);
     }
 
-    fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
+    fn candidates() -> impl Strategy<Value = Vec<OrderCandidate>> {
         let paths = proptest::collection::btree_set("[a-f]", 0..4);
         let after = proptest::collection::vec(0usize..8, 0..3);
         proptest::collection::vec((0usize..4, paths, after, 0i64..3 * PATIENCE_MS), 0..8).prop_map(|all| {
             let made = all.into_iter().enumerate();
-            made.map(|(n, (conflicts, paths, after, since_ms))| Candidate {
+            made.map(|(n, (conflicts, paths, after, since_ms))| OrderCandidate {
                 id: format!("u{n}"),
                 // Only on earlier ones: no circles.
                 after: after

@@ -45,12 +45,12 @@ impl fmt::Display for Resolution {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct PathRule {
     pub pattern: Pattern,
     pub how: Resolution,
 }
 
-impl Rule {
+impl PathRule {
     /// `docs/** = union`, `*.lock = command: make lock`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (pattern, how) = text.split_once(" = ").ok_or(
@@ -91,7 +91,7 @@ pub const SHIPPED: &[&str] = &[
 /// All rules, in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergePolicy {
-    rules: Vec<Rule>,
+    rules: Vec<PathRule>,
 }
 
 impl MergePolicy {
@@ -100,7 +100,7 @@ impl MergePolicy {
         let shipped = SHIPPED.iter().copied();
         let all = ALWAYS.iter().copied().chain(own).chain(shipped);
         Self {
-            rules: all.filter_map(|text| Rule::parse(text).ok()).collect(),
+            rules: all.filter_map(|text| PathRule::parse(text).ok()).collect(),
         }
     }
 
@@ -348,12 +348,12 @@ mod tests {
     #[test]
     fn h4_every_shipped_rule_can_be_read_and_bad_ones_say_why() {
         for text in ALWAYS.iter().chain(SHIPPED) {
-            assert!(Rule::parse(text).is_ok(), "{text}");
+            assert!(PathRule::parse(text).is_ok(), "{text}");
         }
-        let rule = Rule::parse("*.lock = command: make lock && x = y").expect("a rule");
+        let rule = PathRule::parse("*.lock = command: make lock && x = y").expect("a rule");
         assert_eq!(rule.how, Resolution::Command("make lock && x = y".into()));
         for text in ["", "a", "a = b", "a = command:", "a=ours"] {
-            assert!(Rule::parse(text).is_err(), "{text}");
+            assert!(PathRule::parse(text).is_err(), "{text}");
         }
     }
 

@@ -8,10 +8,10 @@ use crate::model::file_lock::Ticket;
 use crate::model::ids::{AgentId, IssueId, LeaseId, RequestId, SessionId, TicketId};
 use crate::model::issue::{Comment, GateResult, Issue};
 use crate::model::lease::{Lease, Resource};
-use crate::model::session::{Session, Status};
+use crate::model::session::{Session, SessionStatus};
 use crate::model::time::{BootId, Wall};
-use crate::model::unit::{Input, Unit};
-use crate::model::workflow::{Managed, Workflow};
+use crate::model::unit::{Unit, UnitInput};
+use crate::model::workflow::{Workflow, WorkflowAction};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -65,7 +65,7 @@ pub enum Event {
     },
     /// An issue as it is after what was done to it.
     Issue {
-        did: Did,
+        did: IssueAction,
         issue: Issue,
         sheet: Sheet,
     },
@@ -88,22 +88,22 @@ pub enum Event {
     },
     /// A unit of work as it is after what happened to it.
     Unit {
-        input: Input,
+        input: UnitInput,
         unit: Box<Unit>,
     },
     /// A workflow as it is after what happened to it.
     Workflow {
-        did: Managed,
+        did: WorkflowAction,
         workflow: Box<Workflow>,
     },
     /// An account as it is after it was refused, or after somebody lifted that.
     Account {
-        did: account::Did,
+        did: account::AccountAction,
         account: Box<Account>,
     },
     /// Two came into each other's way, or are not in it any more.
     Conflict {
-        did: conflict::Did,
+        did: conflict::ConflictAction,
         conflict: Box<Conflict>,
     },
     SessionStarted {
@@ -111,7 +111,7 @@ pub enum Event {
     },
     SessionEnded {
         session_id: SessionId,
-        status: Status,
+        status: SessionStatus,
     },
     /// Sessions that are over are no longer listed.
     SessionsPruned {
@@ -119,7 +119,7 @@ pub enum Event {
     },
     /// For the changelog: one of its nine actions.
     Worked {
-        action: Action,
+        action: ChangelogAction,
         activity_id: Option<IssueId>,
         task_id: Option<IssueId>,
         details: Option<String>,
@@ -133,7 +133,7 @@ pub enum Event {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Did {
+pub enum IssueAction {
     Created,
     Changed,
     Deleted,
@@ -147,7 +147,7 @@ pub enum Did {
 
 crate::model::words::words! {
     /// What the changelog records.
-    Action, "action", {
+    ChangelogAction, "action", {
         WorkItemCreated = "work_item_created", ClaimedActivity = "claimed_activity", CompletedTask = "completed_task",
         CompletedActivity = "completed_activity", Blocked = "blocked", Unblocked = "unblocked",
         PivotStarted = "pivot_started", PivotCompleted = "pivot_completed", RecoveredActivity = "recovered_activity",
@@ -179,18 +179,18 @@ impl Event {
             | Self::Restored { .. } => self.lease_kind(),
             Self::Unit { input, .. } => unit_kind(*input),
             Self::Workflow { did, .. } => match did {
-                Managed::Started => "workflow.started",
-                Managed::Cancelling => "workflow.cancelling",
-                Managed::Ended => "workflow.ended",
-                Managed::Reopened => "workflow.reopened",
+                WorkflowAction::Started => "workflow.started",
+                WorkflowAction::Cancelling => "workflow.cancelling",
+                WorkflowAction::Ended => "workflow.ended",
+                WorkflowAction::Reopened => "workflow.reopened",
             },
             Self::Account { did, .. } => match did {
-                account::Did::Parked => "account.parked",
-                account::Did::Unparked => "account.unparked",
+                account::AccountAction::Parked => "account.parked",
+                account::AccountAction::Unparked => "account.unparked",
             },
             Self::Conflict { did, .. } => match did {
-                conflict::Did::Found => "conflict.found",
-                conflict::Did::Gone => "conflict.gone",
+                conflict::ConflictAction::Found => "conflict.found",
+                conflict::ConflictAction::Gone => "conflict.gone",
             },
             Self::Queued { .. } => "lock.queued",
             Self::Unqueued { .. } => "lock.unqueued",
@@ -201,11 +201,11 @@ impl Event {
             Self::SegmentStarted { .. } => "log.segment",
             Self::LogRecovered { .. } => "log.recovered",
             Self::Issue { did, .. } => match did {
-                Did::Created => "issue.created",
-                Did::Changed => "issue.changed",
-                Did::Deleted => "issue.deleted",
-                Did::Joined { .. } => "issue.joined",
-                Did::Restored => "issue.restored",
+                IssueAction::Created => "issue.created",
+                IssueAction::Changed => "issue.changed",
+                IssueAction::Deleted => "issue.deleted",
+                IssueAction::Joined { .. } => "issue.joined",
+                IssueAction::Restored => "issue.restored",
             },
             Self::Commented { .. } => "issue.commented",
             Self::GateJudged { result, .. } if result.passed => "gate.passed",
@@ -262,32 +262,32 @@ impl Event {
 }
 
 /// The kind of an event about a unit.
-pub fn unit_kind(input: Input) -> &'static str {
+pub fn unit_kind(input: UnitInput) -> &'static str {
     match input {
-        Input::CreateWorktree => "unit.create_worktree",
-        Input::ProvisioningComplete => "unit.provisioning_complete",
-        Input::ProvisioningFailed => "unit.provisioning_failed",
-        Input::RolledBack => "unit.rolled_back",
-        Input::DispatchInstance => "unit.dispatch_instance",
-        Input::SpawnFailed => "unit.spawn_failed",
-        Input::InstanceRunning => "unit.instance_running",
-        Input::InstanceCompleted => "unit.instance_completed",
-        Input::InstanceFailed => "unit.instance_failed",
-        Input::InstanceTimeout => "unit.instance_timeout",
-        Input::BeginMerge => "unit.begin_merge",
-        Input::MergeSuccess => "unit.merge_success",
-        Input::MergeConflictEscalate => "unit.merge_conflict_escalate",
-        Input::BeginCleanup => "unit.begin_cleanup",
-        Input::RetryDispatch => "unit.retry_dispatch",
-        Input::Abandon => "unit.abandon",
-        Input::CleanedUp => "unit.cleaned_up",
-        Input::MoreWork => "unit.more_work",
-        Input::MergePutOff => "unit.merge_put_off",
-        Input::WorktreeMoved => "unit.worktree_moved",
+        UnitInput::CreateWorktree => "unit.create_worktree",
+        UnitInput::ProvisioningComplete => "unit.provisioning_complete",
+        UnitInput::ProvisioningFailed => "unit.provisioning_failed",
+        UnitInput::RolledBack => "unit.rolled_back",
+        UnitInput::DispatchInstance => "unit.dispatch_instance",
+        UnitInput::SpawnFailed => "unit.spawn_failed",
+        UnitInput::InstanceRunning => "unit.instance_running",
+        UnitInput::InstanceCompleted => "unit.instance_completed",
+        UnitInput::InstanceFailed => "unit.instance_failed",
+        UnitInput::InstanceTimeout => "unit.instance_timeout",
+        UnitInput::BeginMerge => "unit.begin_merge",
+        UnitInput::MergeSuccess => "unit.merge_success",
+        UnitInput::MergeConflictEscalate => "unit.merge_conflict_escalate",
+        UnitInput::BeginCleanup => "unit.begin_cleanup",
+        UnitInput::RetryDispatch => "unit.retry_dispatch",
+        UnitInput::Abandon => "unit.abandon",
+        UnitInput::CleanedUp => "unit.cleaned_up",
+        UnitInput::MoreWork => "unit.more_work",
+        UnitInput::MergePutOff => "unit.merge_put_off",
+        UnitInput::WorktreeMoved => "unit.worktree_moved",
     }
 }
 
-impl Action {
+impl ChangelogAction {
     /// The kind of its event.
     pub fn kind(self) -> &'static str {
         match self {
@@ -311,14 +311,14 @@ pub struct Stamped {
     pub at: Wall,
     pub actor: Actor,
     /// The request that caused it, and a digest of what was asked.
-    pub request: Option<Request>,
+    pub request: Option<LoggedRequest>,
     /// Position in its transaction, from 1, and the transaction's length.
     pub part: (u32, u32),
     pub event: Event,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct LoggedRequest {
     pub id: RequestId,
     pub digest: u64,
 }

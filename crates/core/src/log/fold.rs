@@ -2,7 +2,7 @@
 
 use crate::issue_files::format;
 use crate::issue_files::stamps::Sheet;
-use crate::log::event::{Did, Event, Request, Stamped};
+use crate::log::event::{Event, IssueAction, LoggedRequest, Stamped};
 use crate::log::records::{decode_ticket, encode_lease, encode_ticket};
 use crate::log::state::{
     Anchor, Answered, BROUGHT_IN, Costs, EndedRecord, Judged, account, active_count, costs_on, day_key,
@@ -14,9 +14,9 @@ use crate::model::conflict::{self, Conflict};
 use crate::model::cost::{Tokens, Usd};
 use crate::model::issue::{Issue, text_digest};
 use crate::model::json::json_bytes;
-use crate::model::lease::{self, End, Lease, Resource};
+use crate::model::lease::{self, Lease, LeaseEnd, Resource};
 use crate::model::time::{BootId, Wall};
-use crate::model::unit::{Input, Unit};
+use crate::model::unit::{Unit, UnitInput};
 
 /// A unit's costs add up over its life: what is more than before belongs to this day.
 fn count_costs(table: &mut Overlay<'_>, now: &Unit, at: Wall) -> Read<()> {
@@ -105,7 +105,7 @@ fn grant(table: &mut Overlay<'_>, lease: &Lease) -> Read<()> {
     ready_index::taken(table, &lease.resource)
 }
 
-fn end(table: &mut Overlay<'_>, resource: &Resource, how: End, at: Wall) -> Read<()> {
+fn end(table: &mut Overlay<'_>, resource: &Resource, how: LeaseEnd, at: Wall) -> Read<()> {
     let key = resource.key();
     let Some(lease) = lease_on(table, &key)? else {
         return Ok(());
@@ -130,7 +130,7 @@ fn end(table: &mut Overlay<'_>, resource: &Resource, how: End, at: Wall) -> Read
 }
 
 /// An issue as it is now; one with `deleted` in its sheet is kept apart, as a tombstone.
-fn put_issue(table: &mut Overlay<'_>, issue: &Issue, sheet: &Sheet, did: &Did) -> Read<()> {
+fn put_issue(table: &mut Overlay<'_>, issue: &Issue, sheet: &Sheet, did: &IssueAction) -> Read<()> {
     let key = issue.id.key();
     let old = issue_at(table, &key)?;
     let (put, gone) = if sheet.deleted { ("t", "i") } else { ("i", "t") };
@@ -138,7 +138,7 @@ fn put_issue(table: &mut Overlay<'_>, issue: &Issue, sheet: &Sheet, did: &Did) -
     table.remove(format!("{gone}/{key}"));
     table.put(format!("s/{key}"), json_bytes(sheet));
     let written = text_digest(&format::issue_json(issue, sheet));
-    if let Did::Joined { digest } = did
+    if let IssueAction::Joined { digest } = did
         && !wrote_file(table, &issue.id, digest)?
     {
         table.put(format!("w/{key}/{digest}"), BROUGHT_IN.to_vec());
@@ -198,11 +198,11 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
                 ready_index::returned(table, &lease.resource)?;
             }
         }
-        Event::Released { lease, .. } => end(table, &lease.resource, End::Released, stamped.at)?,
-        Event::AutoEvicted { lease } => end(table, &lease.resource, End::Expired, stamped.at)?,
-        Event::ForceEvicted { lease, .. } => end(table, &lease.resource, End::Evicted, stamped.at)?,
+        Event::Released { lease, .. } => end(table, &lease.resource, LeaseEnd::Released, stamped.at)?,
+        Event::AutoEvicted { lease } => end(table, &lease.resource, LeaseEnd::Expired, stamped.at)?,
+        Event::ForceEvicted { lease, .. } => end(table, &lease.resource, LeaseEnd::Evicted, stamped.at)?,
         Event::Transferred { lease, .. } => {
-            end(table, &lease.resource, End::Transferred, stamped.at)?;
+            end(table, &lease.resource, LeaseEnd::Transferred, stamped.at)?;
             grant(table, lease)?;
         }
         Event::Boot { boot, ticks } => reanchor(table, boot, *ticks, stamped.at)?,
@@ -242,7 +242,7 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
         }
         Event::Unit { input, unit } => {
             count_costs(table, unit, stamped.at)?;
-            if *input == Input::DispatchInstance {
+            if *input == UnitInput::DispatchInstance {
                 note_start(table, unit, stamped.at)?;
             }
             table.put(format!("U/{}", unit.id), json_bytes(unit));
@@ -250,14 +250,14 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
         Event::Workflow { workflow, .. } => table.put(format!("F/{}", workflow.id), json_bytes(workflow)),
         Event::Account { account, .. } => table.put(format!("A/{}", account.id), json_bytes(account)),
         Event::Conflict { did, conflict } => match did {
-            conflict::Did::Found => {
+            conflict::ConflictAction::Found => {
                 let told = Conflict {
                     told_at: Some(stamped.at),
                     ..(**conflict).clone()
                 };
                 table.put(conflict.key(), json_bytes(&told));
             }
-            conflict::Did::Gone => table.remove(conflict.key()),
+            conflict::ConflictAction::Gone => table.remove(conflict.key()),
         },
         Event::SessionStarted { session } => {
             table.put(format!("S/{}", session.session_id), json_bytes(session));
@@ -282,7 +282,7 @@ pub fn apply(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
 
 /// Notes which lines answer a request, so that its repetition finds them.
 pub fn remember(table: &mut Overlay<'_>, stamped: &Stamped) -> Read<()> {
-    if let Some(Request { id, digest }) = &stamped.request
+    if let Some(LoggedRequest { id, digest }) = &stamped.request
         && !id.is_made_up()
     {
         let key = format!("q/{id}");

@@ -21,16 +21,18 @@ use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::issue_files::stamps::Sheet;
-use crate::log::event::{Action, Did, Event, Request, SegmentReason, Stamped, unit_kind};
+use crate::log::event::{
+    ChangelogAction, Event, IssueAction, LoggedRequest, SegmentReason, Stamped, unit_kind,
+};
 use crate::log::records::{LeaseRecord, decode_ticket, encode_ticket};
 use crate::model::actor::Actor;
 use crate::model::ids::{IssueId, RequestId, SessionId, TicketId};
 use crate::model::issue::{Comment, GateResult, Issue};
 use crate::model::json::json_bytes;
-use crate::model::session::Status;
+use crate::model::session::SessionStatus;
 use crate::model::time::{BootId, Wall};
-use crate::model::unit::Input;
-use crate::model::workflow::Managed;
+use crate::model::unit::UnitInput;
+use crate::model::workflow::WorkflowAction;
 use crate::model::{account, conflict};
 
 pub const SCHEMA_VERSION: u64 = 1;
@@ -46,7 +48,7 @@ struct UnqueuedRecord {
 #[derive(Serialize, Deserialize)]
 struct SessionEndRecord {
     session_id: SessionId,
-    status: Status,
+    status: SessionStatus,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,7 +97,7 @@ struct GateRecord {
 
 #[derive(Serialize, Deserialize)]
 struct WorkRecord {
-    action: Action,
+    action: ChangelogAction,
     activity_id: Option<IssueId>,
     task_id: Option<IssueId>,
     details: Option<String>,
@@ -170,7 +172,7 @@ fn payload(event: &Event) -> Vec<u8> {
             issue: issue.clone(),
             sheet: sheet.clone(),
             digest: match did {
-                Did::Joined { digest } => Some(digest.clone()),
+                IssueAction::Joined { digest } => Some(digest.clone()),
                 _ => None,
             },
         }),
@@ -309,13 +311,13 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
         "issue.created" | "issue.changed" | "issue.deleted" | "issue.joined" | "issue.restored" => {
             let IssueRecord { issue, sheet, digest } = parse(payload)?;
             let did = match kind {
-                "issue.created" => Did::Created,
-                "issue.changed" => Did::Changed,
-                "issue.deleted" => Did::Deleted,
-                "issue.joined" => Did::Joined {
+                "issue.created" => IssueAction::Created,
+                "issue.changed" => IssueAction::Changed,
+                "issue.deleted" => IssueAction::Deleted,
+                "issue.joined" => IssueAction::Joined {
                     digest: digest.ok_or_else(|| missing("digest"))?,
                 },
-                _ => Did::Restored,
+                _ => IssueAction::Restored,
             };
             Event::Issue { did, issue, sheet }
         }
@@ -329,25 +331,25 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
         "workflow.started" | "workflow.cancelling" | "workflow.ended" | "workflow.reopened" => {
             Event::Workflow {
                 did: match kind {
-                    "workflow.started" => Managed::Started,
-                    "workflow.cancelling" => Managed::Cancelling,
-                    "workflow.reopened" => Managed::Reopened,
-                    _ => Managed::Ended,
+                    "workflow.started" => WorkflowAction::Started,
+                    "workflow.cancelling" => WorkflowAction::Cancelling,
+                    "workflow.reopened" => WorkflowAction::Reopened,
+                    _ => WorkflowAction::Ended,
                 },
                 workflow: parse(payload)?,
             }
         }
         "account.parked" | "account.unparked" => Event::Account {
             did: match kind {
-                "account.parked" => account::Did::Parked,
-                _ => account::Did::Unparked,
+                "account.parked" => account::AccountAction::Parked,
+                _ => account::AccountAction::Unparked,
             },
             account: parse(payload)?,
         },
         "conflict.found" | "conflict.gone" => Event::Conflict {
             did: match kind {
-                "conflict.found" => conflict::Did::Found,
-                _ => conflict::Did::Gone,
+                "conflict.found" => conflict::ConflictAction::Found,
+                _ => conflict::ConflictAction::Gone,
             },
             conflict: parse(payload)?,
         },
@@ -378,15 +380,15 @@ fn read_event(kind: &str, payload: &str) -> Result<Event, String> {
                 result,
             }
         }
-        unit if Input::ALL.iter().any(|input| unit_kind(*input) == unit) => Event::Unit {
-            input: Input::ALL
+        unit if UnitInput::ALL.iter().any(|input| unit_kind(*input) == unit) => Event::Unit {
+            input: UnitInput::ALL
                 .iter()
                 .copied()
                 .find(|input| unit_kind(*input) == unit)
                 .ok_or_else(|| missing("input"))?,
             unit: parse(payload)?,
         },
-        work if Action::ALL.iter().any(|action| action.kind() == work) => {
+        work if ChangelogAction::ALL.iter().any(|action| action.kind() == work) => {
             let WorkRecord {
                 action,
                 activity_id,
@@ -443,14 +445,14 @@ pub fn encode_line(out: &mut Vec<u8>, stamped: &Stamped, durable: u64, prev: u64
 
 /// A line that passed its own checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct LogLine {
     pub stamped: Stamped,
     pub durable: u64,
     pub prev: u64,
     pub sum: u64,
 }
 
-impl Line {
+impl LogLine {
     /// Whether the log may begin with this line: nothing comes before it.
     pub fn begins_log(&self) -> bool {
         matches!(
@@ -479,7 +481,7 @@ fn parse_hex(text: &str) -> Option<u64> {
 }
 
 /// Reads one line without its newline. The error says what is wrong with it.
-pub fn decode_line(line: &[u8]) -> Result<Line, String> {
+pub fn decode_line(line: &[u8]) -> Result<LogLine, String> {
     let sum = trailing_sum(line).ok_or("it does not end in a checksum")?;
     if xxh3_64(&line[..line.len() - SUM_LEN]) != sum {
         return Err("its checksum does not match".into());
@@ -496,11 +498,11 @@ pub fn decode_line(line: &[u8]) -> Result<Line, String> {
         .request
         .map(|r| {
             parse_hex(&r.digest)
-                .map(|digest| Request { id: r.id, digest })
+                .map(|digest| LoggedRequest { id: r.id, digest })
                 .ok_or("bad request digest")
         })
         .transpose()?;
-    Ok(Line {
+    Ok(LogLine {
         stamped: Stamped {
             sequence: record.sequence,
             at: record.timestamp,

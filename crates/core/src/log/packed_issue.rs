@@ -7,7 +7,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::model::ids::{AgentId, IssueId, WorktreeId};
-use crate::model::issue::{Issue, Performer, Priority, State};
+use crate::model::issue::{Issue, IssueState, Performer, Priority};
 use crate::model::time::Wall;
 
 const VERSION: u8 = 1;
@@ -134,7 +134,7 @@ pub struct Packed<'a> {
     pub title: Text<'a>,
     #[serde(rename = "type")]
     pub kind: Text<'a>,
-    pub state: State,
+    pub state: IssueState,
     pub priority: Priority,
     pub parent: Option<Text<'a>>,
     pub labels: Texts<'a>,
@@ -216,7 +216,7 @@ impl<'a> Packed<'a> {
         let mut from = Reader(bytes);
         (from.byte()? == VERSION).then_some(())?;
         let (id, title, kind) = (from.text()?, from.text()?, from.text()?);
-        let (state, priority) = (from.word(State::ALL)?, from.word(Priority::ALL)?);
+        let (state, priority) = (from.word(IssueState::ALL)?, from.word(Priority::ALL)?);
         let packed = Self {
             id,
             title,
@@ -303,7 +303,7 @@ mod tests {
                 id: id.parse().expect("an id"),
                 title,
                 kind: kind.into(),
-                state: State::ALL[s],
+                state: IssueState::ALL[s],
                 priority: Priority::ALL[p],
                 actor: Performer::ALL[a],
                 parent: full.then(|| "WI-1".parse().expect("an id")),
@@ -345,7 +345,7 @@ mod tests {
         /// Reading many in one sweep and one by one is the same.
         #[test]
         fn e8_issues_by_their_keys(issues in prop::collection::vec(issue(), 0..12), missing in "[a-z][a-z0-9]{3,6}") {
-            let mut table = crate::log::table::Memory::default();
+            let mut table = crate::log::table::MemoryTable::default();
             for issue in &issues {
                 table.0.insert(format!("i/{}", issue.id.key()), encode(issue));
             }

@@ -27,18 +27,18 @@ use crate::model::lease::Resource;
 const LONGEST: u32 = 63;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Place {
+pub(crate) struct QueuePlace {
     pub chain: u32,
     pub rank: Option<String>,
 }
 
-pub(crate) fn place(table: &dyn Table, key: &str) -> Read<Place> {
+pub(crate) fn place(table: &dyn Table, key: &str) -> Read<QueuePlace> {
     let Some(bytes) = table.get(&format!("j/{key}"))? else {
-        return Ok(Place::default());
+        return Ok(QueuePlace::default());
     };
     let text = String::from_utf8_lossy(&bytes);
     let (chain, rank) = text.split_once(' ').unwrap_or((&text, ""));
-    Ok(Place {
+    Ok(QueuePlace {
         chain: chain.parse().unwrap_or(0),
         rank: (!rank.is_empty()).then(|| rank.to_owned()),
     })
@@ -144,9 +144,9 @@ fn resource_key(key: &str) -> String {
 }
 
 /// Where an issue belongs, leases left out of account.
-fn placed(table: &dyn Table, key: &str, issue: Option<&Issue>) -> Read<Place> {
+fn placed(table: &dyn Table, key: &str, issue: Option<&Issue>) -> Read<QueuePlace> {
     let Some(issue) = issue.filter(|issue| !issue.state.is_closed()) else {
-        return Ok(Place::default());
+        return Ok(QueuePlace::default());
     };
     let mut longest = 0;
     for dependent in dependents(table, key)? {
@@ -160,16 +160,16 @@ fn placed(table: &dyn Table, key: &str, issue: Option<&Issue>) -> Read<Place> {
         let at = issue.created_at.ms().max(0);
         format!("{urgency}{:02}{at:015}", LONGEST - chain)
     });
-    Ok(Place { chain, rank })
+    Ok(QueuePlace { chain, rank })
 }
 
-fn enqueue(table: &mut Overlay<'_>, key: &str, place: &Place) {
+fn enqueue(table: &mut Overlay<'_>, key: &str, place: &QueuePlace) {
     if let Some(rank) = &place.rank {
         table.put(format!("r/{rank}/{key}"), Vec::new());
     }
 }
 
-fn dequeue(table: &mut Overlay<'_>, key: &str, place: &Place) {
+fn dequeue(table: &mut Overlay<'_>, key: &str, place: &QueuePlace) {
     if let Some(rank) = &place.rank {
         table.remove(format!("r/{rank}/{key}"));
     }

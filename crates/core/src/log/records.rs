@@ -8,7 +8,7 @@ use crate::model::glob::Pattern;
 use crate::model::ids::{AgentId, IssueId, LeaseId, TicketId, WorkflowId, WorktreeId};
 use crate::model::json::json_bytes;
 use crate::model::lease::{Lease, Resource};
-use crate::model::scope::Scope;
+use crate::model::scope::LockScope;
 use crate::model::time::Wall;
 
 /// A lease as stored, with what some events say beside it.
@@ -112,7 +112,7 @@ pub(crate) struct FileRecord {
     pattern: Pattern,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     outside: bool,
-    scope: Scope,
+    scope: LockScope,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shared: bool,
     latest: u64,

@@ -45,7 +45,7 @@ use crate::model::ids::{
     AgentId, IssueId, IssuePrefix, LeaseId, MIN_PREFIX, RequestId, SessionId, UnitId, WorkflowId,
 };
 use crate::model::issue::{Comment, GateResult, Issue, text_digest};
-use crate::model::lease::{End, Lease};
+use crate::model::lease::{Lease, LeaseEnd};
 use crate::model::refusal::{Code, Details, Refusal};
 use crate::model::session::Session;
 use crate::model::time::{BootId, Now, Wall};
@@ -63,14 +63,14 @@ pub struct Anchor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     pub lease: Lease,
-    pub how: End,
+    pub how: LeaseEnd,
     pub at: Wall,
 }
 
 /// Followed by a newline and the lease.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct EndedRecord {
-    pub how: End,
+    pub how: LeaseEnd,
     pub at: Wall,
 }
 

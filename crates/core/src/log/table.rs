@@ -29,9 +29,9 @@ pub trait Table {
 
 /// A table in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Memory(pub BTreeMap<String, Vec<u8>>);
+pub struct MemoryTable(pub BTreeMap<String, Vec<u8>>);
 
-impl Table for Memory {
+impl Table for MemoryTable {
     fn get(&self, key: &str) -> Read<Option<Vec<u8>>> {
         Ok(self.0.get(key).cloned())
     }
@@ -49,10 +49,10 @@ impl Table for Memory {
 }
 
 /// Changes on top of a table; `None` removes.
-pub type Changes = BTreeMap<String, Option<Vec<u8>>>;
+pub type TableChanges = BTreeMap<String, Option<Vec<u8>>>;
 
-impl Memory {
-    pub fn absorb(&mut self, changes: Changes) {
+impl MemoryTable {
+    pub fn absorb(&mut self, changes: TableChanges) {
         for (key, value) in changes {
             match value {
                 Some(value) => self.0.insert(key, value),
@@ -65,7 +65,7 @@ impl Memory {
 /// A table with changes on top, seen as one.
 pub struct Overlay<'a> {
     base: &'a dyn Table,
-    pub changes: Changes,
+    pub changes: TableChanges,
 }
 
 impl std::fmt::Debug for Overlay<'_> {
@@ -80,7 +80,7 @@ impl<'a> Overlay<'a> {
     pub fn new(base: &'a dyn Table) -> Self {
         Self {
             base,
-            changes: Changes::new(),
+            changes: TableChanges::new(),
         }
     }
 

@@ -107,7 +107,7 @@ impl AccountId {
 
 /// What happened to an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Did {
+pub enum AccountAction {
     Parked,
     Unparked,
 }

@@ -83,7 +83,7 @@ pub struct Seen {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Did {
+pub enum ConflictAction {
     /// It is new, or about other paths.
     Found,
     Gone,

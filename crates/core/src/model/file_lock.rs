@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::actor::Actor;
 use crate::model::glob::Pattern;
 use crate::model::ids::{LeaseId, TicketId, WorktreeId};
-use crate::model::scope::Scope;
+use crate::model::scope::LockScope;
 use crate::model::time::Wall;
 
 /// What is locked, where it counts, and how.
@@ -34,7 +34,7 @@ pub struct FileTarget {
     pub pattern: Pattern,
     /// The pattern is of paths from the root of the file system, not of a worktree.
     pub outside: bool,
-    pub scope: Scope,
+    pub scope: LockScope,
     pub shared: bool,
     /// Whose it is: several may share one pattern.
     pub holder: Actor,
@@ -63,8 +63,8 @@ impl FileTarget {
         let family = if self.pattern.is_glob() { GLOBS } else { FILES };
         let place = match (self.outside, self.scope) {
             (true, _) => 'o',
-            (false, Scope::Global) => 'g',
-            (false, Scope::Worktree) => 'w',
+            (false, LockScope::Global) => 'g',
+            (false, LockScope::Worktree) => 'w',
         };
         format!(
             "{family}{}#{place}#{}@{}",
@@ -76,8 +76,8 @@ impl FileTarget {
 
     /// Whether the two cannot be held at the same time.
     pub fn collides(&self, other: &Self) -> bool {
-        let apart = self.scope == Scope::Worktree
-            && other.scope == Scope::Worktree
+        let apart = self.scope == LockScope::Worktree
+            && other.scope == LockScope::Worktree
             && self.holder.worktree_id != other.holder.worktree_id;
         self.holder != other.holder
             && !(self.shared && other.shared)
@@ -90,7 +90,7 @@ impl FileTarget {
     pub fn lock_key(&self) -> String {
         let path = self.path();
         match (&self.scope, &self.labels.worktree_path) {
-            (Scope::Worktree, Some(worktree)) => format!("{worktree}:{path}"),
+            (LockScope::Worktree, Some(worktree)) => format!("{worktree}:{path}"),
             _ => path,
         }
     }
@@ -134,7 +134,7 @@ pub(crate) fn encoded(path: &str) -> String {
 pub struct Want {
     pub pattern: Pattern,
     pub outside: bool,
-    pub scope: Scope,
+    pub scope: LockScope,
     pub shared: bool,
     pub labels: Labels,
     pub ttl_secs: Option<u64>,

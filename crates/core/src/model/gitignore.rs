@@ -15,17 +15,17 @@ use std::collections::BTreeMap;
 /// What the ignore files of a worktree say.
 #[derive(Debug, Clone, Default)]
 pub struct Ignore {
-    excludes_file: Vec<Rule>,
-    info_exclude: Vec<Rule>,
+    excludes_file: Vec<IgnoreRule>,
+    info_exclude: Vec<IgnoreRule>,
     /// By folder: `""` is the root, others have no `/` at their end.
-    gitignores: BTreeMap<Vec<u8>, Vec<Rule>>,
+    gitignores: BTreeMap<Vec<u8>, Vec<IgnoreRule>>,
     /// `core.ignoreCase`
     any_case: bool,
 }
 
 /// Where a rule was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source<'a> {
+pub enum IgnoreSource<'a> {
     /// The `.gitignore` of this folder.
     Gitignore(&'a [u8]),
     InfoExclude,
@@ -34,8 +34,8 @@ pub enum Source<'a> {
 
 /// The line that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict<'a> {
-    pub source: Source<'a>,
+pub struct IgnoreVerdict<'a> {
+    pub source: IgnoreSource<'a>,
     /// From 1.
     pub line: usize,
     /// False when the line begins with `!`.
@@ -43,7 +43,7 @@ pub struct Verdict<'a> {
 }
 
 #[derive(Debug, Clone)]
-struct Rule {
+struct IgnoreRule {
     line: usize,
     negated: bool,
     /// Had a `/` at its end.
@@ -136,7 +136,7 @@ impl Ignore {
     }
 
     /// The line that decides about `path`; `None` when no line says anything.
-    pub fn verdict(&self, path: &[u8], is_dir: bool) -> Option<Verdict<'_>> {
+    pub fn verdict(&self, path: &[u8], is_dir: bool) -> Option<IgnoreVerdict<'_>> {
         let path: Vec<u8> = if self.any_case {
             path.to_ascii_lowercase()
         } else {
@@ -153,7 +153,7 @@ impl Ignore {
     }
 
     /// Without asking about the folders above.
-    fn own_verdict(&self, path: &[u8], is_dir: bool) -> Option<Verdict<'_>> {
+    fn own_verdict(&self, path: &[u8], is_dir: bool) -> Option<IgnoreVerdict<'_>> {
         let folders = path
             .iter()
             .enumerate()
@@ -169,20 +169,20 @@ impl Ignore {
                     &path[folder.len() + 1..]
                 };
                 if let Some(rule) = self.last(rules, inside, is_dir) {
-                    return Some(rule.verdict(Source::Gitignore(dir)));
+                    return Some(rule.verdict(IgnoreSource::Gitignore(dir)));
                 }
             }
         }
         let general = [
-            (Source::InfoExclude, &self.info_exclude),
-            (Source::ExcludesFile, &self.excludes_file),
+            (IgnoreSource::InfoExclude, &self.info_exclude),
+            (IgnoreSource::ExcludesFile, &self.excludes_file),
         ];
         general
             .into_iter()
             .find_map(|(source, rules)| self.last(rules, path, is_dir).map(|rule| rule.verdict(source)))
     }
 
-    fn gitignore_of(&self, folder: &[u8]) -> Option<(&[u8], &[Rule])> {
+    fn gitignore_of(&self, folder: &[u8]) -> Option<(&[u8], &[IgnoreRule])> {
         let found = if self.any_case {
             self.gitignores
                 .iter()
@@ -193,7 +193,7 @@ impl Ignore {
         found.map(|(dir, rules)| (dir.as_slice(), rules.as_slice()))
     }
 
-    fn last<'a>(&self, rules: &'a [Rule], path: &[u8], is_dir: bool) -> Option<&'a Rule> {
+    fn last<'a>(&self, rules: &'a [IgnoreRule], path: &[u8], is_dir: bool) -> Option<&'a IgnoreRule> {
         rules
             .iter()
             .rev()
@@ -201,16 +201,16 @@ impl Ignore {
     }
 }
 
-fn rules(contents: &[u8]) -> Vec<Rule> {
+fn rules(contents: &[u8]) -> Vec<IgnoreRule> {
     let contents = contents.strip_prefix(b"\xef\xbb\xbf").unwrap_or(contents);
     contents
         .split(|b| *b == b'\n')
         .enumerate()
-        .filter_map(|(at, line)| Rule::parse(at + 1, line))
+        .filter_map(|(at, line)| IgnoreRule::parse(at + 1, line))
         .collect()
 }
 
-impl Rule {
+impl IgnoreRule {
     fn parse(line: usize, text: &[u8]) -> Option<Self> {
         if text.is_empty() || text[0] == b'#' {
             return None;
@@ -238,8 +238,8 @@ impl Rule {
         })
     }
 
-    fn verdict<'a>(&self, source: Source<'a>) -> Verdict<'a> {
-        Verdict {
+    fn verdict<'a>(&self, source: IgnoreSource<'a>) -> IgnoreVerdict<'a> {
+        IgnoreVerdict {
             source,
             line: self.line,
             ignored: !self.negated,
@@ -496,7 +496,10 @@ mod tests {
         assert!(!ignore.ignores("sub/b.log", false));
         assert!(ignore.ignores("x.tmp", false));
         let verdict = ignore.verdict(b"sub/b.log", false).expect("a line");
-        assert_eq!((verdict.source, verdict.line), (Source::Gitignore(b"sub"), 1));
+        assert_eq!(
+            (verdict.source, verdict.line),
+            (IgnoreSource::Gitignore(b"sub"), 1)
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::model::words::words;
 
 words! {
     /// Where an issue stands. `blocked` is not a state: it follows from dependencies.
-    State, "state", {
+    IssueState, "state", {
         Backlog = "backlog", Ready = "ready", InProgress = "in_progress", Gated = "gated", Done = "done",
         Rejected = "rejected",
     }
@@ -22,7 +22,7 @@ words! {
     Priority, "priority", { Critical = "critical", High = "high", Normal = "normal", Low = "low" }
 }
 
-impl State {
+impl IssueState {
     /// Nothing more is to be done.
     pub fn is_closed(self) -> bool {
         matches!(self, Self::Done | Self::Rejected)
@@ -34,7 +34,7 @@ words! {
     Performer, "actor", { Any = "any", Agent = "agent", Human = "human" }
 }
 
-impl State {
+impl IssueState {
     /// Where an issue may go from here by an update.
     pub fn next(self) -> &'static [Self] {
         match self {
@@ -93,7 +93,7 @@ pub struct Issue {
     pub title: String,
     #[serde(rename = "type")]
     pub kind: SmolStr,
-    pub state: State,
+    pub state: IssueState,
     pub priority: Priority,
     pub parent: Option<IssueId>,
     pub labels: Vec<SmolStr>,

@@ -115,7 +115,7 @@ impl Lease {
 /// How a lease came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum LeaseEnd {
     Released,
     Expired,
     Evicted,

@@ -18,7 +18,7 @@ const MAX_PROBLEMS: usize = 100;
 
 /// Something that keeps a plan from being run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct PlanProblem {
     /// Such as `units[2].depends_on[0]`; empty for the whole plan.
     pub path: String,
     pub message: String,
@@ -32,12 +32,12 @@ fn shown(text: &str) -> String {
 }
 
 #[derive(Default)]
-struct Found(Vec<Problem>);
+struct ProblemList(Vec<PlanProblem>);
 
-impl Found {
+impl ProblemList {
     fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
         if self.0.len() < MAX_PROBLEMS {
-            self.0.push(Problem {
+            self.0.push(PlanProblem {
                 path: path.into(),
                 message: message.into(),
             });
@@ -48,8 +48,8 @@ impl Found {
 impl Plan {
     /// Everything that is wrong, in the order of the plan. `config` is what holds where the plan says nothing, `agents` are
     /// the names of those that can be started.
-    pub fn check(&self, config: &Settings, agents: &[&str]) -> Vec<Problem> {
-        let mut found = Found::default();
+    pub fn check(&self, config: &Settings, agents: &[&str]) -> Vec<PlanProblem> {
+        let mut found = ProblemList::default();
         if self.schema_version != SCHEMA_VERSION {
             found.add(
                 "schema_version",
@@ -99,7 +99,7 @@ impl Plan {
         found.0
     }
 
-    fn names(&self, found: &mut Found) {
+    fn names(&self, found: &mut ProblemList) {
         let mut names = BTreeMap::new();
         let mut issues = BTreeMap::new();
         for (n, unit) in self.units.iter().enumerate() {
@@ -132,7 +132,7 @@ impl Plan {
         }
     }
 
-    fn agent(&self, found: &mut Found, at: &str, unit: &PlanUnit, config: &Settings) {
+    fn agent(&self, found: &mut ProblemList, at: &str, unit: &PlanUnit, config: &Settings) {
         let run = self.settings(unit, config);
         let Some(agent) = run.agent.as_deref() else {
             return found.add(
@@ -164,7 +164,7 @@ impl Plan {
         }
     }
 
-    fn dependencies(&self, found: &mut Found, at: &str, unit: &PlanUnit) {
+    fn dependencies(&self, found: &mut ProblemList, at: &str, unit: &PlanUnit) {
         let mut named = BTreeSet::new();
         for (k, name) in unit.depends_on.iter().enumerate() {
             let path = format!("{at}.depends_on[{k}]");
@@ -196,7 +196,7 @@ impl Plan {
     }
 
     /// What is handed over is there by then.
-    fn handoffs(&self, found: &mut Found, n: usize, unit: &PlanUnit) {
+    fn handoffs(&self, found: &mut ProblemList, n: usize, unit: &PlanUnit) {
         if unit.handoff_from.is_empty() {
             if unit.handoff.is_some() {
                 found.add(
@@ -231,7 +231,7 @@ impl Plan {
     }
 
     /// Units that wait for each other, shown all the way round. Phases cannot make a circle by themselves.
-    fn circles(&self, found: &mut Found) {
+    fn circles(&self, found: &mut ProblemList) {
         let mut index = BTreeMap::new();
         for (n, unit) in self.units.iter().enumerate() {
             index.entry(unit.id.as_str()).or_insert(n);
@@ -277,7 +277,7 @@ impl Plan {
 }
 
 /// What can be seen from the unit alone.
-fn one(found: &mut Found, at: &str, unit: &PlanUnit, agents: &[&str]) {
+fn one(found: &mut ProblemList, at: &str, unit: &PlanUnit, agents: &[&str]) {
     match (&unit.prompt, &unit.prompt_file) {
         (Some(_), Some(_)) => found.add(
             format!("{at}.prompt_file"),
@@ -334,7 +334,7 @@ pub fn pattern(text: &str) -> Result<Pattern, String> {
 }
 
 /// Where it may write, and that what it is to make lies there.
-fn writes(found: &mut Found, at: &str, unit: &PlanUnit) {
+fn writes(found: &mut ProblemList, at: &str, unit: &PlanUnit) {
     let mut patterns = Vec::new();
     for (k, text) in unit.writes.iter().enumerate() {
         let path = format!("{at}.writes[{k}]");
@@ -357,7 +357,7 @@ fn writes(found: &mut Found, at: &str, unit: &PlanUnit) {
     }
 }
 
-fn settings(found: &mut Found, at: &str, run: &Settings, agents: &[&str]) {
+fn settings(found: &mut ProblemList, at: &str, run: &Settings, agents: &[&str]) {
     if let Some(agent) = run.agent.as_deref().filter(|name| !agents.contains(name)) {
         found.add(
             format!("{at}.agent"),
@@ -406,7 +406,7 @@ fn settings(found: &mut Found, at: &str, run: &Settings, agents: &[&str]) {
     }
 }
 
-fn amount(found: &mut Found, path: &str, dollars: Option<f64>) {
+fn amount(found: &mut ProblemList, path: &str, dollars: Option<f64>) {
     match dollars {
         // Other than in the configuration, where it stands for no limit: here what has no limit is left out.
         Some(0.0) => found.add(
@@ -420,7 +420,7 @@ fn amount(found: &mut Found, path: &str, dollars: Option<f64>) {
     }
 }
 
-fn tokens(found: &mut Found, path: &str, tokens: Option<u64>) {
+fn tokens(found: &mut ProblemList, path: &str, tokens: Option<u64>) {
     if tokens == Some(0) {
         found.add(
             path,
@@ -429,7 +429,7 @@ fn tokens(found: &mut Found, path: &str, tokens: Option<u64>) {
     }
 }
 
-fn duration(found: &mut Found, path: &str, text: Option<&String>, least: u64) {
+fn duration(found: &mut ProblemList, path: &str, text: Option<&String>, least: u64) {
     match text.map(|text| parse_secs(text)) {
         Some(Err(e)) => found.add(path, e.to_string()),
         Some(Ok(secs)) if secs < least => found.add(path, "it must be a second at least"),

@@ -3,7 +3,7 @@
 use crate::model::ids::AgentId;
 use crate::model::issue::GateResult;
 use crate::model::refusal::{Code, Refusal};
-use crate::model::scope::Scope;
+use crate::model::scope::LockScope;
 
 /// The settings that decisions follow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -46,20 +46,20 @@ impl Default for LockPolicy {
 }
 
 impl LockPolicy {
-    fn of(&self, scope: Scope) -> (u64, u64) {
+    fn of(&self, scope: LockScope) -> (u64, u64) {
         match scope {
-            Scope::Worktree => self.worktree,
-            Scope::Global => self.global,
+            LockScope::Worktree => self.worktree,
+            LockScope::Global => self.global,
         }
     }
 
     /// The longest that a lock may be held.
-    pub fn limit(&self, scope: Scope) -> u64 {
+    pub fn limit(&self, scope: LockScope) -> u64 {
         self.of(scope).1
     }
 
     /// Seconds for a lock: what was asked for if it is sensible, else what is usual.
-    pub fn resolve(&self, asked: Option<u64>, scope: Scope) -> Result<u64, Refusal> {
+    pub fn resolve(&self, asked: Option<u64>, scope: LockScope) -> Result<u64, Refusal> {
         let (usual, limit) = self.of(scope);
         let secs = asked.unwrap_or(usual.min(limit));
         if secs == 0 || secs > limit {

@@ -18,14 +18,14 @@ use crate::model::glob::Pattern;
 /// From the narrower to the wider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum LockScope {
     /// Each worktree has its own copy: two of them may be changed at once.
     Worktree,
     /// One file for all.
     Global,
 }
 
-impl Scope {
+impl LockScope {
     pub const ALL: &'static [Self] = &[Self::Worktree, Self::Global];
 
     pub fn as_str(self) -> &'static str {
@@ -41,7 +41,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for LockScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Scope {
 #[error("a lock scope is `worktree` or `global`, not {0:?}")]
 pub struct BadScope(String);
 
-impl FromStr for Scope {
+impl FromStr for LockScope {
     type Err = BadScope;
 
     fn from_str(text: &str) -> Result<Self, BadScope> {
@@ -66,7 +66,7 @@ impl FromStr for Scope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopeRule {
     pub pattern: Pattern,
-    pub scope: Scope,
+    pub scope: LockScope,
 }
 
 impl ScopeRule {
@@ -99,7 +99,7 @@ impl ScopeRule {
 
 /// What a lock is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum ScopePlace<'a> {
     Inside {
         pattern: &'a Pattern,
         /// Git would ignore it.
@@ -113,9 +113,9 @@ pub enum Place<'a> {
 pub struct ScopeRules {
     pub rules: Vec<ScopeRule>,
     /// Of ignored files that no rule names.
-    pub ignored: Scope,
+    pub ignored: LockScope,
     /// Of everything else in the worktree.
-    pub otherwise: Scope,
+    pub otherwise: LockScope,
 }
 
 /// Names of the sets of rules that come with `jit`.
@@ -124,7 +124,7 @@ pub const PRESETS: &[&str] = &["default", "seed-003"];
 impl ScopeRules {
     /// The set of this name, one of [`PRESETS`].
     pub fn preset(name: &str) -> Option<Self> {
-        use Scope::{Global, Worktree};
+        use LockScope::{Global, Worktree};
         match name {
             "default" => Some(Self {
                 // Issues are files that git merges; whatever else is in `.jit` concerns all worktrees, as does `.git`.
@@ -165,11 +165,11 @@ impl ScopeRules {
         self
     }
 
-    pub fn scope_of(&self, place: Place<'_>) -> Scope {
-        let Place::Inside { pattern, ignored } = place else {
-            return Scope::Global;
+    pub fn scope_of(&self, place: ScopePlace<'_>) -> LockScope {
+        let ScopePlace::Inside { pattern, ignored } = place else {
+            return LockScope::Global;
         };
-        let mut widest = Scope::Worktree;
+        let mut widest = LockScope::Worktree;
         for rule in self.rules.iter().filter(|rule| rule.pattern.overlaps(pattern)) {
             widest = widest.max(rule.scope);
             if rule.covers(pattern) {
@@ -184,14 +184,14 @@ impl Default for ScopeRules {
     fn default() -> Self {
         Self::preset("default").unwrap_or(Self {
             rules: Vec::new(),
-            ignored: Scope::Global,
-            otherwise: Scope::Global,
+            ignored: LockScope::Global,
+            otherwise: LockScope::Global,
         })
     }
 }
 
-fn rules(table: &[(&str, Scope)]) -> Vec<ScopeRule> {
-    let rule = |&(text, scope): &(&str, Scope)| {
+fn rules(table: &[(&str, LockScope)]) -> Vec<ScopeRule> {
+    let rule = |&(text, scope): &(&str, LockScope)| {
         Pattern::parse(text)
             .ok()
             .map(|pattern| ScopeRule { pattern, scope })
@@ -201,12 +201,12 @@ fn rules(table: &[(&str, Scope)]) -> Vec<ScopeRule> {
 
 #[cfg(test)]
 mod tests {
-    use super::Scope::{Global, Worktree};
+    use super::LockScope::{Global, Worktree};
     use super::*;
 
-    fn scope(rules: &ScopeRules, text: &str, ignored: bool) -> Scope {
+    fn scope(rules: &ScopeRules, text: &str, ignored: bool) -> LockScope {
         let pattern = Pattern::parse(text).expect("a pattern");
-        rules.scope_of(Place::Inside {
+        rules.scope_of(ScopePlace::Inside {
             pattern: &pattern,
             ignored,
         })
@@ -241,7 +241,7 @@ mod tests {
         ] {
             assert_eq!(scope(&rules, text, ignored), expected, "{text}");
         }
-        assert_eq!(rules.scope_of(Place::Outside), Global);
+        assert_eq!(rules.scope_of(ScopePlace::Outside), Global);
     }
 
     #[test]
@@ -288,10 +288,10 @@ mod tests {
             (Worktree, Some(Worktree), Some(Global), Global),
             (Global, Some(Worktree), Some(Worktree), Global),
         ] {
-            assert_eq!(Scope::widest(path, session, flag), expected);
+            assert_eq!(LockScope::widest(path, session, flag), expected);
         }
         assert_eq!("global".parse(), Ok(Global));
-        assert!("Global".parse::<Scope>().is_err());
+        assert!("Global".parse::<LockScope>().is_err());
         assert_eq!(serde_json::to_string(&Worktree).expect("JSON"), "\"worktree\"");
     }
 }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::actor::Actor;
 use crate::model::ids::{AgentId, SessionId, WorktreeId};
-use crate::model::scope::Scope;
+use crate::model::scope::LockScope;
 use crate::model::time::Wall;
 use crate::model::words::words;
 
 words! {
     /// How a session stands.
-    Status, "status", { Active = "active", Completed = "completed", Failed = "failed", Stale = "stale" }
+    SessionStatus, "status", { Active = "active", Completed = "completed", Failed = "failed", Stale = "stale" }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,9 +30,9 @@ pub struct Session {
     /// As people write it: relative to the main checkout where that is shorter.
     pub worktree_path: Option<String>,
     pub branch: Option<String>,
-    pub lock_scope: Scope,
+    pub lock_scope: LockScope,
     pub started_at: Wall,
-    pub status: Status,
+    pub status: SessionStatus,
     pub ended_at: Option<Wall>,
     /// The program it is, where that is known: `claude`, `codex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,13 +52,15 @@ impl Session {
     }
 
     pub fn is_active(&self) -> bool {
-        self.status == Status::Active
+        self.status == SessionStatus::Active
     }
 
     /// As it stands for somebody who knows when its heart beat last.
-    pub fn seen(&self, last_beat: Wall, now: Wall, stale_after_ms: i64) -> Status {
+    pub fn seen(&self, last_beat: Wall, now: Wall, stale_after_ms: i64) -> SessionStatus {
         match self.status {
-            Status::Active if now.ms().saturating_sub(last_beat.ms()) > stale_after_ms => Status::Stale,
+            SessionStatus::Active if now.ms().saturating_sub(last_beat.ms()) > stale_after_ms => {
+                SessionStatus::Stale
+            }
             status => status,
         }
     }

@@ -33,7 +33,7 @@ words! {
 
 words! {
     /// What can happen to a unit.
-    Input, "transition", {
+    UnitInput, "transition", {
         CreateWorktree = "create_worktree", ProvisioningComplete = "provisioning_complete",
         ProvisioningFailed = "provisioning_failed", RolledBack = "rolled_back",
         DispatchInstance = "dispatch_instance", SpawnFailed = "spawn_failed",
@@ -53,62 +53,82 @@ pub struct Transition {
     /// where the worktree is.
     pub id: &'static str,
     pub from: Phase,
-    pub input: Input,
+    pub input: UnitInput,
     pub to: Phase,
 }
 
-const fn edge(id: &'static str, from: Phase, input: Input, to: Phase) -> Transition {
+const fn edge(id: &'static str, from: Phase, input: UnitInput, to: Phase) -> Transition {
     Transition { id, from, input, to }
 }
 
 /// The machine.
 pub const TRANSITIONS: &[Transition] = &[
-    edge("T1", Phase::Idle, Input::CreateWorktree, Phase::Provisioning),
+    edge("T1", Phase::Idle, UnitInput::CreateWorktree, Phase::Provisioning),
     edge(
         "T2",
         Phase::Provisioning,
-        Input::ProvisioningComplete,
+        UnitInput::ProvisioningComplete,
         Phase::Ready,
     ),
     edge(
         "T3",
         Phase::Provisioning,
-        Input::ProvisioningFailed,
+        UnitInput::ProvisioningFailed,
         Phase::Failed,
     ),
-    edge("T1-", Phase::Provisioning, Input::RolledBack, Phase::Idle),
-    edge("T4", Phase::Ready, Input::DispatchInstance, Phase::Dispatched),
-    edge("T4-", Phase::Dispatched, Input::SpawnFailed, Phase::Ready),
-    edge("T5", Phase::Dispatched, Input::InstanceRunning, Phase::Running),
-    edge("T6", Phase::Running, Input::InstanceCompleted, Phase::Completed),
-    edge("T7", Phase::Running, Input::InstanceFailed, Phase::Failed),
-    edge("T7", Phase::Dispatched, Input::InstanceFailed, Phase::Failed),
-    edge("T7", Phase::Merging, Input::InstanceFailed, Phase::Failed),
-    edge("T8", Phase::Running, Input::InstanceTimeout, Phase::Failed),
-    edge("T8", Phase::Dispatched, Input::InstanceTimeout, Phase::Failed),
-    edge("T9", Phase::Completed, Input::BeginMerge, Phase::Merging),
-    edge("T9", Phase::Failed, Input::BeginMerge, Phase::Merging),
-    edge("T10", Phase::Merging, Input::MergeSuccess, Phase::Merged),
-    edge("T11", Phase::Merged, Input::BeginCleanup, Phase::Cleanup),
-    edge("T12", Phase::Failed, Input::RetryDispatch, Phase::Ready),
-    edge("T13", Phase::Failed, Input::Abandon, Phase::Cleanup),
-    edge("T13", Phase::Ready, Input::Abandon, Phase::Cleanup),
-    edge("T13", Phase::Completed, Input::Abandon, Phase::Cleanup),
-    edge("T14", Phase::Merging, Input::MergeConflictEscalate, Phase::Failed),
-    edge("T11-", Phase::Cleanup, Input::CleanedUp, Phase::Idle),
-    edge("T10-", Phase::Merged, Input::MoreWork, Phase::Completed),
-    edge("T9-", Phase::Merging, Input::MergePutOff, Phase::Completed),
-    edge("T0", Phase::Ready, Input::WorktreeMoved, Phase::Ready),
-    edge("T0", Phase::Dispatched, Input::WorktreeMoved, Phase::Dispatched),
-    edge("T0", Phase::Running, Input::WorktreeMoved, Phase::Running),
-    edge("T0", Phase::Completed, Input::WorktreeMoved, Phase::Completed),
-    edge("T0", Phase::Failed, Input::WorktreeMoved, Phase::Failed),
-    edge("T0", Phase::Merging, Input::WorktreeMoved, Phase::Merging),
-    edge("T0", Phase::Merged, Input::WorktreeMoved, Phase::Merged),
+    edge("T1-", Phase::Provisioning, UnitInput::RolledBack, Phase::Idle),
+    edge("T4", Phase::Ready, UnitInput::DispatchInstance, Phase::Dispatched),
+    edge("T4-", Phase::Dispatched, UnitInput::SpawnFailed, Phase::Ready),
+    edge(
+        "T5",
+        Phase::Dispatched,
+        UnitInput::InstanceRunning,
+        Phase::Running,
+    ),
+    edge(
+        "T6",
+        Phase::Running,
+        UnitInput::InstanceCompleted,
+        Phase::Completed,
+    ),
+    edge("T7", Phase::Running, UnitInput::InstanceFailed, Phase::Failed),
+    edge("T7", Phase::Dispatched, UnitInput::InstanceFailed, Phase::Failed),
+    edge("T7", Phase::Merging, UnitInput::InstanceFailed, Phase::Failed),
+    edge("T8", Phase::Running, UnitInput::InstanceTimeout, Phase::Failed),
+    edge("T8", Phase::Dispatched, UnitInput::InstanceTimeout, Phase::Failed),
+    edge("T9", Phase::Completed, UnitInput::BeginMerge, Phase::Merging),
+    edge("T9", Phase::Failed, UnitInput::BeginMerge, Phase::Merging),
+    edge("T10", Phase::Merging, UnitInput::MergeSuccess, Phase::Merged),
+    edge("T11", Phase::Merged, UnitInput::BeginCleanup, Phase::Cleanup),
+    edge("T12", Phase::Failed, UnitInput::RetryDispatch, Phase::Ready),
+    edge("T13", Phase::Failed, UnitInput::Abandon, Phase::Cleanup),
+    edge("T13", Phase::Ready, UnitInput::Abandon, Phase::Cleanup),
+    edge("T13", Phase::Completed, UnitInput::Abandon, Phase::Cleanup),
+    edge(
+        "T14",
+        Phase::Merging,
+        UnitInput::MergeConflictEscalate,
+        Phase::Failed,
+    ),
+    edge("T11-", Phase::Cleanup, UnitInput::CleanedUp, Phase::Idle),
+    edge("T10-", Phase::Merged, UnitInput::MoreWork, Phase::Completed),
+    edge("T9-", Phase::Merging, UnitInput::MergePutOff, Phase::Completed),
+    edge("T0", Phase::Ready, UnitInput::WorktreeMoved, Phase::Ready),
+    edge(
+        "T0",
+        Phase::Dispatched,
+        UnitInput::WorktreeMoved,
+        Phase::Dispatched,
+    ),
+    edge("T0", Phase::Running, UnitInput::WorktreeMoved, Phase::Running),
+    edge("T0", Phase::Completed, UnitInput::WorktreeMoved, Phase::Completed),
+    edge("T0", Phase::Failed, UnitInput::WorktreeMoved, Phase::Failed),
+    edge("T0", Phase::Merging, UnitInput::WorktreeMoved, Phase::Merging),
+    edge("T0", Phase::Merged, UnitInput::WorktreeMoved, Phase::Merged),
 ];
 
 /// Where a unit goes from a phase, if that can happen there.
-pub fn step(phase: Phase, input: Input) -> Option<&'static Transition> {
+pub fn step(phase: Phase, input: UnitInput) -> Option<&'static Transition> {
     TRANSITIONS
         .iter()
         .find(|edge| edge.from == phase && edge.input == input)
@@ -145,7 +165,7 @@ impl Phase {
     }
 
     /// What can happen now.
-    pub fn inputs(self) -> impl Iterator<Item = Input> {
+    pub fn inputs(self) -> impl Iterator<Item = UnitInput> {
         TRANSITIONS
             .iter()
             .filter(move |edge| edge.from == self)
@@ -445,7 +465,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
     }
     match edge.input {
         // Another agent has another session, or will say which.
-        Input::DispatchInstance => unit.session_id.clone_from(&facts.session_id),
+        UnitInput::DispatchInstance => unit.session_id.clone_from(&facts.session_id),
         _ => take(&mut unit.session_id, &facts.session_id),
     }
     take(&mut unit.worker, &facts.worker);
@@ -497,7 +517,7 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
         unit.limited_since = None;
     }
     match edge.input {
-        Input::DispatchInstance => {
+        UnitInput::DispatchInstance => {
             unit.attempt += 1;
             // What an agent makes anew goes where the unit is to go; whoever works by hand may only be mending a landing.
             if !unit.is_by_hand() {
@@ -508,29 +528,29 @@ pub(crate) fn moved(mut unit: Unit, edge: &Transition, facts: &Facts, now: Wall)
             unit.completion_time = None;
         }
         // Of an earlier attempt there may be work.
-        Input::SpawnFailed if unit.attempt <= 1 => unit.dispatch_time = None,
-        Input::InstanceRunning => unit.start_time = Some(now),
-        Input::InstanceCompleted | Input::InstanceTimeout => unit.completion_time = Some(now),
-        Input::InstanceFailed if edge.from != Phase::Merging => unit.completion_time = Some(now),
-        Input::InstanceFailed => unit.merge_status = MergeStatus::Failed,
-        Input::BeginMerge => {
+        UnitInput::SpawnFailed if unit.attempt <= 1 => unit.dispatch_time = None,
+        UnitInput::InstanceRunning => unit.start_time = Some(now),
+        UnitInput::InstanceCompleted | UnitInput::InstanceTimeout => unit.completion_time = Some(now),
+        UnitInput::InstanceFailed if edge.from != Phase::Merging => unit.completion_time = Some(now),
+        UnitInput::InstanceFailed => unit.merge_status = MergeStatus::Failed,
+        UnitInput::BeginMerge => {
             unit.merge_status = MergeStatus::Merging;
             unit.merge_attempt_time = Some(now);
             unit.landing_on.clone_from(&facts.landing_on);
             unit.landing_tip.clone_from(&facts.tip);
         }
-        Input::MergeSuccess => {
+        UnitInput::MergeSuccess => {
             unit.landing_on.clone_from(&facts.landing_on);
             unit.merge_status = MergeStatus::Merged;
             unit.merge_conflicts.clear();
         }
-        Input::MoreWork | Input::MergePutOff => unit.merge_status = MergeStatus::Pending,
-        Input::MergeConflictEscalate => unit.merge_status = MergeStatus::Conflict,
-        Input::RetryDispatch => {
+        UnitInput::MoreWork | UnitInput::MergePutOff => unit.merge_status = MergeStatus::Pending,
+        UnitInput::MergeConflictEscalate => unit.merge_status = MergeStatus::Conflict,
+        UnitInput::RetryDispatch => {
             unit.retry_count += u32::from(counts);
             unit.merge_status = MergeStatus::Pending;
         }
-        Input::Abandon => unit.landing_on = None,
+        UnitInput::Abandon => unit.landing_on = None,
         _ => {}
     }
     unit
@@ -568,7 +588,7 @@ mod tests {
     #[test]
     fn g1_every_pair_has_at_most_one_edge_and_every_phase_can_be_left_and_reached() {
         for phase in Phase::ALL {
-            for input in Input::ALL {
+            for input in UnitInput::ALL {
                 let edges = TRANSITIONS
                     .iter()
                     .filter(|e| e.from == *phase && e.input == *input);
@@ -578,7 +598,7 @@ mod tests {
             assert!(between().any(|e| e.from == *phase), "{phase} is a dead end");
             assert!(between().any(|e| e.to == *phase), "{phase} is never reached");
         }
-        for input in Input::ALL {
+        for input in UnitInput::ALL {
             assert!(
                 TRANSITIONS.iter().any(|e| e.input == *input),
                 "{input} never happens"
@@ -610,20 +630,20 @@ mod tests {
             assert!(ids.contains(&format!("T{n}").as_str()), "T{n}");
         }
         for (phase, input, to) in [
-            (Phase::Dispatched, Input::InstanceFailed, Some(Phase::Failed)),
-            (Phase::Merging, Input::InstanceFailed, Some(Phase::Failed)),
-            (Phase::Dispatched, Input::SpawnFailed, Some(Phase::Ready)),
-            (Phase::Failed, Input::BeginMerge, Some(Phase::Merging)),
-            (Phase::Completed, Input::Abandon, Some(Phase::Cleanup)),
-            (Phase::Merged, Input::Abandon, None),
-            (Phase::Merged, Input::MoreWork, Some(Phase::Completed)),
-            (Phase::Merging, Input::MergePutOff, Some(Phase::Completed)),
-            (Phase::Provisioning, Input::WorktreeMoved, None),
+            (Phase::Dispatched, UnitInput::InstanceFailed, Some(Phase::Failed)),
+            (Phase::Merging, UnitInput::InstanceFailed, Some(Phase::Failed)),
+            (Phase::Dispatched, UnitInput::SpawnFailed, Some(Phase::Ready)),
+            (Phase::Failed, UnitInput::BeginMerge, Some(Phase::Merging)),
+            (Phase::Completed, UnitInput::Abandon, Some(Phase::Cleanup)),
+            (Phase::Merged, UnitInput::Abandon, None),
+            (Phase::Merged, UnitInput::MoreWork, Some(Phase::Completed)),
+            (Phase::Merging, UnitInput::MergePutOff, Some(Phase::Completed)),
+            (Phase::Provisioning, UnitInput::WorktreeMoved, None),
             // What is being removed is not followed: it may have been restored elsewhere.
-            (Phase::Cleanup, Input::WorktreeMoved, None),
-            (Phase::Running, Input::Abandon, None),
-            (Phase::Ready, Input::BeginMerge, None),
-            (Phase::Idle, Input::CleanedUp, None),
+            (Phase::Cleanup, UnitInput::WorktreeMoved, None),
+            (Phase::Running, UnitInput::Abandon, None),
+            (Phase::Ready, UnitInput::BeginMerge, None),
+            (Phase::Idle, UnitInput::CleanedUp, None),
         ] {
             assert_eq!(step(phase, input).map(|edge| edge.to), to, "{phase} {input}");
         }

@@ -16,7 +16,7 @@ use crate::model::words::words;
 
 /// What happened to a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Managed {
+pub enum WorkflowAction {
     Started,
     /// It is to end, its work kept.
     Cancelling,
@@ -27,12 +27,12 @@ pub enum Managed {
 
 words! {
     /// How a workflow stands.
-    Outcome, "outcome", {
+    WorkflowOutcome, "outcome", {
         Running = "running", Completed = "completed", Failed = "failed", Cancelled = "cancelled",
     }
 }
 
-impl Outcome {
+impl WorkflowOutcome {
     /// In a sentence that begins with the workflow.
     pub fn told(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ pub struct Workflow {
     pub plan: String,
     /// Its units, in the plan's order.
     pub units: Vec<UnitId>,
-    pub status: Outcome,
+    pub status: WorkflowOutcome,
     /// Somebody wants it to end.
     #[serde(default)]
     pub cancelling: bool,
@@ -64,7 +64,7 @@ pub struct Workflow {
 
 impl Workflow {
     pub fn is_over(&self) -> bool {
-        self.status != Outcome::Running
+        self.status != WorkflowOutcome::Running
     }
 }
 

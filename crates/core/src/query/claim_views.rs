@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::log::event::{Action, Event, Stamped};
+use crate::log::event::{ChangelogAction, Event, Stamped};
 use crate::log::line::SCHEMA_VERSION;
 use crate::model::ids::{AgentId, IssueId, LeaseId, WorktreeId};
 use crate::model::json::json_bytes;
@@ -176,7 +176,7 @@ pub fn changelog_line(stamped: &Stamped) -> Option<Vec<u8>> {
         timestamp: Wall,
         worker: &'a AgentId,
         worker_type: &'a str,
-        action: Action,
+        action: ChangelogAction,
         activity_id: Option<&'a IssueId>,
         task_id: Option<&'a IssueId>,
         details: Option<&'a str>,

@@ -13,13 +13,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::compat::{
-    LockMode, LockRecord, Locks, LocksMetadata, SessionRecord, SessionStatus, Sessions, SessionsMetadata,
+    LockMode, LockRecord, Locks, LocksMetadata, RecordedSessionStatus, SessionRecord, Sessions,
+    SessionsMetadata,
 };
 use crate::model::file_lock::FileTarget;
 use crate::model::ids::{AgentId, LeaseId, SessionId, WorktreeId};
 use crate::model::lease::Lease;
-use crate::model::scope::Scope;
-use crate::model::session::{Session, Status};
+use crate::model::scope::LockScope;
+use crate::model::session::{Session, SessionStatus};
 use crate::model::time::{Now, Wall};
 
 /// A session with what is known of its heart.
@@ -32,10 +33,10 @@ pub struct SessionView {
     pub pr_group: Option<String>,
     pub worktree_path: Option<String>,
     pub branch: Option<String>,
-    pub lock_scope: Scope,
+    pub lock_scope: LockScope,
     pub started_at: Wall,
     pub last_heartbeat: Wall,
-    pub status: Status,
+    pub status: SessionStatus,
     pub worktree_id: Option<WorktreeId>,
     pub ended_at: Option<Wall>,
     pub program: Option<String>,
@@ -75,7 +76,7 @@ impl SessionView {
 pub struct LockView {
     pub lock_key: String,
     pub file_path: String,
-    pub lock_scope: Scope,
+    pub lock_scope: LockScope,
     pub worktree_path: Option<String>,
     pub pr_group: Option<String>,
     pub branch: Option<String>,
@@ -94,7 +95,7 @@ impl LockView {
     /// `None` for leases on other things.
     pub fn of(lease: &Lease) -> Option<Self> {
         let file: &FileTarget = lease.resource.file()?;
-        let local = file.scope == Scope::Worktree;
+        let local = file.scope == LockScope::Worktree;
         let in_worktree = |text: &Option<String>| text.clone().filter(|_| local);
         Some(Self {
             lock_key: file.lock_key(),
@@ -131,10 +132,10 @@ impl SessionView {
             started_at: self.started_at,
             last_heartbeat: Some(self.last_heartbeat),
             status: match self.status {
-                Status::Active => SessionStatus::Active,
-                Status::Completed => SessionStatus::Completed,
-                Status::Failed => SessionStatus::Failed,
-                Status::Stale => SessionStatus::Stale,
+                SessionStatus::Active => RecordedSessionStatus::Active,
+                SessionStatus::Completed => RecordedSessionStatus::Completed,
+                SessionStatus::Failed => RecordedSessionStatus::Failed,
+                SessionStatus::Stale => RecordedSessionStatus::Stale,
             },
             others: more([
                 ("worktree_id", json!(self.worktree_id)),
@@ -188,7 +189,10 @@ fn pretty(value: &impl Serialize) -> Vec<u8> {
 
 /// The content of `agent_sessions.json`.
 pub fn sessions_file(sessions: &[SessionView], now: Wall, sequence: u64) -> Vec<u8> {
-    let active = sessions.iter().filter(|s| s.status == Status::Active).count();
+    let active = sessions
+        .iter()
+        .filter(|s| s.status == SessionStatus::Active)
+        .count();
     pretty(&Sessions {
         sessions: sessions
             .iter()

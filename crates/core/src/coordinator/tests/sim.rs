@@ -42,9 +42,9 @@ const PLACES: &[&str] = &["a/**", "a/x.rs", "*/x.rs", "b/", "b/y", "c"];
 
 struct World {
     plan: Plan,
-    members: Vec<Member>,
-    facts: Facts,
-    limits: Limits,
+    members: Vec<PlanMember>,
+    facts: WorkflowFacts,
+    limits: CoordinatorLimits,
     now: i64,
     dice: Dice,
     /// Agents that were started, by unit and attempt.
@@ -88,10 +88,10 @@ impl World {
         }
         planned.max_concurrent = 1 + u32::try_from(dice.below(4)).unwrap_or(0);
         planned.stagger = dice.one_in(2).then(|| "2s".to_owned());
-        let mut limits = Limits {
+        let mut limits = CoordinatorLimits {
             seed,
             max_conflict_rounds: u32::try_from(dice.below(4)).unwrap_or(0),
-            ..Limits::default()
+            ..CoordinatorLimits::default()
         };
         if dice.one_in(4) {
             limits.workflow.usd = Some(Usd(dice.below(30) * 1_000_000));
@@ -137,7 +137,7 @@ impl World {
     }
 
     /// Along the real table, with the real effects; nothing where the table has no such edge.
-    fn advance(&mut self, n: usize, input: Input, facts: crate::model::unit::Facts) -> bool {
+    fn advance(&mut self, n: usize, input: UnitInput, facts: crate::model::unit::Facts) -> bool {
         let now = wall(self.now);
         let Some(unit) = self.members[n].unit.clone() else {
             return false;
@@ -146,7 +146,7 @@ impl World {
             return false;
         };
         assert!(
-            input != Input::RetryDispatch || unit.may_be_retried(),
+            input != UnitInput::RetryDispatch || unit.may_be_retried(),
             "refused by the core"
         );
         let conflict = unit
@@ -156,7 +156,7 @@ impl World {
         let tries = unit.retry_count;
         let unit = moved(unit, edge, &facts, now);
         // Rounds of conflicts are counted apart.
-        assert!(!conflict || input != Input::RetryDispatch || unit.retry_count == tries);
+        assert!(!conflict || input != UnitInput::RetryDispatch || unit.retry_count == tries);
         self.members[n].unit = Some(unit);
         true
     }
@@ -191,7 +191,7 @@ impl World {
         known.any(|one| Some(&one.id) == account.as_ref() && one.parked(wall(self.now)).is_some())
     }
 
-    fn fail(&mut self, n: usize, input: Input, reason: &str) {
+    fn fail(&mut self, n: usize, input: UnitInput, reason: &str) {
         if reason == failure_reason::RATE_LIMIT {
             self.park(n);
         }
@@ -202,7 +202,7 @@ impl World {
         self.advance(n, input, facts);
     }
 
-    fn go(&mut self, n: usize, input: Input) -> bool {
+    fn go(&mut self, n: usize, input: UnitInput) -> bool {
         self.advance(n, input, Default::default())
     }
 
@@ -217,13 +217,13 @@ impl World {
     }
 
     /// A step that cannot be done, sometimes.
-    fn refuses(&mut self, n: usize, task: Task) -> bool {
+    fn refuses(&mut self, n: usize, task: StepKind) -> bool {
         if !self.dice.one_in(8) {
             self.members[n].troubles.remove(&task);
             return false;
         }
         let at = wall(self.now);
-        let known = self.members[n].troubles.entry(task).or_insert(Trouble {
+        let known = self.members[n].troubles.entry(task).or_insert(StepTrouble {
             times: 0,
             at,
             why: "refused".to_owned(),
@@ -236,7 +236,7 @@ impl World {
     fn active(&self) -> usize {
         let running = self.members.iter().filter(|member| {
             let phase = member.unit.as_ref().map(|unit| unit.state);
-            matches!(phase, Some(Phase::Dispatched | Phase::Running)) || member.seen == Seen::Running
+            matches!(phase, Some(Phase::Dispatched | Phase::Running)) || member.seen == AgentStatus::Running
         });
         running.count()
     }
@@ -250,8 +250,8 @@ impl World {
         };
         for (m, member) in self.members.iter().enumerate().filter(|(m, _)| *m != n) {
             let phase = member.unit.as_ref().map(|unit| unit.state);
-            let active =
-                matches!(phase, Some(Phase::Dispatched | Phase::Running)) || member.seen == Seen::Running;
+            let active = matches!(phase, Some(Phase::Dispatched | Phase::Running))
+                || member.seen == AgentStatus::Running;
             let meets = scope(m)
                 .iter()
                 .any(|one| scope(n).iter().any(|other| one.overlaps(other)));
@@ -265,7 +265,7 @@ impl World {
     }
 
     fn launch(&mut self, n: usize) {
-        if self.phase(n) != Some(Phase::Dispatched) || self.members[n].seen != Seen::None {
+        if self.phase(n) != Some(Phase::Dispatched) || self.members[n].seen != AgentStatus::None {
             return;
         }
         let attempt = self.members[n].unit.as_ref().map_or(0, |unit| unit.attempt);
@@ -273,7 +273,7 @@ impl World {
             .started
             .entry((self.members[n].id.clone(), attempt))
             .or_default() += 1;
-        self.members[n].seen = Seen::Running;
+        self.members[n].seen = AgentStatus::Running;
     }
 
     fn land(&mut self, n: usize, send_back: bool) {
@@ -283,7 +283,7 @@ impl World {
         ) {
             return;
         }
-        self.go(n, Input::BeginMerge);
+        self.go(n, UnitInput::BeginMerge);
         if self.dies() {
             return;
         }
@@ -299,22 +299,22 @@ impl World {
                     ..Default::default()
                 };
                 self.members[n].sent_back = send_back;
-                self.advance(n, Input::MergeConflictEscalate, facts);
+                self.advance(n, UnitInput::MergeConflictEscalate, facts);
             }
-            2 => self.fail(n, Input::InstanceFailed, "validation"),
+            2 => self.fail(n, UnitInput::InstanceFailed, "validation"),
             _ => {
-                self.go(n, Input::MergeSuccess);
+                self.go(n, UnitInput::MergeSuccess);
             }
         }
     }
 
     /// Does a step, or a part of it.
-    fn perform(&mut self, step: &Step) {
+    fn perform(&mut self, step: &NextStep) {
         let task = step.task();
         match step {
-            Step::Create(id) => {
+            NextStep::Create(id) => {
                 let n = self.index(id);
-                if self.refuses(n, Task::Create) {
+                if self.refuses(n, StepKind::Create) {
                     return;
                 }
                 if self.members[n].unit.as_ref().is_none_or(Unit::is_over) {
@@ -329,42 +329,45 @@ impl World {
                     let mut unit = fresh(id, wall(self.now));
                     unit.attempt = old;
                     self.members[n].unit = Some(unit);
-                    self.members[n].seen = Seen::None;
+                    self.members[n].seen = AgentStatus::None;
                     self.members[n].claimed = true;
                 }
                 if self.dies() {
                     return;
                 }
                 match self.dice.below(12) {
-                    0 => self.fail(n, Input::ProvisioningFailed, "provisioning"),
+                    0 => self.fail(n, UnitInput::ProvisioningFailed, "provisioning"),
                     1 => {
-                        if self.go(n, Input::RolledBack) {
+                        if self.go(n, UnitInput::RolledBack) {
                             self.members[n].claimed = false;
                             // Whoever does it knows that it did not work.
                             let at = wall(self.now);
                             let why = "undone".to_owned();
-                            let known = self.members[n].troubles.entry(Task::Create);
-                            known.or_insert(Trouble { times: 0, at, why }).times += 1;
+                            let known = self.members[n].troubles.entry(StepKind::Create);
+                            known.or_insert(StepTrouble { times: 0, at, why }).times += 1;
                         }
                     }
                     _ => {
-                        self.go(n, Input::ProvisioningComplete);
+                        self.go(n, UnitInput::ProvisioningComplete);
                     }
                 }
             }
-            Step::Dispatch { unit, .. } => {
+            NextStep::Dispatch { unit, .. } => {
                 let n = self.index(unit);
-                if self.phase(n) != Some(Phase::Ready) || self.refuses(n, Task::Dispatch) {
+                if self.phase(n) != Some(Phase::Ready) || self.refuses(n, StepKind::Dispatch) {
                     return;
                 }
-                assert!(self.members[n].seen != Seen::Running, "two agents in {unit}");
+                assert!(
+                    self.members[n].seen != AgentStatus::Running,
+                    "two agents in {unit}"
+                );
                 // It was parked since: the log refuses.
                 if self.parked(n) {
                     return;
                 }
-                self.members[n].seen = Seen::None;
+                self.members[n].seen = AgentStatus::None;
                 self.members[n].stopping = false;
-                self.go(n, Input::DispatchInstance);
+                self.go(n, UnitInput::DispatchInstance);
                 let most = usize::try_from(self.plan.max_concurrent).unwrap_or(0);
                 assert!(
                     self.active() <= most,
@@ -376,37 +379,37 @@ impl World {
                     self.launch(n);
                 }
             }
-            Step::Launch(id) => {
+            NextStep::Launch(id) => {
                 let n = self.index(id);
                 self.launch(n);
             }
-            Step::Running(id) => {
+            NextStep::Running(id) => {
                 let n = self.index(id);
-                self.go(n, Input::InstanceRunning);
+                self.go(n, UnitInput::InstanceRunning);
             }
-            Step::Settle(id) => {
+            NextStep::Settle(id) => {
                 let n = self.index(id);
-                if self.members[n].seen == Seen::Running || self.refuses(n, Task::Settle) {
+                if self.members[n].seen == AgentStatus::Running || self.refuses(n, StepKind::Settle) {
                     return;
                 }
-                let lost = self.members[n].seen != Seen::Ended;
-                self.members[n].seen = Seen::Ended;
+                let lost = self.members[n].seen != AgentStatus::Ended;
+                self.members[n].seen = AgentStatus::Ended;
                 if let Some(why) = self.stopped.get(id).cloned() {
                     let reason = match why.contains("day") {
                         true => failure_reason::DAY_BUDGET,
                         false => failure_reason::STOPPED,
                     };
-                    self.fail(n, Input::InstanceFailed, reason);
+                    self.fail(n, UnitInput::InstanceFailed, reason);
                 } else if lost || self.dice.one_in(4) {
                     let reason = self.dice.of(REASONS);
-                    self.fail(n, Input::InstanceFailed, reason);
+                    self.fail(n, UnitInput::InstanceFailed, reason);
                 } else {
-                    self.go(n, Input::InstanceRunning);
-                    self.go(n, Input::InstanceCompleted);
+                    self.go(n, UnitInput::InstanceRunning);
+                    self.go(n, UnitInput::InstanceCompleted);
                 }
                 self.stopped.remove(id);
             }
-            Step::Retry(id) | Step::Resolve(id) => {
+            NextStep::Retry(id) | NextStep::Resolve(id) => {
                 let n = self.index(id);
                 if self.phase(n) != Some(Phase::Failed) {
                     return;
@@ -414,13 +417,13 @@ impl World {
                 if task.is_some_and(|task| self.refuses(n, task)) {
                     return;
                 }
-                if *step == Step::Resolve(id.clone()) {
+                if *step == NextStep::Resolve(id.clone()) {
                     assert!(self.members[n].sent_back);
                 }
                 self.members[n].sent_back = false;
-                self.go(n, Input::RetryDispatch);
+                self.go(n, UnitInput::RetryDispatch);
             }
-            Step::SendBack(id) => {
+            NextStep::SendBack(id) => {
                 let n = self.index(id);
                 let unit = self.members[n].unit.as_ref();
                 let reason = unit
@@ -431,56 +434,56 @@ impl World {
                     && !self.members[n].sent_back
                 {
                     assert!(unit.is_some_and(|unit| unit.conflict_rounds < self.limits.max_conflict_rounds));
-                    if !self.refuses(n, Task::Resolve) {
+                    if !self.refuses(n, StepKind::Resolve) {
                         self.land(n, true);
                     }
                 }
             }
-            Step::Stop { unit, why } => {
+            NextStep::Stop { unit, why } => {
                 let n = self.index(unit);
-                if self.members[n].seen == Seen::Running {
+                if self.members[n].seen == AgentStatus::Running {
                     self.members[n].stopping = true;
                     self.stopped.insert(unit.clone(), why.clone());
                 }
             }
-            Step::Land(ids) => {
+            NextStep::Land(ids) => {
                 for id in ids {
                     let n = self.index(id);
                     let here = matches!(self.phase(n), Some(Phase::Completed | Phase::Merging));
-                    if here && !self.refuses(n, Task::Land) {
+                    if here && !self.refuses(n, StepKind::Land) {
                         self.land(n, false);
                     }
                 }
             }
-            Step::Clean(id) => {
+            NextStep::Clean(id) => {
                 let n = self.index(id);
-                if self.refuses(n, Task::Clean) {
+                if self.refuses(n, StepKind::Clean) {
                     return;
                 }
-                self.go(n, Input::BeginCleanup);
-                if !self.dies() && self.go(n, Input::CleanedUp) {
+                self.go(n, UnitInput::BeginCleanup);
+                if !self.dies() && self.go(n, UnitInput::CleanedUp) {
                     self.members[n].claimed = false;
                 }
             }
-            Step::Abandon { unit, why } => {
+            NextStep::Abandon { unit, why } => {
                 let n = self.index(unit);
-                if self.phase(n) == Some(Phase::Ready) && !self.refuses(n, Task::Abandon) {
+                if self.phase(n) == Some(Phase::Ready) && !self.refuses(n, StepKind::Abandon) {
                     let facts = crate::model::unit::Facts {
                         abandoned: Some(why.clone()),
                         ..Default::default()
                     };
-                    self.advance(n, Input::Abandon, facts);
+                    self.advance(n, UnitInput::Abandon, facts);
                     self.members[n].claimed = false;
                 }
             }
-            Step::GiveBack(id) => {
+            NextStep::GiveBack(id) => {
                 let n = self.index(id);
-                if !self.refuses(n, Task::GiveBack) {
+                if !self.refuses(n, StepKind::GiveBack) {
                     self.members[n].claimed = false;
                 }
             }
-            Step::Wait { until, why } => self.wait(*until, why),
-            Step::End(_) => {}
+            NextStep::Wait { until, why } => self.wait(*until, why),
+            NextStep::End(_) => {}
         }
     }
 
@@ -502,7 +505,7 @@ impl World {
         }
         if wall(self.now) >= self.facts.day_ends {
             self.facts.day_ends = wall(self.now + DAY);
-            self.facts.spent_today = Spent::default();
+            self.facts.spent_today = Spending::default();
         }
         for one in why {
             let (Awaited::Agent(id) | Awaited::Person(id, _)) = one else {
@@ -510,19 +513,19 @@ impl World {
             };
             let n = self.index(id);
             if matches!(one, Awaited::Agent(_)) {
-                assert_eq!(self.members[n].seen, Seen::Running, "it waits for nobody");
+                assert_eq!(self.members[n].seen, AgentStatus::Running, "it waits for nobody");
                 self.work(n);
             } else if self.phase(n) == Some(Phase::Failed) {
                 // A person decides.
                 if self.dice.one_in(2) {
-                    self.go(n, Input::BeginMerge);
-                    self.go(n, Input::MergeSuccess);
+                    self.go(n, UnitInput::BeginMerge);
+                    self.go(n, UnitInput::MergeSuccess);
                 } else {
                     let facts = crate::model::unit::Facts {
                         abandoned: Some("given up".to_owned()),
                         ..Default::default()
                     };
-                    self.advance(n, Input::Abandon, facts);
+                    self.advance(n, UnitInput::Abandon, facts);
                     self.members[n].claimed = false;
                 }
             }
@@ -539,14 +542,14 @@ impl World {
         }
         if self.members[n].stopping || self.dice.one_in(4) {
             self.members[n].seen = match self.dice.one_in(6) {
-                true => Seen::Lost,
-                false => Seen::Ended,
+                true => AgentStatus::Lost,
+                false => AgentStatus::Ended,
             };
         }
     }
 
-    fn look<'a>(&'a self, id: &'a WorkflowId) -> Look<'a> {
-        Look {
+    fn look<'a>(&'a self, id: &'a WorkflowId) -> CoordinatorInput<'a> {
+        CoordinatorInput {
             plan: &self.plan,
             id,
             members: &self.members,
@@ -556,16 +559,16 @@ impl World {
         }
     }
 
-    fn ask(&self) -> Vec<Step> {
+    fn ask(&self) -> Vec<NextStep> {
         self.look(&workflow()).next()
     }
 
-    fn run(&mut self) -> Outcome {
+    fn run(&mut self) -> WorkflowOutcome {
         for _ in 0..20_000 {
             let steps = self.ask();
             shape(&steps);
             for step in &steps {
-                if let Step::Dispatch { unit, .. } = step {
+                if let NextStep::Dispatch { unit, .. } = step {
                     assert!(
                         !self.parked(self.index(unit)),
                         "{unit} begins on a parked account"
@@ -577,14 +580,14 @@ impl World {
                 || self.facts.cancelled;
             for step in &steps {
                 assert!(
-                    !stop || !matches!(step, Step::Dispatch { .. }),
+                    !stop || !matches!(step, NextStep::Dispatch { .. }),
                     "begun without money"
                 );
-                if let Step::End(outcome) = step {
+                if let NextStep::End(outcome) = step {
                     return *outcome;
                 }
                 match self.dice.below(10) {
-                    0 if !matches!(step, Step::Wait { .. }) => break,
+                    0 if !matches!(step, NextStep::Wait { .. }) => break,
                     1 => {
                         self.perform(step);
                         self.perform_again(step);
@@ -597,7 +600,7 @@ impl World {
             }
             // Agents go on while the coordinator is busy.
             for n in 0..self.members.len() {
-                if self.members[n].seen == Seen::Running && self.dice.one_in(5) {
+                if self.members[n].seen == AgentStatus::Running && self.dice.one_in(5) {
                     self.work(n);
                 }
             }
@@ -605,22 +608,22 @@ impl World {
         panic!("it does not end: {:?}", self.ask());
     }
 
-    fn perform_again(&mut self, step: &Step) {
-        if !matches!(step, Step::Wait { .. }) {
+    fn perform_again(&mut self, step: &NextStep) {
+        if !matches!(step, NextStep::Wait { .. }) {
             self.perform(step);
         }
     }
 }
 
 /// What every answer looks like.
-fn shape(steps: &[Step]) {
+fn shape(steps: &[NextStep]) {
     assert!(!steps.is_empty());
     let alone = steps
         .iter()
-        .any(|step| matches!(step, Step::Wait { .. } | Step::End(_)));
+        .any(|step| matches!(step, NextStep::Wait { .. } | NextStep::End(_)));
     assert!(!alone || steps.len() == 1, "{steps:?}");
     for step in steps {
-        if let Step::Wait { until, why } = step {
+        if let NextStep::Wait { until, why } = step {
             assert!(!why.is_empty(), "{until:?}");
         }
     }
@@ -635,16 +638,16 @@ proptest! {
         let outcome = world.run();
         prop_assert!(world.started.values().all(|times| *times == 1), "{:?}", world.started);
         let standings = world.look(&workflow()).standings();
-        let all = standings.iter().all(|one| *one == Standing::Landed);
-        prop_assert_eq!(outcome == Outcome::Completed, all);
+        let all = standings.iter().all(|one| *one == UnitStanding::Landed);
+        prop_assert_eq!(outcome == WorkflowOutcome::Completed, all);
         // Phases put at random can make a circle; nobody would run such a plan, but even that must end.
         let config = Settings { agent: Some("claude".to_owned()), ..Settings::default() };
         let checked = world.plan.check(&config, &["claude"]).is_empty();
         for (member, standing) in world.members.iter().zip(&standings) {
-            prop_assert!(member.seen != Seen::Running, "{} still runs", member.id);
-            let settled = matches!(standing, Standing::Landed | Standing::Failed(_) | Standing::Skipped(_));
+            prop_assert!(member.seen != AgentStatus::Running, "{} still runs", member.id);
+            let settled = matches!(standing, UnitStanding::Landed | UnitStanding::Failed(_) | UnitStanding::Skipped(_));
             prop_assert!(settled || !checked, "{}: {:?}", member.id, standing);
-            let left = member.troubles.contains_key(&Task::GiveBack) || member.troubles.contains_key(&Task::Clean);
+            let left = member.troubles.contains_key(&StepKind::GiveBack) || member.troubles.contains_key(&StepKind::Clean);
             prop_assert!(!member.claimed || left, "{} keeps its claim: {:?} {:?}", member.id, standing, member.unit);
         }
     }
@@ -662,17 +665,17 @@ proptest! {
             unit.abandoned = world.dice.one_in(4).then(|| "x".to_owned());
             unit.dispatch_time = world.dice.one_in(2).then(|| wall(0));
             unit.workflow = (!world.dice.one_in(8)).then(workflow);
-            let seen = world.dice.of(&[Seen::None, Seen::Running, Seen::Ended, Seen::Lost]);
+            let seen = world.dice.of(&[AgentStatus::None, AgentStatus::Running, AgentStatus::Ended, AgentStatus::Lost]);
             let member = &mut world.members[n];
             member.unit = (!world.dice.one_in(6)).then_some(unit);
             member.seen = seen;
             member.claimed = world.dice.one_in(2);
             member.stopping = world.dice.one_in(3);
             member.sent_back = world.dice.one_in(3);
-            for task in [Task::Create, Task::Dispatch, Task::Land, Task::Clean, Task::Retry, Task::Settle, Task::GiveBack] {
+            for task in [StepKind::Create, StepKind::Dispatch, StepKind::Land, StepKind::Clean, StepKind::Retry, StepKind::Settle, StepKind::GiveBack] {
                 if world.dice.one_in(4) {
                     let times = u32::try_from(world.dice.below(6)).unwrap_or(0);
-                    let trouble = Trouble { times, at: wall(world.dice.below(9).cast_signed() - 4), why: "t".to_owned() };
+                    let trouble = StepTrouble { times, at: wall(world.dice.below(9).cast_signed() - 4), why: "t".to_owned() };
                     member.troubles.insert(task, trouble);
                 }
             }

@@ -4,14 +4,14 @@
 
 use crate::decide::command::Context;
 use crate::decide::issues::cycles::{require_no_deadlock, require_not_within};
-use crate::issue_files::format::Found;
+use crate::issue_files::format::FoundIssue;
 use crate::issue_files::merge;
 use crate::issue_files::stamps::{GATE, Sheet};
 use crate::log::state;
 use crate::log::stop::Stop;
 use crate::log::table::{Read, Table};
 use crate::model::ids::{AgentId, IssueId};
-use crate::model::issue::{Issue, State};
+use crate::model::issue::{Issue, IssueState};
 use crate::model::policy::Policy;
 use crate::model::refusal::{Code, Details, Refusal};
 use crate::model::time::Wall;
@@ -106,7 +106,7 @@ pub(super) fn hold_back(
     table: &dyn Table,
     old: Option<&Issue>,
     (new, sheet): (&mut Issue, &mut Sheet),
-    found: &Found,
+    found: &FoundIssue,
     (policy, agent): (&Policy, &AgentId),
 ) -> Read<Vec<String>> {
     let mut said = Vec::new();
@@ -176,8 +176,8 @@ pub(super) fn hold_back(
             }
         }
     }
-    let was_done = old.is_some_and(|old| old.state == State::Done);
-    if new.state == State::Done && !was_done && by_hand("state") && !deleted {
+    let was_done = old.is_some_and(|old| old.state == IssueState::Done);
+    if new.state == IssueState::Done && !was_done && by_hand("state") && !deleted {
         let mut missing = not_passed(table, new, (policy, agent))?;
         if let Some(old) = old {
             // Another type is no way round.
@@ -194,7 +194,7 @@ pub(super) fn hold_back(
             });
         }
         if !missing.is_empty() {
-            new.state = State::Gated;
+            new.state = IssueState::Gated;
             keep(new, "state");
             said.push(format!(
                 "{id} was edited by hand to be done, and has not passed {}: it is taken as gated; jit gate list {id}",
@@ -204,8 +204,8 @@ pub(super) fn hold_back(
         }
         let open = ready_queue::open_parts(table, &new.id.key())?;
         if !open.is_empty() {
-            if new.state == State::Done {
-                new.state = old.map_or(State::InProgress, |old| old.state);
+            if new.state == IssueState::Done {
+                new.state = old.map_or(IssueState::InProgress, |old| old.state);
                 keep(new, "state");
             }
             said.push(format!(
@@ -222,7 +222,7 @@ pub(super) fn hold_back(
 /// Whether joining what was found would take something back of what it says.
 pub fn is_held_back(
     table: &dyn Table,
-    found: &Found,
+    found: &FoundIssue,
     (policy, agent): (&Policy, &AgentId),
     now: Wall,
 ) -> Read<bool> {

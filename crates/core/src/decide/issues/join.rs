@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::decide::command::{Context, Reply};
-use crate::decide::draft::{Answer, Draft};
+use crate::decide::command::{CommandReply, Context};
+use crate::decide::draft::{Decision, Draft};
 use crate::decide::issues::done_rules::hold_back;
-use crate::issue_files::format::{Found, said_first, says_the_same, set_aside};
+use crate::issue_files::format::{FoundIssue, said_first, says_the_same, set_aside};
 use crate::issue_files::merge;
 use crate::issue_files::stamps::Sheet;
-use crate::log::event::{Did, Event};
+use crate::log::event::{Event, IssueAction};
 use crate::log::state;
 use crate::log::stop::Stop;
 use crate::model::issue::{Comment, Issue};
 
 /// What is part of something else that was found comes before it: a whole is done after its parts.
-pub(super) fn parts_first(all: &[Found]) -> Vec<&Found> {
-    let wholes: BTreeMap<String, &Found> = all.iter().map(|found| (found.issue.id.key(), found)).collect();
-    let depth = |found: &Found| {
+pub(super) fn parts_first(all: &[FoundIssue]) -> Vec<&FoundIssue> {
+    let wholes: BTreeMap<String, &FoundIssue> =
+        all.iter().map(|found| (found.issue.id.key(), found)).collect();
+    let depth = |found: &FoundIssue| {
         let mut above = found.issue.parent.as_ref();
         let mut depth = 0;
         while let Some(whole) = above.and_then(|id| wholes.get(&id.key())) {
@@ -29,7 +30,7 @@ pub(super) fn parts_first(all: &[Found]) -> Vec<&Found> {
         }
         depth
     };
-    let mut ordered: Vec<(usize, &Found)> = all.iter().map(|found| (depth(found), found)).collect();
+    let mut ordered: Vec<(usize, &FoundIssue)> = all.iter().map(|found| (depth(found), found)).collect();
     ordered.sort_by_key(|(depth, _)| std::cmp::Reverse(*depth));
     ordered.into_iter().map(|(_, found)| found).collect()
 }
@@ -38,7 +39,7 @@ pub(super) fn parts_first(all: &[Found]) -> Vec<&Found> {
 /// changed last in the same tree is no news there.
 fn overruled(
     (mine, my_sheet): (&Issue, &Sheet),
-    theirs: &Found,
+    theirs: &FoundIssue,
     (now, sheet): (&Issue, &Sheet),
     from_here: bool,
 ) -> Vec<String> {
@@ -76,7 +77,7 @@ fn overruled(
 
 /// Brings in what trees or files from elsewhere have and the log does not; but for what was weighed against a description
 /// that is not ours any more.
-pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result<Answer, Stop> {
+pub(crate) fn join(draft: &mut Draft<'_>, all: &[FoundIssue], cx: &Context) -> Result<Decision, Stop> {
     let who = (&cx.policy, &cx.actor.agent_id);
     for found in parts_first(all) {
         let id = &found.issue.id;
@@ -94,11 +95,11 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
                     issue: here(issue.clone()),
                     sheet: sheet.clone(),
                 };
-                draft.emit(event(Did::Created))?;
+                draft.emit(event(IssueAction::Created))?;
                 if !said.is_empty() {
                     // What is in the file is known, and may be written over.
                     let digest = found.digest.clone();
-                    draft.emit(event(Did::Joined { digest }))?;
+                    draft.emit(event(IssueAction::Joined { digest }))?;
                 }
                 said.into_iter().for_each(|said| draft.notice(said));
             }
@@ -121,7 +122,7 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
                     .map_or((&mine, &my_sheet), |(issue, sheet)| (issue, sheet));
                 let said = overruled((&mine, &my_sheet), &theirs, now, from_here);
                 said.into_iter().for_each(|said| draft.notice(said));
-                let did = Did::Joined {
+                let did = IssueAction::Joined {
                     digest: found.digest.clone(),
                 };
                 match joined {
@@ -171,8 +172,8 @@ pub(crate) fn join(draft: &mut Draft<'_>, all: &[Found], cx: &Context) -> Result
         }
     }
     Ok(if draft.events().is_empty() {
-        Answer::Already(Reply::Joined(Vec::new()))
+        Decision::Already(CommandReply::Joined(Vec::new()))
     } else {
-        Answer::Done
+        Decision::Done
     })
 }

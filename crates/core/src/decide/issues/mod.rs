@@ -21,8 +21,8 @@ use std::collections::BTreeSet;
 
 use crate::decide::activities::{self, work};
 use crate::decide::claims::require_performer;
-use crate::decide::command::{Change, Context, NewIssue, Pivot, Reply, Target};
-use crate::decide::draft::{Answer, Draft};
+use crate::decide::command::{CommandReply, Context, IssueChange, NewIssue, Pivot, Target};
+use crate::decide::draft::{Decision, Draft};
 use crate::decide::issues::cycles::{
     require_no_circle, require_no_deadlock, require_not_within, require_parent, require_type_fits,
 };
@@ -32,13 +32,13 @@ use crate::decide::issues::done_rules::{
 use crate::decide::leases::{fresh_lease, let_go, live, not_holder};
 use crate::issue_files::format::MOST_LINES;
 use crate::issue_files::stamps::{self, Sheet};
-use crate::log::event::{Action, Did, Event};
+use crate::log::event::{ChangelogAction, Event, IssueAction};
 use crate::log::state;
 use crate::log::stop::Stop;
 use crate::log::table::Table;
 use crate::model::ids::{IssueId, IssuePrefix};
 use crate::model::issue::{
-    ACTIVITY, Comment, GateResult, Issue, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, State, TASK, WORK_ITEM,
+    ACTIVITY, Comment, GateResult, Issue, IssueState, MAX_COMMENT, MAX_MEMBERS, MAX_TITLE, TASK, WORK_ITEM,
     check_gate, check_word,
 };
 use crate::model::lease::{Lease, Resource};
@@ -99,7 +99,7 @@ impl Tags<'_> {
     }
 }
 
-pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Result<Answer, Stop> {
+pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Result<Decision, Stop> {
     let title = titled(&new.title)?;
     worded("the type", &new.kind)?;
     notice_near_type(draft, &new.kind, cx);
@@ -174,17 +174,22 @@ pub(crate) fn create(draft: &mut Draft<'_>, new: &NewIssue, cx: &Context) -> Res
     };
     require_few(&issue, &sheet)?;
     require_no_deadlock(draft.state(), &issue)?;
-    let work =
-        (issue.kind == WORK_ITEM).then(|| work(Action::WorkItemCreated, &issue, Some(issue.title.clone())));
+    let work = (issue.kind == WORK_ITEM).then(|| {
+        work(
+            ChangelogAction::WorkItemCreated,
+            &issue,
+            Some(issue.title.clone()),
+        )
+    });
     draft.emit(Event::Issue {
-        did: Did::Created,
+        did: IssueAction::Created,
         issue,
         sheet,
     })?;
     if let Some(work) = work {
         draft.emit(work)?;
     }
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 fn members_as_ids(sheet: &Sheet) -> Vec<IssueId> {
@@ -281,7 +286,7 @@ fn require_leave(draft: &mut Draft<'_>, issue: &Issue, strict: bool, cx: &Contex
 fn write(
     draft: &mut Draft<'_>,
     leave: Leave,
-    (did, issue, sheet): (Did, Issue, Sheet),
+    (did, issue, sheet): (IssueAction, Issue, Sheet),
     work: Vec<Event>,
     cx: &Context,
 ) -> Result<(), Stop> {
@@ -318,8 +323,8 @@ fn write(
 /// What the changelog is told of an issue that is done.
 fn completed(issue: &Issue) -> Option<Event> {
     let action = match issue.kind.as_str() {
-        TASK => Action::CompletedTask,
-        ACTIVITY => Action::CompletedActivity,
+        TASK => ChangelogAction::CompletedTask,
+        ACTIVITY => ChangelogAction::CompletedActivity,
         _ => return None,
     };
     Some(work(action, issue, Some(issue.title.clone())))
@@ -328,10 +333,10 @@ fn completed(issue: &Issue) -> Option<Event> {
 pub(crate) fn change(
     draft: &mut Draft<'_>,
     text: &IssuePrefix,
-    change: &Change,
+    change: &IssueChange,
     strict: bool,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     let old = state::resolve(draft.state(), text)?;
     let old_sheet = state::sheet(draft.state(), &old.id)?;
     let at = cx
@@ -359,12 +364,12 @@ pub(crate) fn change(
         // Done by a file that was brought in: whoever says so with a claim on it lets go of that.
         let lease = state::lease_on(draft.state(), &Resource::Issue(old.id.clone()).key())?;
         let Some(lease) = lease.filter(|lease| {
-            change.state == Some(State::Done) && old.state == State::Done && lease.obeys(&cx.actor)
+            change.state == Some(IssueState::Done) && old.state == IssueState::Done && lease.obeys(&cx.actor)
         }) else {
-            return Ok(Answer::Already(Reply::Issue(Box::new(old))));
+            return Ok(Decision::Already(CommandReply::Issue(Box::new(old))));
         };
         draft.emit(Event::Issue {
-            did: Did::Changed,
+            did: IssueAction::Changed,
             issue: old.clone(),
             sheet: old_sheet,
         })?;
@@ -372,7 +377,7 @@ pub(crate) fn change(
             draft.emit(event)?;
         }
         let_go(draft, &lease, &cx.actor.agent_id)?;
-        return Ok(Answer::Done);
+        return Ok(Decision::Done);
     }
     if issue.kind != old.kind {
         notice_near_type(draft, &issue.kind, cx);
@@ -381,15 +386,15 @@ pub(crate) fn change(
     issue.count_change();
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.stamp_changes(&old, old_sheet.deleted, &issue);
-    write(draft, leave, (Did::Changed, issue, sheet), work, cx)?;
-    Ok(Answer::Done)
+    write(draft, leave, (IssueAction::Changed, issue, sheet), work, cx)?;
+    Ok(Decision::Done)
 }
 
 /// An issue as it would be after a change, and what the changelog is told of it.
 fn changed(
     table: &dyn Table,
     (old, old_sheet): (&Issue, &Sheet),
-    change: &Change,
+    change: &IssueChange,
     at: Wall,
     cx: &Context,
 ) -> Result<(Issue, Sheet, Vec<Event>), Stop> {
@@ -426,7 +431,7 @@ fn changed(
     if let Some(state) = change.state.filter(|state| *state != old.state) {
         require_transition(old, state)?;
         issue.state = state;
-        if state == State::Done {
+        if state == IssueState::Done {
             // Another type is no way round.
             let mut as_before = issue.clone();
             as_before.kind.clone_from(&old.kind);
@@ -447,7 +452,7 @@ fn changed(
 fn change_sets(
     table: &dyn Table,
     (issue, sheet): (&mut Issue, &mut Sheet),
-    change: &Change,
+    change: &IssueChange,
     at: Wall,
     cx: &Context,
 ) -> Result<(), Stop> {
@@ -519,7 +524,7 @@ fn obstruct(issue: &mut Issue, reason: Option<&str>, events: &mut Vec<Event>) ->
             let reason = require_reason(reason)?;
             if issue.blocked.as_deref() != Some(reason) {
                 issue.blocked = Some(reason.to_owned());
-                events.push(work(Action::Blocked, issue, Some(reason.to_owned())));
+                events.push(work(ChangelogAction::Blocked, issue, Some(reason.to_owned())));
             }
         }
         None => {
@@ -527,7 +532,7 @@ fn obstruct(issue: &mut Issue, reason: Option<&str>, events: &mut Vec<Event>) ->
                 return Err(invalid(format!("{} is not marked as blocked", issue.id))
                     .help(format!("jit issue show {}", issue.id)));
             };
-            events.push(work(Action::Unblocked, issue, Some(reason)));
+            events.push(work(ChangelogAction::Unblocked, issue, Some(reason)));
         }
     }
     Ok(())
@@ -546,7 +551,11 @@ fn turn(issue: &mut Issue, pivot: &Pivot, events: &mut Vec<Event>) -> Result<(),
                 );
             }
             issue.pivot = Some(reason.to_owned());
-            events.push(work(Action::PivotStarted, issue, Some(reason.to_owned())));
+            events.push(work(
+                ChangelogAction::PivotStarted,
+                issue,
+                Some(reason.to_owned()),
+            ));
         }
         Pivot::Complete(reason) => {
             let reason = require_reason(reason)?;
@@ -554,13 +563,17 @@ fn turn(issue: &mut Issue, pivot: &Pivot, events: &mut Vec<Event>) -> Result<(),
                 return Err(invalid(format!("{} is not being revised", issue.id))
                     .help(format!("jit pivot start {} --reason <why>", issue.id)));
             }
-            events.push(work(Action::PivotCompleted, issue, Some(reason.to_owned())));
+            events.push(work(
+                ChangelogAction::PivotCompleted,
+                issue,
+                Some(reason.to_owned()),
+            ));
         }
     }
     Ok(())
 }
 
-fn require_transition(issue: &Issue, to: State) -> Result<(), Refusal> {
+fn require_transition(issue: &Issue, to: IssueState) -> Result<(), Refusal> {
     if issue.state.next().contains(&to) {
         return Ok(());
     }
@@ -585,7 +598,7 @@ pub(crate) fn delete(
     text: &IssuePrefix,
     strict: bool,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     let old = state::resolve(draft.state(), text)?;
     let leave = require_leave(draft, &old, strict, cx)?;
     let key = old.id.key();
@@ -617,12 +630,12 @@ pub(crate) fn delete(
     issue.lives_in = cx.actor.worktree_id.clone().or(issue.lives_in);
     sheet.deleted = true;
     sheet.stamp_changes(&old, false, &issue);
-    write(draft, leave, (Did::Deleted, issue, sheet), Vec::new(), cx)?;
-    Ok(Answer::Done)
+    write(draft, leave, (IssueAction::Deleted, issue, sheet), Vec::new(), cx)?;
+    Ok(Decision::Done)
 }
 
 /// Takes a deletion back. Nobody can hold what is not there, so anybody may.
-pub(crate) fn restore(draft: &mut Draft<'_>, id: &IssueId, cx: &Context) -> Result<Answer, Stop> {
+pub(crate) fn restore(draft: &mut Draft<'_>, id: &IssueId, cx: &Context) -> Result<Decision, Stop> {
     let Some(old) = state::deleted(draft.state(), id)? else {
         let there = state::issue(draft.state(), id)?;
         return Err(match there {
@@ -652,11 +665,11 @@ pub(crate) fn restore(draft: &mut Draft<'_>, id: &IssueId, cx: &Context) -> Resu
     sheet.deleted = false;
     sheet.stamp_changes(&old, true, &issue);
     draft.emit(Event::Issue {
-        did: Did::Changed,
+        did: IssueAction::Changed,
         issue,
         sheet,
     })?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 pub(crate) fn comment(
@@ -664,7 +677,7 @@ pub(crate) fn comment(
     issue: &IssuePrefix,
     text: &str,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     let issue = state::resolve(draft.state(), issue)?;
     let text = text.trim_end();
     if text.trim().is_empty() {
@@ -682,7 +695,7 @@ pub(crate) fn comment(
             text: text.to_owned(),
         },
     })?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }
 
 /// Records how a gate came out. Anybody may: a reviewer is seldom the holder.
@@ -692,7 +705,7 @@ pub(crate) fn judge(
     gate: &str,
     result: GateResult,
     cx: &Context,
-) -> Result<Answer, Stop> {
+) -> Result<Decision, Stop> {
     let issue = state::resolve(draft.state(), issue)?;
     if result.manual && result.passed && is_bound_by_gates(cx) {
         return Err(Refusal::new(
@@ -710,5 +723,5 @@ pub(crate) fn judge(
         gate: gate.to_owned(),
         result,
     })?;
-    Ok(Answer::Done)
+    Ok(Decision::Done)
 }

@@ -29,7 +29,7 @@ pub(super) struct Layout {
 pub(super) struct Wire {
     /// Curves, each from the end of a column to the beginning of another: `[x1, y1, x2, y2]`.
     pub curves: Vec<[f64; 4]>,
-    pub head: Head,
+    pub head: ArrowHead,
     /// It closes a cycle, and points left.
     pub backward: bool,
     /// The ends, if it has both.
@@ -37,7 +37,7 @@ pub(super) struct Wire {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Head {
+pub(super) enum ArrowHead {
     /// At the end of the last curve, to the right.
     Right,
     /// At the beginning of the first curve, to the left.
@@ -46,16 +46,16 @@ pub(super) enum Head {
 }
 
 pub(super) fn layout(graph: &Graph, box_height: f64) -> Layout {
-    let mut parts: Vec<Part> = connected(graph)
+    let mut parts: Vec<LayoutPart> = connected(graph)
         .into_iter()
-        .map(|members| Part::of(graph, &members, box_height))
+        .map(|members| LayoutPart::of(graph, &members, box_height))
         .collect();
     parts.sort_by_key(|part| std::cmp::Reverse(part.members.len()));
     pack(graph.vertices.len(), parts)
 }
 
 /// Rows of parts, the largest first, in about the shape of a screen.
-fn pack(count: usize, parts: Vec<Part>) -> Layout {
+fn pack(count: usize, parts: Vec<LayoutPart>) -> Layout {
     let area: f64 = parts
         .iter()
         .map(|p| (p.width + PART_GAP) * (p.height + PART_GAP))
@@ -119,7 +119,7 @@ fn connected(graph: &Graph) -> Vec<Vec<usize>> {
 }
 
 /// A line between two vertices of a part, by their positions in it, from left to right.
-struct Line {
+struct LayoutLine {
     left: usize,
     right: usize,
     turned: bool,
@@ -133,7 +133,7 @@ struct Cell {
     after: Vec<usize>,
 }
 
-struct Part {
+struct LayoutPart {
     members: Vec<usize>,
     corners: Vec<(f64, f64)>,
     wires: Vec<Wire>,
@@ -141,7 +141,7 @@ struct Part {
     height: f64,
 }
 
-impl Part {
+impl LayoutPart {
     fn of(graph: &Graph, members: &[usize], box_height: f64) -> Self {
         let lines = oriented(graph, members);
         let columns = columns(members.len(), &lines);
@@ -169,7 +169,7 @@ impl Part {
                     .map(|pair| curve(pair[0], pair[1]))
                     .collect(),
                 head: route.head,
-                backward: route.head == Head::Left,
+                backward: route.head == ArrowHead::Left,
                 ends: route.ends.map(|(a, b)| (members[a], members[b])),
             })
             .collect();
@@ -191,7 +191,7 @@ impl Part {
 
 /// The arrows of a part, without those from a box to itself. An arrow that leads back to where a walk along the arrows
 /// came from is turned round: what is left has no cycle.
-fn oriented(graph: &Graph, members: &[usize]) -> Vec<Line> {
+fn oriented(graph: &Graph, members: &[usize]) -> Vec<LayoutLine> {
     #[derive(Clone, Copy, PartialEq)]
     enum Walk {
         New,
@@ -221,7 +221,7 @@ fn oriented(graph: &Graph, members: &[usize]) -> Vec<Line> {
             }
             let turned = walk[to] == Walk::Here;
             let (left, right) = if turned { (to, n) } else { (n, to) };
-            lines.push(Line { left, right, turned });
+            lines.push(LayoutLine { left, right, turned });
             if walk[to] == Walk::New {
                 walk[to] = Walk::Here;
                 path.push((to, 0));
@@ -232,7 +232,7 @@ fn oriented(graph: &Graph, members: &[usize]) -> Vec<Line> {
 }
 
 /// As far left as what comes before allows; boxes that nothing comes before stand next to what needs them.
-fn columns(count: usize, lines: &[Line]) -> Vec<usize> {
+fn columns(count: usize, lines: &[LayoutLine]) -> Vec<usize> {
     let mut after = vec![Vec::new(); count];
     let mut left = vec![0; count];
     for line in lines {
@@ -263,12 +263,12 @@ fn columns(count: usize, lines: &[Line]) -> Vec<usize> {
 
 struct Route {
     cells: Vec<usize>,
-    head: Head,
+    head: ArrowHead,
     ends: Option<(usize, usize)>,
 }
 
 /// Lanes for lines that pass columns. Lines from one box share their lanes until they part.
-fn routes(cells: &mut Vec<Cell>, lines: &[Line]) -> Vec<Route> {
+fn routes(cells: &mut Vec<Cell>, lines: &[LayoutLine]) -> Vec<Route> {
     let mut trunks: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut routes = Vec::new();
     let boxes = cells.len();
@@ -303,9 +303,9 @@ fn routes(cells: &mut Vec<Cell>, lines: &[Line]) -> Vec<Route> {
         let (cells, head) = if line.turned {
             let mut whole = own;
             whole.push(line.right);
-            (whole, Head::Left)
+            (whole, ArrowHead::Left)
         } else {
-            (vec![last, line.right], Head::Right)
+            (vec![last, line.right], ArrowHead::Right)
         };
         routes.push(Route { cells, head, ends });
     }
@@ -313,7 +313,7 @@ fn routes(cells: &mut Vec<Cell>, lines: &[Line]) -> Vec<Route> {
     shared.sort();
     routes.extend(shared.into_iter().map(|cells| Route {
         cells,
-        head: Head::None,
+        head: ArrowHead::None,
         ends: None,
     }));
     routes

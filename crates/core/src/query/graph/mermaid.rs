@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::{Graph, cycle, shown};
-use crate::model::issue::State;
+use crate::model::issue::IssueState;
 
 /// What Mermaid draws unless its page says otherwise.
 const MAX_EDGES: usize = 500;
@@ -44,10 +44,10 @@ pub fn mermaid(graph: &Graph) -> String {
             red.join(",")
         );
     }
-    let states = State::ALL.iter().copied().map(Some).chain([None]);
+    let states = IssueState::ALL.iter().copied().map(Some).chain([None]);
     for state in states.filter(|state| graph.vertices.iter().any(|v| v.state == *state)) {
         let (fill, border) = shown::colours(state);
-        let name = state.map_or("unknown", State::as_str);
+        let name = state.map_or("unknown", IssueState::as_str);
         let _ = writeln!(out, "  classDef {name} fill:{fill},stroke:{border},color:#1b1f24");
     }
     if graph.dependencies() > MAX_EDGES || out.len() > MAX_TEXT {

@@ -20,22 +20,22 @@ mod tree;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::model::issue::State;
+use crate::model::issue::IssueState;
 
 pub use cycle::{cycle_through, cycles};
 pub use dot::dot;
 pub use mermaid::mermaid;
-pub use part::{Data, DataNode, Edge, around, data};
+pub use part::{DataNode, Edge, GraphData, around, data};
 pub use svg::svg;
 pub use text::text;
-pub use tree::{Bounds, Branch, Mark, branches, lines, tree};
+pub use tree::{Bounds, Branch, TreeMark, branches, lines, tree};
 
 /// An issue, as much of it as a picture needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct GraphNode {
     pub id: String,
     pub title: String,
-    pub state: State,
+    pub state: IssueState,
     /// Who holds it, or why it waits.
     pub note: Option<String>,
     pub parent: Option<String>,
@@ -48,7 +48,7 @@ struct Vertex {
     id: String,
     title: String,
     /// `None`: no such issue.
-    state: Option<State>,
+    state: Option<IssueState>,
     note: Option<String>,
     parent: Option<String>,
 }
@@ -56,7 +56,7 @@ struct Vertex {
 impl Vertex {
     /// Whether others still have to wait for it. An unknown issue may turn up open.
     fn is_open(&self) -> bool {
-        !self.state.is_some_and(State::is_closed)
+        !self.state.is_some_and(IssueState::is_closed)
     }
 }
 
@@ -73,7 +73,7 @@ pub struct Graph {
 
 impl Graph {
     /// Of two nodes with one id the first counts.
-    pub fn new(nodes: Vec<Node>) -> Self {
+    pub fn new(nodes: Vec<GraphNode>) -> Self {
         let mut graph = Self {
             vertices: Vec::with_capacity(nodes.len()),
             index: HashMap::with_capacity(nodes.len()),

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::{Graph, Node, cycles, key};
-use crate::model::issue::State;
+use super::{Graph, GraphNode, cycles, key};
+use crate::model::issue::IssueState;
 
 /// The issues that `root` waits for and those that wait for it, by way of any number of others, and `root` itself.
-pub fn around(nodes: Vec<Node>, root: &str) -> Vec<Node> {
+pub fn around(nodes: Vec<GraphNode>, root: &str) -> Vec<GraphNode> {
     let mut first: HashMap<String, Vec<String>> = HashMap::new();
     let mut after: HashMap<String, Vec<String>> = HashMap::new();
     for node in &nodes {
@@ -43,7 +43,7 @@ fn reached(root: &str, next: &HashMap<String, Vec<String>>) -> HashSet<String> {
 
 /// The graph for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Data {
+pub struct GraphData {
     pub nodes: Vec<DataNode>,
     pub edges: Vec<Edge>,
     /// Issues that wait for themselves, in groups.
@@ -55,7 +55,7 @@ pub struct DataNode {
     pub id: String,
     pub title: Option<String>,
     /// Null when no issue has this id.
-    pub state: Option<State>,
+    pub state: Option<IssueState>,
     pub note: Option<String>,
     pub parent: Option<String>,
 }
@@ -66,7 +66,7 @@ pub struct Edge {
     pub depends_on: String,
 }
 
-pub fn data(graph: &Graph) -> Data {
+pub fn data(graph: &Graph) -> GraphData {
     let nodes = graph.vertices.iter().map(|vertex| DataNode {
         id: vertex.id.clone(),
         title: vertex.state.map(|_| vertex.title.clone()),
@@ -78,7 +78,7 @@ pub fn data(graph: &Graph) -> Data {
         issue: graph.vertices[waits].id.clone(),
         depends_on: graph.vertices[first].id.clone(),
     });
-    Data {
+    GraphData {
         nodes: nodes.collect(),
         edges: edges.collect(),
         cycles: cycles(graph),

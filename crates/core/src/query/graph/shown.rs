@@ -2,7 +2,7 @@
 
 use super::Vertex;
 use crate::model::ids::{IssueId, is_unprintable};
-use crate::model::issue::State;
+use crate::model::issue::IssueState;
 
 /// One line: white space is one space, nothing a terminal acts on or XML forbids, at most `max` characters.
 pub(super) fn line(text: &str, max: usize) -> String {
@@ -51,31 +51,31 @@ pub(super) fn safe_id(vertex: &Vertex) -> Option<&str> {
 }
 
 pub(super) fn state(vertex: &Vertex) -> &'static str {
-    vertex.state.map_or("unknown", State::as_str)
+    vertex.state.map_or("unknown", IssueState::as_str)
 }
 
 /// One column that says the state at a glance.
-pub(super) fn mark(state: Option<State>) -> char {
+pub(super) fn mark(state: Option<IssueState>) -> char {
     match state {
-        Some(State::Backlog) => '·',
-        Some(State::Ready) => '○',
-        Some(State::InProgress) => '▶',
-        Some(State::Gated) => '◆',
-        Some(State::Done) => '✓',
-        Some(State::Rejected) => '✗',
+        Some(IssueState::Backlog) => '·',
+        Some(IssueState::Ready) => '○',
+        Some(IssueState::InProgress) => '▶',
+        Some(IssueState::Gated) => '◆',
+        Some(IssueState::Done) => '✓',
+        Some(IssueState::Rejected) => '✗',
         None => '?',
     }
 }
 
 /// (background, border) of a state: light enough for dark text, dark enough to stand on white.
-pub(super) fn colours(state: Option<State>) -> (&'static str, &'static str) {
+pub(super) fn colours(state: Option<IssueState>) -> (&'static str, &'static str) {
     match state {
-        Some(State::Backlog) => ("#f1f3f5", "#5c6670"),
-        Some(State::Ready) => ("#e3f2fd", "#1971c2"),
-        Some(State::InProgress) => ("#fff3bf", "#a85a00"),
-        Some(State::Gated) => ("#f3e5f9", "#8a3bb0"),
-        Some(State::Done) => ("#e6f7e9", "#2b8a3e"),
-        Some(State::Rejected) => ("#fbe4e4", "#b02a2a"),
+        Some(IssueState::Backlog) => ("#f1f3f5", "#5c6670"),
+        Some(IssueState::Ready) => ("#e3f2fd", "#1971c2"),
+        Some(IssueState::InProgress) => ("#fff3bf", "#a85a00"),
+        Some(IssueState::Gated) => ("#f3e5f9", "#8a3bb0"),
+        Some(IssueState::Done) => ("#e6f7e9", "#2b8a3e"),
+        Some(IssueState::Rejected) => ("#fbe4e4", "#b02a2a"),
         None => ("#ffffff", "#495057"),
     }
 }

@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
-use super::layout::{self, BOX_WIDTH, COLUMN_GAP, Head, Layout, Wire};
+use super::layout::{self, ArrowHead, BOX_WIDTH, COLUMN_GAP, Layout, Wire};
 use super::{Graph, Vertex, cycle, shown};
-use crate::model::issue::State;
+use crate::model::issue::IssueState;
 
 const MARGIN: f64 = 24.0;
 const LEGEND: f64 = 44.0;
@@ -92,14 +92,14 @@ fn draw_wire(out: &mut String, wire: &Wire, cyclic: bool) {
         end = Some((x2, y2));
     }
     // The shared part of several arrows runs through its last lane, to where they part.
-    if let (Head::None, Some((x, _))) = (wire.head, end) {
+    if let (ArrowHead::None, Some((x, _))) = (wire.head, end) {
         let _ = write!(out, "H{:.0}", x + BOX_WIDTH);
     }
     out.push_str("\"/>\n");
     let (tip, back) = match wire.head {
-        Head::Right => (wire.curves.last().map(|c| (c[2], c[3])), -8.0),
-        Head::Left => (wire.curves.first().map(|c| (c[0], c[1])), 8.0),
-        Head::None => (None, 0.0),
+        ArrowHead::Right => (wire.curves.last().map(|c| (c[2], c[3])), -8.0),
+        ArrowHead::Left => (wire.curves.first().map(|c| (c[0], c[1])), 8.0),
+        ArrowHead::None => (None, 0.0),
     };
     if let Some((x, y)) = tip {
         let _ = writeln!(
@@ -185,12 +185,12 @@ fn hint(vertex: &Vertex) -> String {
 fn legend(graph: &Graph) -> (String, f64) {
     let mut out = String::new();
     let mut x = 0.0;
-    for state in State::ALL.iter().copied().map(Some).chain([None]) {
+    for state in IssueState::ALL.iter().copied().map(Some).chain([None]) {
         if !graph.vertices.iter().any(|v| v.state == state) {
             continue;
         }
         let (fill, border) = shown::colours(state);
-        let name = state.map_or("unknown", State::as_str);
+        let name = state.map_or("unknown", IssueState::as_str);
         let dashed = if state.is_none() { " unknown" } else { "" };
         let _ = writeln!(
             out,

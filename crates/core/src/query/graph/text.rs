@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{Graph, cycle, shown};
-use crate::model::issue::State;
+use crate::model::issue::IssueState;
 
 /// More than these are counted, not named.
 const MAX_NAMED: usize = 6;
@@ -55,7 +55,7 @@ fn summary(graph: &Graph) -> String {
         }
     );
     let mut before = ": ";
-    for &state in State::ALL {
+    for &state in IssueState::ALL {
         let count = graph.vertices.iter().filter(|v| v.state == Some(state)).count();
         if count > 0 {
             let _ = write!(out, "{before}{count} {state}");

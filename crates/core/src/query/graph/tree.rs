@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::{Graph, shown};
-use crate::model::issue::State;
+use crate::model::issue::IssueState;
 
 /// JSON parsers give up at about 128 levels, and each branch takes two of them.
 const MAX_DEPTH: usize = 50;
@@ -34,7 +34,7 @@ impl Default for Bounds {
 /// Why a branch has nothing below it although it may depend on something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mark {
+pub enum TreeMark {
     /// It is shown with all it waits for further up.
     Above,
     /// It waits for itself, by way of the branches between.
@@ -49,9 +49,9 @@ pub enum Mark {
 pub struct Branch {
     pub id: String,
     pub title: Option<String>,
-    pub state: Option<State>,
+    pub state: Option<IssueState>,
     pub note: Option<String>,
-    pub mark: Option<Mark>,
+    pub mark: Option<TreeMark>,
     pub depends_on: Vec<Branch>,
 }
 
@@ -63,7 +63,7 @@ pub fn branches(graph: &Graph, root: &str, bounds: Bounds) -> Branch {
             title: None,
             state: None,
             note: None,
-            mark: Some(Mark::Unknown),
+            mark: Some(TreeMark::Unknown),
             depends_on: Vec::new(),
         };
     };
@@ -90,13 +90,13 @@ impl Grower<'_> {
         self.left = self.left.saturating_sub(1);
         let below = &self.graph.waits_for[at];
         let mark = if self.graph.vertices[at].state.is_none() {
-            Some(Mark::Unknown)
+            Some(TreeMark::Unknown)
         } else if self.path.contains(&at) {
-            Some(Mark::Cycle)
+            Some(TreeMark::Cycle)
         } else if self.shown.contains(&at) {
-            Some(Mark::Above)
+            Some(TreeMark::Above)
         } else if !below.is_empty() && self.path.len() >= self.depth {
-            Some(Mark::Cut)
+            Some(TreeMark::Cut)
         } else {
             None
         };
@@ -108,7 +108,7 @@ impl Grower<'_> {
         self.path.push(at);
         for &to in below {
             if self.left == 0 {
-                branch.mark = Some(Mark::Cut);
+                branch.mark = Some(TreeMark::Cut);
                 break;
             }
             let grown = self.branch(to);
@@ -118,7 +118,7 @@ impl Grower<'_> {
         branch
     }
 
-    fn leaf(&self, at: usize, mark: Option<Mark>) -> Branch {
+    fn leaf(&self, at: usize, mark: Option<TreeMark>) -> Branch {
         let vertex = &self.graph.vertices[at];
         Branch {
             id: vertex.id.clone(),
@@ -145,7 +145,7 @@ pub fn lines(root: &Branch) -> String {
 }
 
 fn draw(out: &mut String, branch: &Branch, before: &mut String) {
-    let cut = branch.mark == Some(Mark::Cut);
+    let cut = branch.mark == Some(TreeMark::Cut);
     let count = branch.depends_on.len();
     for (number, below) in branch.depends_on.iter().enumerate() {
         let last = number + 1 == count && !cut;
@@ -170,10 +170,10 @@ fn describe(out: &mut String, branch: &Branch) {
         shown::line(&branch.id, crate::model::ids::MAX_ISSUE_ID)
     );
     let again = match branch.mark {
-        Some(Mark::Above) => Some(" (above)"),
-        Some(Mark::Unknown) => Some(" (unknown)"),
-        Some(Mark::Cycle) => Some(" (cycle)"),
-        Some(Mark::Cut) | None => None,
+        Some(TreeMark::Above) => Some(" (above)"),
+        Some(TreeMark::Unknown) => Some(" (unknown)"),
+        Some(TreeMark::Cycle) => Some(" (cycle)"),
+        Some(TreeMark::Cut) | None => None,
     };
     if let Some(again) = again {
         out.push_str(again);
@@ -181,7 +181,7 @@ fn describe(out: &mut String, branch: &Branch) {
         return;
     }
     let title = shown::line(branch.title.as_deref().unwrap_or_default(), 72);
-    let state = branch.state.map_or("unknown", State::as_str);
+    let state = branch.state.map_or("unknown", IssueState::as_str);
     let note = shown::line(branch.note.as_deref().unwrap_or_default(), 60);
     let comma = if note.is_empty() { "" } else { ", " };
     let _ = writeln!(out, "  {title}  ({state}{comma}{note})");
