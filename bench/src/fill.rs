@@ -7,12 +7,13 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use jit_core::event::{Event, SegmentReason, Stamped};
-use jit_core::ids::{AgentId, IssueId, LeaseId};
-use jit_core::issue::{Issue, Priority, State};
-use jit_core::lease::{Actor, Lease, Resource};
-use jit_core::time::{BootId, Wall};
-use jit_core::wire::encode_line;
+use jit_core::log::event::{Event, SegmentReason, Stamped};
+use jit_core::log::line::encode_line;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{AgentId, IssueId, LeaseId};
+use jit_core::model::issue::{Issue, IssueState, Priority};
+use jit_core::model::lease::{Lease, Resource};
+use jit_core::model::time::{BootId, Wall};
 
 #[derive(Debug, Clone, Copy)]
 pub struct History {
@@ -138,13 +139,13 @@ fn write(control: &Path, history: History) -> io::Result<()> {
             id: id.clone(),
             title: format!("Number {n}"),
             kind: "issue".into(),
-            state: State::Ready,
+            state: IssueState::Ready,
             priority: Priority::Normal,
             parent: None,
             labels: Vec::new(),
             depends_on: Vec::new(),
             gates: Vec::new(),
-            actor: jit_core::issue::Performer::Any,
+            actor: jit_core::model::issue::Performer::Any,
             blocked: None,
             pivot: None,
             created_by: None,
@@ -155,9 +156,9 @@ fn write(control: &Path, history: History) -> io::Result<()> {
             lives_in: None,
         };
         log.push(Event::Issue {
-            did: jit_core::event::Did::Created,
+            did: jit_core::log::event::IssueAction::Created,
             issue,
-            sheet: jit_core::sheet::Sheet::default(),
+            sheet: jit_core::issue_files::stamps::Sheet::default(),
         })?;
         issues.push(id);
     }

@@ -131,7 +131,7 @@ fn id(text: &str) -> Result<&str, String> {
 
 #[cfg(test)]
 mod tests {
-    use jit_core::unit::Usd;
+    use jit_core::model::cost::Usd;
 
     use super::super::tests::job;
     use super::*;

@@ -3,7 +3,7 @@
 //! Format: `{"at":<ms since 1970>,"kind":…}`, see [`Said`]. Unknown kinds and fields are read past: a newer program may
 //! have written them.
 
-use jit_core::unit::{Tokens, Usd};
+use jit_core::model::cost::{Tokens, Usd};
 use serde::{Deserialize, Serialize};
 
 /// Something an agent said, and when.

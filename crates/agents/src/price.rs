@@ -6,7 +6,7 @@
 //!
 //! What must hold: where there is no price there is no cost, which is not the same as a cost of nothing.
 
-use jit_core::unit::Usd;
+use jit_core::model::cost::Usd;
 use serde::{Deserialize, Serialize};
 
 use super::event::Meter;

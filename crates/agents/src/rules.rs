@@ -10,7 +10,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use jit_core::pattern::Pattern;
+use jit_core::model::glob::Pattern;
 use serde::Deserialize;
 
 use super::Question;

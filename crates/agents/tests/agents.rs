@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jit_agents::event::{Said, Verdict};
 use jit_agents::runner::job::{Job, Resume};
 use jit_agents::{Ask, Heard, Listener, Permission, Question, by_name};
-use jit_core::unit::{Tokens, Usd};
+use jit_core::model::cost::{Tokens, Usd};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

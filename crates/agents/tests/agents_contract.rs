@@ -10,7 +10,7 @@ use jit_agents::event::{Line, Meter, Said, Verdict};
 use jit_agents::price::Price;
 use jit_agents::runner::job::{Job, Resume};
 use jit_agents::{Ask, Listener, NAMES, Permission, Question, Stdin, by_name};
-use jit_core::unit::{Tokens, Usd};
+use jit_core::model::cost::{Tokens, Usd};
 use serde_json::{Value, json};
 
 const OTHER: &str = "99999999-9999-4999-8999-999999999999";

@@ -1,8 +1,8 @@
 //! Exit codes and how failures look.
 
-use jit_core::refusal::{Details, Refusal};
-use jit_core::roster::LockView;
-use jit_core::wire::LeaseView;
+use jit_core::model::refusal::{Details, Refusal};
+use jit_core::query::claim_views::LeaseView;
+use jit_core::query::session_and_lock_views::LockView;
 use serde_json::{Value, json};
 
 /// Standard output was closed by its reader: what the shell says of a process that SIGPIPE ended.

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use jit_core::account::Parked;
-use jit_core::ids::is_unprintable;
-use jit_core::issue::Performer;
-use jit_core::pack::Packed;
-use jit_core::wire::LeaseView;
+use jit_core::log::packed_issue::Packed;
+use jit_core::model::account::Parked;
+use jit_core::model::ids::is_unprintable;
+use jit_core::model::issue::Performer;
+use jit_core::query::claim_views::LeaseView;
 use jit_engine::api::{ActiveLease, IssueView, Listed, Listing, Progress, ProgressOf, Status, StatusIssue};
 use serde_json::Value;
 
@@ -360,7 +360,7 @@ pub fn claims(active: &[ActiveLease], style: Style) -> String {
                 .as_ref()
                 .map_or("-".to_owned(), ToString::to_string),
             one.lease.branch.as_deref().map_or("-".to_owned(), clean_line),
-            jit_core::refusal::left(one.remaining_secs * 1000),
+            jit_core::model::refusal::left(one.remaining_secs * 1000),
             heart,
             one.lease.lease_id.to_string(),
         ]);
@@ -440,7 +440,7 @@ pub fn issue(view: &IssueView, style: Style) -> String {
     out
 }
 
-fn names(ids: &[jit_core::ids::IssueId]) -> String {
+fn names(ids: &[jit_core::model::ids::IssueId]) -> String {
     let names: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
     names.join(", ")
 }
@@ -575,7 +575,7 @@ pub fn status(status: &Status, style: Style) -> String {
                     clean_line(lease.agent_id.as_str()) + if one.mine { " (you)" } else { "" },
                     format!(
                         "{} left",
-                        jit_core::refusal::left(one.claim.remaining_secs * 1000)
+                        jit_core::model::refusal::left(one.claim.remaining_secs * 1000)
                     ),
                     clean_line(one.title.as_deref().unwrap_or_default()),
                 ]

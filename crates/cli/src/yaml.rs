@@ -90,7 +90,7 @@ fn text(out: &mut String, text: &str) {
             c if u32::from(c) <= 0xff && c.is_control() => {
                 let _ = write!(out, "\\x{:02x}", u32::from(c));
             }
-            c if jit_core::ids::is_unprintable(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
+            c if jit_core::model::ids::is_unprintable(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
                 let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
             c => out.push(c),

@@ -1,18 +1,18 @@
 //! Issues of other trackers become ours, ours survive export and import, and no file can do worse than be refused.
 
 use jit_core::exchange::{
-    Comment, Imported, MAX_DESCRIPTION, MAX_LIST, MAX_PROBLEMS, Parsed, backlog, beads, export, fit_id,
-    github, jsonl,
+    ForeignIssue, ImportedComment, MAX_DESCRIPTION, MAX_LIST, MAX_PROBLEMS, Parsed, backlog, beads, export,
+    fit_id, github, jsonl,
 };
-use jit_core::issue::{MAX_TITLE, Performer, Priority, State};
-use jit_core::time::Wall;
+use jit_core::model::issue::{IssueState, MAX_TITLE, Performer, Priority};
+use jit_core::model::time::Wall;
 use proptest::prelude::*;
 
 fn wall(text: &str) -> Option<Wall> {
     Some(text.parse().expect(text))
 }
 
-fn find<'a>(parsed: &'a Parsed, key: &str) -> &'a Imported {
+fn find<'a>(parsed: &'a Parsed, key: &str) -> &'a ForeignIssue {
     parsed.issues.iter().find(|issue| issue.key == key).expect(key)
 }
 
@@ -35,13 +35,13 @@ fn e2_beads_issues_are_read_with_their_relations() {
     let epic = find(&parsed, "app-9xk");
     assert_eq!(
         (epic.kind.as_str(), epic.state, epic.priority),
-        ("epic", State::Ready, Priority::High)
+        ("epic", IssueState::Ready, Priority::High)
     );
     assert_eq!(epic.created_at, wall("2025-12-01T18:00:00.5Z"));
     let sessions = find(&parsed, "app-9xk.1");
     assert_eq!(
         (sessions.state, sessions.priority),
-        (State::Ready, Priority::Critical)
+        (IssueState::Ready, Priority::Critical)
     );
     assert_eq!(sessions.parent.as_deref(), Some("app-9xk"));
     assert_eq!(
@@ -56,7 +56,7 @@ fn e2_beads_issues_are_read_with_their_relations() {
         "Keep them in the database.\n\n## Design\n\nOne table.\n\n## Acceptance criteria\n\n- survives a restart\n\n\
          ## Notes\n\nAsk Kim.\n\n## Links\n\n- discovered-from: app-7\n\nAssigned to: kim\nEstimate: 90 minutes"
     );
-    let comment = Comment {
+    let comment = ImportedComment {
         id: None,
         author: "lee".to_owned(),
         at: wall("2025-12-02T08:00:00Z"),
@@ -67,13 +67,13 @@ fn e2_beads_issues_are_read_with_their_relations() {
         sessions.warnings,
         ["status \"in_progress\" is taken as ready: nobody has claimed it here"]
     );
-    assert_eq!(find(&parsed, "app-b22").state, State::Done);
+    assert_eq!(find(&parsed, "app-b22").state, IssueState::Done);
     assert!(find(&parsed, "app-b22").description.contains("Postgres it is"));
     assert_eq!(
         (find(&parsed, "app-c1").state, find(&parsed, "app-c1").priority),
-        (State::Backlog, Priority::Low)
+        (IssueState::Backlog, Priority::Low)
     );
-    assert_eq!(find(&parsed, "app-c2").state, State::Ready);
+    assert_eq!(find(&parsed, "app-c2").state, IssueState::Ready);
     assert_eq!(
         find(&parsed, "app-c2").blocked.as_deref(),
         Some("blocked in the tracker it was imported from")
@@ -104,7 +104,7 @@ fn e2_github_issues_are_read_from_an_array_or_from_lines() {
     let crash = find(&parsed, "gh-12");
     assert_eq!(
         (crash.kind.as_str(), crash.state, crash.priority),
-        ("bug", State::Ready, Priority::High)
+        ("bug", IssueState::Ready, Priority::High)
     );
     assert_eq!(crash.labels, ["bug", "priority: high", "effort: low"]);
     assert_eq!(crash.assignee.as_deref(), Some("kim"));
@@ -123,11 +123,11 @@ fn e2_github_issues_are_read_from_an_array_or_from_lines() {
     assert_eq!(crash.updated_at, wall("2025-11-02T08:00:00Z"));
     assert_eq!(
         (find(&parsed, "gh-13").state, find(&parsed, "gh-13").kind.as_str()),
-        (State::Rejected, "feature")
+        (IssueState::Rejected, "feature")
     );
     assert_eq!(
         (find(&parsed, "gh-14").state, find(&parsed, "gh-14").priority),
-        (State::Done, Priority::Critical)
+        (IssueState::Done, Priority::Critical)
     );
     let lines: Vec<usize> = parsed.problems.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [11, 12], "{:?}", parsed.problems);
@@ -205,7 +205,10 @@ fn e2_backlog_tasks_are_read_from_markdown() {
     assert_eq!(keys, ["TASK-12.1", "task-3", "task-4", "draft-1"]);
     let login = &parsed.issues[0];
     assert_eq!(login.title, "Fix: the \"login\" page's # sign");
-    assert_eq!((login.state, login.priority), (State::Ready, Priority::Normal));
+    assert_eq!(
+        (login.state, login.priority),
+        (IssueState::Ready, Priority::Normal)
+    );
     assert_eq!(login.depends_on, ["task-3", "task-4"]);
     assert_eq!(login.parent.as_deref(), Some("task-12"));
     assert_eq!(login.labels, ["web-ui", "a, b"]);
@@ -219,14 +222,14 @@ fn e2_backlog_tasks_are_read_from_markdown() {
     );
     assert_eq!(
         (parsed.issues[1].state, parsed.issues[1].assignee.as_deref()),
-        (State::Done, Some("kim"))
+        (IssueState::Done, Some("kim"))
     );
     assert_eq!(parsed.issues[1].description, "Text\n\nAssigned to: @kim");
     assert_eq!(parsed.issues[2].title, "Named by its file");
     assert_eq!(parsed.issues[2].warnings.len(), 2);
     assert_eq!(
         (parsed.issues[3].title.as_str(), parsed.issues[3].state),
-        ("Maybe one day", State::Backlog)
+        ("Maybe one day", IssueState::Backlog)
     );
     let files: Vec<&str> = parsed
         .problems
@@ -252,15 +255,18 @@ fn e2_plain_lines_need_a_title_and_nothing_else() {
     assert_ne!(alone.key, key("{\"title\":\"Another\"}"));
     assert_eq!(
         (alone.kind.as_str(), alone.state, alone.priority),
-        ("task", State::Ready, Priority::Normal)
+        ("task", IssueState::Ready, Priority::Normal)
     );
     let seven = find(&parsed, "7");
-    assert_eq!((seven.state, seven.priority), (State::Rejected, Priority::High));
+    assert_eq!(
+        (seven.state, seven.priority),
+        (IssueState::Rejected, Priority::High)
+    );
     assert_eq!(
         (seven.depends_on.join(" "), seven.parent.as_deref()),
         ("x 8".to_owned(), Some("9"))
     );
-    assert_eq!(find(&parsed, "x").state, State::InProgress);
+    assert_eq!(find(&parsed, "x").state, IssueState::InProgress);
     assert_eq!(
         find(&parsed, "x").warnings.len(),
         2,
@@ -374,14 +380,14 @@ fn e2_what_was_read_from_others_survives_export() {
     }
 }
 
-fn any_issue() -> impl Strategy<Value = Imported> {
+fn any_issue() -> impl Strategy<Value = ForeignIssue> {
     let words = || proptest::collection::vec("[a-z][a-z0-9:-]{0,8}", 0..3);
     let wall = || proptest::option::of((0i64..4_000_000_000_000).prop_map(Wall::from_ms));
     let comment = ("[a-z]{1,8}", wall(), any::<String>());
     (
         "[A-Z][A-Z0-9.-]{0,9}[0-9]",
         "[^\\p{C}\\p{Z}]([^\\p{C}\\p{Z}]| ){0,40}[^\\p{C}\\p{Z}]",
-        proptest::sample::select(State::ALL),
+        proptest::sample::select(IssueState::ALL),
         proptest::sample::select(Priority::ALL),
         (words(), words(), proptest::option::of("[a-z]{1,8}")),
         any::<String>(),
@@ -395,7 +401,7 @@ fn any_issue() -> impl Strategy<Value = Imported> {
                     words.dedup();
                     words
                 };
-                Imported {
+                ForeignIssue {
                     key,
                     title,
                     kind: "bug".to_owned(),
@@ -411,7 +417,7 @@ fn any_issue() -> impl Strategy<Value = Imported> {
                     description,
                     comments: comments
                         .into_iter()
-                        .map(|(author, at, text)| Comment {
+                        .map(|(author, at, text)| ImportedComment {
                             id: Some(format!("c-{}", text.len())),
                             author,
                             at,

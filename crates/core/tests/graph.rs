@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use jit_core::graph::{
-    Bounds, Graph, Mark, Node, branches, cycle_through, cycles, dot, mermaid, svg, text, tree,
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::IssueState;
+use jit_core::query::graph::{
+    Bounds, Graph, GraphNode, TreeMark, branches, cycle_through, cycles, dot, mermaid, svg, text, tree,
 };
-use jit_core::ids::IssueId;
-use jit_core::issue::State;
 
-fn node(id: &str, depends_on: &[&str]) -> Node {
-    Node {
+fn node(id: &str, depends_on: &[&str]) -> GraphNode {
+    GraphNode {
         id: id.to_owned(),
         title: format!("Title of {id}"),
-        state: State::Ready,
+        state: IssueState::Ready,
         note: None,
         parent: None,
         depends_on: depends_on.iter().map(|&id| id.to_owned()).collect(),
@@ -75,7 +75,7 @@ fn e4_long_chains_fit_on_the_stack() {
     });
     assert_eq!(cycle.map(|ids| ids.len()), Some(LENGTH + 2));
 
-    let mut nodes: Vec<Node> = (0..LENGTH).map(|n| node(&name(n), &[&name(n + 1)])).collect();
+    let mut nodes: Vec<GraphNode> = (0..LENGTH).map(|n| node(&name(n), &[&name(n + 1)])).collect();
     let chain = Graph::new(nodes.clone());
     assert!(cycles(&chain).is_empty());
     assert!(svg(&chain).len() > LENGTH);
@@ -113,9 +113,9 @@ fn e4_the_tree_shows_each_issue_once_and_marks_the_rest() {
         node("C", &["D", "A"]),
         node("D", &[]),
     ];
-    nodes[1].state = State::InProgress;
+    nodes[1].state = IssueState::InProgress;
     nodes[1].note = Some("agent:one".to_owned());
-    nodes[3].state = State::Done;
+    nodes[3].state = IssueState::Done;
     let graph = Graph::new(nodes);
     assert_eq!(
         tree(&graph, "a", Bounds::default()),
@@ -129,7 +129,7 @@ fn e4_the_tree_shows_each_issue_once_and_marks_the_rest() {
     );
     assert_eq!(tree(&graph, "NOBODY", Bounds::default()), "? NOBODY (unknown)\n");
     let data = branches(&graph, "A", Bounds::default());
-    assert_eq!(data.depends_on[1].depends_on[1].mark, Some(Mark::Cycle));
+    assert_eq!(data.depends_on[1].depends_on[1].mark, Some(TreeMark::Cycle));
     let json = serde_json::to_value(&data).expect("json");
     assert_eq!(json["depends_on"][2]["mark"], "unknown");
     assert_eq!(json["depends_on"][0]["depends_on"][0]["state"], "done");
@@ -151,7 +151,7 @@ fn e4_the_tree_is_bounded_in_depth_and_size() {
     assert!(few.contains("(more is not shown)"), "{few}");
     let flat = tree(&graph, "N-00", Bounds { depth: 1, size: 1000 });
     assert!(flat.lines().all(|line| !line.starts_with("│  ├")), "{flat}");
-    let deep: Vec<Node> = (0..500)
+    let deep: Vec<GraphNode> = (0..500)
         .map(|n| node(&format!("N-{n}"), &[&format!("N-{}", n + 1)]))
         .collect();
     let any = Bounds {
@@ -177,7 +177,7 @@ fn e4_the_text_says_what_can_begin_and_what_waits_for_what() {
         node("BEHIND", &["X"]),
         node("LOST", &["NOWHERE"]),
     ];
-    nodes[3].state = State::Done;
+    nodes[3].state = IssueState::Done;
     let shown = text(&Graph::new(nodes));
     assert_eq!(
         shown,
@@ -223,7 +223,7 @@ fn hostile() -> Graph {
         "漢字仮名交じり文の長い題名はどこで折り返されるのか確かめるためのものです",
         "",
     ];
-    let mut nodes: Vec<Node> = titles
+    let mut nodes: Vec<GraphNode> = titles
         .iter()
         .enumerate()
         .map(|(n, title)| {
@@ -231,7 +231,7 @@ fn hostile() -> Graph {
             node.title = (*title).to_owned();
             node.note = Some((*title).to_owned());
             node.parent = Some("H-1".to_owned());
-            node.state = State::ALL[n % State::ALL.len()];
+            node.state = IssueState::ALL[n % IssueState::ALL.len()];
             node
         })
         .collect();
@@ -256,7 +256,7 @@ fn e4_nothing_that_terminals_act_on_reaches_any_format() {
     for shown in formats {
         let bad = shown
             .chars()
-            .find(|&c| c != '\n' && jit_core::ids::is_unprintable(c));
+            .find(|&c| c != '\n' && jit_core::model::ids::is_unprintable(c));
         assert_eq!(bad, None, "{shown}");
     }
 }

@@ -1,11 +1,11 @@
 //! C7, E7: merging and joining copies of an issue gives the same in every order, and loses nothing.
 
-use jit_core::ids::IssueId;
-use jit_core::issue::{Issue, Performer, Priority, State, text_digest};
-use jit_core::issue_file::{Folder, Found, files, issue_json, parse};
-use jit_core::merge::{join, merge, unaware};
-use jit_core::sheet::{SetLine, Sheet, members, union};
-use jit_core::time::Wall;
+use jit_core::issue_files::format::{FoundIssue, IssueFolder, files, issue_json, parse};
+use jit_core::issue_files::merge::{join, merge, unaware};
+use jit_core::issue_files::stamps::{SetLine, Sheet, members, union};
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::{Issue, IssueState, Performer, Priority, text_digest};
+use jit_core::model::time::Wall;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -37,7 +37,7 @@ fn begin() -> (Issue, Sheet) {
         id: id(),
         title: "t0".into(),
         kind: "issue".into(),
-        state: State::Ready,
+        state: IssueState::Ready,
         priority: Priority::Normal,
         parent: None,
         labels: Vec::new(),
@@ -81,7 +81,7 @@ fn after((mut issue, mut sheet): (Issue, Sheet), who: &str, acts: &[Act]) -> (Is
         match act.field {
             0 | 1 => issue.title = format!("t{v}"),
             2 => issue.kind = format!("kind{v}").into(),
-            3 => issue.state = State::ALL[usize::from(v)],
+            3 => issue.state = IssueState::ALL[usize::from(v)],
             4 => issue.priority = Priority::ALL[usize::from(v)],
             5 => issue.blocked = text,
             6 => issue.text = text.map(|text| text_digest(text.as_bytes())),
@@ -130,8 +130,8 @@ fn after((mut issue, mut sheet): (Issue, Sheet), who: &str, acts: &[Act]) -> (Is
 }
 
 /// What is read from the files of a copy.
-fn found((issue, sheet): &(Issue, Sheet)) -> Found {
-    let mut folder = Folder::default();
+fn found((issue, sheet): &(Issue, Sheet)) -> FoundIssue {
+    let mut folder = IssueFolder::default();
     for (name, content) in files(issue, sheet, &[]) {
         match name {
             "issue.json" => folder.issue = content,
@@ -189,7 +189,7 @@ proptest! {
         let (a, b) = (after(base.clone(), "a", &a), after(base.clone(), "b", &b));
         let [fb, fa, ft] = [&base, &a, &b].map(fields);
         let (one, other) = (merge(Some(&fb), &fa, &ft), merge(Some(&fb), &ft, &fa));
-        let names = |m: &jit_core::merge::Merged| m.conflicts.iter().map(|c| c.field.clone()).collect::<Vec<_>>();
+        let names = |m: &jit_core::issue_files::merge::Merged| m.conflicts.iter().map(|c| c.field.clone()).collect::<Vec<_>>();
         prop_assert_eq!(names(&one), names(&other));
         for conflict in &one.conflicts {
             let [fa, ft, fb] = [&fa, &ft, &fb].map(|side| side.get(&conflict.field));
@@ -218,8 +218,8 @@ proptest! {
         for (name, value) in fa.iter().filter(|(name, _)| one_sided(name)) {
             prop_assert_eq!(one.fields.get(name), Some(value), "{}", name);
         }
-        let text = jit_core::merge::render(&one);
-        let folder = Folder { issue: text.into_bytes(), ..Folder::default() };
+        let text = jit_core::issue_files::merge::render(&one);
+        let folder = IssueFolder { issue: text.into_bytes(), ..IssueFolder::default() };
         let merged = parse(&id(), &folder).expect("sound");
         prop_assert!(merged.edited.iter().all(|name| *name == "text"), "{:?}", merged.edited);
         prop_assert_eq!(&merged.edited_others, &[""; 0]);
@@ -256,7 +256,7 @@ proptest! {
             if !merged.conflicts.is_empty() {
                 continue;
             }
-            let folder = Folder { issue: jit_core::merge::render(&merged).into_bytes(), ..Folder::default() };
+            let folder = IssueFolder { issue: jit_core::issue_files::merge::render(&merged).into_bytes(), ..IssueFolder::default() };
             let mut picked = parse(&id(), &folder).expect("sound");
             picked.edited.retain(|name| *name != "text");
             prop_assert_eq!(&picked.edited, &[""; 0]);
@@ -282,7 +282,7 @@ proptest! {
         let mut resolved = merged.fields;
         resolved.insert("title".into(), chosen.into());
         let text = serde_json::to_vec_pretty(&resolved).expect("text");
-        let folder = Folder { issue: text, ..Folder::default() };
+        let folder = IssueFolder { issue: text, ..IssueFolder::default() };
         // Committed before anybody looked, and looked at before it was committed.
         let mut committed = parse(&id(), &folder).expect("sound");
         prop_assert_eq!(&committed.edited, &["title"]);
@@ -298,16 +298,16 @@ proptest! {
 
     #[test]
     fn c7_no_bytes_make_the_parser_panic(issue in ".{0,200}", lines in prop::collection::vec(any::<u8>(), 0..300)) {
-        let folder = Folder { issue: issue.into_bytes(), labels: lines.clone(), comments: lines.clone(), deps: lines.clone(), description: Some(lines.clone()) };
+        let folder = IssueFolder { issue: issue.into_bytes(), labels: lines.clone(), comments: lines.clone(), deps: lines.clone(), description: Some(lines.clone()) };
         let _ = parse(&id(), &folder);
-        let mut sound = Folder { issue: issue_json(&begin().0, &begin().1), ..folder };
+        let mut sound = IssueFolder { issue: issue_json(&begin().0, &begin().1), ..folder };
         let _ = parse(&id(), &sound).expect("bad lines are passed over");
         // Every beginning of a sound file, and every file with one byte of garbage.
         for (n, byte) in lines.iter().enumerate() {
             let place = n * 7 % sound.issue.len();
             sound.issue[place] = *byte;
             let _ = parse(&id(), &sound);
-            let _ = parse(&id(), &Folder { issue: sound.issue[..place].to_vec(), ..Folder::default() });
+            let _ = parse(&id(), &IssueFolder { issue: sound.issue[..place].to_vec(), ..IssueFolder::default() });
         }
     }
 }
@@ -320,9 +320,9 @@ fn c7_a_merged_deletion_is_no_earlier_than_a_field_that_jit_does_not_know() {
     let b = after(base.clone(), "b", &[act(0, 0, 1), act(13, 0, 2)]);
     let merged = merge(Some(&fields(&base)), &fields(&a), &fields(&b));
     assert_eq!(merged.conflicts, []);
-    let folder = Folder {
-        issue: jit_core::merge::render(&merged).into_bytes(),
-        ..Folder::default()
+    let folder = IssueFolder {
+        issue: jit_core::issue_files::merge::render(&merged).into_bytes(),
+        ..IssueFolder::default()
     };
     let merged = parse(&id(), &folder).expect("sound");
     assert!(merged.sheet.deleted);
@@ -369,9 +369,9 @@ fn e7_a_deletion_by_hand_is_an_edit() {
     );
     let mut file = fields(&mine);
     file.insert("deleted".into(), true.into());
-    let folder = Folder {
+    let folder = IssueFolder {
         issue: serde_json::to_vec(&file).expect("text"),
-        ..Folder::default()
+        ..IssueFolder::default()
     };
     let fresh = parse(&id(), &folder).expect("sound");
     assert_eq!(fresh.edited, ["deleted"]);
@@ -397,9 +397,9 @@ fn e7_an_edit_by_hand_wins_over_stamps_from_the_future() {
     );
     let mut file = fields(&future);
     file.insert("title".into(), "by hand".into());
-    let folder = Folder {
+    let folder = IssueFolder {
         issue: serde_json::to_vec(&file).expect("text"),
-        ..Folder::default()
+        ..IssueFolder::default()
     };
     let edit = parse(&id(), &folder).expect("sound");
     assert_eq!(edit.edited, ["title"]);
@@ -448,9 +448,9 @@ fn e7_a_file_without_stamps_is_taken_unless_it_is_older() {
     file.remove("stamps");
     file.insert("title".into(), "by another tool".into());
     let read = |file: &Map<String, Value>| {
-        let folder = Folder {
+        let folder = IssueFolder {
             issue: serde_json::to_vec(file).expect("text"),
-            ..Folder::default()
+            ..IssueFolder::default()
         };
         parse(&id(), &folder).expect("sound")
     };
@@ -477,10 +477,10 @@ fn e7_a_file_without_stamps_is_taken_unless_it_is_older() {
 fn c7_lines_of_sets_may_be_written_by_hand() {
     let (issue, sheet) = begin();
     let read = |labels: &str| {
-        let folder = Folder {
+        let folder = IssueFolder {
             issue: issue_json(&issue, &sheet),
             labels: labels.into(),
-            ..Folder::default()
+            ..IssueFolder::default()
         };
         let found = parse(&id(), &folder).expect("sound");
         assert!(found.problems.is_empty(), "{:?}", found.problems);
@@ -495,11 +495,11 @@ fn c7_lines_of_sets_may_be_written_by_hand() {
 #[test]
 fn d7_a_hundred_thousand_bad_lines_are_told_of_in_a_few() {
     let (issue, sheet) = begin();
-    let folder = Folder {
+    let folder = IssueFolder {
         issue: issue_json(&issue, &sheet),
         labels: b"x\n".repeat(100_000),
         comments: b"{\"id\":1}\n".repeat(100_000),
-        ..Folder::default()
+        ..IssueFolder::default()
     };
     let found = parse(&id(), &folder).expect("sound");
     assert!(
@@ -517,10 +517,10 @@ fn d7_a_hundred_thousand_bad_lines_are_told_of_in_a_few() {
 fn c7_what_sets_say_does_not_depend_on_the_order_of_their_lines() {
     let (issue, sheet) = begin();
     let read = |lines: &[String]| {
-        let folder = Folder {
+        let folder = IssueFolder {
             issue: issue_json(&issue, &sheet),
             labels: lines.join("\n").into(),
-            ..Folder::default()
+            ..IssueFolder::default()
         };
         let found = parse(&id(), &folder).expect("sound");
         assert!(found.problems.is_empty(), "{:?}", found.problems);
@@ -626,9 +626,9 @@ fn c7_adding_a_gate_takes_no_other_away_and_a_removal_stays() {
     // By hand: what was there to be seen goes, what another added meanwhile stays.
     let mut file = fields(&base);
     file.insert("gates".into(), serde_json::json!([]));
-    let folder = Folder {
+    let folder = IssueFolder {
         issue: serde_json::to_vec(&file).expect("text"),
-        ..Folder::default()
+        ..IssueFolder::default()
     };
     let edited = parse(&id(), &folder).expect("sound");
     let (issue, _) = join((&a.0, &a.1), &edited, at(9)).expect("news");
@@ -645,14 +645,14 @@ fn c7_two_comments_with_one_id_are_both_kept_in_whatever_order() {
         )
     };
     let read = |texts: &[&str]| {
-        let folder = Folder {
+        let folder = IssueFolder {
             issue: issue_json(&issue, &sheet),
             comments: texts
                 .iter()
                 .map(|text| comment(text) + "\n")
                 .collect::<String>()
                 .into(),
-            ..Folder::default()
+            ..IssueFolder::default()
         };
         parse(&id(), &folder).expect("sound").comments
     };
@@ -670,9 +670,9 @@ fn c7_two_comments_with_one_id_are_both_kept_in_whatever_order() {
 fn e1_a_revision_that_cannot_be_is_told() {
     let mut file = fields(&begin());
     file.insert("revision".into(), u64::MAX.into());
-    let folder = Folder {
+    let folder = IssueFolder {
         issue: serde_json::to_vec_pretty(&file).expect("text"),
-        ..Folder::default()
+        ..IssueFolder::default()
     };
     let found = parse(&id(), &folder).expect("sound");
     assert_eq!(
@@ -693,9 +693,9 @@ fn d7_stamps_of_gates_are_no_longer_or_more_than_gates() {
         for name in names {
             stamps.insert(format!("gate:{name}"), format!("{} 00000000", at(1)).into());
         }
-        let folder = Folder {
+        let folder = IssueFolder {
             issue: serde_json::to_vec(&file).expect("text"),
-            ..Folder::default()
+            ..IssueFolder::default()
         };
         parse(&id(), &folder)
     };
@@ -717,12 +717,12 @@ fn c7_an_edit_counts_as_made_when_its_file_was_written() {
     let edited = |from: &(Issue, Sheet), name: &str, value: Value, written: i64| {
         let mut file = fields(from);
         file.insert(name.into(), value);
-        let folder = Folder {
+        let folder = IssueFolder {
             issue: serde_json::to_vec(&file).expect("text"),
-            ..Folder::default()
+            ..IssueFolder::default()
         };
         let found = parse(&id(), &folder).expect("sound");
-        Found {
+        FoundIssue {
             written: Some(at(written)),
             ..found
         }
@@ -738,7 +738,7 @@ fn c7_an_edit_counts_as_made_when_its_file_was_written() {
     };
     let base = begin();
     let later = change(&base, "t5", false, 5);
-    let title = |ours: &(Issue, Sheet), found: &Found| {
+    let title = |ours: &(Issue, Sheet), found: &FoundIssue| {
         join((&ours.0, &ours.1), found, at(9)).map(|(issue, sheet)| (issue.title.clone(), sheet.deleted))
     };
     let of = |title: &str, deleted: bool| Some((title.to_owned(), deleted));

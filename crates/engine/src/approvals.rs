@@ -21,9 +21,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::{is_invisible, is_unprintable};
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::time::Wall;
+use jit_core::model::ids::{is_invisible, is_unprintable};
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::time::Wall;
 use jit_os::{clock, io_refusal};
 use jit_store::Outcome;
 use rustix::fs::OFlags;

@@ -16,13 +16,16 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use jit_core::coordinate::{self, Alert, Awaited, Limits, Purse, Seen, Step, Task, Trouble, reason};
-use jit_core::ids::{UnitId, WorkflowId};
-use jit_core::plan::{Plan, PlanUnit};
-use jit_core::refusal::{Code, Refusal};
-use jit_core::time::Wall;
-use jit_core::unit::{MergeStatus, Phase, Unit};
-use jit_core::workflow::Workflow;
+use jit_core::coordinator::{
+    self, AgentStatus, Alert, Awaited, CoordinatorLimits, NextStep, Purse, StepKind, StepTrouble,
+};
+use jit_core::model::failure_reason;
+use jit_core::model::ids::{UnitId, WorkflowId};
+use jit_core::model::plan::{Plan, PlanUnit};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Wall;
+use jit_core::model::unit::{MergeStatus, Phase, Unit};
+use jit_core::model::workflow::Workflow;
 use jit_os::shell::shell_word;
 use jit_os::{clock, file, io_refusal};
 use jit_store::Outcome;
@@ -81,7 +84,7 @@ pub trait Watcher {
 
 /// Something that was done beside.
 struct Done {
-    step: Step,
+    step: NextStep,
     units: Vec<UnitId>,
     outcome: Result<Came, Box<Refusal>>,
 }
@@ -220,7 +223,7 @@ impl<'a> Coordinator<'a> {
                 self.finish_beside(watcher);
                 return Ok(at.workflow);
             }
-            for alert in coordinate::alerts(&at.facts, &limits) {
+            for alert in coordinator::alerts(&at.facts, &limits) {
                 self.alert(alert, watcher);
             }
             self.tell_collisions(&at, &limits, watcher);
@@ -234,22 +237,22 @@ impl<'a> Coordinator<'a> {
                 }
                 match step {
                     // Nothing is left that could go on by itself.
-                    Step::Wait { why, .. } if self.busy.is_empty() && is_up_to_people(&why) => {
+                    NextStep::Wait { why, .. } if self.busy.is_empty() && is_up_to_people(&why) => {
                         self.tell_waiting(&why, &at, watcher);
                         crate::workflows::service::leave_workflow(self.cx, &self.id)?;
                         return crate::plans::lookup::find_workflow(self.cx, Some(self.id.as_str()));
                     }
-                    Step::Wait { until, why } => {
+                    NextStep::Wait { until, why } => {
                         let ms = until.map_or(i64::MAX, |until| until.ms().saturating_sub(clock::wall_ms()));
                         wait = wait.min(Duration::from_millis(u64::try_from(ms).unwrap_or(1).max(1)));
                         self.tell_waiting(&why, &at, watcher);
                     }
-                    Step::End(outcome) if self.busy.is_empty() => {
+                    NextStep::End(outcome) if self.busy.is_empty() => {
                         let workflow = crate::workflows::service::end_workflow(self.cx, &self.id, outcome)?;
                         crate::workflows::service::write_orchestration(self.cx, &workflow)?;
                         return Ok(workflow);
                     }
-                    Step::End(_) => {}
+                    NextStep::End(_) => {}
                     step => did |= self.take(step, &at, watcher),
                 }
             }
@@ -295,7 +298,7 @@ impl<'a> Coordinator<'a> {
         self.kept = Instant::now();
         for member in &at.members {
             if member.claimed
-                && member.seen != Seen::Running
+                && member.seen != AgentStatus::Running
                 && let Some(unit) = &member.unit
                 && let Err(refusal) = crate::attempts::dispatch::keep_claim(self.cx, unit)
             {
@@ -337,7 +340,7 @@ impl<'a> Coordinator<'a> {
         for unit in &done.units {
             self.busy.remove(unit);
         }
-        if matches!(done.step, Step::Land(_) | Step::SendBack(_)) {
+        if matches!(done.step, NextStep::Land(_) | NextStep::SendBack(_)) {
             self.landing = false;
         }
         match done.outcome {
@@ -353,12 +356,12 @@ impl<'a> Coordinator<'a> {
                 }
             }
             // Somebody else is at it.
-            Err(refusal) if refusal.code == Code::Busy && matches!(done.step, Step::Settle(_)) => {}
+            Err(refusal) if refusal.code == Code::Busy && matches!(done.step, NextStep::Settle(_)) => {}
             Err(refusal) => self.note_trouble(&done.units, &done.step, &refusal, watcher),
         }
     }
 
-    fn forget_trouble(&mut self, units: &[UnitId], step: &Step) {
+    fn forget_trouble(&mut self, units: &[UnitId], step: &NextStep) {
         let Some(task) = step.task() else { return };
         for unit in units {
             if let Some(of_unit) = self.troubles.get_mut(unit) {
@@ -367,7 +370,13 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    fn note_trouble(&mut self, units: &[UnitId], step: &Step, refusal: &Refusal, watcher: &mut dyn Watcher) {
+    fn note_trouble(
+        &mut self,
+        units: &[UnitId],
+        step: &NextStep,
+        refusal: &Refusal,
+        watcher: &mut dyn Watcher,
+    ) {
         let Some(task) = step.task() else { return };
         for unit in units {
             let of_unit = self.troubles.entry(unit.clone()).or_default();
@@ -380,10 +389,10 @@ impl<'a> Coordinator<'a> {
             }
             let times = match task {
                 // Nothing depends on it, and by waiting it gets no better: a person is told.
-                Task::Clean if refusal.code != Code::Busy => u32::MAX,
+                StepKind::Clean if refusal.code != Code::Busy => u32::MAX,
                 _ => before.map_or(0, |before| before.times).saturating_add(1),
             };
-            let trouble = Trouble {
+            let trouble = StepTrouble {
                 times,
                 at: Wall::from_ms(clock::wall_ms()),
                 why: refusal.message.clone(),
@@ -393,46 +402,46 @@ impl<'a> Coordinator<'a> {
     }
 
     /// Does a step, or begins it beside. Says whether anything was done.
-    fn take(&mut self, step: Step, at: &Situation, watcher: &mut dyn Watcher) -> bool {
+    fn take(&mut self, step: NextStep, at: &Situation, watcher: &mut dyn Watcher) -> bool {
         let units: Vec<UnitId> = match &step {
-            Step::Land(units) => units
+            NextStep::Land(units) => units
                 .iter()
                 .filter(|unit| !self.busy.contains(*unit))
                 .cloned()
                 .collect(),
-            Step::Create(unit)
-            | Step::Dispatch { unit, .. }
-            | Step::Launch(unit)
-            | Step::Running(unit)
-            | Step::Settle(unit)
-            | Step::Retry(unit)
-            | Step::SendBack(unit)
-            | Step::Resolve(unit)
-            | Step::Stop { unit, .. }
-            | Step::Clean(unit)
-            | Step::Abandon { unit, .. }
-            | Step::GiveBack(unit) => vec![unit.clone()],
-            Step::Wait { .. } | Step::End(_) => return false,
+            NextStep::Create(unit)
+            | NextStep::Dispatch { unit, .. }
+            | NextStep::Launch(unit)
+            | NextStep::Running(unit)
+            | NextStep::Settle(unit)
+            | NextStep::Retry(unit)
+            | NextStep::SendBack(unit)
+            | NextStep::Resolve(unit)
+            | NextStep::Stop { unit, .. }
+            | NextStep::Clean(unit)
+            | NextStep::Abandon { unit, .. }
+            | NextStep::GiveBack(unit) => vec![unit.clone()],
+            NextStep::Wait { .. } | NextStep::End(_) => return false,
         };
         if units.is_empty() || units.iter().any(|unit| self.busy.contains(unit)) {
             return false;
         }
-        let lands = matches!(step, Step::Land(_) | Step::SendBack(_));
+        let lands = matches!(step, NextStep::Land(_) | NextStep::SendBack(_));
         if lands && self.landing {
             return false;
         }
         match &step {
             // What may take long.
-            Step::Create(_)
-            | Step::Launch(_)
-            | Step::Running(_)
-            | Step::Retry(_)
-            | Step::Resolve(_)
-            | Step::Settle(_)
-            | Step::SendBack(_)
-            | Step::Land(_)
-            | Step::Clean(_)
-            | Step::Abandon { .. } => {
+            NextStep::Create(_)
+            | NextStep::Launch(_)
+            | NextStep::Running(_)
+            | NextStep::Retry(_)
+            | NextStep::Resolve(_)
+            | NextStep::Settle(_)
+            | NextStep::SendBack(_)
+            | NextStep::Land(_)
+            | NextStep::Clean(_)
+            | NextStep::Abandon { .. } => {
                 self.busy.extend(units.iter().cloned());
                 self.landing |= lands;
                 let work = Work {
@@ -487,10 +496,10 @@ impl<'a> Coordinator<'a> {
     }
 
     /// What takes no time.
-    fn at_once(&self, step: &Step) -> Outcome<()> {
+    fn at_once(&self, step: &NextStep) -> Outcome<()> {
         let unit = |id: &UnitId| -> Outcome<Unit> { crate::units::service::load_unit(self.cx, id) };
         match step {
-            Step::Dispatch { unit: id, resume } => {
+            NextStep::Dispatch { unit: id, resume } => {
                 let Some(planned) = self.unit_of_plan(id) else {
                     return Err(Box::new(Refusal::new(
                         Code::NotFound,
@@ -504,15 +513,23 @@ impl<'a> Coordinator<'a> {
                 };
                 crate::attempts::dispatch::start_attempt(self.cx, &before.id, &ask).map(drop)
             }
-            Step::Stop { unit: id, why } => crate::attempts::dispatch::stop_attempt(self.cx, &unit(id)?, why),
-            Step::GiveBack(id) => crate::attempts::dispatch::give_back_claim(self.cx, &unit(id)?),
+            NextStep::Stop { unit: id, why } => {
+                crate::attempts::dispatch::stop_attempt(self.cx, &unit(id)?, why)
+            }
+            NextStep::GiveBack(id) => crate::attempts::dispatch::give_back_claim(self.cx, &unit(id)?),
             // Done beside, or not at all.
             _ => Ok(()),
         }
     }
 
     /// Tells people elsewhere what they want to know and do not yet.
-    fn notify(&mut self, at: &Situation, steps: &[Step], limits: &Limits, watcher: &mut dyn Watcher) {
+    fn notify(
+        &mut self,
+        at: &Situation,
+        steps: &[NextStep],
+        limits: &CoordinatorLimits,
+        watcher: &mut dyn Watcher,
+    ) {
         let Some(notifier) = &mut self.notifier else {
             return;
         };
@@ -638,7 +655,7 @@ impl<'a> Coordinator<'a> {
     }
 
     /// Whom a unit waits for is told once for each, until it begins, though what the other one touches may change.
-    fn tell_collisions(&mut self, at: &Situation, limits: &Limits, watcher: &mut dyn Watcher) {
+    fn tell_collisions(&mut self, at: &Situation, limits: &CoordinatorLimits, watcher: &mut dyn Watcher) {
         for member in &at.members {
             let begun = |unit: &Unit| matches!(unit.state, Phase::Dispatched | Phase::Running);
             if at.own(member).is_some_and(begun) {
@@ -682,18 +699,18 @@ fn is_up_to_people(why: &[Awaited]) -> bool {
 }
 
 /// What is being tried, for people.
-fn word(task: Task) -> &'static str {
+fn word(task: StepKind) -> &'static str {
     match task {
-        Task::Create => "its worktree cannot be made",
-        Task::Dispatch | Task::Launch | Task::Running => "its agent cannot be started",
-        Task::Settle => "its end cannot be written down",
-        Task::Retry => "it cannot be tried again",
-        Task::Resolve => "its conflict cannot be sent back",
-        Task::Stop => "its agent cannot be stopped",
-        Task::Land => "it cannot land",
-        Task::Clean => "its worktree cannot be removed",
-        Task::Abandon => "it cannot be given up",
-        Task::GiveBack => "its issue cannot be given back",
+        StepKind::Create => "its worktree cannot be made",
+        StepKind::Dispatch | StepKind::Launch | StepKind::Running => "its agent cannot be started",
+        StepKind::Settle => "its end cannot be written down",
+        StepKind::Retry => "it cannot be tried again",
+        StepKind::Resolve => "its conflict cannot be sent back",
+        StepKind::Stop => "its agent cannot be stopped",
+        StepKind::Land => "it cannot land",
+        StepKind::Clean => "its worktree cannot be removed",
+        StepKind::Abandon => "it cannot be given up",
+        StepKind::GiveBack => "its issue cannot be given back",
     }
 }
 
@@ -727,11 +744,11 @@ pub fn for_a_person(unit: &Unit) -> Option<String> {
             format!("it has landed, and its worktree is still there: jit worktree cleanup {id} --force")
         }
         (Phase::Completed | Phase::Merging, ..) => format!("when that is mended: jit worktree merge {id}"),
-        (Phase::Failed, Some(reason::CONFLICT), _) => format!(
+        (Phase::Failed, Some(failure_reason::CONFLICT), _) => format!(
             "settle it in {path} (git merge {}) and commit, then: jit worktree merge {id}; {give_up}",
             shell_word(unit.goes_to())
         ),
-        (Phase::Failed, Some(reason::RATE_LIMIT), Some(account)) => {
+        (Phase::Failed, Some(failure_reason::RATE_LIMIT), Some(account)) => {
             format!("when it may be used again: jit worktree unpark {account}; {give_up}")
         }
         (Phase::Failed, ..) if !unit.may_be_retried() => {
@@ -765,9 +782,9 @@ struct Work {
 }
 
 impl Work {
-    fn perform(&self, cx: &Context, step: &Step, units: &[UnitId]) -> Result<Came, Box<Refusal>> {
+    fn perform(&self, cx: &Context, step: &NextStep, units: &[UnitId]) -> Result<Came, Box<Refusal>> {
         match step {
-            Step::Create(id) => {
+            NextStep::Create(id) => {
                 let issue = self.plan.as_ref().and_then(|planned| planned.issue.clone());
                 crate::worktrees::provisioning::create_for_workflow(
                     cx,
@@ -779,7 +796,7 @@ impl Work {
                 Ok(Came::default())
             }
             // Both follow from the files of the attempt.
-            Step::Launch(id) | Step::Running(id) => {
+            NextStep::Launch(id) | NextStep::Running(id) => {
                 let before = crate::units::service::load_unit(cx, id)?.state;
                 if crate::attempts::outcome::settle(cx, id, Starting::Allowed)?.state == before {
                     // It is on its way: to look at once again would only keep it from coming.
@@ -787,22 +804,24 @@ impl Work {
                 }
                 Ok(Came::default())
             }
-            Step::Settle(id) => match crate::attempts::outcome::settle(cx, id, Starting::Forbidden)?.state {
-                Phase::Dispatched | Phase::Running => Err(Box::new(Refusal::new(
-                    Code::Busy,
-                    "its end is being written down by somebody else",
-                ))),
-                _ => Ok(Came::default()),
-            },
-            Step::Retry(id) | Step::Resolve(id) => {
+            NextStep::Settle(id) => {
+                match crate::attempts::outcome::settle(cx, id, Starting::Forbidden)?.state {
+                    Phase::Dispatched | Phase::Running => Err(Box::new(Refusal::new(
+                        Code::Busy,
+                        "its end is being written down by somebody else",
+                    ))),
+                    _ => Ok(Came::default()),
+                }
+            }
+            NextStep::Retry(id) | NextStep::Resolve(id) => {
                 crate::worktrees::service::try_again(cx, id).map(|_| Came::default())
             }
-            Step::Land(_) => self.merge(cx, units, MergeMode::Land),
-            Step::SendBack(_) => self.merge(cx, units, MergeMode::SendBack),
-            Step::Clean(id) => {
+            NextStep::Land(_) => self.merge(cx, units, MergeMode::Land),
+            NextStep::SendBack(_) => self.merge(cx, units, MergeMode::SendBack),
+            NextStep::Clean(id) => {
                 crate::worktrees::cleanup::cleanup_unit(cx, id, Force::No).map(|_| Came::default())
             }
-            Step::Abandon { unit, why } => {
+            NextStep::Abandon { unit, why } => {
                 crate::worktrees::cleanup::abandon_unit(cx, unit, why, Force::No).map(|_| Came::default())
             }
             _ => Ok(Came::default()),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use jit_core::command::Command;
-use jit_core::refusal::Code;
+use jit_core::decide::command::Command;
+use jit_core::model::refusal::Code;
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply, Request};

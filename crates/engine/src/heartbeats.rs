@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::{AgentId, WorktreeId};
-use jit_core::time::Wall;
+use jit_core::model::ids::{AgentId, WorktreeId};
+use jit_core::model::time::Wall;
 use jit_os::file;
 use jit_os::process::ProcessRef;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,12 @@
 //! TODO header
 
-use jit_core::command::{Command, Reply as Decided, Target};
-use jit_core::ids::WorktreeId;
-use jit_core::lease::Lease;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::wire::LeaseView;
-use jit_core::{file_lock, state};
+use jit_core::decide::command::{Command, CommandReply as Decided, Target};
+use jit_core::decide::file_locks;
+use jit_core::log::state;
+use jit_core::model::ids::WorktreeId;
+use jit_core::model::lease::Lease;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::query::claim_views::LeaseView;
 use jit_git::WorktreeEntry;
 use jit_store::{Outcome, View};
 
@@ -62,7 +63,7 @@ pub fn renew_own(cx: &Context) -> Outcome<usize> {
     let mut renewed = 0;
     let here = || own.iter().filter(|lease| lease.held_by(&cx.actor));
     // Looked at first: most beats have nothing to write.
-    if here().any(|lease| file_lock::can_be_kept(lease, &view.now)) {
+    if here().any(|lease| file_locks::can_be_kept(lease, &view.now)) {
         let done = crate::write_path::transact_as(cx, None, &Command::KeepLocks, Kept::default())?;
         if let Decided::Locks(kept) = &done.reply {
             renewed += kept.len();

@@ -38,4 +38,4 @@ pub mod worktree_identity;
 pub mod worktrees;
 pub mod write_path;
 
-pub use jit_core::duration;
+pub use jit_core::model::duration;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jit_core::lease::Actor;
-use jit_core::refusal::Code;
+use jit_core::model::actor::Actor;
+use jit_core::model::refusal::Code;
 use jit_os::clock::SystemClock;
 use jit_os::io_refusal;
 use jit_store::Outcome;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use jit_core::ids::IssueId;
-use jit_core::issue::{Issue, Performer, Priority, State};
-use jit_core::lease::Lease;
-use jit_core::pack::Packed;
-use jit_core::refusal::Code;
-use jit_core::unit::Phase;
-use jit_core::{queue, state, tracker};
+use jit_core::log::packed_issue::Packed;
+use jit_core::log::state;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::{Issue, IssueState, Performer, Priority};
+use jit_core::model::lease::Lease;
+use jit_core::model::refusal::Code;
+use jit_core::model::unit::Phase;
+use jit_core::query::ready_queue;
 use jit_store::{Outcome, View};
 
 use crate::api::landing::Unpushed;
@@ -32,7 +33,7 @@ pub(crate) fn status(cx: &Context) -> Outcome<Answer> {
     let each = &mut |key: &str, issue: Packed<'_>| {
         closed.note(key, issue.state);
         counts.count(if leases.contains_key(key) && issue.state.is_offered() {
-            State::InProgress
+            IssueState::InProgress
         } else {
             issue.state
         });
@@ -114,14 +115,14 @@ pub(crate) fn status(cx: &Context) -> Outcome<Answer> {
     let mut ready = Vec::with_capacity(SHOWN);
     let mut many = SHOWN;
     loop {
-        let queued = queue::queued(table, many).map_err(unreadable)?;
+        let queued = ready_queue::queued(table, many).map_err(unreadable)?;
         ready.clear();
         for (_, key) in &queued {
             if let Some(issue) = state::issue_at(table, key).map_err(unreadable)?
                 && ready.len() < SHOWN
                 && issue.actor.allows(cx.actor.agent_id.kind())
                 && !rivals.stand_in_the_way(key, &issue.kind, issue.parent.as_ref().map(IssueId::as_str))?
-                && !tracker::is_container(table, &issue).map_err(stopped)?
+                && !ready_queue::is_container(table, &issue).map_err(stopped)?
             {
                 ready.push(brief(&issue, None));
             }

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use jit_core::refusal::{Code, Refusal, Stop};
+use jit_core::log::stop::Stop;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::GitError;
 
 pub fn refuse(code: Code, message: impl ToString) -> Box<Refusal> {

@@ -4,11 +4,11 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::IssueId;
-use jit_core::issue::{Issue, text_digest};
-use jit_core::issue_file::{self, DESCRIPTION, MAX_FILE};
-use jit_core::state;
-use jit_core::table::Table;
+use jit_core::issue_files::format::{self, DESCRIPTION, MAX_FILE};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::{Issue, text_digest};
 use jit_os::file;
 
 #[derive(Debug, Clone)]
@@ -93,7 +93,7 @@ impl Replica {
     pub fn files(&self, table: &dyn Table, issue: &Issue) -> io::Result<Files> {
         let sheet = state::sheet(table, &issue.id).map_err(io::Error::other)?;
         let comments = state::comments(table, &issue.id).map_err(io::Error::other)?;
-        let mut files = issue_file::files(issue, &sheet, &comments);
+        let mut files = format::files(issue, &sheet, &comments);
         if sheet.deleted {
             // A tombstone is all that is left of it.
             files.truncate(1);
@@ -109,7 +109,7 @@ impl Replica {
     pub fn holds(&self, id: &IssueId, files: &[(&'static str, Vec<u8>)]) -> bool {
         let folder = self.folder(id);
         folder.symlink_metadata().is_ok_and(|meta| meta.is_dir())
-            && issue_file::NAMES.into_iter().all(|name| {
+            && format::NAMES.into_iter().all(|name| {
                 let wanted = files.iter().find(|(given, _)| *given == name);
                 let there = file::read_real(&folder.join(name), MAX_FILE);
                 there.is_ok_and(|there| there.as_ref() == wanted.map(|(_, content)| content))
@@ -170,7 +170,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// Whether this is what [`file`] calls one of an issue's files while it is being written.
 fn is_left_over(name: &str) -> bool {
-    issue_file::NAMES.into_iter().any(|of| {
+    format::NAMES.into_iter().any(|of| {
         let middle = name.strip_prefix(of).and_then(|rest| rest.strip_suffix(".tmp"));
         let digits = middle.and_then(|rest| rest.strip_prefix('.'));
         digits.is_some_and(is_digits)
@@ -191,11 +191,11 @@ fn refresh(folder: &Path, files: &[(&'static str, Vec<u8>)]) -> io::Result<()> {
         }
     }
     // What `issue.json` speaks of is there before it.
-    for name in issue_file::NAMES.into_iter().rev() {
+    for name in format::NAMES.into_iter().rev() {
         let path = folder.join(name);
         match files.iter().find(|(given, _)| *given == name) {
             Some((_, content)) => {
-                let is_new = name != issue_file::ISSUE && path.symlink_metadata().is_err();
+                let is_new = name != format::ISSUE && path.symlink_metadata().is_err();
                 if !is_new && read(&path)?.as_deref() == Some(content) {
                     continue;
                 }

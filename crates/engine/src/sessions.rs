@@ -2,17 +2,18 @@
 
 use std::io;
 
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::event::{Event, Stamped};
-use jit_core::ids::SessionId;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::registry::AGENT_TYPES;
-use jit_core::roster::{self, SessionView};
-use jit_core::scope::Scope;
-use jit_core::session::{self, Session, Status};
-use jit_core::state;
-use jit_core::table::Table;
-use jit_core::time::Wall;
+use jit_core::compat::AGENT_TYPES;
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::decide::sessions as decide_sessions;
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::ids::SessionId;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::scope::LockScope;
+use jit_core::model::session::{self, Session, SessionStatus};
+use jit_core::model::time::Wall;
+use jit_core::query::session_and_lock_views::{self, SessionView};
 use jit_os::process::ProcessRef;
 use jit_os::{clock, file, random};
 use jit_store::{Outcome, View};
@@ -28,10 +29,10 @@ use crate::refusals::refuse;
 pub const SESSIONS: &str = "agent_sessions.json";
 
 /// Where the locks of a built-in type of agents count: developers write, the others look at everything.
-fn default_scope(agent_type: &str) -> Scope {
+fn default_scope(agent_type: &str) -> LockScope {
     match agent_type {
-        "developer" => Scope::Worktree,
-        _ => Scope::Global,
+        "developer" => LockScope::Worktree,
+        _ => LockScope::Global,
     }
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn start_session(cx: &Context, asked: &StartSession) -> Outcome<Answe
         branch: cx.branch.clone(),
         lock_scope: asked.lock_scope.unwrap_or(by_type),
         started_at: Wall::from_ms(clock::wall_ms()),
-        status: Status::Active,
+        status: SessionStatus::Active,
         ended_at: None,
         program: asked.program.clone(),
         program_session: asked.program_session.clone(),
@@ -144,7 +145,7 @@ pub(crate) fn meant(cx: &Context, view: &View, named: Option<&SessionId>) -> Out
     match named {
         Some(id) => state::session(&*view.table, id)
             .map_err(|e| refuse(Code::Io, e))?
-            .ok_or_else(|| Box::new(session::unknown(id))),
+            .ok_or_else(|| Box::new(decide_sessions::unknown(id))),
         None => crate::file_locks::service::own_session(cx, view)?.ok_or_else(|| {
             Box::new(
                 Refusal::new(
@@ -181,7 +182,7 @@ pub(crate) fn beat_session(cx: &Context, named: Option<&SessionId>) -> Outcome<A
     crate::write_path::read_answer(cx, &view, shown)
 }
 
-pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: Status) -> Outcome<Answer> {
+pub(crate) fn end_session(cx: &Context, named: Option<&SessionId>, status: SessionStatus) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let session = meant(cx, &view, named)?;
     let done = crate::write_path::transact(
@@ -218,7 +219,7 @@ pub(crate) fn list_sessions(cx: &Context, all: bool) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
     let mut sessions = session_views(cx, &*view.table)?;
     if !all {
-        sessions.retain(|session| matches!(session.status, Status::Active | Status::Stale));
+        sessions.retain(|session| matches!(session.status, SessionStatus::Active | SessionStatus::Stale));
     }
     sessions.sort_by_key(|session| session.started_at);
     crate::write_path::read_answer(cx, &view, Reply::Sessions { sessions })
@@ -228,7 +229,7 @@ pub(crate) fn list_sessions(cx: &Context, all: bool) -> Outcome<Answer> {
 pub(crate) fn sessions_alive(cx: &Context, table: &dyn Table) -> Outcome<Vec<Session>> {
     let mut beats = Beats::new(&cx.place.control_dir);
     let mut sessions = state::sessions(table).map_err(|e| refuse(Code::Io, e))?;
-    sessions.retain(|session| seen(cx, session, &mut beats).status == Status::Active);
+    sessions.retain(|session| seen(cx, session, &mut beats).status == SessionStatus::Active);
     Ok(sessions)
 }
 
@@ -256,7 +257,8 @@ pub(crate) fn prune_sessions(cx: &Context) -> Outcome<Answer> {
     let over = sessions.iter().filter(|session| {
         let status = seen(cx, session, &mut beats).status;
         let alive = beats.of(&session.agent_id).is_some_and(|beat| beat.alive);
-        matches!(status, Status::Completed | Status::Failed) || (status == Status::Stale && !alive)
+        matches!(status, SessionStatus::Completed | SessionStatus::Failed)
+            || (status == SessionStatus::Stale && !alive)
     });
     let ids: Vec<SessionId> = over.map(|session| session.session_id.clone()).collect();
     let done = crate::write_path::transact(cx, &Command::PruneSessions { sessions: ids })?;
@@ -290,7 +292,7 @@ pub(crate) fn note_sessions(cx: &Context, lines: &[Stamped], table: &dyn Table) 
 fn write_sessions(cx: &Context, table: &dyn Table, sequence: u64) -> io::Result<()> {
     let sessions = session_views(cx, table).map_err(|refusal| io::Error::other(refusal.message))?;
     let now = Wall::from_ms(clock::wall_ms());
-    let content = roster::sessions_file(&sessions, now, sequence);
+    let content = session_and_lock_views::sessions_file(&sessions, now, sequence);
     file::replace_unsynced(&cx.place.control_dir.join(SESSIONS), &content)
 }
 

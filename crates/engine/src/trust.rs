@@ -8,8 +8,8 @@
 //! - an agent approves nothing, however it asks, unless the user's own settings say so. That is a guard rail: an agent
 //!   that can run commands can also run others than `jit`.
 
-use jit_core::merge_policy::MergePolicy;
-use jit_core::time::Wall;
+use jit_core::landing::path_rules::MergePolicy;
+use jit_core::model::time::Wall;
 use jit_os::clock;
 use jit_store::Outcome;
 

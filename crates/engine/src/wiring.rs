@@ -5,10 +5,10 @@
 use std::io;
 use std::time::Duration;
 
-use jit_core::event::{Event, Stamped};
-use jit_core::ids::IssueId;
-use jit_core::issue::Issue;
-use jit_core::table::Table;
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::table::Table;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::Issue;
 use jit_store::{Outcome, View};
 
 use crate::compat::{changelog, lock_files};

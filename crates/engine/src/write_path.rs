@@ -3,17 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::ids::{IssueId, IssuePrefix, LeaseId, RequestId};
-use jit_core::issue::Issue;
-use jit_core::lease::{Actor, Lease};
-use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Details, left};
-use jit_core::roster::LockView;
-use jit_core::table::Table;
-use jit_core::time::Now;
-use jit_core::wire::LeaseView;
-use jit_core::{queue, state};
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{IssueId, IssuePrefix, LeaseId, RequestId};
+use jit_core::model::issue::Issue;
+use jit_core::model::lease::Lease;
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::{Code, Details, left};
+use jit_core::model::time::Now;
+use jit_core::query::claim_views::LeaseView;
+use jit_core::query::ready_queue;
+use jit_core::query::session_and_lock_views::LockView;
 use jit_os::random;
 use jit_os::shell::shell_word;
 use jit_store::{Ask, Done, Outcome, Store as _, View};
@@ -236,7 +238,7 @@ pub(crate) fn waits_for(table: &dyn Table, issue: &Issue) -> Outcome<Vec<IssueId
     if issue.state.is_closed() {
         return Ok(Vec::new());
     }
-    queue::open_dependencies(table, issue).map_err(|e| refuse(Code::Io, e))
+    ready_queue::open_dependencies(table, issue).map_err(|e| refuse(Code::Io, e))
 }
 
 pub(crate) fn carry_out_with(

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use jit_core::policy::Enforce;
+use jit_core::model::policy::Enforce;
 use jit_engine::config::keys::{self, Value};
 use jit_engine::config::{Config, ConfigError, Mode, Origin, Sources, set};
 

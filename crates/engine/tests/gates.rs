@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use jit_core::refusal::Code;
-use jit_core::time::Wall;
+use jit_core::model::refusal::Code;
+use jit_core::model::time::Wall;
 use jit_engine::api::gates::Ran;
 use jit_engine::api::gates::{Draft, MAX_TIMEOUT_SECS};
 use jit_engine::api::gates::{Gate, GateName, GateResult, Status};

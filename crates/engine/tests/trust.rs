@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::{Code, Details};
-use jit_core::time::Wall;
+use jit_core::model::refusal::{Code, Details};
+use jit_core::model::time::Wall;
 use jit_engine::api::gates::Draft;
 use jit_engine::api::trust::{Kind, Need};
 use jit_engine::approvals::{How, MAX_TEXT, Trust};

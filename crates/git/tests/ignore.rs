@@ -1,10 +1,10 @@
-//! What `jit_core::ignore` answers is what git answers (F3): generated trees and rules, a git process for each tree.
+//! What `jit_core::model::gitignore` answers is what git answers (F3): generated trees and rules, a git process for each tree.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use jit_core::ignore::{Ignore, Source};
+use jit_core::model::gitignore::{Ignore, IgnoreSource};
 use jit_git::Git;
 use proptest::prelude::*;
 
@@ -128,10 +128,10 @@ fn ours(ignore: &Ignore, path: &str, is_dir: bool) -> (String, String) {
         return (String::new(), String::new());
     };
     let source = match verdict.source {
-        Source::Gitignore(b"") => ".gitignore".to_owned(),
-        Source::Gitignore(dir) => format!("{}/.gitignore", String::from_utf8_lossy(dir)),
-        Source::InfoExclude => ".git/info/exclude".to_owned(),
-        Source::ExcludesFile => "excludes".to_owned(),
+        IgnoreSource::Gitignore(b"") => ".gitignore".to_owned(),
+        IgnoreSource::Gitignore(dir) => format!("{}/.gitignore", String::from_utf8_lossy(dir)),
+        IgnoreSource::InfoExclude => ".git/info/exclude".to_owned(),
+        IgnoreSource::ExcludesFile => "excludes".to_owned(),
     };
     (source, verdict.line.to_string())
 }

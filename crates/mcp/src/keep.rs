@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use jit_core::command::Target;
-use jit_core::ids::{IssueId, LeaseId};
-use jit_core::refusal::{Code, Refusal};
-use jit_core::roster::LockView;
-use jit_core::time::Wall;
-use jit_core::wire::LeaseView;
+use jit_core::decide::command::Target;
+use jit_core::model::ids::{IssueId, LeaseId};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Wall;
+use jit_core::query::claim_views::LeaseView;
+use jit_core::query::session_and_lock_views::LockView;
 use jit_engine::api::file_locks::OwnLocks;
 use jit_engine::api::{Reply, Request};
 use jit_engine::context::Options;

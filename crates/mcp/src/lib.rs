@@ -19,7 +19,7 @@ mod server;
 mod stdio;
 mod tools;
 
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::context::Options;
 use jit_store::Outcome;
 use rmcp::ServiceExt as _;

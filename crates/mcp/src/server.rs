@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::roster::LockView;
-use jit_core::wire::LeaseView;
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::query::claim_views::LeaseView;
+use jit_core::query::session_and_lock_views::LockView;
 use jit_engine::context::{Options, Surroundings};
 use jit_engine::identity::Source;
 use jit_os::{clock, random};
@@ -210,7 +210,7 @@ mod tests {
         ] {
             assert_eq!(plain(client), word);
             let id = made_up(client);
-            assert!(id.parse::<jit_core::ids::AgentId>().is_ok(), "{id}");
+            assert!(id.parse::<jit_core::model::ids::AgentId>().is_ok(), "{id}");
         }
         assert_ne!(made_up("x"), made_up("x"));
     }

@@ -11,10 +11,10 @@ mod issues;
 mod locks;
 mod sight;
 
-use jit_core::ids::{BadId, IssuePrefix};
-use jit_core::lease::Actor;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::wire::LeaseView;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{BadId, IssuePrefix};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::query::claim_views::LeaseView;
 use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::context::Options;
 use jit_engine::worktree_identity::identity::Need;

@@ -12,7 +12,7 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jit_core::time::{BootId, Now, Wall};
+use jit_core::model::time::{BootId, Now, Wall};
 use rustix::time::{ClockId, clock_gettime};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 
 /// The operating system said no: to whom, about what, and what to do.
 pub fn io_refusal(what: &str, path: &std::path::Path, e: &io::Error) -> Box<Refusal> {

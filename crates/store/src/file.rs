@@ -20,15 +20,16 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jit_core::decide::{Answer, Draft, decide};
-use jit_core::event::{Event, Request, SegmentReason, Stamped};
-use jit_core::ids::RequestId;
-use jit_core::lease::Actor;
-use jit_core::refusal::{Code, Details, Refusal, Stop};
-use jit_core::state;
-use jit_core::table::{Changes, Overlay, Table, Unreadable};
-use jit_core::time::{BootId, Now, Wall};
-use jit_core::wire::{encode_line, trailing_sum};
+use jit_core::decide::{Decision, Draft, decide};
+use jit_core::log::event::{Event, LoggedRequest, SegmentReason, Stamped};
+use jit_core::log::line::{encode_line, trailing_sum};
+use jit_core::log::stop::Stop;
+use jit_core::log::table::{Overlay, Table, TableChanges, Unreadable};
+use jit_core::log::{fold, state};
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::RequestId;
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::time::{BootId, Now, Wall};
 use jit_os::io_refusal;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -555,7 +556,7 @@ impl FileStore {
         })?;
         let mut overlay = Overlay::new(&loaded.folded);
         for line in &tail {
-            state::apply(&mut overlay, line).map_err(|e| Snag::Repair(e.to_string()))?;
+            fold::apply(&mut overlay, line).map_err(|e| Snag::Repair(e.to_string()))?;
         }
         loaded.folded.fresh = overlay.changes;
         if write {
@@ -767,7 +768,7 @@ impl FileStore {
         &self,
         loaded: &mut Loaded,
         lines: &[Stamped],
-        changes: Changes,
+        changes: TableChanges,
         slots: Slots,
         wall: Wall,
     ) -> Outcome<()> {
@@ -907,7 +908,7 @@ impl FileStore {
         let mut outcome = Ok(());
         let mut found = Ground { len, sequence };
         self.events_between(sequence, upto, &mut |line| {
-            let record = jit_core::wire::claims_record(&line).unwrap_or_default();
+            let record = jit_core::query::claim_views::claims_record(&line).unwrap_or_default();
             outcome = mender.put(&record);
             if line.sequence < active && !record.is_empty() {
                 found = Ground {
@@ -987,7 +988,7 @@ impl FileStore {
     }
 
     /// The events that answered a request before, if any did.
-    fn answer_of(&self, loaded: &Loaded, request: &Request) -> Result<Option<Vec<Event>>, Snag> {
+    fn answer_of(&self, loaded: &Loaded, request: &LoggedRequest) -> Result<Option<Vec<Event>>, Snag> {
         let range = if request.id.is_made_up() {
             // These are not kept in the state, only in the log.
             Some((0, loaded.position.sequence, None))
@@ -1031,7 +1032,7 @@ impl FileStore {
     fn attempt(&self, ask: &mut Ask<'_>) -> Result<Done, Snag> {
         let mut guard = self.lock(ask.actor)?;
         let (mut loaded, now, slots) = self.load_for_write(&*guard, ask.actor)?;
-        let request = Request {
+        let request = LoggedRequest {
             id: ask.request.clone(),
             digest: ask.command.digest(ask.actor),
         };
@@ -1058,14 +1059,14 @@ impl FileStore {
                     self.tend(&mut loaded, now.wall);
                     return Err(stop.into());
                 }
-                Ok(Answer::Already(reply)) => {
+                Ok(Decision::Already(reply)) => {
                     let notices = draft.take_notices();
                     drop(draft);
                     self.tend(&mut loaded, now.wall);
                     loaded.notices.extend(notices);
                     (Some(reply), own_in(&loaded.folded)?)
                 }
-                Ok(Answer::Done) => {
+                Ok(Decision::Done) => {
                     let events = draft.events().to_vec();
                     // Everything that may have to be tried again comes before the append.
                     let own = own_in(draft.state())?;
@@ -1221,7 +1222,7 @@ impl FileStore {
         if anchor.is_some_and(|anchor| anchor.boot_id != now.boot) {
             // What the first writer of this boot will record, seen already.
             let mut overlay = Overlay::new(&folded);
-            state::reanchor(&mut overlay, &now.boot, now.ticks, now.wall).map_err(unreadable)?;
+            fold::reanchor(&mut overlay, &now.boot, now.ticks, now.wall).map_err(unreadable)?;
             let changes = overlay.changes;
             folded.fresh.extend(changes);
         }

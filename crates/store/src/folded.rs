@@ -2,7 +2,7 @@
 
 use std::io;
 
-use jit_core::table::{Changes, Memory, Read, Table, Unreadable};
+use jit_core::log::table::{MemoryTable, Read, Table, TableChanges, Unreadable};
 
 use super::disk::{Disk, How, open_if_there, read_range, write_all_at};
 use super::journal::{Ground, Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
@@ -19,7 +19,7 @@ const JOURNAL_MAX: u64 = 64 << 20;
 enum Base {
     Runs(Vec<Run>),
     /// Folded from the whole log just now.
-    Whole(Memory),
+    Whole(MemoryTable),
 }
 
 /// A table: what was replayed just now, over the journal, over the base.
@@ -28,7 +28,7 @@ pub struct Folded {
     pub journal: Option<Journal>,
     base: Base,
     /// Newer than the journal.
-    pub fresh: Changes,
+    pub fresh: TableChanges,
 }
 
 fn unreadable(e: io::Error) -> Unreadable {
@@ -76,7 +76,7 @@ impl Table for Folded {
             return Ok(());
         };
         let mut sources = Vec::new();
-        let fresh: Changes = self
+        let fresh: TableChanges = self
             .fresh
             .range(prefix.to_owned()..)
             .take_while(|(key, _)| key.starts_with(prefix))
@@ -163,7 +163,7 @@ impl Folded {
         Self {
             journal: Some(journal),
             base: Base::Runs(runs),
-            fresh: Changes::new(),
+            fresh: TableChanges::new(),
         }
     }
 
@@ -172,20 +172,20 @@ impl Folded {
         Self {
             journal: None,
             base: Base::Runs(runs),
-            fresh: Changes::new(),
+            fresh: TableChanges::new(),
         }
     }
 
-    pub fn whole(memory: Memory) -> Self {
+    pub fn whole(memory: MemoryTable) -> Self {
         Self {
             journal: None,
             base: Base::Whole(memory),
-            fresh: Changes::new(),
+            fresh: TableChanges::new(),
         }
     }
 
     fn merged(&self, from: &str) -> Merge<'_> {
-        fn records<'a>(changes: Changes) -> Box<dyn Iterator<Item = io::Result<Record>> + 'a> {
+        fn records<'a>(changes: TableChanges) -> Box<dyn Iterator<Item = io::Result<Record>> + 'a> {
             Box::new(changes.into_iter().map(Ok))
         }
         let mut sources: Vec<Box<dyn Iterator<Item = io::Result<Record>> + '_>> = Vec::new();
@@ -242,7 +242,7 @@ pub fn append(
     position: &Position,
     marks: &ViewMarks,
     lines: &[u8],
-    changes: &Changes,
+    changes: &TableChanges,
 ) -> io::Result<()> {
     let batch = encode_batch(position, marks, lines, changes)?;
     let file = disk.open(JOURNAL, How::Existing)?;

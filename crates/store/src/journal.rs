@@ -17,7 +17,7 @@
 use std::cell::{Cell, OnceCell};
 use std::io;
 
-use jit_core::table::Changes;
+use jit_core::log::table::TableChanges;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -128,7 +128,7 @@ pub struct Journal {
 }
 
 pub fn encode_header(header: &Header) -> Vec<u8> {
-    let body = jit_core::wire::json_bytes(header);
+    let body = jit_core::model::json::json_bytes(header);
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&(body.len() as u32).to_le_bytes());
     out.extend_from_slice(&xxh3_64(&body).to_le_bytes());
@@ -141,7 +141,7 @@ pub fn encode_batch(
     position: &Position,
     marks: &ViewMarks,
     lines: &[u8],
-    changes: &Changes,
+    changes: &TableChanges,
 ) -> io::Result<Vec<u8>> {
     let mut body = Vec::with_capacity(2048 + lines.len());
     for number in [position.segment, position.offset, position.sequence, position.sum] {
@@ -265,14 +265,14 @@ impl Journal {
     }
 
     /// The newest change of every key with the prefix, up to and including log sequence `upto`.
-    pub fn changes(&self, prefix: &str, upto: u64) -> Changes {
+    pub fn changes(&self, prefix: &str, upto: u64) -> TableChanges {
         let count = self
             .batches
             .iter()
             .take_while(|(b, ..)| b.position.sequence <= upto)
             .last()
             .map_or(0, |(.., n)| *n);
-        let mut found = Changes::new();
+        let mut found = TableChanges::new();
         if !prefix.is_empty() && !self.is_asked_little() {
             let sorted = self.sorted();
             let first = sorted.partition_point(|n| self.key(&self.changes[*n]) < prefix.as_bytes());

@@ -23,17 +23,16 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::ControlFlow;
 
-use jit_core::command::{Command, Context, Reply};
-use jit_core::event::{Event, Stamped};
-use jit_core::ids::{LeaseId, RequestId};
-use jit_core::lease::{Actor, Lease};
-use jit_core::policy::Policy;
-use jit_core::refusal::Refusal;
-use jit_core::table::Table;
-use jit_core::time::Now;
+use jit_core::decide::command::{Command, CommandReply, Context};
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::table::Table;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{LeaseId, RequestId};
+use jit_core::model::lease::Lease;
+use jit_core::model::policy::Policy;
+use jit_core::model::time::Now;
 
-/// A result, or the reason why there is none.
-pub type Outcome<T> = Result<T, Box<Refusal>>;
+pub use jit_core::model::refusal::Outcome;
 
 pub use jit_os::clock::Clock;
 
@@ -81,7 +80,7 @@ impl Ask<'_> {
 /// A yes.
 #[derive(Debug)]
 pub struct Done {
-    pub reply: Reply,
+    pub reply: CommandReply,
     /// The newest sequence in the log when it was given.
     pub sequence: u64,
     pub now: Now,

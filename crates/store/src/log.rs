@@ -3,7 +3,7 @@
 //! # Format
 //!
 //! `events/control.jsonl` is the active segment; `events/control-<first sequence>.jsonl` are sealed ones, never changed
-//! again. A segment counts up to the first sequence of the next one. Lines are as in `jit_core::wire`.
+//! again. A segment counts up to the first sequence of the next one. Lines are as in `jit_core::log::line`.
 //!
 //! # Invariants
 //!
@@ -16,7 +16,7 @@
 
 use std::io;
 
-use jit_core::wire::{Line, decode_line};
+use jit_core::log::line::{LogLine, decode_line};
 
 use super::disk::{Disk, DiskFile, read_range};
 use super::journal::Position;
@@ -101,7 +101,7 @@ impl Rules {
 }
 
 /// Takes a line, its text, and the offset of its end.
-pub type EachLine<'a> = dyn FnMut(Line, &[u8], u64) -> Result<(), Trouble> + 'a;
+pub type EachLine<'a> = dyn FnMut(LogLine, &[u8], u64) -> Result<(), Trouble> + 'a;
 
 /// The outcome of reading a segment to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,7 @@ pub fn read_segment(
     };
     let mut good = from;
     // Lines of the transaction being read: the line, its text, where it ends.
-    let mut pending: Vec<(Line, Vec<u8>, u64)> = Vec::new();
+    let mut pending: Vec<(LogLine, Vec<u8>, u64)> = Vec::new();
     let (mut sequence, mut sum) = (from.sequence, from.sum);
     loop {
         let offset = reader.at;

@@ -3,18 +3,19 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use jit_core::decide::{Answer, Draft, decide};
-use jit_core::event::{Event, Request, Stamped};
-use jit_core::refusal::{Code, Refusal, Stop};
-use jit_core::state;
-use jit_core::table::{Memory, Overlay};
-use jit_core::time::Now;
+use jit_core::decide::{Decision, Draft, decide};
+use jit_core::log::event::{Event, LoggedRequest, Stamped};
+use jit_core::log::stop::Stop;
+use jit_core::log::table::{MemoryTable, Overlay};
+use jit_core::log::{fold, state};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Now;
 
 use super::{Ask, Clock, Done, Outcome, Store, View};
 
 #[derive(Debug, Default)]
 struct Inner {
-    table: Memory,
+    table: MemoryTable,
     log: Vec<Stamped>,
 }
 
@@ -46,7 +47,7 @@ impl MemoryStore {
             .map_err(|e| Box::new(Refusal::new(Code::Io, format!("the clock cannot be read: {e}"))))
     }
 
-    fn commit(inner: &mut Inner, draft: Draft<'_>, request: Option<&Request>) -> Outcome<Vec<Stamped>> {
+    fn commit(inner: &mut Inner, draft: Draft<'_>, request: Option<&LoggedRequest>) -> Outcome<Vec<Stamped>> {
         let (lines, changes) = draft.finish(request).map_err(|e| stop(e.into()))?;
         inner.table.absorb(changes);
         inner.log.extend(lines.iter().cloned());
@@ -73,7 +74,7 @@ impl Store for MemoryStore {
                 .map_err(|e| stop(e.into()))?;
             Self::commit(&mut inner, draft, None)?;
         }
-        let request = Request {
+        let request = LoggedRequest {
             id: ask.request.clone(),
             digest: ask.command.digest(ask.actor),
         };
@@ -94,8 +95,8 @@ impl Store for MemoryStore {
             let table = inner.table.clone();
             let mut draft = Draft::new(&table, inner.log.len() as u64, now.wall, ask.actor.clone());
             match decide(&mut draft, ask.command, &ask.context(&now)).map_err(stop)? {
-                Answer::Already(reply) => (Some(reply), false),
-                Answer::Done => {
+                Decision::Already(reply) => (Some(reply), false),
+                Decision::Done => {
                     (ask.prepare)(draft.events())
                         .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
                     notices = draft.take_notices();
@@ -126,14 +127,14 @@ impl Store for MemoryStore {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let now = self.now()?;
         let mut table = inner.table.clone();
-        let unreadable = |e: jit_core::table::Unreadable| stop(e.into());
+        let unreadable = |e: jit_core::log::table::Unreadable| stop(e.into());
         if state::anchor(&table)
             .map_err(unreadable)?
             .is_some_and(|anchor| anchor.boot_id != now.boot)
         {
             let before = table.clone();
             let mut overlay = Overlay::new(&before);
-            state::reanchor(&mut overlay, &now.boot, now.ticks, now.wall).map_err(unreadable)?;
+            fold::reanchor(&mut overlay, &now.boot, now.ticks, now.wall).map_err(unreadable)?;
             table.absorb(overlay.changes);
         }
         Ok(View {

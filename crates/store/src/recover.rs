@@ -8,13 +8,15 @@
 
 use std::io;
 
-use jit_core::event::{Did, Event, SegmentReason, Stamped};
-use jit_core::lease::Actor;
-use jit_core::refusal::{Code, Refusal, Stop};
-use jit_core::state;
-use jit_core::table::{Memory, Overlay, Table};
-use jit_core::time::Now;
-use jit_core::wire::{self, Line, decode_line, encode_line};
+use jit_core::log::event::{Event, IssueAction, SegmentReason, Stamped};
+use jit_core::log::line::{self, LogLine, decode_line, encode_line};
+use jit_core::log::stop::Stop;
+use jit_core::log::table::{MemoryTable, Overlay, Table};
+use jit_core::log::{fold, state};
+use jit_core::model::actor::Actor;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Now;
+use jit_core::query::claim_views;
 
 use super::disk::{DiskFile, How, open_if_there, read_range, write_all_at};
 use super::file::{DIRS, FileStore, LOCK, SUSPECT_AT, Slots, Snag, boot_mark, damaged, ends_line};
@@ -170,7 +172,7 @@ impl FileStore {
         from: Option<Position>,
         active: &Picture,
         rules: Rules,
-        each: &mut dyn FnMut(Line) -> Result<(), Trouble>,
+        each: &mut dyn FnMut(LogLine) -> Result<(), Trouble>,
     ) -> Outcome<Position> {
         let segments = self.segments(active.first)?;
         let mut at: Option<Position> = None;
@@ -274,12 +276,12 @@ impl FileStore {
             let mut folded = Folded::without_journal(runs);
             let mut overlay = Overlay::new(&folded);
             self.replay(Some(header.covers), active, rules, &mut |line| {
-                state::apply(&mut overlay, &line.stamped).map_err(|e| Trouble::Io(io::Error::other(e)))
+                fold::apply(&mut overlay, &line.stamped).map_err(|e| Trouble::Io(io::Error::other(e)))
             })?;
             folded.fresh = overlay.changes;
             return Ok((folded, Some(header.clone())));
         }
-        let mut memory = Memory::default();
+        let mut memory = MemoryTable::default();
         let mut waiting: Vec<Stamped> = Vec::new();
         self.replay(None, active, rules, &mut |line| {
             waiting.push(line.stamped);
@@ -298,7 +300,7 @@ impl FileStore {
         if position.segment == active.first {
             let upto = usize::try_from(position.offset).unwrap_or(usize::MAX);
             return active.bytes.get(..upto).is_some_and(|bytes| {
-                bytes.ends_with(b"\n") && wire::trailing_sum(bytes) == Some(position.sum)
+                bytes.ends_with(b"\n") && line::trailing_sum(bytes) == Some(position.sum)
             });
         }
         let file = self.disk.open(&log::sealed_path(position.segment), How::Read);
@@ -489,7 +491,7 @@ impl FileStore {
                     true,
                 ));
             }
-            let mut memory = Memory::default();
+            let mut memory = MemoryTable::default();
             let mut waiting = Vec::new();
             let segments = self.segments(picture.first)?;
             report.segments = segments.len() as u64;
@@ -499,7 +501,7 @@ impl FileStore {
             let mut records = Vec::new();
             self.replay(None, &picture, rules, &mut |line| {
                 report.lines += 1;
-                records.extend(wire::claims_record(&line.stamped).unwrap_or_default());
+                records.extend(claim_views::claims_record(&line.stamped).unwrap_or_default());
                 if records.len() > 1 << 18 || line.stamped.sequence == picture.end.sequence {
                     claims_fine &= views::claims_say(&*self.disk, claims_upto, &records).unwrap_or(false);
                     claims_upto += records.len() as u64;
@@ -530,7 +532,8 @@ impl FileStore {
             }
             Err(refusal) => return Err(refusal),
         };
-        let unreadable = |e: jit_core::table::Unreadable| Box::new(Refusal::new(Code::Io, e.to_string()));
+        let unreadable =
+            |e: jit_core::log::table::Unreadable| Box::new(Refusal::new(Code::Io, e.to_string()));
         let leases = state::leases(&memory).map_err(unreadable)?;
         report.leases = leases.len() as u64;
         report.issues = state::issues(&memory).map_err(unreadable)?.len() as u64;
@@ -561,7 +564,7 @@ impl FileStore {
         Ok(report)
     }
 
-    fn check_state(&self, memory: &Memory, journal: Option<Journal>, end: u64, report: &mut Report) {
+    fn check_state(&self, memory: &MemoryTable, journal: Option<Journal>, end: u64, report: &mut Report) {
         let mut problem = |message: String| {
             report.problems.push(Problem {
                 check: "state",
@@ -595,7 +598,7 @@ impl FileStore {
         }
     }
 
-    fn check_views(&self, memory: &Memory, marks: &ViewMarks, report: &mut Report) {
+    fn check_views(&self, memory: &MemoryTable, marks: &ViewMarks, report: &mut Report) {
         let mut problem = |check, message: &str| {
             report.problems.push(Problem {
                 check,
@@ -711,8 +714,8 @@ impl FileStore {
 
     /// The state that every readable line adds up to, the highest sequence seen, and how many lines are lost. Where the
     /// folded state is sound it is the better witness: it remembers lines that can no longer be read.
-    fn survivors(&self, now: &Now, synced: u64) -> Outcome<(Memory, u64, u64)> {
-        let mut memory = Memory::default();
+    fn survivors(&self, now: &Now, synced: u64) -> Outcome<(MemoryTable, u64, u64)> {
+        let mut memory = MemoryTable::default();
         let mut known = 0;
         if let Ok(Some(journal)) = folded::read_journal(&*self.disk)
             && let Ok(runs) = folded::open_runs(&*self.disk, &journal.header, true)
@@ -767,7 +770,7 @@ impl FileStore {
             .flatten()
             .is_none_or(|anchor| anchor.boot_id != now.boot)
         {
-            state::reanchor(&mut overlay, &now.boot, now.ticks, now.wall)
+            fold::reanchor(&mut overlay, &now.boot, now.ticks, now.wall)
                 .map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
         }
         memory.absorb(overlay.changes);
@@ -777,14 +780,15 @@ impl FileStore {
     /// The new first segment: what survived, said again.
     fn restatement(
         &self,
-        memory: &Memory,
+        memory: &MemoryTable,
         last: u64,
         lost: u64,
         backup: &str,
         now: &Now,
         actor: &Actor,
     ) -> Outcome<Vec<u8>> {
-        let unreadable = |e: jit_core::table::Unreadable| Box::new(Refusal::new(Code::Io, e.to_string()));
+        let unreadable =
+            |e: jit_core::log::table::Unreadable| Box::new(Refusal::new(Code::Io, e.to_string()));
         let mut events = vec![
             Event::SegmentStarted {
                 reason: SegmentReason::Recovered,
@@ -807,7 +811,7 @@ impl FileStore {
             let sheet = state::sheet(memory, &issue.id).map_err(unreadable)?;
             let id = issue.id.clone();
             events.push(Event::Issue {
-                did: Did::Restored,
+                did: IssueAction::Restored,
                 issue,
                 sheet,
             });
@@ -827,13 +831,13 @@ impl FileStore {
         }
         for unit in state::units(memory).map_err(unreadable)? {
             events.push(Event::Unit {
-                input: jit_core::unit::Input::CreateWorktree,
+                input: jit_core::model::unit::UnitInput::CreateWorktree,
                 unit: Box::new(unit),
             });
         }
         for account in state::accounts(memory).map_err(unreadable)? {
             events.push(Event::Account {
-                did: jit_core::account::Did::Parked,
+                did: jit_core::model::account::AccountAction::Parked,
                 account: Box::new(account),
             });
         }
@@ -867,10 +871,10 @@ fn from_stop(stop: Stop) -> Box<Refusal> {
     }
 }
 
-fn absorb(memory: &mut Memory, waiting: &mut Vec<Stamped>) -> Result<(), Trouble> {
+fn absorb(memory: &mut MemoryTable, waiting: &mut Vec<Stamped>) -> Result<(), Trouble> {
     let mut overlay = Overlay::new(memory);
     for stamped in waiting.drain(..) {
-        state::apply(&mut overlay, &stamped).map_err(|e| Trouble::Io(io::Error::other(e)))?;
+        fold::apply(&mut overlay, &stamped).map_err(|e| Trouble::Io(io::Error::other(e)))?;
     }
     let changes = overlay.changes;
     memory.absorb(changes);

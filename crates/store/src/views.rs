@@ -13,10 +13,11 @@
 use std::borrow::Cow;
 use std::io;
 
-use jit_core::event::{Event, Stamped};
-use jit_core::table::Table;
-use jit_core::time::Wall;
-use jit_core::{state, wire};
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::time::Wall;
+use jit_core::query::claim_views;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::disk::{Disk, DiskFile, How, Meta, open_if_there, read_range, write_all_at};
@@ -52,7 +53,7 @@ const RECORD_MAX: u64 = 16 * 1024;
 pub fn append_claims(disk: &dyn Disk, marks: &mut ViewMarks, lines: &[Stamped]) -> io::Result<bool> {
     let mut bytes = Vec::new();
     for line in lines {
-        bytes.extend(wire::claims_record(line).unwrap_or_default());
+        bytes.extend(claim_views::claims_record(line).unwrap_or_default());
     }
     let file = disk.open(CLAIMS, How::Write)?;
     let meta = file.meta()?;
@@ -321,7 +322,7 @@ pub fn rebuild_index(
 fn whole(table: &dyn Table) -> io::Result<Vec<u8>> {
     let mut leases = state::claims(table).map_err(io::Error::other)?;
     leases.sort_by_key(|lease| lease.token);
-    let entries: Vec<Vec<u8>> = leases.iter().map(wire::index_entry).collect();
+    let entries: Vec<Vec<u8>> = leases.iter().map(claim_views::index_entry).collect();
     Ok(entries.join(&b",\n"[..]))
 }
 
@@ -362,7 +363,7 @@ fn edited(disk: &dyn Disk, lines: &[Stamped]) -> io::Result<Option<Vec<u8>>> {
         };
         let name = format!("{{\"lease_id\":\"{gone}\"");
         entries.retain(|entry| !entry.starts_with(name.as_bytes()));
-        entries.extend(come.map(|lease| Cow::Owned(wire::index_entry(lease))));
+        entries.extend(come.map(|lease| Cow::Owned(claim_views::index_entry(lease))));
     }
     Ok(Some(entries.join(&b",\n"[..])))
 }

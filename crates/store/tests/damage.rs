@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use jit_core::event::{Event, Stamped};
-use jit_core::lease::{Actor, Lease};
-use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::log::event::{Event, Stamped};
+use jit_core::model::actor::Actor;
+use jit_core::model::lease::Lease;
+use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_store::Store;
 use jit_store::file::FileStore;
 use jit_store::recover::Recovered;
@@ -133,7 +134,7 @@ fn judge(scene: &Scene, disk: &SimDisk, what: &str) -> Fate {
     if in_turn(3)
         && let Ok(view) = new.view()
     {
-        let found = jit_core::state::leases(&*view.table);
+        let found = jit_core::log::state::leases(&*view.table);
         let found = found.unwrap_or_else(|e| panic!("{what}: {e}"));
         let found = found
             .into_iter()
@@ -545,8 +546,8 @@ fn d1_a_line_from_the_future_is_not_damage() {
     let lines = events(&store(&scene.disk, &scene.clock));
     let last = lines.last().expect("lines").clone();
     let mut log = scene.disk.read(LOG).expect("a log");
-    let sum = jit_core::wire::trailing_sum(&log).expect("a sum");
-    let line = jit_core::event::Stamped {
+    let sum = jit_core::log::line::trailing_sum(&log).expect("a sum");
+    let line = jit_core::log::event::Stamped {
         sequence: last.sequence + 1,
         part: (1, 1),
         request: None,
@@ -555,7 +556,7 @@ fn d1_a_line_from_the_future_is_not_damage() {
         },
         ..last
     };
-    jit_core::wire::encode_line(&mut log, &line, last.sequence, sum);
+    jit_core::log::line::encode_line(&mut log, &line, last.sequence, sum);
     scene.disk.put(LOG, &log);
     let new = store(&scene.disk, &scene.clock);
     assert_eq!(leases(&new), scene.held);

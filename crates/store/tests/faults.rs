@@ -3,10 +3,10 @@
 //! After each single fault a new process must be able to go on without help: what was acknowledged is there exactly
 //! once, what was not has happened or not but never twice, and asking again under the same request id tells which.
 
-use jit_core::command::Command;
-use jit_core::event::Event;
-use jit_core::lease::Actor;
-use jit_core::refusal::{Code, Refusal};
+use jit_core::decide::command::Command;
+use jit_core::log::event::Event;
+use jit_core::model::actor::Actor;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_store::file::FileStore;
 use jit_store::{Done, Outcome, Store};
 use jit_testkit::drive::{

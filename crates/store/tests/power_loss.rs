@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jit_core::command::Command;
-use jit_core::lease::Actor;
-use jit_core::refusal::Code;
+use jit_core::decide::command::Command;
+use jit_core::model::actor::Actor;
+use jit_core::model::refusal::Code;
 use jit_store::file::FileStore;
 use jit_store::{Done, Outcome, Store};
 use jit_testkit::drive::{

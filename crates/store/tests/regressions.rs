@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use jit_core::command::{Change, Command};
-use jit_core::event::{Event, Stamped};
-use jit_core::issue_file::{Folder, parse};
-use jit_core::lease::Actor;
-use jit_core::refusal::Code;
+use jit_core::decide::command::{Command, IssueChange};
+use jit_core::issue_files::format::{IssueFolder, parse};
+use jit_core::log::event::{Event, Stamped};
+use jit_core::model::actor::Actor;
+use jit_core::model::refusal::Code;
 use jit_store::file::FileStore;
 use jit_store::{Outcome, Store};
 use jit_testkit::drive::{acquire, actor, ask, ask_as, create, events, leases, open, release};
@@ -202,7 +202,7 @@ fn d1_a_recovery_killed_again_and_again_loses_nothing() {
 fn with_unknown_event(scene: &Scene) -> Vec<u8> {
     let last = events(&scene.store()).pop().expect("lines");
     let mut log = scene.disk.read(LOG).expect("a log");
-    let sum = jit_core::wire::trailing_sum(&log).expect("a sum");
+    let sum = jit_core::log::line::trailing_sum(&log).expect("a sum");
     let line = Stamped {
         sequence: last.sequence + 1,
         part: (1, 1),
@@ -212,7 +212,7 @@ fn with_unknown_event(scene: &Scene) -> Vec<u8> {
         },
         ..last
     };
-    jit_core::wire::encode_line(&mut log, &line, last.sequence, sum);
+    jit_core::log::line::encode_line(&mut log, &line, last.sequence, sum);
     log
 }
 
@@ -492,9 +492,9 @@ fn e5_a_circle_that_is_too_long_to_be_followed_is_refused() {
             r#"{{"id":"L-{n}","title":"l","created_at":"2026-01-01T00:00:00.000Z","parent":"L-{}"}}"#,
             n + 1
         );
-        let folder = Folder {
+        let folder = IssueFolder {
             issue: json.into_bytes(),
-            ..Folder::default()
+            ..IssueFolder::default()
         };
         parse(&format!("L-{n}").parse().expect("an id"), &folder).expect("sound")
     };
@@ -502,9 +502,9 @@ fn e5_a_circle_that_is_too_long_to_be_followed_is_refused() {
     ask(&scene.store(), &human(), &Command::JoinIssues(found), 1).expect("joined");
     let top = Command::ChangeIssue {
         issue: format!("L-{}", levels - 1).parse().expect("an id"),
-        change: Box::new(Change {
+        change: Box::new(IssueChange {
             parent: Some(Some("L-0".parse().expect("an id"))),
-            ..Change::default()
+            ..IssueChange::default()
         }),
         strict: false,
     };

@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jit_core::event::{Event, Stamped};
-use jit_core::lease::{Actor, Lease};
-use jit_core::refusal::Code;
-use jit_core::time::Now;
+use jit_core::log::event::{Event, Stamped};
+use jit_core::model::actor::Actor;
+use jit_core::model::lease::Lease;
+use jit_core::model::refusal::Code;
+use jit_core::model::time::Now;
 use jit_store::file::FileStore;
 use jit_store::{Done, Outcome, Store};
 use jit_testkit::drive::{

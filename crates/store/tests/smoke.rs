@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jit_core::command::Reply;
-use jit_core::state;
+use jit_core::decide::command::CommandReply;
+use jit_core::log::state;
 use jit_store::Store;
 use jit_store::disk::{Disk, RealDisk};
 use jit_store::file::FileStore;
@@ -30,7 +30,7 @@ fn claims_survive(disk: &dyn Fn() -> Arc<dyn Disk>, issues: usize) {
         assert!(done.notices.is_empty(), "{:?}", done.notices);
         if n % 3 == 0 {
             let released = ask(&open(), &holder, &release(&id), (20_000 + n) as u128).expect("release");
-            assert!(matches!(released.reply, Reply::Released(ref l) if l.len() == 1));
+            assert!(matches!(released.reply, CommandReply::Released(ref l) if l.len() == 1));
         }
     }
     let store = open();

@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jit_core::command::{Command, NewIssue, Reply, Target};
-use jit_core::event::Stamped;
-use jit_core::ids::{LeaseId, RequestId};
-use jit_core::issue::{Priority, State};
-use jit_core::lease::{Actor, Lease};
-use jit_core::policy::Policy;
-use jit_core::state;
+use jit_core::decide::command::{Command, CommandReply, NewIssue, Target};
+use jit_core::log::event::Stamped;
+use jit_core::log::state;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{LeaseId, RequestId};
+use jit_core::model::issue::{IssueState, Priority};
+use jit_core::model::lease::Lease;
+use jit_core::model::policy::Policy;
 use jit_store::disk::Disk;
 use jit_store::file::FileStore;
 use jit_store::{Ask, Clock, Done, Outcome, Store};
@@ -30,13 +31,13 @@ pub fn create(id: &str) -> Command {
         chosen: true,
         title: format!("about {id}"),
         kind: "task".into(),
-        state: State::Ready,
+        state: IssueState::Ready,
         priority: Priority::Normal,
         parent: None,
         labels: Vec::new(),
         depends_on: Vec::new(),
         gates: Vec::new(),
-        actor: jit_core::issue::Performer::Any,
+        actor: jit_core::model::issue::Performer::Any,
         text: None,
     })
 }
@@ -124,8 +125,8 @@ fn give(
 /// The one lease an answer is about.
 pub fn lease_in(done: &Done) -> &Lease {
     match &done.reply {
-        Reply::Lease { lease, .. } => lease,
-        Reply::Released(leases) | Reply::Evicted(leases) => &leases[0],
+        CommandReply::Lease { lease, .. } => lease,
+        CommandReply::Released(leases) | CommandReply::Evicted(leases) => &leases[0],
         other => panic!("not a lease: {other:?}"),
     }
 }

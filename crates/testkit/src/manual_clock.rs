@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jit_core::time::{BootId, Now, Wall};
+use jit_core::model::time::{BootId, Now, Wall};
 use jit_store::Clock;
 
 /// Clones show the same time.

@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 
-use jit_core::time::{Now, Wall};
+use jit_core::model::time::{Now, Wall};
 
 /// Longest lease, in seconds.
 pub const MAX_TTL: u64 = 30 * 24 * 3600;
@@ -393,7 +393,7 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
-    use jit_core::time::BootId;
+    use jit_core::model::time::BootId;
 
     use super::*;
 

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Barrier;
 
-use jit_core::command::{Command, Reply};
-use jit_core::event::{Did, Event};
-use jit_core::lease::{Actor, Lease};
-use jit_core::refusal::Code;
-use jit_core::state;
+use jit_core::decide::command::{Command, CommandReply};
+use jit_core::log::event::{Event, IssueAction};
+use jit_core::log::state;
+use jit_core::model::actor::Actor;
+use jit_core::model::lease::Lease;
+use jit_core::model::refusal::Code;
 use jit_store::{Done, Outcome, Store};
 
 use crate::ManualClock;
@@ -120,7 +121,9 @@ pub fn a_holder_is_told_that_it_holds(make: Make<'_>) {
     let first = ask(&*backend.open(), &a(), &acquire("WI-1", 60), 1).expect("granted");
     let before = sequence(&*backend.open());
     let again = ask(&*backend.open(), &a(), &acquire("WI-1", 60), 2).expect("existing");
-    assert!(matches!(&again.reply, Reply::Lease { existing: true, lease, .. } if lease == lease_in(&first)));
+    assert!(
+        matches!(&again.reply, CommandReply::Lease { existing: true, lease, .. } if lease == lease_in(&first))
+    );
     assert_eq!(again.own, vec![lease_in(&first).clone()]);
     assert_eq!(
         sequence(&*backend.open()),
@@ -187,7 +190,7 @@ pub fn lapsed_leases_are_granted_again(make: Make<'_>) {
     let again = ask(&*backend.open(), &a(), &renew("WI-1", None), 2).expect("granted again");
     assert!(matches!(
         again.reply,
-        Reply::Lease {
+        CommandReply::Lease {
             regranted: true,
             existing: false,
             ..
@@ -232,7 +235,7 @@ pub fn eviction_needs_a_person_and_a_reason(make: Make<'_>) {
     ask(&*store, &a(), &acquire("WI-1", 60), 1).expect("granted");
     assert_eq!(code(ask(&*store, &b(), &evict("WI-1"), 2)), Code::NotAllowed);
     let unexplained = Command::ForceEvict {
-        target: jit_core::command::Target::parse("WI-1").expect("an issue"),
+        target: jit_core::decide::command::Target::parse("WI-1").expect("an issue"),
         reason: "  ".into(),
     };
     assert_eq!(
@@ -240,7 +243,7 @@ pub fn eviction_needs_a_person_and_a_reason(make: Make<'_>) {
         Code::Invalid
     );
     let done = ask(&*store, &actor("human:h", 1), &evict("WI-1"), 4).expect("evicted");
-    assert!(matches!(&done.reply, Reply::Evicted(gone) if gone.len() == 1));
+    assert!(matches!(&done.reply, CommandReply::Evicted(gone) if gone.len() == 1));
     assert_eq!(code(ask(&*store, &a(), &renew("WI-1", None), 5)), Code::NotHolder);
     assert_eq!(
         code(ask(&*store, &actor("human:h", 1), &evict("WI-1"), 6)),
@@ -299,7 +302,7 @@ pub fn a_request_is_carried_out_once(make: Make<'_>) {
     }
     // A made-up id is found as well, when somebody comes back with it.
     let done = ask(&*backend.open(), &a(), &release("WI-1"), 77).expect("released");
-    let id = jit_core::ids::RequestId::make_up(1_767_441_600_000, 77);
+    let id = jit_core::model::ids::RequestId::make_up(1_767_441_600_000, 77);
     let again = ask_as(&*backend.open(), &a(), &release("WI-1"), 78, id.as_str()).expect("found");
     assert!(again.repeated);
     assert_eq!(again.reply, done.reply);
@@ -465,7 +468,7 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
     let backend = with_issues(make, &["WI-1"]);
     let store = backend.open();
     let before = sequence(&*store);
-    let policy = jit_core::policy::Policy::default();
+    let policy = jit_core::model::policy::Policy::default();
     let refused = store.transact(&mut jit_store::Ask {
         command: &create("WI-2"),
         actor: &a(),
@@ -478,7 +481,7 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
             assert!(matches!(
                 events,
                 [Event::Issue {
-                    did: Did::Created,
+                    did: IssueAction::Created,
                     ..
                 }]
             ));
@@ -495,13 +498,13 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
 pub fn says(command: &Command, outcome: &Outcome<Done>) -> Says {
     match outcome {
         Ok(done) => match (&done.reply, command) {
-            (Reply::Lease { existing: true, .. }, _) => Says::Existing,
-            (Reply::Lease { regranted: true, .. }, _) => Says::Regranted,
-            (Reply::Lease { .. }, Command::Acquire { .. }) => Says::Granted,
-            (Reply::Lease { .. }, Command::Renew { .. }) => Says::Renewed,
-            (Reply::Lease { .. }, _) => Says::Transferred,
-            (Reply::Released(_), _) => Says::Released,
-            (Reply::Evicted(_), _) => Says::Evicted,
+            (CommandReply::Lease { existing: true, .. }, _) => Says::Existing,
+            (CommandReply::Lease { regranted: true, .. }, _) => Says::Regranted,
+            (CommandReply::Lease { .. }, Command::Acquire { .. }) => Says::Granted,
+            (CommandReply::Lease { .. }, Command::Renew { .. }) => Says::Renewed,
+            (CommandReply::Lease { .. }, _) => Says::Transferred,
+            (CommandReply::Released(_), _) => Says::Released,
+            (CommandReply::Evicted(_), _) => Says::Evicted,
             (_, _) => Says::Granted,
         },
         Err(refusal) => match refusal.code {
@@ -555,7 +558,13 @@ impl Step {
     }
 
     /// What the model says to it, and becomes.
-    pub fn judge(&self, model: &mut Model, who: &Actor, fresh: &str, now: &jit_core::time::Now) -> Says {
+    pub fn judge(
+        &self,
+        model: &mut Model,
+        who: &Actor,
+        fresh: &str,
+        now: &jit_core::model::time::Now,
+    ) -> Says {
         let me = (
             who.agent_id.as_str(),
             who.worktree_id.as_ref().map(|id| id.as_str()),

@@ -6,16 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use jit_core::command::{Command, Context, NewIssue, Reply, Target};
-use jit_core::decide::{Answer, Draft, decide};
-use jit_core::event::{Event, Request, Stamped};
-use jit_core::ids::{AgentId, LeaseId, RequestId, WorktreeId};
-use jit_core::issue::{Priority, State};
-use jit_core::lease::{Actor, End, Lease};
-use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Stop};
-use jit_core::table::{Memory, Overlay, Table};
-use jit_core::{state, wire};
+use jit_core::decide::command::{Command, CommandReply, Context, NewIssue, Target};
+use jit_core::decide::{Decision, Draft, decide};
+use jit_core::log::event::{Event, LoggedRequest, Stamped};
+use jit_core::log::stop::Stop;
+use jit_core::log::table::{MemoryTable, Overlay, Table};
+use jit_core::log::{fold, line, state};
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{AgentId, LeaseId, RequestId, WorktreeId};
+use jit_core::model::issue::{IssueState, Priority};
+use jit_core::model::lease::{Lease, LeaseEnd};
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::Code;
 use jit_testkit::ManualClock;
 use jit_testkit::model::{By, Holder, Model, Outcome, Why};
 use jit_testkit::rng::{SEED_VAR, cases, seed_in_env};
@@ -138,7 +140,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct World {
     clock: ManualClock,
     boots: u32,
-    table: Memory,
+    table: MemoryTable,
     log: Vec<u8>,
     replayed: Replayed,
     last: u64,
@@ -181,7 +183,7 @@ impl World {
         let mut world = Self {
             clock: ManualClock::new(),
             boots: 1,
-            table: Memory::default(),
+            table: MemoryTable::default(),
             log: Vec::new(),
             replayed: Replayed::default(),
             last: 0,
@@ -203,13 +205,17 @@ impl World {
                 chosen: true,
                 title: format!("about {name}"),
                 kind: (*kind).to_owned(),
-                state: if *closed { State::Done } else { State::Ready },
+                state: if *closed {
+                    IssueState::Done
+                } else {
+                    IssueState::Ready
+                },
                 priority: Priority::Normal,
                 parent: None,
                 labels: Vec::new(),
                 depends_on: Vec::new(),
                 gates: Vec::new(),
-                actor: jit_core::issue::Performer::Any,
+                actor: jit_core::model::issue::Performer::Any,
                 text: None,
             };
             world.run(&Command::CreateIssue(new), (1, 0))?.map_err(text)?;
@@ -226,7 +232,7 @@ impl World {
     /// As the engine does it: the transaction's lines go to the log, its changes to the table.
     fn write(&mut self, lines: &[Stamped]) {
         for line in lines {
-            self.sum = wire::encode_line(&mut self.log, line, self.last, self.sum);
+            self.sum = line::encode_line(&mut self.log, line, self.last, self.sum);
             self.last = line.sequence;
         }
     }
@@ -248,7 +254,7 @@ impl World {
         Ok(())
     }
 
-    fn run(&mut self, command: &Command, who: Caller) -> Result<Result<(Reply, bool), Code>, String> {
+    fn run(&mut self, command: &Command, who: Caller) -> Result<Result<(CommandReply, bool), Code>, String> {
         let now = self.clock.now().map_err(text)?;
         let cx = Context {
             now: now.clone(),
@@ -267,16 +273,16 @@ impl World {
                 Ok(Err(refusal.code))
             }
             Err(Stop::Unreadable(trouble)) => Err(trouble.to_string()),
-            Ok(Answer::Already(reply)) => {
+            Ok(Decision::Already(reply)) => {
                 ensure!(draft.events().is_empty(), "changes nothing, but writes events");
                 Ok(Ok((reply, false)))
             }
-            Ok(Answer::Done) => {
+            Ok(Decision::Done) => {
                 ensure!(!draft.events().is_empty(), "done without an event");
                 let reply = command.reply(draft.events()).ok_or("no reply in the events")?;
                 // Every second request gives an id of its own.
                 self.requests += 1;
-                let request = Request {
+                let request = LoggedRequest {
                     id: match self.requests % 2 {
                         0 => format!("r-{}", self.requests)
                             .parse::<RequestId>()
@@ -447,7 +453,7 @@ impl World {
                 "{expected:?} changed something"
             );
         }
-        if let Ok((Reply::Lease { lease, .. }, true)) = &actual {
+        if let Ok((CommandReply::Lease { lease, .. }, true)) = &actual {
             if matches!(
                 expected,
                 Outcome::Granted | Outcome::Regranted | Outcome::Transferred
@@ -506,10 +512,10 @@ impl World {
             );
             let ended = state::ended(&self.table, &key).map_err(text)?.map(|ended| {
                 let why = match ended.how {
-                    End::Released => Why::Released,
-                    End::Expired => Why::Lapsed,
-                    End::Evicted => Why::Evicted,
-                    End::Transferred => Why::HandedOver,
+                    LeaseEnd::Released => Why::Released,
+                    LeaseEnd::Expired => Why::Lapsed,
+                    LeaseEnd::Evicted => Why::Evicted,
+                    LeaseEnd::Transferred => Why::HandedOver,
                 };
                 (holder(&ended.lease), why)
             });
@@ -530,19 +536,19 @@ impl World {
         let (mut sum, mut sequence) = (replayed.sum, replayed.sequence);
         for line in self.log[replayed.read..].split_inclusive(|b| *b == b'\n') {
             let line = line.strip_suffix(b"\n").ok_or("a line without an end")?;
-            let decoded = wire::decode_line(line)?;
+            let decoded = line::decode_line(line)?;
             sequence += 1;
             let found = decoded.stamped.sequence;
             ensure!(found == sequence, "line {sequence} is numbered {found}");
             ensure!(decoded.prev == sum, "the chain breaks at {sequence}");
             let mut again = Vec::new();
-            wire::encode_line(&mut again, &decoded.stamped, decoded.durable, decoded.prev);
+            line::encode_line(&mut again, &decoded.stamped, decoded.durable, decoded.prev);
             ensure!(
                 again.strip_suffix(b"\n") == Some(line),
                 "line {sequence} reads as another"
             );
             sum = decoded.sum;
-            state::apply(&mut table, &decoded.stamped).map_err(text)?;
+            fold::apply(&mut table, &decoded.stamped).map_err(text)?;
         }
         let changes = table.changes;
         let mut table = replayed.table;
@@ -567,7 +573,7 @@ impl World {
 /// What a reader of the log has got to.
 #[derive(Default)]
 struct Replayed {
-    table: Memory,
+    table: MemoryTable,
     read: usize,
     sum: u64,
     sequence: u64,
@@ -586,7 +592,7 @@ fn holder(lease: &Lease) -> Holder {
     }
 }
 
-fn classify(command: &Command, answer: &Result<(Reply, bool), Code>) -> Option<Outcome> {
+fn classify(command: &Command, answer: &Result<(CommandReply, bool), Code>) -> Option<Outcome> {
     Some(match answer {
         Err(Code::Held) => Outcome::Held,
         Err(Code::NotHolder) => Outcome::NotHolder,
@@ -596,7 +602,7 @@ fn classify(command: &Command, answer: &Result<(Reply, bool), Code>) -> Option<O
         Err(Code::Invalid) => Outcome::Invalid,
         Err(_) => return None,
         Ok((
-            Reply::Lease {
+            CommandReply::Lease {
                 existing, regranted, ..
             },
             wrote,
@@ -608,17 +614,17 @@ fn classify(command: &Command, answer: &Result<(Reply, bool), Code>) -> Option<O
             (Command::Transfer { .. }, false, false, true) => Outcome::Transferred,
             _ => return None,
         },
-        Ok((Reply::Released(leases), wrote)) if leases.len() == 1 => match wrote {
+        Ok((CommandReply::Released(leases), wrote)) if leases.len() == 1 => match wrote {
             true => Outcome::Released,
             false => Outcome::AlreadyReleased,
         },
-        Ok((Reply::Evicted(leases), true)) if leases.len() == 1 => Outcome::Evicted,
+        Ok((CommandReply::Evicted(leases), true)) if leases.len() == 1 => Outcome::Evicted,
         Ok(_) => return None,
     })
 }
 
 /// The indexes say what the leases say: nothing is missing, nothing is left over.
-fn check_indexes(table: &Memory, leases: &[Lease]) -> Check {
+fn check_indexes(table: &MemoryTable, leases: &[Lease]) -> Check {
     let mut expected: BTreeMap<String, String> = BTreeMap::new();
     let mut ids = HashSet::new();
     for lease in leases {

@@ -5,18 +5,20 @@
 //! at patterns; whoever was granted something had no live waiter before it that wants some of the same; a refusal wrote
 //! nothing; no lock lasts longer than its limit; and the log, written out and read back, adds up to the same state.
 
-use jit_core::command::{Command, Context, Reply};
-use jit_core::decide::{Answer, Draft, decide};
-use jit_core::event::{Event, Stamped};
-use jit_core::file_lock::{self, FileTarget, Labels, Queueing, Ticket, Want, Which};
-use jit_core::ids::{LeaseId, TicketId};
-use jit_core::lease::{Actor, Lease};
-use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Stop};
-use jit_core::scope::Scope;
-use jit_core::table::{Memory, Overlay};
-use jit_core::time::{BootId, Now, Wall};
-use jit_core::{state, wire};
+use jit_core::decide::command::{Command, CommandReply, Context};
+use jit_core::decide::{Decision, Draft, decide, file_locks};
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::stop::Stop;
+use jit_core::log::table::{MemoryTable, Overlay};
+use jit_core::log::{fold, line, state};
+use jit_core::model::actor::Actor;
+use jit_core::model::file_lock::{FileTarget, Labels, Queueing, Ticket, Want, Which};
+use jit_core::model::ids::{LeaseId, TicketId};
+use jit_core::model::lease::Lease;
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::Code;
+use jit_core::model::scope::LockScope;
+use jit_core::model::time::{BootId, Now, Wall};
 use proptest::prelude::*;
 
 const HOLDERS: [(&str, &str); 5] = [
@@ -83,7 +85,7 @@ fn actor(n: usize) -> Actor {
 }
 
 struct Bench {
-    table: Memory,
+    table: MemoryTable,
     lines: Vec<Stamped>,
     now: Now,
     drawn: u128,
@@ -96,7 +98,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         Self {
-            table: Memory::default(),
+            table: MemoryTable::default(),
             lines: Vec::new(),
             now: Now {
                 wall: Wall::from_ms(1_700_000_000_000),
@@ -120,12 +122,12 @@ impl Bench {
     }
 
     fn live(&self) -> Vec<Lease> {
-        let mut all = file_lock::all(&self.table).expect("locks");
+        let mut all = file_locks::all(&self.table).expect("locks");
         all.retain(|lease| !lease.expired(&self.now));
         all
     }
 
-    fn ask(&mut self, who: &Actor, command: &Command) -> Result<Reply, Code> {
+    fn ask(&mut self, who: &Actor, command: &Command) -> Result<CommandReply, Code> {
         let fresh = self.draw();
         let cx = Context {
             now: self.now.clone(),
@@ -139,14 +141,14 @@ impl Bench {
         match decide(&mut draft, command, &cx) {
             Err(Stop::Refused(refusal)) => Err(refusal.code),
             Err(Stop::Unreadable(e)) => panic!("{e}"),
-            Ok(Answer::Already(reply)) => {
+            Ok(Decision::Already(reply)) => {
                 assert!(
                     draft.events().is_empty(),
                     "an answer that changes nothing writes nothing"
                 );
                 Ok(reply)
             }
-            Ok(Answer::Done) => {
+            Ok(Decision::Done) => {
                 let reply = command.reply(draft.events()).expect("an answer");
                 let (lines, changes) = draft.finish(None).expect("lines");
                 for line in &lines {
@@ -177,7 +179,7 @@ impl Bench {
             },
         };
         let mut overlay = Overlay::new(&self.table);
-        state::apply(&mut overlay, &line).expect("applied");
+        fold::apply(&mut overlay, &line).expect("applied");
         let changes = overlay.changes;
         self.table.absorb(changes);
         self.lines.push(line);
@@ -187,7 +189,7 @@ impl Bench {
 
 /// By looking at every path there is.
 fn collide(a: &FileTarget, b: &FileTarget) -> bool {
-    let both_local = a.scope == Scope::Worktree && b.scope == Scope::Worktree;
+    let both_local = a.scope == LockScope::Worktree && b.scope == LockScope::Worktree;
     let apart = both_local && a.holder.worktree_id != b.holder.worktree_id;
     a.holder != b.holder
         && !(a.shared && b.shared)
@@ -202,7 +204,11 @@ fn wants(what: &[(usize, bool)], shared: bool, ttl: Option<u64>) -> Vec<Want> {
         .map(|(pattern, global)| Want {
             pattern: PATTERNS[*pattern].parse().expect("a pattern"),
             outside: false,
-            scope: if *global { Scope::Global } else { Scope::Worktree },
+            scope: if *global {
+                LockScope::Global
+            } else {
+                LockScope::Worktree
+            },
             shared,
             labels: Labels::default(),
             ttl_secs: ttl,
@@ -224,16 +230,16 @@ fn check(bench: &Bench) -> Result<(), TestCaseError> {
         }
     }
     // Written out and read back it is the same.
-    let mut again = Memory::default();
+    let mut again = MemoryTable::default();
     let mut sum = 0;
     for line in &bench.lines {
         let mut bytes = Vec::new();
-        sum = wire::encode_line(&mut bytes, line, 0, sum);
+        sum = line::encode_line(&mut bytes, line, 0, sum);
         let read =
-            wire::decode_line(bytes.strip_suffix(b"\n").expect("a line")).map_err(TestCaseError::fail)?;
+            line::decode_line(bytes.strip_suffix(b"\n").expect("a line")).map_err(TestCaseError::fail)?;
         prop_assert_eq!(&read.stamped.event, &line.event);
         let mut overlay = Overlay::new(&again);
-        state::apply(&mut overlay, &read.stamped).expect("applied");
+        fold::apply(&mut overlay, &read.stamped).expect("applied");
         let changes = overlay.changes;
         again.absorb(changes);
     }
@@ -266,7 +272,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
                     },
                 };
                 let answer = bench.ask(&holder, &command);
-                if let Ok(Reply::Locks(locks)) = &answer {
+                if let Ok(CommandReply::Locks(locks)) = &answer {
                     for lease in locks {
                         let mine = lease.resource.file().expect("a file");
                         let passed = queue.iter().find(|earlier| {
@@ -328,13 +334,13 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
                 let due = |bench: &Bench| {
                     let mut own = bench.live();
                     own.retain(|lease| {
-                        lease.held_by(&actor(*who)) && file_lock::can_be_kept(lease, &bench.now)
+                        lease.held_by(&actor(*who)) && file_locks::can_be_kept(lease, &bench.now)
                     });
                     own.len()
                 };
                 let (before, lines, others) = (due(&bench), bench.lines.len(), bench.live().len());
                 let kept = bench.ask(&actor(*who), &Command::KeepLocks);
-                let Ok(Reply::Locks(kept)) = kept else {
+                let Ok(CommandReply::Locks(kept)) = kept else {
                     panic!("a beat is never refused: {kept:?}")
                 };
                 prop_assert_eq!(kept.len(), before, "all that are due, and no others");
@@ -352,7 +358,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
             Op::CleanUp => {
                 let gone = bench.dead.clone();
                 let _ = bench.ask(&actor(0), &Command::CleanLocks { gone });
-                let left = file_lock::all(&bench.table).expect("locks");
+                let left = file_locks::all(&bench.table).expect("locks");
                 prop_assert!(left.iter().all(|lease| !lease.expired(&bench.now)));
             }
             Op::Advance(ms) => {

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jit_core::command::{Command, NewIssue, Reply, Target};
-use jit_core::ids::{LeaseId, RequestId};
-use jit_core::issue::{Priority, State};
-use jit_core::lease::Actor;
-use jit_core::policy::Policy;
-use jit_core::refusal::Code;
-use jit_core::state;
+use jit_core::decide::command::{Command, CommandReply, NewIssue, Target};
+use jit_core::log::state;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{LeaseId, RequestId};
+use jit_core::model::issue::{IssueState, Priority};
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::Code;
 use jit_store::file::FileStore;
 use jit_store::{Ask, Done, Outcome, Store};
 use jit_testkit::rng::each_seed;
@@ -68,13 +68,13 @@ fn prepared(options: Options, clock: &ManualClock, rng: &mut Rng) -> SimDisk {
         chosen: true,
         title: "one".into(),
         kind: "task".into(),
-        state: State::Ready,
+        state: IssueState::Ready,
         priority: Priority::Normal,
         parent: None,
         labels: Vec::new(),
         depends_on: Vec::new(),
         gates: Vec::new(),
-        actor: jit_core::issue::Performer::Any,
+        actor: jit_core::model::issue::Performer::Any,
         text: None,
     };
     ask(&store, "human:x", &Command::CreateIssue(new), rng).expect("created");
@@ -131,7 +131,7 @@ fn death_at_any_call_leaves_a_store_that_works() {
         let first = ask(&store(&process, &clock), "agent:a", &acquire(), &mut rng);
         let calls = process.calls();
         if let Ok(done) = &first {
-            assert!(matches!(done.reply, Reply::Lease { .. }));
+            assert!(matches!(done.reply, CommandReply::Lease { .. }));
             assert_eq!(holder(&disk, &clock).as_deref(), Some("agent:a"), "call {n}");
         }
         let next = disk.another_process();

@@ -3,7 +3,7 @@
 //! What must hold: nothing is less than nothing, nothing is taken back, nothing overflows; what a session had cost before it was
 //! gone on with is not this attempt's.
 
-use jit_core::unit::{Tokens, Usd};
+use jit_core::model::cost::{Tokens, Usd};
 use serde_json::Value;
 
 use super::wire::{Cost, Prompted, TurnUsage};

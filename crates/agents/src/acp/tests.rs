@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jit_core::unit::{Tokens, Usd};
+use jit_core::model::cost::{Tokens, Usd};
 use serde_json::{Value, json};
 
 use super::super::event::{Said, Verdict};

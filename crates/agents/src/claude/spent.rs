@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use jit_core::unit::{Tokens, Usd};
+use jit_core::model::cost::{Tokens, Usd};
 
 use super::stream::{ModelUsage, ModelUsages, Outcome, SessionUsage, Usage};
 

@@ -296,7 +296,7 @@ impl Stream {
     }
 
     /// All its models have to have a price.
-    fn cost(&self, stats: &Stats) -> Option<jit_core::unit::Usd> {
+    fn cost(&self, stats: &Stats) -> Option<jit_core::model::cost::Usd> {
         let price = |model: Option<&str>| price::find(&self.prices, "gemini", model);
         if stats.models.is_empty() {
             return price(self.model.as_deref()).map(|price| price.of(stats.all.meter()));
@@ -305,7 +305,7 @@ impl Stream {
         for (model, counts) in &stats.models {
             all = all.saturating_add(price(Some(model))?.of(counts.meter()).0);
         }
-        Some(jit_core::unit::Usd(all).min(price::LARGEST))
+        Some(jit_core::model::cost::Usd(all).min(price::LARGEST))
     }
 
     fn refusal(&self, kind: &str, words: &str) -> Verdict {

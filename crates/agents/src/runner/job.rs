@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use jit_core::ids::{AgentId, UnitId};
-use jit_core::plan::Settings;
-use jit_core::unit::{Artifact, Tokens, Usd};
+use jit_core::model::cost::{Tokens, Usd};
+use jit_core::model::ids::{AgentId, UnitId};
+use jit_core::model::plan::Settings;
+use jit_core::model::unit::Artifact;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Meter, Verdict};

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use jit_core::unit::{Tokens, Usd};
+use jit_core::model::cost::{Tokens, Usd};
 
 use super::job::{End, Job};
 

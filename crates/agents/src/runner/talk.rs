@@ -1,6 +1,6 @@
 //! The conversation with an agent: what it says is understood, written down, added up and answered.
 
-use jit_core::unit::{Tokens, Usd};
+use jit_core::model::cost::{Tokens, Usd};
 
 use super::feed::Feed;
 use super::lines::Line;

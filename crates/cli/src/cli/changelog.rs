@@ -1,6 +1,6 @@
-use jit_core::event::{Event, Stamped};
-use jit_core::time::Wall;
-use jit_core::wire::changelog_line;
+use jit_core::log::event::{Event, Stamped};
+use jit_core::model::time::Wall;
+use jit_core::query::claim_views::changelog_line;
 use jit_store::Outcome;
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use jit_core::event::{Event, Stamped};
-use jit_core::time::Wall;
-use jit_core::wire;
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::line;
+use jit_core::model::time::Wall;
 use jit_engine::worktree_identity::identity::Need;
 use jit_os::watch::Watch;
 use jit_store::{Outcome, Store as _};
@@ -39,7 +39,7 @@ pub(super) fn since(text: &str) -> Result<Wall, String> {
 /// The unified event: what the log says, without its checksums.
 fn unified(line: &Stamped) -> Value {
     let mut bytes = Vec::new();
-    wire::encode_line(&mut bytes, line, 0, 0);
+    line::encode_line(&mut bytes, line, 0, 0);
     let mut value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     if let Value::Object(map) = &mut value {
         for internal in ["durable", "prev", "sum"] {

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
-use jit_core::graph;
-use jit_core::ids::IssuePrefix;
+use jit_core::model::ids::IssuePrefix;
+use jit_core::query::graph;
 use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;

@@ -1,9 +1,9 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::time::Wall;
+use jit_core::log::state;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Wall;
 use jit_engine::context::Context;
 use jit_engine::heartbeats as heartbeat;
 use jit_engine::heartbeats::Heartbeat;

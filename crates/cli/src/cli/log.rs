@@ -1,4 +1,4 @@
-use jit_core::unit::Passed;
+use jit_core::model::unit::Passed;
 use jit_engine::api::{Landing, Request};
 use jit_store::Outcome;
 

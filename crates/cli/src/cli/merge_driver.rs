@@ -1,9 +1,9 @@
 use std::path::{Path, PathBuf};
 
-use jit_core::exact;
-use jit_core::issue_file::{MAX_FILE, agreed};
-use jit_core::merge::{merge, render};
-use jit_core::refusal::{Code, Refusal};
+use jit_core::issue_files::format::{MAX_FILE, agreed};
+use jit_core::issue_files::merge::{merge, render};
+use jit_core::issue_files::strict_json;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::gates::{Registry, Results};
 use jit_engine::issues::lineage;
 use jit_engine::worktree_identity::identity::Need;
@@ -105,7 +105,7 @@ fn read(shown: &str, bytes: &[u8], name: &str) -> Outcome<Option<Map<String, Val
     let fields =
         serde_json::from_slice(bytes).map_err(|e| invalid(format!("{shown} is not an issue: {e}")))?;
     // What would not be written as it was read is left to a person, with both sides as they are.
-    exact::check(bytes).map_err(|e| {
+    strict_json::check(bytes).map_err(|e| {
         let message = format!("{shown} is not merged, {name}: {e}");
         Box::new(Refusal::new(Code::Invalid, message).help(format!(
             "git checkout --ours -- {shown}, or --theirs; mend it, then: git add {shown}"

@@ -57,9 +57,9 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use jit_core::command::Change;
-use jit_core::ids::IssuePrefix;
-use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::decide::command::IssueChange;
+use jit_core::model::ids::IssuePrefix;
+use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::context::{Context, Options};
 use jit_engine::worktree_identity::identity::Need;
@@ -567,7 +567,7 @@ impl Cx {
     }
 
     /// Changes an issue in one way, and shows it.
-    pub fn change(&self, issue: IssuePrefix, change: Change, strict: bool) -> Outcome<Output> {
+    pub fn change(&self, issue: IssuePrefix, change: IssueChange, strict: bool) -> Outcome<Output> {
         self.ask(Request::ChangeIssue {
             issue,
             change: Box::new(change),
@@ -698,7 +698,7 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
             } else {
                 "Evicted"
             };
-            let line = |lease: &jit_core::wire::LeaseView| {
+            let line = |lease: &jit_core::query::claim_views::LeaseView| {
                 let what = lease
                     .issue_id
                     .as_ref()
@@ -723,8 +723,8 @@ fn text(reply: &Reply, done: &str, style: Style) -> String {
         Reply::GateReport(report) => gate::report_text(report, None, style),
         Reply::Commands { commands } => trust::commands_text(commands, style),
         Reply::Revoked { revoked } => format!("Approvals taken back: {revoked}\n"),
-        Reply::Graph(of) => jit_core::graph::text(&of.graph),
-        Reply::Tree(tree) => jit_core::graph::lines(tree),
+        Reply::Graph(of) => jit_core::query::graph::text(&of.graph),
+        Reply::Tree(tree) => jit_core::query::graph::lines(tree),
         Reply::Imported(_) => ids(reply),
         Reply::Handoff(view) => handoff::view_text(view, style),
         Reply::Unit(view) => worktree::view_text(view, style),

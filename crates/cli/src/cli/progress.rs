@@ -1,4 +1,4 @@
-use jit_core::ids::IssuePrefix;
+use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::{Answer, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;

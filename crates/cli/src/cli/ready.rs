@@ -1,5 +1,5 @@
-use jit_core::ids::IssuePrefix;
-use jit_core::issue::Performer;
+use jit_core::model::ids::IssuePrefix;
+use jit_core::model::issue::Performer;
 use jit_engine::api::{IssueFilter, Request};
 use jit_store::Outcome;
 

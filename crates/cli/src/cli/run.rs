@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use jit_agents as agents;
-use jit_core::ids::IssueId;
-use jit_core::plan::{Plan, Settings};
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::ids::IssueId;
+use jit_core::model::plan::{Plan, Settings};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::api::{Reply, Request};
 use jit_engine::context::Context;
 use jit_engine::plans;

@@ -1,6 +1,6 @@
-use jit_core::plan;
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::registry::{self, SCHEMAS};
+use jit_core::compat::{self, SCHEMAS};
+use jit_core::model::plan;
+use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_engine::context::Surroundings;
 use jit_store::Outcome;
 use serde_json::json;
@@ -25,7 +25,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
     };
     let schema = match name.as_str() {
         PLAN => plan::schema(),
-        _ => registry::schema(&name, &agent_types(cx)).ok_or_else(|| unknown(&name))?,
+        _ => compat::schema(&name, &agent_types(cx)).ok_or_else(|| unknown(&name))?,
     };
     Ok(cx.show(&schema, |_| {
         let text = serde_json::to_string_pretty(&schema).unwrap_or_default();

@@ -7,10 +7,10 @@ use jit_agents::event::{Line, Said};
 use jit_agents::runner::attempt::{self, Attempt};
 use jit_agents::runner::job::Job;
 use jit_agents::runner::shim::{self, Beat};
-use jit_core::ids::{SessionId, UnitId};
-use jit_core::refusal::{Code, Refusal};
-use jit_core::session::Status;
-use jit_core::time::Wall;
+use jit_core::model::ids::{SessionId, UnitId};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::session::SessionStatus;
+use jit_core::model::time::Wall;
 use jit_engine::api::{Reply, Request};
 use jit_engine::context::{Context, Options, Surroundings};
 use jit_engine::hooks::agent::permission::Policy;
@@ -147,7 +147,11 @@ impl Worker {
         let app = self.app()?;
         jit_engine::file_locks::service::let_go_of_files(&app, &app.actor)?;
         if let Some(session) = &self.session {
-            let status = if well { Status::Completed } else { Status::Failed };
+            let status = if well {
+                SessionStatus::Completed
+            } else {
+                SessionStatus::Failed
+            };
             jit_engine::handle::handle(
                 &app,
                 Request::EndSession {

@@ -1,8 +1,8 @@
 use std::process::Command;
 
-use jit_core::ids::IssuePrefix;
-use jit_core::issue::{Performer, Priority, State};
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::ids::IssuePrefix;
+use jit_core::model::issue::{IssueState, Performer, Priority};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::api::attempts::DispatchAsk;
 use jit_engine::api::units::CreateUnit;
 use jit_engine::api::{CreateIssue, Reply, Request};
@@ -77,7 +77,7 @@ fn issue(flags: &Flags, cx: &Cx) -> Outcome<String> {
             id: None,
             title: flags.what.clone(),
             kind: "task".to_owned(),
-            state: State::Ready,
+            state: IssueState::Ready,
             priority: Priority::Normal,
             parent: None,
             labels: Vec::new(),

@@ -1,6 +1,6 @@
 use std::io::{self, IsTerminal as _};
 
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::api::trust::Need as Command;
 use jit_engine::api::{Reply, Request};
 use jit_engine::approvals::{none_trusted, set_apart};

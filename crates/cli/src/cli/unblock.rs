@@ -1,5 +1,5 @@
-use jit_core::command::Change;
-use jit_core::ids::IssuePrefix;
+use jit_core::decide::command::IssueChange;
+use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;
 
 use super::{Cx, Output};
@@ -11,9 +11,9 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let change = Change {
+    let change = IssueChange {
         blocked: Some(None),
-        ..Change::default()
+        ..IssueChange::default()
     };
     cx.change(flags.issue, change, false)
 }

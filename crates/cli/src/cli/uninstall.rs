@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use jit_agents::hooks::Program;
 use jit_agents::hooks::settings::Reach;
-use jit_core::refusal::Code;
+use jit_core::model::refusal::Code;
 use jit_engine::init::uninstall::{Uninstall, Uninstalled};
 use jit_engine::worktree_identity::identity::Need;
 use jit_mcp::install::{self, Agent, Plan, Scope};

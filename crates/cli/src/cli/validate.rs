@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
-use jit_core::plan::Settings;
-use jit_core::registry::check::check;
+use jit_core::compat::check::check;
+use jit_core::model::plan::Settings;
 use jit_engine::compat::registry;
 use jit_engine::context::Surroundings;
 use jit_engine::doctor::validate::Audit;
@@ -70,7 +70,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         .map(drop)
         .or_else(|refusal| match refusal.code {
             // That is what this command is there to describe.
-            jit_core::refusal::Code::Damaged => Ok(()),
+            jit_core::model::refusal::Code::Damaged => Ok(()),
             _ => Err(refusal),
         })?;
     let report = app.store.validate(&app.actor)?;
@@ -189,7 +189,7 @@ fn by_schema(name: &str, file: &Path, cx: &Cx) -> Outcome<Output> {
     if name == super::schema::PLAN {
         return plan(file, cx);
     }
-    if !jit_core::registry::SCHEMAS.contains(&name) {
+    if !jit_core::compat::SCHEMAS.contains(&name) {
         return Err(super::schema::unknown(name));
     }
     let text = registry::read(file)?;

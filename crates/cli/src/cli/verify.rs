@@ -1,4 +1,4 @@
-use jit_core::refusal::Code;
+use jit_core::model::refusal::Code;
 use jit_engine::api::verify::{Judged, Verdict, Verified};
 use jit_engine::api::{Reply, Request};
 use jit_engine::context::Surroundings;

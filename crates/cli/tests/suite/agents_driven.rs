@@ -332,7 +332,7 @@ fn g9_g10_a_resumed_or_forked_session_costs_only_what_it_adds() {
         session: TWO.into(),
         fork: false,
     });
-    again.cost_before = Some(jit_core::unit::Usd(3 * cost));
+    again.cost_before = Some(jit_core::model::cost::Usd(3 * cost));
     let last = drive(&bench, &world, &model, again.clone(), "and again");
     assert_eq!(last.used().last(), Some(&(120, Some(cost), 1)), "{:?}", last.said);
     // A session that is nowhere.
@@ -358,7 +358,7 @@ fn g9_it_is_stopped_by_its_budget_and_by_its_turns() {
     let script: Vec<Step> = (0..12).map(|n| Step::bash(&format!("echo {n}"))).collect();
     let model = bench.model(script);
     let mut poor = job(&bench, &world, &tree);
-    poor.budget = Some(jit_core::unit::Usd(1_500));
+    poor.budget = Some(jit_core::model::cost::Usd(1_500));
     let driven = drive(&bench, &world, &model, poor, "do it");
     let verdict = driven.verdict();
     assert_eq!(

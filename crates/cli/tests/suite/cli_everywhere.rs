@@ -648,7 +648,7 @@ fn i1_completions_and_manual_pages_know_every_command() {
 
 #[test]
 fn i1_the_page_on_exit_codes_lists_every_code() {
-    use jit_core::refusal::Code;
+    use jit_core::model::refusal::Code;
     let page = include_str!("../../../../docs/exit-codes-and-json.md");
     for code in Code::ALL {
         let again = if code.retryable() { "yes" } else { "no" };

@@ -452,11 +452,11 @@ fn g1_the_documentation_shows_the_machine_as_it_is() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/worktrees.md");
     let page = fs::read_to_string(page).expect("a page");
     assert!(
-        page.contains(&jit_core::unit::table()),
+        page.contains(&jit_core::model::unit::table()),
         "docs/worktrees.md: the table is not up to date"
     );
     assert!(
-        page.contains(&jit_core::unit::diagram()),
+        page.contains(&jit_core::model::unit::diagram()),
         "docs/worktrees.md: the picture is not up to date"
     );
 }

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jit_core::command::Command;
-use jit_core::unit::{Facts, Input};
+use jit_core::decide::command::Command;
+use jit_core::model::unit::{Facts, UnitInput};
 use serde_json::{Value, json};
 
 use crate::landing::{WHO, Yard};
@@ -373,10 +373,10 @@ fn h3_only_a_branch_is_landed_on() {
     }
     assert_eq!(yard.world.events().len(), before, "nothing was written");
     for input in [
-        Input::DispatchInstance,
-        Input::InstanceRunning,
-        Input::InstanceCompleted,
-        Input::BeginMerge,
+        UnitInput::DispatchInstance,
+        UnitInput::InstanceRunning,
+        UnitInput::InstanceCompleted,
+        UnitInput::BeginMerge,
     ] {
         yard.transact(&Command::AdvanceUnit {
             unit: "u1".parse().expect("a name"),

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use jit_core::command::Command;
-use jit_core::unit::{Facts, Input};
+use jit_core::decide::command::Command;
+use jit_core::model::unit::{Facts, UnitInput};
 use jit_testkit::world::Ran;
 use serde_json::{Value, json};
 
@@ -247,10 +247,10 @@ fn h3_a_remote_that_moved_is_merged_tried_and_pushed_and_nobody_loses_anything()
 /// A unit whose landing began and was cut off.
 fn begun(yard: &Yard, unit: &str) {
     for input in [
-        Input::DispatchInstance,
-        Input::InstanceRunning,
-        Input::InstanceCompleted,
-        Input::BeginMerge,
+        UnitInput::DispatchInstance,
+        UnitInput::InstanceRunning,
+        UnitInput::InstanceCompleted,
+        UnitInput::BeginMerge,
     ] {
         yard.transact(&Command::AdvanceUnit {
             unit: unit.parse().expect("a name"),

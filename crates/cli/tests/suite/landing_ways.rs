@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use jit_core::command::Command;
-use jit_core::unit::{Facts, Input};
+use jit_core::decide::command::Command;
+use jit_core::model::unit::{Facts, UnitInput};
 use serde_json::{Value, json};
 
 use crate::landing::{WHO, Yard};
@@ -491,7 +491,7 @@ fn h6_gates_are_those_of_the_target_and_run_on_what_is_merged() {
     yard.push_to_main("theirs", "theirs\n");
     yard.transact(&Command::AdvanceUnit {
         unit: "u1".parse().expect("a name"),
-        input: Input::RetryDispatch,
+        input: UnitInput::RetryDispatch,
         facts: Box::new(Facts::default()),
     });
     let ran = yard.merge(&["u1"]).ok().json();

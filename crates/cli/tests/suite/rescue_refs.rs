@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jit_core::unit::Input;
+use jit_core::model::unit::UnitInput;
 use jit_testkit::world::World;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ fn tip(world: &World, branch: &str) -> String {
 }
 
 /// The branch of a unit becomes another name for `main`.
-fn renamed(world: &World, name: &str, inputs: &[Input]) -> PathBuf {
+fn renamed(world: &World, name: &str, inputs: &[UnitInput]) -> PathBuf {
     let dir = unit(world, name, inputs);
     let own = format!("refs/heads/{name}");
     world.git(&dir, ["symbolic-ref", &own, "refs/heads/main"]);

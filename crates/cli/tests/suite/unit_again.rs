@@ -541,7 +541,7 @@ fn h7_a_unit_whose_removal_was_killed_says_how_it_goes_on() {
     let world = rescuing::world();
     let _ = rescuing::unit(&world, "u1", rescuing::TO_MERGED);
     let control = world.repo().join(".git/jit");
-    rescuing::advance(&control, "u1", &[jit_core::unit::Input::BeginCleanup]);
+    rescuing::advance(&control, "u1", &[jit_core::model::unit::UnitInput::BeginCleanup]);
     let report = world.jit(["worktree", "merge", "u1", "--json"]).ok().json();
     assert_eq!(report["units"][0]["verdict"], "already_landed", "{report}");
     assert_eq!(

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Imported, MAX_LIST, Parsed, boundary, priority, time, word, word_of};
-use crate::issue::State;
+use super::{ForeignIssue, MAX_LIST, Parsed, boundary, priority, time, word, word_of};
+use crate::model::issue::IssueState;
 
 /// Longest front matter, in bytes, that is looked at.
 const MAX_FRONT: usize = 64 << 10;
@@ -48,7 +48,7 @@ pub fn backlog<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Pars
     parsed.settled(&places)
 }
 
-fn issue(name: &str, text: &str) -> Result<Imported, String> {
+fn issue(name: &str, text: &str) -> Result<ForeignIssue, String> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let (front, body) =
         split(&text).ok_or("the file does not begin with front matter between two lines of ---")?;
@@ -59,7 +59,7 @@ fn issue(name: &str, text: &str) -> Result<Imported, String> {
     let (named_key, named_title) = from_name(name);
     let key = one("id").or(named_key).ok_or("the task has no id")?;
     let title = one("title").or(named_title).ok_or("the task has no title")?;
-    let mut issue = Imported::new(&key, &title);
+    let mut issue = ForeignIssue::new(&key, &title);
     if issue.title.is_empty() || issue.key.is_empty() {
         return Err("the task has no title or no id".to_owned());
     }
@@ -69,9 +69,9 @@ fn issue(name: &str, text: &str) -> Result<Imported, String> {
     issue.set_status("status", &status);
     if is_archived(name) && !issue.state.is_closed() {
         issue.warn("it is archived, and taken as rejected".to_owned());
-        issue.state = State::Rejected;
-    } else if draft && issue.state == State::Ready {
-        issue.state = State::Backlog;
+        issue.state = IssueState::Rejected;
+    } else if draft && issue.state == IssueState::Ready {
+        issue.state = IssueState::Backlog;
     }
     if let Some(name) = one("priority") {
         match priority(&name) {
@@ -126,7 +126,11 @@ fn issue(name: &str, text: &str) -> Result<Imported, String> {
     Ok(issue)
 }
 
-fn moment(fields: &BTreeMap<&str, Value>, field: &str, issue: &mut Imported) -> Option<crate::time::Wall> {
+fn moment(
+    fields: &BTreeMap<&str, Value>,
+    field: &str,
+    issue: &mut ForeignIssue,
+) -> Option<crate::model::time::Wall> {
     let text = fields.get(field).and_then(Value::first)?;
     // `2025-07-26 14:30` has no seconds.
     let found = time(&text).or_else(|| time(&format!("{text}:00")));

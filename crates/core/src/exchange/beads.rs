@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::record::{Record, read};
-use super::{Imported, Parsed, priority};
-use crate::time::Wall;
+use super::{ForeignIssue, Parsed, priority};
+use crate::model::time::Wall;
 
 pub fn beads(bytes: &[u8]) -> Parsed {
     let mut deleted = Deleted::new();
@@ -38,7 +38,11 @@ pub fn beads(bytes: &[u8]) -> Parsed {
 /// When each was deleted, and on which line that stands.
 type Deleted = HashMap<String, (Option<Wall>, usize)>;
 
-fn issue(record: &mut Record<'_>, deleted: &mut Deleted, line: usize) -> Result<Option<Imported>, String> {
+fn issue(
+    record: &mut Record<'_>,
+    deleted: &mut Deleted,
+    line: usize,
+) -> Result<Option<ForeignIssue>, String> {
     // Counts, and what beads keeps for itself.
     record.pass_over(&[
         "comment_count",
@@ -64,7 +68,7 @@ fn issue(record: &mut Record<'_>, deleted: &mut Deleted, line: usize) -> Result<
     let title = record
         .text("title")
         .ok_or_else(|| format!("{key} has no title"))?;
-    let mut issue = Imported::new(&key, &title);
+    let mut issue = ForeignIssue::new(&key, &title);
     if issue.title.is_empty() {
         return Err(format!("{key} has an empty title"));
     }
@@ -117,7 +121,7 @@ fn issue(record: &mut Record<'_>, deleted: &mut Deleted, line: usize) -> Result<
     Ok(Some(issue))
 }
 
-fn dependencies(record: &mut Record<'_>, issue: &mut Imported) {
+fn dependencies(record: &mut Record<'_>, issue: &mut ForeignIssue) {
     let mut links = Vec::new();
     for mut dependency in record.records("dependencies") {
         let Some(to) = dependency.word("depends_on_id") else {

@@ -2,14 +2,14 @@
 //! number,title,body,state,stateReason,author,labels,assignees,milestone,url,comments,createdAt,updatedAt,closedAt`.
 
 use super::record::{Record, read};
-use super::{Imported, Parsed, priority};
-use crate::issue::{Priority, State};
+use super::{ForeignIssue, Parsed, priority};
+use crate::model::issue::{IssueState, Priority};
 
 pub fn github(bytes: &[u8]) -> Parsed {
     read(bytes, |record, _| issue(record).map(Some))
 }
 
-fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
+fn issue(record: &mut Record<'_>) -> Result<ForeignIssue, String> {
     record.pass_over(&["id", "closed"]);
     let number = record
         .number_or_word("number")
@@ -18,7 +18,7 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
     let title = record
         .text("title")
         .ok_or_else(|| format!("#{number} has no title"))?;
-    let mut issue = Imported::new(&format!("gh-{number}"), &title);
+    let mut issue = ForeignIssue::new(&format!("gh-{number}"), &title);
     if issue.title.is_empty() {
         return Err(format!("#{number} has an empty title"));
     }
@@ -28,12 +28,12 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
         .unwrap_or_else(|| "OPEN".to_owned())
         .to_uppercase();
     issue.state = match (state.as_str(), reason.as_str()) {
-        ("CLOSED", "NOT_PLANNED" | "DUPLICATE") => State::Rejected,
-        ("CLOSED", _) => State::Done,
-        ("OPEN", _) => State::Ready,
+        ("CLOSED", "NOT_PLANNED" | "DUPLICATE") => IssueState::Rejected,
+        ("CLOSED", _) => IssueState::Done,
+        ("OPEN", _) => IssueState::Ready,
         _ => {
             issue.warn(format!("state {state:?} is taken as ready"));
-            State::Ready
+            IssueState::Ready
         }
     };
     issue.labels = record.words("labels", "name");

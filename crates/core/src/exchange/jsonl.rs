@@ -6,15 +6,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::record::{Record, read};
-use super::{Imported, Parsed, priority};
-use crate::issue::{MAX_TITLE, Performer, Priority, State};
-use crate::time::Wall;
+use super::{ForeignIssue, Parsed, priority};
+use crate::model::issue::{IssueState, MAX_TITLE, Performer, Priority};
+use crate::model::time::Wall;
 
 pub fn jsonl(bytes: &[u8]) -> Parsed {
     read(bytes, |record, _| issue(record).map(Some))
 }
 
-fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
+fn issue(record: &mut Record<'_>) -> Result<ForeignIssue, String> {
     // What we exported ourselves comes back the same.
     record.is_own = record.has("pivot");
     // What `jit issue show --json` says beside.
@@ -23,7 +23,7 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
     let key = record
         .number_or_word("id")
         .unwrap_or_else(|| format!("line-{}", record.digest()));
-    let mut issue = Imported::new(&key, "");
+    let mut issue = ForeignIssue::new(&key, "");
     match title.trim() {
         own if record.is_own && own.len() <= MAX_TITLE => issue.title = own.to_owned(),
         _ => issue.set_title(&title),
@@ -98,7 +98,7 @@ fn issue(record: &mut Record<'_>) -> Result<Imported, String> {
 }
 
 /// As it is, to the last space, so that what was exported comes back the same.
-fn take_description(record: &mut Record<'_>, issue: &mut Imported) {
+fn take_description(record: &mut Record<'_>, issue: &mut ForeignIssue) {
     let text = record.text("description").or_else(|| record.text("body"));
     let text = text.unwrap_or_default();
     if issue.description.is_empty() && text.len() <= super::MAX_DESCRIPTION {
@@ -109,12 +109,12 @@ fn take_description(record: &mut Record<'_>, issue: &mut Imported) {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct ExportLine<'a> {
     id: &'a str,
     title: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
-    state: State,
+    state: IssueState,
     priority: Priority,
     parent: Option<&'a str>,
     labels: &'a [String],
@@ -143,7 +143,7 @@ struct CommentLine<'a> {
 }
 
 /// One line for each issue, in the order given.
-pub fn export(issues: &[Imported]) -> Result<String, serde_json::Error> {
+pub fn export(issues: &[ForeignIssue]) -> Result<String, serde_json::Error> {
     let mut out = String::new();
     for issue in issues {
         let comments = issue.comments.iter().map(|comment| CommentLine {
@@ -152,7 +152,7 @@ pub fn export(issues: &[Imported]) -> Result<String, serde_json::Error> {
             at: comment.at,
             text: &comment.text,
         });
-        let line = Line {
+        let line = ExportLine {
             id: &issue.key,
             title: &issue.title,
             kind: &issue.kind,

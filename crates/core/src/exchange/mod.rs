@@ -1,7 +1,7 @@
 //! Issues from other trackers, and ours for others. The caller reads and writes the files.
 //!
 //! Invariants (tests in `tests/exchange.rs`):
-//! - one bad record is a [`Problem`] and costs no other record; nothing makes a parser fail as a whole or panic;
+//! - one bad record is a [`ImportProblem`] and costs no other record; nothing makes a parser fail as a whole or panic;
 //! - everything is bounded before it is kept: what is cut or left out is said in `warnings`;
 //! - what an issue is here but was not there, or the other way round, is said in `warnings`, or kept in words;
 //! - issues refer to each other by `key`, the id they had where they come from, spelled as its issue spells it;
@@ -18,15 +18,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
-use crate::ids::{IssueId, is_unprintable};
-use crate::issue::{self, MAX_TITLE, Performer, Priority, State};
-use crate::time::Wall;
+use crate::model::ids::{IssueId, is_unprintable};
+use crate::model::issue::{self, IssueState, MAX_TITLE, Performer, Priority};
+use crate::model::time::Wall;
 
 pub use backlog::backlog;
 pub use beads::beads;
 pub use github::github;
 pub use jsonl::{export, jsonl};
-pub use plan::{Brought, Errand, Plan, Skipped, exported, plan};
+pub use plan::{Errand, ImportPlan, ImportedIssue, Skipped, exported, plan};
 
 /// Longest description, in bytes: with a newline at its end it is still one of ours.
 pub const MAX_DESCRIPTION: usize = (4 << 20) - 2;
@@ -46,12 +46,12 @@ pub const MAX_PROBLEMS: usize = 1000;
 
 /// An issue that is not in the repository yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
+pub struct ForeignIssue {
     /// Its id where it comes from.
     pub key: String,
     pub title: String,
     pub kind: String,
-    pub state: State,
+    pub state: IssueState,
     pub priority: Priority,
     pub labels: Vec<String>,
     pub depends_on: Vec<String>,
@@ -62,7 +62,7 @@ pub struct Imported {
     pub blocked: Option<String>,
     pub pivot: Option<String>,
     pub description: String,
-    pub comments: Vec<Comment>,
+    pub comments: Vec<ImportedComment>,
     pub assignee: Option<String>,
     pub created_at: Option<Wall>,
     pub created_by: Option<String>,
@@ -76,7 +76,7 @@ pub struct Imported {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Comment {
+pub struct ImportedComment {
     /// Where it had one that can be kept.
     pub id: Option<String>,
     pub author: String,
@@ -86,7 +86,7 @@ pub struct Comment {
 
 /// A record that was left out, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct ImportProblem {
     /// For formats of one file an issue.
     pub file: Option<String>,
     /// From 1; 0 if it is about the whole file.
@@ -96,8 +96,8 @@ pub struct Problem {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parsed {
-    pub issues: Vec<Imported>,
-    pub problems: Vec<Problem>,
+    pub issues: Vec<ForeignIssue>,
+    pub problems: Vec<ImportProblem>,
 }
 
 /// The foreign id as one of ours, if it can be one. If not, the caller makes one up.
@@ -105,13 +105,13 @@ pub fn fit_id(key: &str) -> Option<IssueId> {
     key.trim().parse().ok()
 }
 
-impl Imported {
+impl ForeignIssue {
     fn new(key: &str, title: &str) -> Self {
         let mut issue = Self {
             key: word(key),
             title: String::new(),
             kind: "task".to_owned(),
-            state: State::Ready,
+            state: IssueState::Ready,
             priority: Priority::Normal,
             labels: Vec::new(),
             depends_on: Vec::new(),
@@ -161,7 +161,7 @@ impl Imported {
     /// Takes over what another tracker calls the state, under the name of `field`.
     fn set_status(&mut self, field: &str, status: &str) {
         let known = state(status);
-        self.state = known.unwrap_or(State::Ready);
+        self.state = known.unwrap_or(IssueState::Ready);
         let shown = word(status);
         match plain(status).as_str() {
             "blocked" => self.blocked = Some(BLOCKED_THERE.to_owned()),
@@ -207,7 +207,7 @@ impl Imported {
         if cut(&mut text, MAX_COMMENT) {
             self.warn(format!("a comment is cut at {MAX_COMMENT} bytes"));
         }
-        self.comments.push(Comment {
+        self.comments.push(ImportedComment {
             id: None,
             author: word(author),
             at,
@@ -230,7 +230,7 @@ impl Parsed {
             n if n + 1 == MAX_PROBLEMS => "there are more problems than are listed".to_owned(),
             _ => what.into(),
         };
-        self.problems.push(Problem { file, line, what });
+        self.problems.push(ImportProblem { file, line, what });
     }
 
     /// Once all records are read: one issue for each key (of two the newer, of two as new the later), and references
@@ -238,7 +238,7 @@ impl Parsed {
     fn settled(mut self, places: &[(Option<String>, usize)]) -> Self {
         let mut places = places.iter();
         let mut at: HashMap<String, usize> = HashMap::new();
-        let mut kept: Vec<Imported> = Vec::with_capacity(self.issues.len());
+        let mut kept: Vec<ForeignIssue> = Vec::with_capacity(self.issues.len());
         for issue in std::mem::take(&mut self.issues) {
             let (file, line) = places.next().cloned().unwrap_or_default();
             match at.get(&issue.key.to_lowercase()) {
@@ -349,16 +349,16 @@ fn plain(name: &str) -> String {
 }
 
 /// What other trackers call a state. `None`: a word of their own.
-fn state(name: &str) -> Option<State> {
+fn state(name: &str) -> Option<IssueState> {
     Some(match plain(name).as_str() {
-        "backlog" | "deferred" | "draft" | "icebox" | "later" => State::Backlog,
+        "backlog" | "deferred" | "draft" | "icebox" | "later" => IssueState::Backlog,
         // Nobody holds a claim on it here, whoever worked on it there; and blocked is no state here.
         "open" | "ready" | "todo" | "new" | "inprogress" | "doing" | "started" | "blocked" | "hooked"
-        | "pinned" | "reopened" | "inreview" | "review" => State::Ready,
-        "gated" => State::Gated,
-        "closed" | "done" | "complete" | "completed" | "resolved" | "fixed" => State::Done,
+        | "pinned" | "reopened" | "inreview" | "review" => IssueState::Ready,
+        "gated" => IssueState::Gated,
+        "closed" | "done" | "complete" | "completed" | "resolved" | "fixed" => IssueState::Done,
         "rejected" | "notplanned" | "wontfix" | "wontdo" | "cancelled" | "canceled" | "duplicate"
-        | "invalid" | "archived" => State::Rejected,
+        | "invalid" | "archived" => IssueState::Rejected,
         _ => return None,
     })
 }

@@ -12,16 +12,17 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::{Comment, Imported, Parsed, Problem, fit_id};
-use crate::graph::{Graph, Node, cycle_through, cycles};
-use crate::ids::{AgentId, IssueId};
-use crate::issue::{self, Issue, check_word, text_digest};
-use crate::issue_file::{Found, comment_id_fits, issue_json};
-use crate::policy::Policy;
-use crate::sheet::{self, SetLine, Sheet};
-use crate::table::{Read, Table};
-use crate::time::Wall;
-use crate::{state, tracker};
+use super::{ForeignIssue, ImportProblem, ImportedComment, Parsed, fit_id};
+use crate::decide::issues;
+use crate::issue_files::format::{FoundIssue, comment_id_fits, issue_json};
+use crate::issue_files::stamps::{self, SetLine, Sheet};
+use crate::log::state;
+use crate::log::table::{Read, Table};
+use crate::model::ids::{AgentId, IssueId};
+use crate::model::issue::{self, Issue, check_word, text_digest};
+use crate::model::policy::Policy;
+use crate::model::time::Wall;
+use crate::query::graph::{Graph, GraphNode, cycle_through, cycles};
 
 /// Steps that the search for cycles may take. Real files need next to none: only what is in a cycle is searched.
 const MAX_STEPS: usize = 5_000_000;
@@ -35,18 +36,18 @@ pub struct Skipped {
 
 /// An issue to be joined, and its long text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Brought {
-    pub found: Found,
+pub struct ImportedIssue {
+    pub found: FoundIssue,
     pub text: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct ImportPlan {
     /// Every issue of the file, in its order, by its key there and its id here.
     pub names: Vec<(String, IssueId)>,
-    pub brought: Vec<Brought>,
+    pub brought: Vec<ImportedIssue>,
     pub skipped: Vec<Skipped>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ImportProblem>,
     pub warnings: Vec<String>,
 }
 
@@ -62,16 +63,16 @@ pub struct Errand<'a> {
 /// An issue on its way in, its references not yet settled.
 struct Entry<'a> {
     id: IssueId,
-    from: &'a Imported,
-    state: issue::State,
+    from: &'a ForeignIssue,
+    state: issue::IssueState,
     parent: Option<IssueId>,
     depends_on: Vec<IssueId>,
 }
 
-pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan> {
-    let mut plan = Plan {
+pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<ImportPlan> {
+    let mut plan = ImportPlan {
         problems: parsed.problems.clone(),
-        ..Plan::default()
+        ..ImportPlan::default()
     };
     let mut named: HashMap<String, IssueId> = HashMap::new();
     let mut entries = Vec::new();
@@ -125,9 +126,9 @@ pub fn plan(parsed: &Parsed, errand: Errand<'_>, table: &dyn Table) -> Read<Plan
             }
         }
         if let Some(until) = entry.from.deferred.filter(|until| *until > errand.now)
-            && entry.state == issue::State::Ready
+            && entry.state == issue::IssueState::Ready
         {
-            entry.state = issue::State::Backlog;
+            entry.state = issue::IssueState::Backlog;
             plan.warnings.push(format!(
                 "{}: it is deferred until {until}, and taken as backlog",
                 entry.id
@@ -172,14 +173,14 @@ fn name(source: &str, key: &str, taken: &mut HashSet<String>) -> IssueId {
 
 /// What is new here has passed no gate: for whom agents' rules hold, it is not done before it has.
 fn hold_back(entry: &mut Entry<'_>, errand: Errand<'_>, warnings: &mut Vec<String>) {
-    if entry.state != issue::State::Done || !tracker::is_bound(errand.policy, errand.by) {
+    if entry.state != issue::IssueState::Done || !issues::is_bound(errand.policy, errand.by) {
         return;
     }
     let missing = errand
         .policy
         .required_gates(&kind(entry.from), &gates(entry.from));
     if !missing.is_empty() {
-        entry.state = issue::State::Gated;
+        entry.state = issue::IssueState::Gated;
         warnings.push(format!(
             "{}: it was done, and has not passed {} here: it is taken as gated",
             entry.id,
@@ -196,7 +197,7 @@ fn check_parents(
     table: &dyn Table,
     warnings: &mut Vec<String>,
 ) -> Read<()> {
-    let coming: HashMap<String, (String, issue::State)> = entries
+    let coming: HashMap<String, (String, issue::IssueState)> = entries
         .iter()
         .map(|entry| (entry.id.key(), (kind(entry.from), entry.state)))
         .collect();
@@ -324,10 +325,10 @@ fn break_cycles(entries: &mut [Entry<'_>], table: &dyn Table, warnings: &mut Vec
         return Ok(());
     }
     let old = state::issues(table)?;
-    let node = |id: &IssueId, depends_on: &[IssueId]| Node {
+    let node = |id: &IssueId, depends_on: &[IssueId]| GraphNode {
         id: id.key(),
         title: String::new(),
-        state: issue::State::Ready,
+        state: issue::IssueState::Ready,
         note: None,
         parent: None,
         depends_on: depends_on.iter().map(IssueId::key).collect(),
@@ -401,7 +402,7 @@ fn break_cycles(entries: &mut [Entry<'_>], table: &dyn Table, warnings: &mut Vec
     Ok(())
 }
 
-fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
+fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> ImportedIssue {
     let from = entry.from;
     // What claims to come from the future would win every merge until then.
     let past = |at: Option<Wall>| at.map(|at| at.min(errand.now));
@@ -424,7 +425,7 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
                 at: created_at,
             });
         }
-        sheet::union(&lines, &[])
+        stamps::union(&lines, &[])
     };
     let sheet = Sheet {
         labels: set(words(&from.labels)),
@@ -440,8 +441,8 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
         state: entry.state,
         priority: from.priority,
         parent: entry.parent.clone(),
-        labels: sheet::members(&sheet.labels),
-        depends_on: sheet::members(&sheet.deps)
+        labels: stamps::members(&sheet.labels),
+        depends_on: stamps::members(&sheet.deps)
             .iter()
             .filter_map(|id| id.parse().ok())
             .collect(),
@@ -459,8 +460,8 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
         lives_in: None,
         text: text.as_deref().map(text_digest),
     };
-    Brought {
-        found: Found {
+    ImportedIssue {
+        found: FoundIssue {
             digest: text_digest(&issue_json(&issue, &sheet)),
             comments: comments(&entry.id, &from.comments, created_at, errand),
             issue,
@@ -482,12 +483,12 @@ fn brought(entry: &Entry<'_>, errand: Errand<'_>) -> Brought {
     }
 }
 
-fn kind(from: &Imported) -> String {
+fn kind(from: &ForeignIssue) -> String {
     let kind = Some(fitted(&from.kind)).filter(|kind| check_word(kind).is_ok());
     kind.unwrap_or_else(|| "issue".to_owned())
 }
 
-fn gates(from: &Imported) -> Vec<String> {
+fn gates(from: &ForeignIssue) -> Vec<String> {
     let mut gates = words(&from.gates);
     gates.dedup();
     gates
@@ -515,7 +516,12 @@ fn long_text(text: &str) -> Option<Vec<u8>> {
     Some(text)
 }
 
-fn comments(id: &IssueId, all: &[Comment], created_at: Wall, errand: Errand<'_>) -> Vec<issue::Comment> {
+fn comments(
+    id: &IssueId,
+    all: &[ImportedComment],
+    created_at: Wall,
+    errand: Errand<'_>,
+) -> Vec<issue::Comment> {
     let mut seen = HashSet::new();
     let mut kept = Vec::with_capacity(all.len());
     for (number, comment) in all.iter().enumerate() {
@@ -560,8 +566,8 @@ pub fn exported(
     description: Option<String>,
     comments: &[issue::Comment],
     assignee: Option<&AgentId>,
-) -> Imported {
-    Imported {
+) -> ForeignIssue {
+    ForeignIssue {
         key: issue.id.to_string(),
         title: issue.title.clone(),
         kind: issue.kind.to_string(),
@@ -577,7 +583,7 @@ pub fn exported(
         description: description.unwrap_or_default(),
         comments: comments
             .iter()
-            .map(|comment| Comment {
+            .map(|comment| ImportedComment {
                 id: Some(comment.id.clone()),
                 author: comment.agent_id.to_string(),
                 at: Some(comment.at),

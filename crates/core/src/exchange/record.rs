@@ -13,10 +13,10 @@ use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Imported, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
-use crate::issue::check_word;
-use crate::time::Wall;
-use crate::{exact, issue_file};
+use super::{ForeignIssue, MAX_COMMENTS, MAX_LIST, Parsed, time, word, word_of};
+use crate::issue_files::{format, strict_json};
+use crate::model::issue::check_word;
+use crate::model::time::Wall;
 
 /// Longest record, in bytes: a full description in which every byte is escaped still fits.
 const MAX_RECORD: usize = 32 << 20;
@@ -28,7 +28,7 @@ const MAX_TOLD: usize = 20;
 /// Reads every record of a file. `issue` makes one issue of a record, or says why it cannot.
 pub(super) fn read(
     bytes: &[u8],
-    mut issue: impl FnMut(&mut Record<'_>, usize) -> Result<Option<Imported>, String>,
+    mut issue: impl FnMut(&mut Record<'_>, usize) -> Result<Option<ForeignIssue>, String>,
 ) -> Parsed {
     let mut parsed = Parsed::default();
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -286,9 +286,9 @@ impl<'a> Record<'a> {
     /// Fields that this program does not know, as an export has them.
     pub fn others(&mut self, name: &str) -> BTreeMap<String, Value> {
         let written = self.fields.get(name).map_or("null", |raw| raw.get());
-        let exact = exact::check(written.as_bytes()).map_err(|e| e.to_string());
+        let exact = strict_json::check(written.as_bytes()).map_err(|e| e.to_string());
         let others: BTreeMap<String, Value> = self.read(name, "an object").unwrap_or_default();
-        match exact.and_then(|()| issue_file::check_others(&others)) {
+        match exact.and_then(|()| format::check_others(&others)) {
             Ok(()) => others,
             Err(why) => {
                 self.warnings.push(format!("{name}: {why}: left out"));

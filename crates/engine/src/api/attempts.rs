@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use jit_core::ids::UnitId;
-use jit_core::plan::{HandoffBy, PlanArtifact, PlanUnit, Settings};
-use jit_core::refusal::Code;
-use jit_core::unit::Artifact;
+use jit_core::model::ids::UnitId;
+use jit_core::model::plan::{HandoffBy, PlanArtifact, PlanUnit, Settings};
+use jit_core::model::refusal::Code;
+use jit_core::model::unit::Artifact;
 use jit_store::Outcome;
 
 use crate::refusals::refuse;

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use jit_core::ids::LeaseId;
-use jit_core::scope::Scope;
+use jit_core::model::ids::LeaseId;
+use jit_core::model::scope::LockScope;
 
 /// What is asked for about paths.
 #[derive(Debug, Clone, Default)]
@@ -12,7 +12,7 @@ pub struct LockPaths {
     /// The paths are names of files, whatever characters are in them.
     pub literal: bool,
     pub shared: bool,
-    pub scope: Option<Scope>,
+    pub scope: Option<LockScope>,
     pub ttl_secs: Option<u64>,
 }
 

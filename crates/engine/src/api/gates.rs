@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use jit_core::ids::{AgentId, IssueId, is_unprintable};
-use jit_core::issue::{check_gate, text_digest};
-use jit_core::time::Wall;
+use jit_core::model::ids::{AgentId, IssueId, is_unprintable};
+use jit_core::model::issue::{check_gate, text_digest};
+use jit_core::model::time::Wall;
 use serde::{Deserialize, Serialize};
 
 /// A gate as it is defined; all but the name is absent where nobody defined it.

@@ -4,12 +4,12 @@
 //!
 //! Ten thousand views are a hundred thousand small pieces of memory, and finding them takes longer than reading the issues.
 
-use jit_core::ids::{AgentId, IssueId};
-use jit_core::issue::{Issue, Priority, State};
-use jit_core::lease::Lease;
-use jit_core::pack::{self, Packed};
-use jit_core::time::Now;
-use jit_core::wire::LeaseView;
+use jit_core::log::packed_issue::{self, Packed};
+use jit_core::model::ids::{AgentId, IssueId};
+use jit_core::model::issue::{Issue, IssueState, Priority};
+use jit_core::model::lease::Lease;
+use jit_core::model::time::Now;
+use jit_core::query::claim_views::LeaseView;
 use serde::{Serialize, Serializer};
 
 use super::shown_state;
@@ -26,7 +26,7 @@ struct Row {
     at: usize,
     len: u32,
     id_len: u8,
-    state: State,
+    state: IssueState,
     priority: Priority,
     /// Mostly there is nothing.
     beside: Option<Box<Beside>>,
@@ -62,7 +62,7 @@ pub struct Listed<'a> {
 
 impl<'a> Listed<'a> {
     /// As people see it: in progress while somebody holds it.
-    fn new(mut issue: Packed<'a>, state: State, beside: &'a Beside) -> Self {
+    fn new(mut issue: Packed<'a>, state: IssueState, beside: &'a Beside) -> Self {
         issue.state = state;
         Self {
             issue,
@@ -125,7 +125,8 @@ impl Listing {
         now: &Now,
         is_wanted: impl FnOnce(&Listed<'_>) -> bool,
     ) -> bool {
-        Packed::read(&pack::encode(issue)).is_some_and(|packed| self.push(packed, lease, now, is_wanted))
+        Packed::read(&packed_issue::encode(issue))
+            .is_some_and(|packed| self.push(packed, lease, now, is_wanted))
     }
 
     fn listed<'a>(&'a self, row: &'a Row) -> Option<Listed<'a>> {
@@ -153,7 +154,7 @@ impl Listing {
 
     /// What tells how wide the columns of a table are, without a look at the issues: how long each id is, its state and
     /// priority, and who has it.
-    pub fn outlines(&self) -> impl Iterator<Item = (usize, State, Priority, Option<&AgentId>)> {
+    pub fn outlines(&self) -> impl Iterator<Item = (usize, IssueState, Priority, Option<&AgentId>)> {
         self.rows.iter().map(|row| {
             let lease = row.beside.as_ref().and_then(|beside| beside.lease.as_ref());
             (
@@ -199,8 +200,8 @@ impl Serialize for Listing {
 
 #[cfg(test)]
 mod tests {
-    use jit_core::issue::Performer;
-    use jit_core::time::Wall;
+    use jit_core::model::issue::Performer;
+    use jit_core::model::time::Wall;
     use proptest::prelude::*;
 
     use super::super::IssueView;
@@ -211,7 +212,7 @@ mod tests {
             id: format!("ISSUE-{n}").parse().expect("an id"),
             title: format!("Überschrift\n{n}"),
             kind: "task".into(),
-            state: [State::Ready, State::Done, State::Backlog][n as usize % 3],
+            state: [IssueState::Ready, IssueState::Done, IssueState::Backlog][n as usize % 3],
             priority: Priority::ALL[n as usize % 4],
             parent: (n % 2 == 0).then(|| "WI-1".parse().expect("an id")),
             labels: vec!["a".into(), "\"b\"".into()],
@@ -238,7 +239,7 @@ mod tests {
     fn e8_a_listed_issue_says_what_a_view_says() {
         let now = Now {
             wall: Wall::from_ms(1_700_000_000_999),
-            boot: jit_core::time::BootId("b".into()),
+            boot: jit_core::model::time::BootId("b".into()),
             ticks: 5,
         };
         let mut listing = Listing::default();
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(json(&listing), json(&views));
         assert!(!listing.push_issue(&issue(9), None, &now, |_| false));
         let outlines: Vec<_> = listing.outlines().collect();
-        assert_eq!(outlines[1], (7, State::Done, Priority::ALL[1], None));
+        assert_eq!(outlines[1], (7, IssueState::Done, Priority::ALL[1], None));
         assert_eq!(listing.len(), 7);
         listing.pick(&mut [6, 0, 3]);
         let picked: Vec<&IssueView> = [6, 0, 3].iter().map(|&n: &usize| &views[n]).collect();

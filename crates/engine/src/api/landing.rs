@@ -1,6 +1,6 @@
 //! What came of merging, for people and programs (H5).
 
-use jit_core::merge_order::Overlap;
+use jit_core::landing::order::Overlap;
 use serde::Serialize;
 
 use crate::api::trust::Kind;

@@ -16,20 +16,21 @@ pub mod verify;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jit_core::account::{Account, AccountId, Parked};
-use jit_core::command::{Change, Target};
-use jit_core::exchange::{Parsed, Problem, Skipped};
-use jit_core::graph::{Branch, Data, Graph};
-use jit_core::ids::{AgentId, IssueId, IssuePrefix, LeaseId, SessionId, UnitId, WorktreeId};
-use jit_core::issue::{Comment, GateResult, Issue, Performer, Priority, State};
-use jit_core::lease::Lease;
-use jit_core::roster::{LockView, SessionView};
-use jit_core::scope::Scope;
-use jit_core::session::Status as SessionStatus;
-use jit_core::time::{Now, Wall};
-use jit_core::unit::{Passed, Tokens, Unit, Usd};
-use jit_core::wire::LeaseView;
-use jit_core::workflow::Workflow;
+use jit_core::decide::command::{IssueChange, Target};
+use jit_core::exchange::{ImportProblem, Parsed, Skipped};
+use jit_core::model::account::{Account, AccountId, Parked};
+use jit_core::model::cost::{Tokens, Usd};
+use jit_core::model::ids::{AgentId, IssueId, IssuePrefix, LeaseId, SessionId, UnitId, WorktreeId};
+use jit_core::model::issue::{Comment, GateResult, Issue, IssueState, Performer, Priority};
+use jit_core::model::lease::Lease;
+use jit_core::model::scope::LockScope;
+use jit_core::model::session::SessionStatus;
+use jit_core::model::time::{Now, Wall};
+use jit_core::model::unit::{Passed, Unit};
+use jit_core::model::workflow::Workflow;
+use jit_core::query::claim_views::LeaseView;
+use jit_core::query::graph::{Branch, Graph, GraphData};
+use jit_core::query::session_and_lock_views::{LockView, SessionView};
 use serde::Serialize;
 
 use crate::api::attempts::DispatchAsk;
@@ -93,7 +94,7 @@ pub enum Request {
     CreateIssue(Box<CreateIssue>),
     ChangeIssue {
         issue: IssuePrefix,
-        change: Box<Change>,
+        change: Box<IssueChange>,
         /// The new long text; an empty one removes it.
         description: Option<String>,
         /// Only if the caller holds the issue.
@@ -391,7 +392,7 @@ pub struct CreateIssue {
     pub id: Option<IssueId>,
     pub title: String,
     pub kind: String,
-    pub state: State,
+    pub state: IssueState,
     pub priority: Priority,
     pub parent: Option<IssuePrefix>,
     pub labels: Vec<String>,
@@ -403,7 +404,7 @@ pub struct CreateIssue {
 
 #[derive(Debug, Clone, Default)]
 pub struct IssueFilter {
-    pub state: Option<State>,
+    pub state: Option<IssueState>,
     pub label: Option<String>,
     pub kind: Option<String>,
     pub parent: Option<IssuePrefix>,
@@ -639,7 +640,7 @@ pub struct Orphan {
 #[derive(Debug, Serialize)]
 pub struct LockCheck {
     pub file_path: String,
-    pub lock_scope: Scope,
+    pub lock_scope: LockScope,
     pub available: bool,
     /// The caller has it already.
     pub mine: bool,
@@ -691,7 +692,7 @@ pub struct StatusIssue {
 #[derive(Debug, Serialize)]
 pub struct GraphOf {
     #[serde(flatten)]
-    pub data: Data,
+    pub data: GraphData,
     #[serde(skip)]
     pub graph: Graph,
 }
@@ -710,7 +711,7 @@ pub struct Import {
 pub struct Imported {
     pub imported: Vec<IssueId>,
     pub skipped: Vec<Skipped>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ImportProblem>,
     /// All of them: only some are told beside the answer.
     pub warnings: Vec<String>,
     pub dry_run: bool,
@@ -752,7 +753,7 @@ pub struct ProgressOf {
     pub title: String,
     #[serde(rename = "type")]
     pub kind: String,
-    pub state: State,
+    pub state: IssueState,
     pub assignee: Option<AgentId>,
     pub blocked_by: Vec<IssueId>,
     pub waiting_for_human: bool,
@@ -781,9 +782,9 @@ pub struct ActiveLease {
 }
 
 /// As people see it: in progress while somebody holds it.
-fn shown_state(state: State, is_held: bool) -> State {
+fn shown_state(state: IssueState, is_held: bool) -> IssueState {
     match state {
-        State::Ready | State::Backlog if is_held => State::InProgress,
+        IssueState::Ready | IssueState::Backlog if is_held => IssueState::InProgress,
         state => state,
     }
 }

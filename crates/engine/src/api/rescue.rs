@@ -5,9 +5,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use jit_core::ids::UnitId;
-use jit_core::time::Wall;
-use jit_core::unit::Phase;
+use jit_core::model::ids::UnitId;
+use jit_core::model::time::Wall;
+use jit_core::model::unit::Phase;
 use serde::{Deserialize, Serialize};
 
 /// How much may be overridden.

@@ -1,6 +1,6 @@
 //! TODO header
 
-use jit_core::scope::Scope;
+use jit_core::model::scope::LockScope;
 use jit_os::process::ProcessRef;
 
 #[derive(Debug, Clone, Default)]
@@ -9,7 +9,7 @@ pub struct StartSession {
     pub agent_type: Option<String>,
     pub task: Option<String>,
     pub pr_group: Option<String>,
-    pub lock_scope: Option<Scope>,
+    pub lock_scope: Option<LockScope>,
     /// The process that, with all it starts, is to act in the session.
     pub bind: Option<ProcessRef>,
     pub program: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jit_core::ids::{UnitId, WorkflowId};
+use jit_core::model::ids::{UnitId, WorkflowId};
 
 /// What is asked for about a new unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

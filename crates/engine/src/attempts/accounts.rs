@@ -1,12 +1,12 @@
 //! Accounts of agents, as far as starting agents goes: one that was refused is left alone for a while (G13).
 
-use jit_core::account::{self, AccountId, Hit};
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::ids::UnitId;
-use jit_core::plan::Settings;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::time::Wall;
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::log::state;
+use jit_core::model::account::{self, AccountId, Hit};
+use jit_core::model::ids::UnitId;
+use jit_core::model::plan::Settings;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Wall;
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply};

@@ -19,14 +19,16 @@ use jit_agents::prompt::{self, Brief, Comment, IssueText, Words};
 use jit_agents::runner::attempt::{self, Attempt};
 use jit_agents::runner::job::{Job, Resume, Stop};
 use jit_agents::{self as agents, price};
-use jit_core::account::AccountId;
-use jit_core::command::{Command, Target};
-use jit_core::ids::{AgentId, UnitId};
-use jit_core::lease::{Actor, Lease, Resource};
-use jit_core::plan::Settings;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::unit::{Facts, Input, Phase, Unit, Usd};
+use jit_core::decide::command::{Command, Target};
+use jit_core::log::state;
+use jit_core::model::account::AccountId;
+use jit_core::model::actor::Actor;
+use jit_core::model::cost::Usd;
+use jit_core::model::ids::{AgentId, UnitId};
+use jit_core::model::lease::{Lease, Resource};
+use jit_core::model::plan::Settings;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Facts, Phase, Unit, UnitInput};
 use jit_os::shell::shell_word;
 use jit_os::{file, io_refusal, program, random};
 use jit_store::Outcome;
@@ -142,9 +144,9 @@ pub(crate) fn start_attempt(cx: &Context, id: &UnitId, ask: &DispatchAsk) -> Out
     let account = crate::attempts::accounts::require_open_account(cx, &ask.run, ask.force, Some(id))?;
     let (job, facts) = prepare_attempt(cx, &unit, ask, account)?;
     if unit.state == Phase::Failed {
-        crate::units::service::advance(cx, id, Input::RetryDispatch, Facts::default())?;
+        crate::units::service::advance(cx, id, UnitInput::RetryDispatch, Facts::default())?;
     }
-    let unit = crate::units::service::advance(cx, id, Input::DispatchInstance, facts)?;
+    let unit = crate::units::service::advance(cx, id, UnitInput::DispatchInstance, facts)?;
     begin_attempt(cx, &unit.id, job.attempt)?;
     Ok(unit)
 }
@@ -153,7 +155,7 @@ pub(crate) fn start_attempt(cx: &Context, id: &UnitId, ask: &DispatchAsk) -> Out
 pub(crate) fn begin_attempt(cx: &Context, id: &UnitId, attempt: u32) -> Outcome<()> {
     let folder = attempt_folder(cx, id, attempt);
     if let Err(e) = attempt::spawn(&folder) {
-        crate::units::service::advance(cx, id, Input::SpawnFailed, Facts::default())?;
+        crate::units::service::advance(cx, id, UnitInput::SpawnFailed, Facts::default())?;
         return Err(io_refusal("start the shim for", &folder, &e));
     }
     Ok(())

@@ -16,13 +16,14 @@ use std::time::Duration;
 use jit_agents::prompt::{Brief, Handoff};
 use jit_agents::runner::attempt::{self, Attempt};
 use jit_agents::runner::job::Job;
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::ids::{UnitId, WorkflowId};
-use jit_core::plan::{HandoffBy, Settings};
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::unit::{Facts, Failure, Handed, Input, MergeStatus, Phase, Unit, Usd};
-use jit_core::workflow::Outcome as Ended;
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::log::state;
+use jit_core::model::cost::Usd;
+use jit_core::model::ids::{UnitId, WorkflowId};
+use jit_core::model::plan::{HandoffBy, Settings};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Facts, Failure, Handed, MergeStatus, Phase, Unit, UnitInput};
+use jit_core::model::workflow::WorkflowOutcome as Ended;
 use jit_git::{Git, GitError};
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
@@ -412,7 +413,7 @@ fn artifacts_of(cx: &Context, unit: &Unit, commit: Option<&str>) -> Vec<Artifact
     let Ok(common) = crate::units::service::common(cx) else {
         return Vec::new();
     };
-    let one = |wanted: &jit_core::unit::Artifact| {
+    let one = |wanted: &jit_core::model::unit::Artifact| {
         let name = commit.map(|commit| format!("{commit}:{}", wanted.path));
         let size = name
             .as_deref()
@@ -617,7 +618,7 @@ fn hand_to_kind(cx: &Context, unit: &Unit, ask: &HandAsk, to: String) -> Outcome
     let mut ended = Facts::default();
     let mut now = unit.clone();
     if at_work {
-        let why = format!("{}{to}", jit_core::coordinate::HANDED_ON);
+        let why = format!("{}{to}", jit_core::coordinator::HANDED_ON);
         let Some(facts) = end_for_another(cx, &unit, before.as_ref(), &folder, &why)? else {
             let unit = crate::attempts::outcome::settle_held(
                 cx,
@@ -688,11 +689,11 @@ fn end_for_another(
         return Ok(Some(Facts::default()));
     };
     let (input, mut facts) = crate::attempts::outcome::judge_attempt(cx, unit, job, &exit, folder)?;
-    if input == Input::InstanceCompleted {
+    if input == UnitInput::InstanceCompleted {
         return Ok(None);
     }
     facts.error = Some(Failure {
-        reason: jit_core::coordinate::reason::STOPPED.to_owned(),
+        reason: jit_core::model::failure_reason::STOPPED.to_owned(),
         message: why.to_owned(),
         exit_code: None,
         output: facts.error.and_then(|error| error.output),

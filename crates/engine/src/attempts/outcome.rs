@@ -13,14 +13,16 @@ use jit_agents::event::Verdict;
 use jit_agents::runner::attempt::{self, Attempt};
 use jit_agents::runner::job::{End, Exit, Job};
 use jit_agents::runner::redact::Redactor;
-use jit_core::ids::UnitId;
-use jit_core::lease::Actor;
-use jit_core::policy::Enforce;
-use jit_core::refusal::Code;
-use jit_core::time::Wall;
-use jit_core::unit::{Artifact, Facts, Failure, Input, Phase, Refused, Unit};
-use jit_core::workflow::Workflow;
-use jit_core::{coordinate, state};
+use jit_core::coordinator;
+use jit_core::log::state;
+use jit_core::model::actor::Actor;
+use jit_core::model::failure_reason;
+use jit_core::model::ids::UnitId;
+use jit_core::model::policy::Enforce;
+use jit_core::model::refusal::Code;
+use jit_core::model::time::Wall;
+use jit_core::model::unit::{Artifact, Facts, Failure, Phase, Refused, Unit, UnitInput};
+use jit_core::model::workflow::Workflow;
 use jit_git::Git;
 use jit_os::io_refusal;
 use jit_os::shell::shell_word;
@@ -90,7 +92,9 @@ pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> O
         Attempt::NotStarted if starting == Starting::Forbidden || is_cancelled(cx, &unit)? => {
             // A shim may be on its way: it finds the attempt closed, or is told to stop.
             return match attempt::bury(&folder) {
-                Ok(_) => crate::units::service::advance(cx, &unit.id, Input::SpawnFailed, Facts::default()),
+                Ok(_) => {
+                    crate::units::service::advance(cx, &unit.id, UnitInput::SpawnFailed, Facts::default())
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Ok(unit),
                 Err(e) => Err(io(e)),
             };
@@ -109,7 +113,7 @@ pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> O
                     pid: at_work.agent.map(|agent| agent.pid),
                     ..Facts::default()
                 };
-                unit = crate::units::service::advance(cx, &unit.id, Input::InstanceRunning, facts)?;
+                unit = crate::units::service::advance(cx, &unit.id, UnitInput::InstanceRunning, facts)?;
             }
             return Ok(unit);
         }
@@ -120,7 +124,7 @@ pub(crate) fn settle_held(cx: &Context, mut unit: Unit, starting: Starting) -> O
         return give_up_attempt(cx, &unit);
     };
     if unit.state == Phase::Dispatched && exit.end != End::NotStarted {
-        unit = crate::units::service::advance(cx, &unit.id, Input::InstanceRunning, Facts::default())?;
+        unit = crate::units::service::advance(cx, &unit.id, UnitInput::InstanceRunning, Facts::default())?;
     }
     let (input, facts) = judge_attempt(cx, &unit, &job, &exit, &folder)?;
     // One whose shim was killed had nobody to do that.
@@ -143,7 +147,7 @@ fn give_up_attempt(cx: &Context, unit: &Unit) -> Outcome<Unit> {
         )),
         ..Facts::default()
     };
-    crate::units::service::advance(cx, &unit.id, Input::InstanceFailed, facts)
+    crate::units::service::advance(cx, &unit.id, UnitInput::InstanceFailed, facts)
 }
 
 /// Nothing new begins in its workflow.
@@ -159,7 +163,7 @@ pub(crate) fn judge_attempt(
     job: &Job,
     exit: &Exit,
     folder: &Path,
-) -> Outcome<(Input, Facts)> {
+) -> Outcome<(UnitInput, Facts)> {
     let mut facts = Facts {
         session_id: exit
             .verdict
@@ -185,7 +189,7 @@ pub(crate) fn judge_attempt(
         None => missing(cx, unit, job)?,
     };
     let Some(mut failure) = failure else {
-        return Ok((Input::InstanceCompleted, facts));
+        return Ok((UnitInput::InstanceCompleted, facts));
     };
     if let Cow::Owned(clean) = Redactor::of_process().clean(&failure.message) {
         failure.message = clean;
@@ -194,7 +198,7 @@ pub(crate) fn judge_attempt(
     failure
         .output
         .get_or_insert_with(|| output.to_string_lossy().into_owned());
-    if failure.reason == coordinate::reason::RATE_LIMIT {
+    if failure.reason == failure_reason::RATE_LIMIT {
         let until = exit.verdict.as_ref().and_then(|verdict| verdict.limited?.until);
         facts.refused = Some(Refused {
             until: until.map(Wall::from_ms),
@@ -202,8 +206,8 @@ pub(crate) fn judge_attempt(
         });
     }
     let input = match exit.end {
-        End::TimedOut | End::Hung => Input::InstanceTimeout,
-        _ => Input::InstanceFailed,
+        End::TimedOut | End::Hung => UnitInput::InstanceTimeout,
+        _ => UnitInput::InstanceFailed,
     };
     facts.error = Some(failure);
     Ok((input, facts))
@@ -340,10 +344,10 @@ fn wrote_locked(cx: &Context, unit: &Unit, job: &Job) -> Outcome<Option<Failure>
 fn stopped_for(mut failure: Failure, why: Option<String>) -> Failure {
     let Some(why) = why else { return failure };
     match why.as_str() {
-        coordinate::WORKFLOW_BUDGET => coordinate::reason::BUDGET.clone_into(&mut failure.reason),
-        coordinate::DAY_BUDGET => coordinate::reason::DAY_BUDGET.clone_into(&mut failure.reason),
-        why if why.starts_with(coordinate::HANDED_ON) => {
-            coordinate::reason::HANDED_ON.clone_into(&mut failure.reason);
+        coordinator::WORKFLOW_BUDGET => failure_reason::BUDGET.clone_into(&mut failure.reason),
+        coordinator::DAY_BUDGET => failure_reason::DAY_BUDGET.clone_into(&mut failure.reason),
+        why if why.starts_with(coordinator::HANDED_ON) => {
+            failure_reason::HANDED_ON.clone_into(&mut failure.reason);
         }
         _ => {}
     }
@@ -394,7 +398,7 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
     // Its time was used up by waiting for the model.
     if matches!(exit.end, End::TimedOut | End::Hung) && exit.verdict.as_ref().is_some_and(was_limited) {
         return word(
-            coordinate::reason::RATE_LIMIT,
+            failure_reason::RATE_LIMIT,
             "its time was up while it waited for the model",
         );
     }
@@ -409,11 +413,11 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
         End::Exited | End::Lingered => match &exit.verdict {
             Some(verdict) if verdict.is_error => {
                 let reason = match (verdict.api_status, verdict.reason.as_str()) {
-                    _ if was_limited(verdict) => coordinate::reason::RATE_LIMIT,
+                    _ if was_limited(verdict) => failure_reason::RATE_LIMIT,
                     // Credentials, names, sizes: the same again would fail the same.
-                    (Some(400..=428), _) if !verdict.retryable => coordinate::reason::USAGE,
-                    (_, "authentication_failed" | "usage") if !verdict.retryable => coordinate::reason::USAGE,
-                    (_, "budget_exhausted") => coordinate::reason::BUDGET,
+                    (Some(400..=428), _) if !verdict.retryable => failure_reason::USAGE,
+                    (_, "authentication_failed" | "usage") if !verdict.retryable => failure_reason::USAGE,
+                    (_, "budget_exhausted") => failure_reason::BUDGET,
                     (_, reason) if AGENTS_WORDS.contains(&reason) => reason,
                     _ => "error",
                 };
@@ -430,7 +434,7 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
                 (Some(0), _) if tells_end => word("no_result", "it ended without saying how"),
                 (Some(0), _) => None,
                 (Some(code), _) if Some(code) == usage => word(
-                    coordinate::reason::USAGE,
+                    failure_reason::USAGE,
                     "it was called in a way it does not understand",
                 ),
                 (Some(code), _) => Some(crate::units::worktree_state::failure(
@@ -450,7 +454,8 @@ pub(crate) fn failed(exit: &Exit, agent: &Option<String>) -> Option<Failure> {
 }
 
 fn fits(pattern: &str, path: &str) -> bool {
-    pattern == path || jit_core::pattern::Pattern::parse(pattern).is_ok_and(|pattern| pattern.matches(path))
+    pattern == path
+        || jit_core::model::glob::Pattern::parse(pattern).is_ok_and(|pattern| pattern.matches(path))
 }
 
 /// Which of the wanted files are there.

@@ -14,9 +14,9 @@ use jit_agents::event::Said;
 use jit_agents::prompt::Conflict;
 use jit_agents::runner::attempt;
 use jit_agents::runner::job::Job;
-use jit_core::coordinate::reason;
-use jit_core::plan::{PlanUnit, Settings};
-use jit_core::unit::Unit;
+use jit_core::model::failure_reason;
+use jit_core::model::plan::{PlanUnit, Settings};
+use jit_core::model::unit::Unit;
 use jit_store::Outcome;
 
 use crate::api::attempts::DispatchAsk;
@@ -137,7 +137,7 @@ pub(crate) fn memory(cx: &Context, unit: &Unit, job: &Job) -> Memory {
 pub(crate) fn conflict_of(unit: &Unit) -> Option<Conflict> {
     let begun = is_merging(Path::new(&unit.worktree_path));
     let last = unit.last_error.as_ref().map(|error| error.reason.as_str());
-    let open = !unit.merge_conflicts.is_empty() && (begun || last == Some(reason::CONFLICT));
+    let open = !unit.merge_conflicts.is_empty() && (begun || last == Some(failure_reason::CONFLICT));
     open.then(|| Conflict {
         paths: unit
             .merge_conflicts

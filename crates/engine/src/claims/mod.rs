@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use jit_core::command::{Command, Target};
-use jit_core::event::Stamped;
-use jit_core::ids::{AgentId, IssuePrefix};
-use jit_core::lease::Resource;
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::state;
-use jit_core::wire::{self};
+use jit_core::decide::command::{Command, Target};
+use jit_core::log::event::Stamped;
+use jit_core::log::state;
+use jit_core::model::ids::{AgentId, IssuePrefix};
+use jit_core::model::lease::Resource;
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::query::claim_views;
 use jit_os::watch::Watch;
 use jit_store::{Outcome, Store as _};
 
@@ -113,7 +113,7 @@ pub(crate) fn history(
             issue.as_ref().is_none_or(|id| lease.resource.issue() == Some(id))
                 && agent.is_none_or(|agent| lease.agent_id == *agent || line.actor.agent_id == *agent)
         });
-        if about && let Some(record) = wire::claims_record(&line) {
+        if about && let Some(record) = claim_views::claims_record(&line) {
             records.push_back(serde_json::from_slice(&record).unwrap_or_default());
             if records.len() > limit {
                 records.pop_front();

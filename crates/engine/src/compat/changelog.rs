@@ -8,8 +8,8 @@ use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 
-use jit_core::event::{Event, Stamped};
-use jit_core::wire::changelog_line;
+use jit_core::log::event::{Event, Stamped};
+use jit_core::query::claim_views::changelog_line;
 use jit_os::file;
 use jit_store::Store as _;
 

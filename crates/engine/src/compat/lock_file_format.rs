@@ -21,10 +21,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jit_core::command::LockFile;
-use jit_core::ids::{AgentId, IssueId, LeaseId};
-use jit_core::lease::Lease;
-use jit_core::time::Wall;
+use jit_core::decide::command::LockFile;
+use jit_core::model::ids::{AgentId, IssueId, LeaseId};
+use jit_core::model::lease::Lease;
+use jit_core::model::time::Wall;
 use jit_os::file;
 use serde::{Deserialize, Serialize};
 

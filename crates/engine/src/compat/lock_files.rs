@@ -10,16 +10,17 @@
 use std::io;
 use std::time::Duration;
 
-use jit_core::activity::{is_from_file, lasts_until};
-use jit_core::command::{Command, Context as Deciding, LockFile};
+use jit_core::decide::activities::lasts_until;
+use jit_core::decide::command::{Command, Context as Deciding, LockFile};
 use jit_core::decide::{Draft, decide};
-use jit_core::event::{Action, Did, Event, Stamped};
-use jit_core::ids::{AgentId, IssueId, LeaseId};
-use jit_core::issue::{ACTIVITY, Issue};
-use jit_core::lease::{Actor, Lease, Resource};
-use jit_core::refusal::Code;
-use jit_core::state;
-use jit_core::table::{Changes, Overlay, Read, Table};
+use jit_core::log::event::{ChangelogAction, Event, IssueAction, Stamped};
+use jit_core::log::state;
+use jit_core::log::table::{Overlay, Read, Table, TableChanges};
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{AgentId, IssueId, LeaseId};
+use jit_core::model::issue::{ACTIVITY, Issue};
+use jit_core::model::lease::{Lease, Resource, is_from_file};
+use jit_core::model::refusal::Code;
 use jit_os::io_refusal;
 use jit_store::{Outcome, ReadTable, View};
 
@@ -46,7 +47,7 @@ struct News {
 #[derive(Debug)]
 struct Foreseen {
     base: Box<dyn ReadTable>,
-    top: Changes,
+    top: TableChanges,
 }
 
 impl Table for Foreseen {
@@ -239,7 +240,7 @@ pub(crate) fn take_lock_files(cx: &Context, events: &[Event]) -> io::Result<()> 
         let [
             Event::Acquired { lease, .. },
             Event::Worked {
-                action: Action::ClaimedActivity | Action::RecoveredActivity,
+                action: ChangelogAction::ClaimedActivity | ChangelogAction::RecoveredActivity,
                 activity_id: Some(id),
                 ..
             },
@@ -274,7 +275,8 @@ pub(crate) fn mirror_lock_files(
         let event = &line.event;
         let id = match event {
             Event::Issue {
-                did: Did::Created, ..
+                did: IssueAction::Created,
+                ..
             } => None,
             Event::Issue { issue, .. } => Some(&issue.id),
             _ => event.lease().and_then(|lease| lease.resource.issue()),
@@ -401,6 +403,6 @@ fn mirror_lease(
     Ok(said)
 }
 
-fn lease_on(table: &dyn Table, id: &IssueId) -> jit_core::table::Read<Option<Lease>> {
+fn lease_on(table: &dyn Table, id: &IssueId) -> jit_core::log::table::Read<Option<Lease>> {
     state::lease_on(table, &Resource::Issue(id.clone()).key())
 }

@@ -9,9 +9,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::{Code, Refusal};
-use jit_core::registry::migrate::{self, Migrated};
-use jit_core::time::Wall;
+use jit_core::compat::migrate::{self, Migrated};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Wall;
 use jit_os::{clock, file};
 use jit_store::Outcome;
 

@@ -1,6 +1,6 @@
 //! TODO header
 
-use jit_core::pattern::Pattern;
+use jit_core::model::glob::Pattern;
 
 /// How a file or folder gets there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,10 @@
 use std::fmt;
 
 use jit_agents::hooks::decision::Mode;
-use jit_core::merge_policy::Rule;
-use jit_core::pattern::Pattern;
-use jit_core::scope::Scope;
-use jit_core::unit::Usd;
+use jit_core::landing::path_rules::PathRule;
+use jit_core::model::cost::Usd;
+use jit_core::model::glob::Pattern;
+use jit_core::model::scope::LockScope;
 use toml::de::{DeTable, DeValue};
 
 use crate::duration::{self, format_secs};
@@ -640,15 +640,15 @@ pub fn chain(text: &str) -> Vec<String> {
 }
 
 /// The pattern and the scope of a rule.
-pub fn scope_rule(text: &str) -> Result<(Pattern, Scope), String> {
+pub fn scope_rule(text: &str) -> Result<(Pattern, LockScope), String> {
     let (pattern, scope) = text.rsplit_once('=').ok_or("a rule is <pattern> = <scope>")?;
     let pattern = Pattern::parse(pattern.trim()).map_err(|e| e.to_string())?;
-    let scope = scope.trim().parse::<Scope>().map_err(|e| e.to_string())?;
+    let scope = scope.trim().parse::<LockScope>().map_err(|e| e.to_string())?;
     Ok((pattern, scope))
 }
 
 /// An agent type and the scope of its locks: global unless said otherwise.
-pub fn agent_type(text: &str) -> Option<(String, Scope)> {
+pub fn agent_type(text: &str) -> Option<(String, LockScope)> {
     let (name, scope) = text.split_once('=').unwrap_or((text, "global"));
     let name = name.trim();
     Some((
@@ -910,7 +910,7 @@ impl Key {
                     self.expected()
                 ))
             }),
-            Kind::Account if text.is_empty() || jit_core::account::is_word(text) => {
+            Kind::Account if text.is_empty() || jit_core::model::account::is_word(text) => {
                 Ok(Value::Text(text.to_owned()))
             }
             Kind::Account => Err(Misfit::Value(
@@ -940,7 +940,7 @@ impl Key {
                     !item.trim().is_empty() && item.len() <= 10_000 && !item.contains('\0')
                 }
                 Kind::AgentTypes => agent_type(item).is_some(),
-                Kind::MergeRules => Rule::parse(item).is_ok(),
+                Kind::MergeRules => PathRule::parse(item).is_ok(),
                 Kind::ToolRules => jit_agents::rules::Rule::parse(item).is_ok(),
                 Kind::Prices => jit_agents::price::Price::parse(item).is_ok(),
                 Kind::Chains => {

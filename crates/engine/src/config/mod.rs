@@ -26,11 +26,11 @@ use std::{fmt, io};
 
 use jit_agents::hooks::decision::Mode as Guard;
 use jit_agents::price::Price;
-use jit_core::merge_policy::MergePolicy;
-use jit_core::pattern::Pattern;
-use jit_core::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
-use jit_core::scope::{Scope, ScopeRule, ScopeRules};
-use jit_core::unit::Usd;
+use jit_core::landing::path_rules::MergePolicy;
+use jit_core::model::cost::Usd;
+use jit_core::model::glob::Pattern;
+use jit_core::model::policy::{Enforce, LockPolicy, Policy, TtlPolicy};
+use jit_core::model::scope::{LockScope, ScopeRule, ScopeRules};
 use jit_git::Place;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -875,7 +875,7 @@ impl Config {
     }
 
     /// Types of agents besides the built-in ones, with the scope of their locks.
-    pub fn agent_types(&self) -> Vec<(String, Scope)> {
+    pub fn agent_types(&self) -> Vec<(String, LockScope)> {
         let types = self.list("sessions.types").iter();
         types.filter_map(|text| keys::agent_type(text)).collect()
     }

@@ -16,9 +16,9 @@
 use std::path::Path;
 
 use jit_agents::runner::attempt;
-use jit_core::ids::{AgentId, UnitId};
-use jit_core::refusal::{Code, Refusal};
-use jit_core::unit::Unit;
+use jit_core::model::ids::{AgentId, UnitId};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::Unit;
 use jit_os::process::{self, ProcessRef};
 use jit_store::Outcome;
 

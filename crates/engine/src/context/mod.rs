@@ -11,10 +11,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jit_core::ids::RequestId;
-use jit_core::lease::Actor;
-use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::RequestId;
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::config::Shared;
 use jit_git::{GitEnv, Place};
 use jit_os::{file, io_refusal};

@@ -5,8 +5,8 @@ pub mod validate;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use jit_core::issue_file::{COMMENTS, ISSUE, LABELS};
-use jit_core::state;
+use jit_core::issue_files::format::{COMMENTS, ISSUE, LABELS};
+use jit_core::log::state;
 use jit_git::{Git, Place};
 use jit_os::clock;
 use jit_os::shell::shell_word;
@@ -496,7 +496,7 @@ fn orphans(found: &mut Findings, cx: &Context) {
         }
     }
     if let Ok(view) = crate::write_path::view(cx) {
-        let lost = |issue: &jit_core::issue::Issue| {
+        let lost = |issue: &jit_core::model::issue::Issue| {
             !cx.place
                 .control_dir
                 .join("issues")

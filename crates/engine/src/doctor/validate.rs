@@ -10,14 +10,14 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use jit_core::graph::{Graph, Node, cycles};
-use jit_core::ids::IssueId;
-use jit_core::issue::{Issue, State};
-use jit_core::issue_file::{DEPS, DESCRIPTION, ISSUE, MAX_FILE, issue_json};
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::state;
-use jit_core::table::Table;
-use jit_core::time::Wall;
+use jit_core::issue_files::format::{DEPS, DESCRIPTION, ISSUE, MAX_FILE, issue_json};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::{Issue, IssueState};
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::time::Wall;
+use jit_core::query::graph::{Graph, GraphNode, cycles};
 use jit_git::Git;
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
@@ -339,7 +339,7 @@ pub(crate) fn finish(cx: &Context, ids: &[IssueId], audit: &mut Audit) -> Outcom
 
 /// Circles, and ids that nobody knows: git can merge two good graphs into a bad one.
 fn audit_graph(cx: &Context, issues: &[Issue], gone: &[Issue], audit: &mut Audit) {
-    let node = |issue: &Issue, depends_on: Vec<String>| Node {
+    let node = |issue: &Issue, depends_on: Vec<String>| GraphNode {
         id: issue.id.to_string(),
         title: String::new(),
         state: issue.state,
@@ -583,7 +583,7 @@ fn audit_gates(table: &dyn Table, issues: &[Issue], gates: &Registry, audit: &mu
         }
     }
     let mut odd = Vec::new();
-    for issue in issues.iter().filter(|issue| issue.state == State::Done) {
+    for issue in issues.iter().filter(|issue| issue.state == IssueState::Done) {
         let required = gates.required(&issue.kind, &issue.gates);
         if required.is_empty() {
             continue;
@@ -620,7 +620,7 @@ fn audit_gates(table: &dyn Table, issues: &[Issue], gates: &Registry, audit: &mu
 fn audit_parts(issues: &[Issue], audit: &mut Audit) {
     let done: HashSet<String> = issues
         .iter()
-        .filter(|issue| issue.state == State::Done)
+        .filter(|issue| issue.state == IssueState::Done)
         .map(|issue| issue.id.key())
         .collect();
     let is_odd = |issue: &&Issue| {

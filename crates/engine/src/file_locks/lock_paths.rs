@@ -10,9 +10,9 @@
 
 use std::path::{Path, PathBuf};
 
-use jit_core::ignore::Ignore;
-use jit_core::pattern::{BadPattern, Pattern};
-use jit_core::scope::{self, Scope, ScopeRules};
+use jit_core::model::gitignore::Ignore;
+use jit_core::model::glob::{BadPattern, Pattern};
+use jit_core::model::scope::{self, LockScope, ScopeRules};
 use jit_git::Place;
 use jit_git::config::RepoConfig;
 use jit_git::files::plain;
@@ -25,7 +25,7 @@ pub struct Named {
     pub pattern: Pattern,
     /// From the root of the file system.
     pub outside: bool,
-    pub scope: Scope,
+    pub scope: LockScope,
 }
 
 /// Knows the places that paths may be in.
@@ -71,7 +71,7 @@ impl<'a> Paths<'a> {
         {
             let pattern = self.folded(pattern(inside, glob, folder)?);
             let ignored = self.ignores(root, pattern.literal_prefix(), folder);
-            let scope = self.rules.scope_of(scope::Place::Inside {
+            let scope = self.rules.scope_of(scope::ScopePlace::Inside {
                 pattern: &pattern,
                 ignored,
             });
@@ -95,7 +95,7 @@ impl<'a> Paths<'a> {
         Ok(Named {
             pattern: self.folded(pattern(inside, glob, folder)?),
             outside,
-            scope: Scope::Global,
+            scope: LockScope::Global,
         })
     }
 

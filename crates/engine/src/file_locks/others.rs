@@ -4,21 +4,23 @@ use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use jit_core::file_lock::{self, FileTarget};
-use jit_core::lease::{Actor, Lease};
-use jit_core::pattern::Pattern;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::scope::Scope;
+use jit_core::decide::file_locks;
+use jit_core::model::actor::Actor;
+use jit_core::model::file_lock::FileTarget;
+use jit_core::model::glob::Pattern;
+use jit_core::model::lease::Lease;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::scope::LockScope;
 use jit_store::{Outcome, View};
 
 /// The locks of others that count where this one works.
 pub fn of_others(view: &View, actor: &Actor) -> Outcome<Vec<Lease>> {
     let mut locks =
-        file_lock::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
+        file_locks::all(&*view.table).map_err(|e| Box::new(Refusal::new(Code::Io, e.to_string())))?;
     locks.retain(|lease| {
         // One in this worktree counts here, and a global one everywhere.
         let here = lease.worktree_id == actor.worktree_id;
-        let counts = |file: &FileTarget| (file.scope == Scope::Global || here) && !file.outside;
+        let counts = |file: &FileTarget| (file.scope == LockScope::Global || here) && !file.outside;
         !lease.expired(&view.now)
             && lease.agent_id != actor.agent_id
             && lease.resource.file().is_some_and(counts)

@@ -10,17 +10,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::event::{Event, Stamped};
-use jit_core::file_lock::{self, FileTarget, Labels, Queueing, Want, Which};
-use jit_core::ids::TicketId;
-use jit_core::lease::{Actor, Lease};
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::roster::{self, LockView};
-use jit_core::scope::Scope;
-use jit_core::session::Session;
-use jit_core::state;
-use jit_core::table::Table;
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::decide::file_locks;
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::actor::Actor;
+use jit_core::model::file_lock::{FileTarget, Labels, Queueing, Want, Which};
+use jit_core::model::ids::TicketId;
+use jit_core::model::lease::Lease;
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::scope::LockScope;
+use jit_core::model::session::Session;
+use jit_core::query::session_and_lock_views::{self, LockView};
 use jit_os::watch::Watch;
 use jit_os::{clock, file, random};
 use jit_store::{Done, Outcome, View};
@@ -71,7 +73,7 @@ pub(crate) fn wants(cx: &Context, asked: &LockPaths, session: Option<&Session>) 
              }| Want {
                 pattern,
                 outside,
-                scope: Scope::widest(scope, session.map(|session| session.lock_scope), asked.scope),
+                scope: LockScope::widest(scope, session.map(|session| session.lock_scope), asked.scope),
                 shared: asked.shared,
                 labels: labels.clone(),
                 ttl_secs: asked.ttl_secs,
@@ -178,7 +180,7 @@ pub(crate) fn lock_files(cx: &Context, asked: &LockPaths, wait: Option<Duration>
 
 /// Whether nothing stands in the way of a ticket, and else how soon the first lock in the way runs out.
 fn my_turn(view: &View, ticket: &TicketId, gone: &[TicketId]) -> Outcome<(bool, Option<Duration>)> {
-    let unreadable = |e: jit_core::table::Unreadable| refuse(Code::Io, e);
+    let unreadable = |e: jit_core::log::table::Unreadable| refuse(Code::Io, e);
     let table = &*view.table;
     let own = state::tickets(table)
         .map_err(unreadable)?
@@ -190,9 +192,9 @@ fn my_turn(view: &View, ticket: &TicketId, gone: &[TicketId]) -> Outcome<(bool, 
     };
     let mut in_the_way: Vec<Lease> = Vec::new();
     for target in &own.wants {
-        in_the_way.extend(file_lock::rivals(table, target, &view.now).map_err(unreadable)?);
+        in_the_way.extend(file_locks::rivals(table, target, &view.now).map_err(unreadable)?);
     }
-    let ahead = file_lock::ahead(table, &own.wants, Some(ticket), gone, &view.now).map_err(unreadable)?;
+    let ahead = file_locks::ahead(table, &own.wants, Some(ticket), gone, &view.now).map_err(unreadable)?;
     let soonest = in_the_way
         .iter()
         .map(|lease| Duration::from_millis(lease.remaining_ms(&view.now) + 1))
@@ -204,7 +206,7 @@ fn in_the_way(cx: &Context, view: &View, wants: &[Want]) -> Box<Refusal> {
     let mut locks: Vec<Lease> = Vec::new();
     for want in wants {
         let target = target(cx, want);
-        locks.extend(file_lock::rivals(&*view.table, &target, &view.now).unwrap_or_default());
+        locks.extend(file_locks::rivals(&*view.table, &target, &view.now).unwrap_or_default());
     }
     let who = locks.first().map_or_else(
         || "others who came first".to_owned(),
@@ -305,7 +307,7 @@ pub(crate) fn release_locks(cx: &Context, own: &OwnLocks) -> Outcome<Answer> {
 /// Somebody who has ended holds no files any more. Nothing is written where nothing is held.
 pub fn let_go_of_files(cx: &Context, holder: &Actor) -> Outcome<()> {
     let view = crate::write_path::view(cx)?;
-    let held = file_lock::held_by(&*view.table, holder).map_err(|e| refuse(Code::Io, e))?;
+    let held = file_locks::held_by(&*view.table, holder).map_err(|e| refuse(Code::Io, e))?;
     if held.is_empty() {
         return Ok(());
     }
@@ -341,7 +343,7 @@ pub(crate) fn list_locks(cx: &Context) -> Outcome<Answer> {
 }
 
 fn live_locks(view: &View) -> Outcome<Vec<LockView>> {
-    let all = file_lock::all(&*view.table).map_err(|e| refuse(Code::Io, e))?;
+    let all = file_locks::all(&*view.table).map_err(|e| refuse(Code::Io, e))?;
     Ok(all
         .iter()
         .filter(|lease| !lease.expired(&view.now))
@@ -352,14 +354,14 @@ fn live_locks(view: &View) -> Outcome<Vec<LockView>> {
 /// Would I get it, and who has it?
 pub(crate) fn check_locks(cx: &Context, asked: &LockPaths) -> Outcome<Answer> {
     let view = crate::write_path::view(cx)?;
-    let unreadable = |e: jit_core::table::Unreadable| refuse(Code::Io, e);
+    let unreadable = |e: jit_core::log::table::Unreadable| refuse(Code::Io, e);
     let wants = wants(cx, asked, own_session(cx, &view)?.as_ref())?;
     let gone = gone(cx, &view)?;
     let mut checks = Vec::new();
     for want in &wants {
         let target = target(cx, want);
-        let rivals = file_lock::rivals(&*view.table, &target, &view.now).map_err(unreadable)?;
-        let waiting = file_lock::ahead(
+        let rivals = file_locks::rivals(&*view.table, &target, &view.now).map_err(unreadable)?;
+        let waiting = file_locks::ahead(
             &*view.table,
             std::slice::from_ref(&target),
             None,
@@ -367,7 +369,7 @@ pub(crate) fn check_locks(cx: &Context, asked: &LockPaths) -> Outcome<Answer> {
             &view.now,
         )
         .map_err(unreadable)?;
-        let own = file_lock::held_by(&*view.table, &cx.actor).map_err(unreadable)?;
+        let own = file_locks::held_by(&*view.table, &cx.actor).map_err(unreadable)?;
         checks.push(LockCheck {
             file_path: target.path(),
             lock_scope: target.scope,
@@ -398,11 +400,11 @@ pub(crate) fn note_locks(cx: &Context, lines: &[Stamped], table: &dyn Table) -> 
     let Some(last) = lines.last().filter(|_| touched) else {
         return Ok(());
     };
-    let all = file_lock::all(table).map_err(io::Error::other)?;
+    let all = file_locks::all(table).map_err(io::Error::other)?;
     let now = cx
         .store
         .now()
         .map_err(|refusal| io::Error::other(refusal.message))?;
-    let content = roster::locks_file(&all, &now, last.sequence);
+    let content = session_and_lock_views::locks_file(&all, &now, last.sequence);
     file::replace_unsynced(&cx.place.control_dir.join(LOCKS), &content)
 }

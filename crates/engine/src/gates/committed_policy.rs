@@ -14,8 +14,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use jit_core::policy::{Enforce, Policy};
-use jit_core::refusal::Code;
+use jit_core::model::policy::{Enforce, Policy};
+use jit_core::model::refusal::Code;
 use jit_git::run::default_branch;
 use jit_git::{Git, GitError};
 use jit_os::shell::shell_word;
@@ -204,6 +204,6 @@ fn own_git(cx: &Context) -> Git {
     Git::in_git_dir(cx.place.git_dir.as_deref().unwrap_or(&cx.place.start))
 }
 
-fn failed(error: GitError) -> Box<jit_core::refusal::Refusal> {
+fn failed(error: GitError) -> Box<jit_core::model::refusal::Refusal> {
     refuse(Code::Io, error)
 }

@@ -13,7 +13,7 @@ use std::io::{self, Read as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;
 use rustix::fs::{Mode, OFlags};

@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_store::Outcome;
 use serde::{Deserialize, Serialize};
 

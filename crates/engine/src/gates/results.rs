@@ -12,9 +12,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::IssueId;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::wire::json_bytes;
+use jit_core::model::ids::IssueId;
+use jit_core::model::json::json_bytes;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_store::Outcome;
 use serde::{Deserialize, Serialize};
 

@@ -11,14 +11,14 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use jit_core::command::Command;
-use jit_core::event::Event;
-use jit_core::ids::{AgentId, IssueId, IssuePrefix, RequestId};
-use jit_core::issue::{GateResult as Judged, Issue, MAX_COMMENT, State, text_digest};
-use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::state;
-use jit_core::time::Wall;
+use jit_core::decide::command::Command;
+use jit_core::log::event::Event;
+use jit_core::log::state;
+use jit_core::model::ids::{AgentId, IssueId, IssuePrefix, RequestId};
+use jit_core::model::issue::{GateResult as Judged, Issue, IssueState, MAX_COMMENT, text_digest};
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::time::Wall;
 use jit_git::snapshot::content_tree;
 use jit_os::clock;
 use jit_os::shell::shell_word;
@@ -479,7 +479,7 @@ fn run_one(
 /// caller's name for exactly this.
 pub(crate) fn judge(
     cx: &Context,
-    request: Option<&jit_core::ids::RequestId>,
+    request: Option<&jit_core::model::ids::RequestId>,
     issue: &IssueId,
     gate: &str,
     (passed, by_command, tree): (bool, Option<&str>, Option<String>),
@@ -594,7 +594,7 @@ pub(crate) fn report(
         Some(issue) => missing(&view, registry, issue)?,
         None => Vec::new(),
     };
-    let is_gated = issue.is_some_and(|issue| issue.state == State::Gated);
+    let is_gated = issue.is_some_and(|issue| issue.state == IssueState::Gated);
     let next = (is_gated && missing.is_empty()).then(|| format!("jit issue update {issue_id} --state done"));
     Ok(Answer {
         reply: Reply::GateReport(Box::new(GateReport {

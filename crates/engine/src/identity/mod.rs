@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::{AgentId, BadId, SessionId};
+use jit_core::model::ids::{AgentId, BadId, SessionId};
 use jit_os::process;
 use toml::de::{DeTable, DeValue};
 

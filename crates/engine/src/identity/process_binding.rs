@@ -14,7 +14,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::{AgentId, SessionId};
+use jit_core::model::ids::{AgentId, SessionId};
 use jit_os::file;
 use jit_os::process::{self, ProcessRef};
 use serde::{Deserialize, Serialize};

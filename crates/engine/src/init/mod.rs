@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jit_core::issue::text_digest;
-use jit_core::lease::Actor;
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::actor::Actor;
+use jit_core::model::issue::text_digest;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::run::{Because, default_branch};
 use jit_git::{Git, Place};
 use jit_os::clock::SystemClock;

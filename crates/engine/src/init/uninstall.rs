@@ -16,12 +16,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use jit_core::ids::IssueId;
-use jit_core::issue::text_digest;
-use jit_core::issue_file::{DESCRIPTION, ISSUE, NAMES};
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::table::Table;
+use jit_core::issue_files::format::{DESCRIPTION, ISSUE, NAMES};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::text_digest;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::{Git, GitError, Place};
 use jit_os::shell::shell_word;
 use jit_os::{clock, file, io_refusal};
@@ -140,7 +140,7 @@ fn refuse_while_used(cx: &Context, view: &View) -> Outcome<()> {
     if leases.is_empty() {
         return Ok(());
     }
-    let what = |lease: &jit_core::lease::Lease| match (lease.resource.issue(), lease.resource.file()) {
+    let what = |lease: &jit_core::model::lease::Lease| match (lease.resource.issue(), lease.resource.file()) {
         (Some(id), _) => format!("{id} by {}", lease.agent_id),
         (None, Some(file)) => format!("{} by {}", file.pattern.as_str(), lease.agent_id),
         (None, None) => format!("lease {} by {}", lease.lease_id, lease.agent_id),

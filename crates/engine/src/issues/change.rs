@@ -1,13 +1,13 @@
 //! Single issues: making, changing and showing them.
 
-use jit_core::command::{Change, Command, NewIssue};
-use jit_core::ids::{IssueId, IssuePrefix};
-use jit_core::issue::{Issue, State, text_digest};
-use jit_core::issue_file::MAX_DESCRIPTION;
-use jit_core::lease::Resource;
-use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
+use jit_core::decide::command::{Command, IssueChange, NewIssue};
+use jit_core::issue_files::format::MAX_DESCRIPTION;
+use jit_core::log::state;
+use jit_core::model::ids::{IssueId, IssuePrefix};
+use jit_core::model::issue::{Issue, IssueState, text_digest};
+use jit_core::model::lease::Resource;
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_os::{io_refusal, random};
 use jit_store::{Outcome, View};
 
@@ -78,7 +78,7 @@ pub(crate) fn create_issue(cx: &Context, create: CreateIssue) -> Outcome<Answer>
 pub(crate) fn change_issue(
     cx: &Context,
     issue: IssuePrefix,
-    mut change: Change,
+    mut change: IssueChange,
     description: Option<String>,
     strict: bool,
 ) -> Outcome<Answer> {
@@ -89,7 +89,7 @@ pub(crate) fn change_issue(
         texts.extend(text);
     }
     let undefined = crate::gates::service::undefined(cx, &change.add_gates);
-    let finishes = change.state == Some(State::Done);
+    let finishes = change.state == Some(IssueState::Done);
     let lessens = !change.remove_gates.is_empty() || change.kind.is_some();
     let agent_asks = (finishes || lessens) && crate::context::calling_agent::asking_agent(cx).is_some();
     let policy = match finishes || agent_asks {
@@ -228,9 +228,9 @@ pub(crate) fn search(cx: &Context, text: &str, limit: Option<usize>) -> Outcome<
 /// With a name that nobody defined, most likely mistyped, the issue could never be done.
 pub(crate) fn require_gate(cx: &Context, issue: IssuePrefix, gate: String, strict: bool) -> Outcome<Answer> {
     Registry::load(require_jit(cx)?)?.require(&gate)?;
-    let change = Change {
+    let change = IssueChange {
         add_gates: vec![gate],
-        ..Change::default()
+        ..IssueChange::default()
     };
     crate::issues::change::change_issue(cx, issue, change, None, strict)
 }

@@ -4,13 +4,13 @@
 
 use std::collections::HashSet;
 
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::exchange::{self, Brought, Errand, Plan, Skipped};
-use jit_core::ids::{IssueId, RequestId};
-use jit_core::issue::text_digest;
-use jit_core::policy::Policy;
-use jit_core::refusal::Code;
-use jit_core::state;
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::exchange::{self, Errand, ImportPlan, ImportedIssue, Skipped};
+use jit_core::log::state;
+use jit_core::model::ids::{IssueId, RequestId};
+use jit_core::model::issue::text_digest;
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::Code;
 use jit_os::io_refusal;
 use jit_store::{Done, Outcome, View};
 
@@ -41,7 +41,7 @@ pub(crate) fn import(cx: &Context, import: &Import) -> Outcome<Answer> {
         now: view.now.wall,
     };
     let plan = exchange::plan(&import.parsed, errand, &*view.table).map_err(|e| refuse(Code::Io, e))?;
-    let Plan {
+    let ImportPlan {
         names,
         brought,
         mut skipped,
@@ -112,7 +112,7 @@ fn brought_before(cx: &Context, batch: usize) -> Outcome<Option<Vec<String>>> {
 fn bring(
     cx: &Context,
     batch: usize,
-    left: &mut std::iter::Peekable<std::vec::IntoIter<Brought>>,
+    left: &mut std::iter::Peekable<std::vec::IntoIter<ImportedIssue>>,
 ) -> Outcome<(Vec<String>, Vec<String>)> {
     let (mut found, mut texts, mut bytes) = (Vec::new(), Vec::new(), 0);
     while let Some(one) = left.next_if(|_| found.len() < AT_ONCE && bytes < BYTES_AT_ONCE) {

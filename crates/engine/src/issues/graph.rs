@@ -1,10 +1,10 @@
 //! What waits for what, as a graph and as a tree.
 
-use jit_core::graph::{Bounds, Graph, Node, around, branches, data};
-use jit_core::ids::IssuePrefix;
-use jit_core::issue::Issue;
-use jit_core::refusal::Code;
-use jit_core::state;
+use jit_core::log::state;
+use jit_core::model::ids::IssuePrefix;
+use jit_core::model::issue::Issue;
+use jit_core::model::refusal::Code;
+use jit_core::query::graph::{Bounds, Graph, GraphNode, around, branches, data};
 use jit_store::{Outcome, View};
 
 use crate::api::{Answer, GraphOf, IssueView, Reply};
@@ -41,7 +41,7 @@ pub(crate) fn dep_tree(cx: &Context, root: &IssuePrefix) -> Outcome<Answer> {
 }
 
 /// The issues that are wanted, by id. Dependencies on others are left out, but not on what nobody knows.
-fn nodes(view: &View, wanted: impl Fn(&Issue) -> bool) -> Outcome<Vec<Node>> {
+fn nodes(view: &View, wanted: impl Fn(&Issue) -> bool) -> Outcome<Vec<GraphNode>> {
     let board = Board::load(view)?;
     let mut nodes = Vec::with_capacity(board.issues.len());
     for issue in board.issues.iter().filter(|issue| wanted(issue)) {
@@ -61,7 +61,7 @@ fn nodes(view: &View, wanted: impl Fn(&Issue) -> bool) -> Outcome<Vec<Node>> {
             Some(holder) => Some(holder.to_string()),
             None => blocked.map(|reason| format!("blocked: {reason}")),
         };
-        nodes.push(Node {
+        nodes.push(GraphNode {
             id: issue.id.to_string(),
             title: issue.title.clone(),
             state: shown.issue.state,

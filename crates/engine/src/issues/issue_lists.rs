@@ -5,13 +5,15 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
-use jit_core::ids::{IssueId, IssuePrefix};
-use jit_core::issue::{ACTIVITY, Issue, Performer, State};
-use jit_core::lease::{Actor, Lease, Resource};
-use jit_core::pack::{Packed, Text};
-use jit_core::refusal::Code;
-use jit_core::table::Table;
-use jit_core::{queue, state, tracker};
+use jit_core::log::packed_issue::{Packed, Text};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{IssueId, IssuePrefix};
+use jit_core::model::issue::{ACTIVITY, Issue, IssueState, Performer};
+use jit_core::model::lease::{Lease, Resource};
+use jit_core::model::refusal::Code;
+use jit_core::query::ready_queue;
 use jit_store::{Outcome, View};
 
 use crate::api::{
@@ -75,7 +77,7 @@ pub(crate) struct Closed {
 
 impl Closed {
     /// To be called in the order of the issues' keys.
-    pub(crate) fn note(&mut self, key: &str, state: State) {
+    pub(crate) fn note(&mut self, key: &str, state: IssueState) {
         self.keys.push_str(key);
         self.ends.push((self.keys.len(), state.is_closed()));
     }
@@ -215,7 +217,7 @@ pub(crate) fn shown(view: &View, issues: Vec<Issue>) -> Outcome<Listing> {
         if issue.depends_on.is_empty() || issue.state.is_closed() {
             continue;
         }
-        let waits = queue::open_dependencies(&*view.table, &issue).map_err(|e| refuse(Code::Io, e))?;
+        let waits = ready_queue::open_dependencies(&*view.table, &issue).map_err(|e| refuse(Code::Io, e))?;
         shown.beside(shown.len() - 1).blocked_by = waits;
     }
     Ok(shown)
@@ -274,11 +276,11 @@ pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) ->
     let unreadable = |e| refuse(Code::Io, e);
     let table = &*view.table;
     let parent = parent_of(&view, filter)?;
-    let mut queued = queue::queued(table, usize::MAX).map_err(unreadable)?;
+    let mut queued = ready_queue::queued(table, usize::MAX).map_err(unreadable)?;
     // Leases that ran out and that nobody has noticed yet are no leases.
     let expired = state::expired(table, &view.now, usize::MAX).map_err(unreadable)?;
     for id in expired.iter().filter_map(|lease| lease.resource.issue()) {
-        let rank = queue::rank(table, &id.key()).map_err(unreadable)?;
+        let rank = ready_queue::rank(table, &id.key()).map_err(unreadable)?;
         queued.extend(rank.map(|rank| (rank.into(), id.key().into())));
     }
     queued.sort();
@@ -288,7 +290,7 @@ pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) ->
     // What is done in its parts is not offered.
     let is_whole = |key: &str| -> Outcome<bool> {
         match state::issue_at(table, key).map_err(unreadable)? {
-            Some(issue) => tracker::is_container(table, &issue).map_err(stopped),
+            Some(issue) => ready_queue::is_container(table, &issue).map_err(stopped),
             None => Ok(false),
         }
     };
@@ -306,7 +308,7 @@ pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) ->
             }
         })
         .map_err(unreadable)?;
-        let wholes = queue::wholes(table).map_err(unreadable)?;
+        let wholes = ready_queue::wholes(table).map_err(unreadable)?;
         let mut offered = Vec::with_capacity(found.len());
         for (n, place) in found.iter().enumerate() {
             let key = queued[*place].1.as_str();
@@ -345,7 +347,7 @@ pub(crate) fn ready(cx: &Context, filter: &IssueFilter, limit: Option<usize>) ->
                 continue;
             };
             let above = issue.parent.as_ref().map(IssueId::as_str);
-            if tracker::is_container(table, &issue).map_err(stopped)?
+            if ready_queue::is_container(table, &issue).map_err(stopped)?
                 || rivals.stand_in_the_way(key, &issue.kind, above)?
             {
                 continue;
@@ -485,15 +487,15 @@ fn progress_of(
 }
 
 impl Counts {
-    pub(crate) fn count(&mut self, state: State) {
+    pub(crate) fn count(&mut self, state: IssueState) {
         self.issues += 1;
         match state {
-            State::Backlog => self.backlog += 1,
-            State::Ready => self.ready += 1,
-            State::InProgress => self.in_progress += 1,
-            State::Gated => self.gated += 1,
-            State::Done => self.done += 1,
-            State::Rejected => self.rejected += 1,
+            IssueState::Backlog => self.backlog += 1,
+            IssueState::Ready => self.ready += 1,
+            IssueState::InProgress => self.in_progress += 1,
+            IssueState::Gated => self.gated += 1,
+            IssueState::Done => self.done += 1,
+            IssueState::Rejected => self.rejected += 1,
         }
         self.weigh();
     }

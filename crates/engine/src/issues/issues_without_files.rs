@@ -16,15 +16,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::{IssueId, WorktreeId};
-use jit_core::issue::Issue;
-use jit_core::issue_file::{
-    COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_FILE, NAMES, parse,
+use jit_core::issue_files::format::{
+    COMMENTS, DEPS, DESCRIPTION, FoundIssue, ISSUE, IssueFolder, LABELS, MAX_FILE, NAMES, parse,
 };
-use jit_core::refusal::Code;
-use jit_core::sheet::{FIELDS, SetLine};
-use jit_core::state;
-use jit_core::table::{Read, Table};
+use jit_core::issue_files::stamps::{FIELDS, SetLine};
+use jit_core::log::state;
+use jit_core::log::table::{Read, Table};
+use jit_core::model::ids::{IssueId, WorktreeId};
+use jit_core::model::issue::Issue;
+use jit_core::model::refusal::Code;
 use jit_git::Git;
 use jit_git::run::contents;
 use jit_store::Outcome;
@@ -135,7 +135,7 @@ fn leave_out_committed(common: &Path, table: &dyn Table, mut ids: Vec<IssueId>) 
                 let at = NAMES.iter().position(|known| *known == name)?;
                 read.get(version.get(at)?.as_ref()?).cloned()
             };
-            let folder = Folder {
+            let folder = IssueFolder {
                 issue: content(ISSUE).unwrap_or_default(),
                 description: content(DESCRIPTION),
                 labels: content(LABELS).unwrap_or_default(),
@@ -180,14 +180,14 @@ fn is_in(table: &dyn Table, issues: &std::path::Path, issue: &Issue) -> Read<boo
     Ok(says_the_same(&found, issue) && has_comments(table, &found)?)
 }
 
-fn has_comments(table: &dyn Table, found: &Found) -> Read<bool> {
+fn has_comments(table: &dyn Table, found: &FoundIssue) -> Read<bool> {
     let said: BTreeSet<&str> = found.comments.iter().map(|one| one.id.as_str()).collect();
     let comments = state::comments(table, &found.issue.id)?;
     Ok(comments.iter().all(|one| said.contains(one.id.as_str())))
 }
 
 /// Whether a version of an issue has all that is known of it, or what is later: merging it brings that.
-fn has_all(table: &dyn Table, found: &Found) -> Read<bool> {
+fn has_all(table: &dyn Table, found: &FoundIssue) -> Read<bool> {
     let id = &found.issue.id;
     let Some(issue) = state::issue(table, id)? else {
         return Ok(true);
@@ -221,7 +221,7 @@ fn has_all(table: &dyn Table, found: &Found) -> Read<bool> {
 }
 
 /// Whether the fields are the same, whenever they were written.
-fn says_the_same(found: &Found, issue: &Issue) -> bool {
+fn says_the_same(found: &FoundIssue, issue: &Issue) -> bool {
     let set = |ids: &[IssueId]| ids.iter().map(IssueId::key).collect::<BTreeSet<_>>();
     let labels = |issue: &Issue| issue.labels.iter().cloned().collect::<BTreeSet<_>>();
     let there = &found.issue;

@@ -15,10 +15,10 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use jit_core::event::{Did, Event, Stamped};
-use jit_core::ids::WorktreeId;
-use jit_core::merge::{Fields, Merged, written_stamp};
-use jit_core::time::Wall;
+use jit_core::issue_files::merge::{Fields, Merged, written_stamp};
+use jit_core::log::event::{Event, IssueAction, Stamped};
+use jit_core::model::ids::WorktreeId;
+use jit_core::model::time::Wall;
 use jit_git::Git;
 use jit_git::run::contents;
 use jit_store::Store as _;
@@ -103,7 +103,7 @@ pub fn settle_by_log(merged: &mut Merged, ours: &Fields, theirs: &Fields, cx: &C
         let Event::Issue { did, issue, sheet } = &line.event else {
             return ControlFlow::Continue(());
         };
-        if issue.id.key() == id && matches!(did, Did::Created | Did::Changed) {
+        if issue.id.key() == id && matches!(did, IssueAction::Created | IssueAction::Changed) {
             for (name, at) in &sheet.stamps {
                 if *at == issue.updated_at {
                     makers.insert((name.clone(), *at), line.actor.worktree_id.clone());

@@ -3,7 +3,7 @@
 //! The log has an issue's fields, sets and comments; the files follow from it. Only long texts are kept in files alone,
 //! so these are written, synced, before the event that names them.
 //!
-//! - `<control>/issues/<id>/`: the replica, in the format of [`jit_core::issue_file`]; written after each event, under the
+//! - `<control>/issues/<id>/`: the replica, in the format of [`jit_core::issue_files::format`]; written after each event, under the
 //!   store's lock, and not synced: what a crash leaves behind is made again from the log.
 //! - `<control>/issues/<id>/texts/<digest>.md`: every text a description ever was. Never changed once written.
 //!   `<digest>.parts.md` beside it: the digests of the two texts that it was merged of, if it was.

@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
-use jit_core::command::Command;
-use jit_core::ids::IssueId;
-use jit_core::issue::text_digest;
-use jit_core::issue_file::{COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_FILE};
-use jit_core::refusal::Code;
-use jit_core::state;
+use jit_core::decide::command::Command;
+use jit_core::issue_files::format::{
+    COMMENTS, DEPS, DESCRIPTION, FoundIssue, ISSUE, IssueFolder, LABELS, MAX_FILE,
+};
+use jit_core::log::state;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::text_digest;
+use jit_core::model::refusal::Code;
 use jit_git::Git;
 use jit_os::file;
 use jit_store::Outcome;
@@ -49,12 +51,12 @@ fn had_text(cx: &Context, id: &IssueId) -> Outcome<bool> {
         return Ok(old.text.is_some());
     };
     let path = issues.join(old.id.as_str()).join(ISSUE);
-    let folder = Folder {
+    let folder = IssueFolder {
         issue: file::read_real(&path, MAX_FILE)
             .ok()
             .flatten()
             .unwrap_or_default(),
-        ..Folder::default()
+        ..IssueFolder::default()
     };
     let left = tree::read(&issues, &old.id, &folder);
     Ok(old.text.is_some() || left.is_ok_and(|left| left.text_before.is_some()))
@@ -103,14 +105,14 @@ fn know_what_was_removed(cx: &Context, id: &IssueId) -> Outcome<Option<String>> 
             .is_ok_and(|len| len <= MAX_FILE)
             .then_some(bytes)
     };
-    let folder = Folder {
+    let folder = IssueFolder {
         issue: content(ISSUE).unwrap_or_default(),
         description: content(DESCRIPTION).filter(|text| std::str::from_utf8(text).is_ok()),
         labels: content(LABELS).unwrap_or_default(),
         deps: content(DEPS).unwrap_or_default(),
         comments: content(COMMENTS).unwrap_or_default(),
     };
-    let found: Result<Found, _> = tree::read(&issues, &old.id, &folder);
+    let found: Result<FoundIssue, _> = tree::read(&issues, &old.id, &folder);
     let mut found = match found {
         Ok(found) if !found.sheet.deleted => found,
         _ => {

@@ -22,8 +22,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::{fs, io};
 
-use jit_core::ids::IssueId;
-use jit_core::issue_file::{ISSUE, NAMES};
+use jit_core::issue_files::format::{ISSUE, NAMES};
+use jit_core::model::ids::IssueId;
 use jit_os::file;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, statat};
 use xxhash_rust::xxh3::xxh3_64;

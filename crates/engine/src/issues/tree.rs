@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use jit_core::ids::IssueId;
-use jit_core::issue_file::{
-    self, COMMENTS, DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, MAX_DESCRIPTION, MAX_FILE, Problem,
-    parse,
+use jit_core::issue_files::format::{
+    self, COMMENTS, DEPS, DESCRIPTION, FoundIssue, ISSUE, IssueFileProblem, IssueFolder, LABELS,
+    MAX_DESCRIPTION, MAX_FILE, parse,
 };
+use jit_core::model::ids::IssueId;
 use jit_os::file;
 
 /// What is wrong with a file in a tree.
@@ -78,7 +78,7 @@ pub fn names(issues: &Path) -> io::Result<(Vec<IssueId>, Vec<Unsound>)> {
 }
 
 /// An issue's folder as bytes; `None` when there is no such folder.
-pub fn load(issues: &Path, id: &IssueId) -> Result<Option<Folder>, Unsound> {
+pub fn load(issues: &Path, id: &IssueId) -> Result<Option<IssueFolder>, Unsound> {
     match load_what_can_be(issues, id) {
         Some((_, mut unsound)) if !unsound.is_empty() => Err(unsound.swap_remove(0)),
         loaded => Ok(loaded.map(|(folder, _)| folder)),
@@ -86,7 +86,7 @@ pub fn load(issues: &Path, id: &IssueId) -> Result<Option<Folder>, Unsound> {
 }
 
 /// The same, without the files that cannot be read, and what is wrong with those.
-fn load_what_can_be(issues: &Path, id: &IssueId) -> Option<(Folder, Vec<Unsound>)> {
+fn load_what_can_be(issues: &Path, id: &IssueId) -> Option<(IssueFolder, Vec<Unsound>)> {
     let folder = issues.join(id.as_str());
     if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
         return None;
@@ -101,7 +101,7 @@ fn load_what_can_be(issues: &Path, id: &IssueId) -> Option<(Folder, Vec<Unsound>
         unsound.push(Unsound { path, line: 0, what });
         None
     };
-    let mut loaded = Folder {
+    let mut loaded = IssueFolder {
         issue: content(ISSUE, MAX_FILE).unwrap_or_default(),
         description: content(DESCRIPTION, MAX_DESCRIPTION).map(without_returns),
         labels: content(LABELS, MAX_FILE).unwrap_or_default(),
@@ -131,7 +131,7 @@ pub fn problems(issues: &Path, id: &IssueId) -> Option<Vec<Unsound>> {
     if folder.issue.is_empty() && all.is_empty() {
         return None;
     }
-    let found = issue_file::problems(id, &folder).into_iter();
+    let found = format::problems(id, &folder).into_iter();
     // That there is none is said already where it cannot be read.
     let found = found.filter(|problem| !in_issue || problem.file != ISSUE);
     all.extend(found.map(|problem| place(issues, id, problem)));
@@ -154,12 +154,12 @@ fn without_returns(text: Vec<u8>) -> Vec<u8> {
 }
 
 /// What an issue's folder says.
-pub fn read(issues: &Path, id: &IssueId, folder: &Folder) -> Result<Found, Unsound> {
+pub fn read(issues: &Path, id: &IssueId, folder: &IssueFolder) -> Result<FoundIssue, Unsound> {
     parse(id, folder).map_err(|problem| place(issues, id, problem))
 }
 
 /// Where a problem is.
-pub fn place(issues: &Path, id: &IssueId, problem: Problem) -> Unsound {
+pub fn place(issues: &Path, id: &IssueId, problem: IssueFileProblem) -> Unsound {
     Unsound {
         path: issues.join(id.as_str()).join(problem.file),
         line: problem.line,

@@ -13,11 +13,11 @@
 
 use std::ops::ControlFlow;
 
-use jit_core::event::{Event, Stamped};
-use jit_core::issue::State;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::unit::{Input, Unit};
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::state;
+use jit_core::model::issue::IssueState;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Unit, UnitInput};
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, Store as _, View};
 
@@ -89,7 +89,7 @@ pub(crate) fn was_closed(cx: &Context, unit: &Unit) -> Outcome<bool> {
     cx.store.events(0, &mut |line: Stamped| {
         match &line.event {
             Event::Unit {
-                input: Input::MergeSuccess,
+                input: UnitInput::MergeSuccess,
                 unit: moved,
                 // Somebody may have found it done in what landed before this was written down.
             } if moved.id == unit.id => (landed, closed) = (true, is_closed),
@@ -181,7 +181,7 @@ impl Run<'_> {
         report.issue_done = match (self.mode, &unit.issue_id) {
             (MergeMode::DryRun, Some(id)) => {
                 let issue = state::issue(&*view.table, id).map_err(|e| refuse(Code::Io, e))?;
-                issue.map(|issue| issue.state == State::Done)
+                issue.map(|issue| issue.state == IssueState::Done)
             }
             _ => self.close(&view, unit),
         };

@@ -13,8 +13,8 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use jit_core::merge_policy::{MARKER, MergePolicy, Resolution, latest_status};
-use jit_core::refusal::{Code, Refusal};
+use jit_core::landing::path_rules::{MARKER, MergePolicy, Resolution, latest_status};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::Git;
 use jit_git::snapshot::Folder;
 use jit_store::Outcome;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use jit_core::refusal::{Code, Refusal};
-use jit_core::unit::{Clash, Facts, Failure, Input, Unit};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Clash, Facts, Failure, Unit, UnitInput};
 use jit_git::GitError;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -67,7 +67,7 @@ impl Run<'_> {
         crate::units::service::advance(
             self.cx,
             &work.unit.id,
-            Input::MergeConflictEscalate,
+            UnitInput::MergeConflictEscalate,
             Facts {
                 merge_conflicts: Some(clashes.collect()),
                 conflict_rounds: send_back.then_some(rounds + 1),

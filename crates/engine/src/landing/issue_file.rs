@@ -8,12 +8,13 @@
 //!   were edited, or that cannot be read, is left as it is;
 //! - an issue that is in nobody's commits is not put there by a landing.
 
-use jit_core::ids::IssueId;
-use jit_core::issue::{Issue, State};
-use jit_core::issue_file::{self, Folder, Found, ISSUE};
-use jit_core::refusal::Code;
-use jit_core::time::Wall;
-use jit_core::{queue, state};
+use jit_core::issue_files::format::{self, FoundIssue, ISSUE, IssueFolder};
+use jit_core::log::state;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::{Issue, IssueState};
+use jit_core::model::refusal::Code;
+use jit_core::model::time::Wall;
+use jit_core::query::ready_queue;
 use jit_os::clock;
 use jit_store::Outcome;
 
@@ -40,7 +41,7 @@ impl Run<'_> {
         }
         let view = crate::write_path::view(self.cx)?;
         let unreadable = |e| refuse(Code::Io, e);
-        let open = queue::open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
+        let open = ready_queue::open_parts(&*view.table, &issue.id.key()).map_err(unreadable)?;
         if !open.is_empty() && !issue.state.is_closed() {
             // It is done after its parts: its own work lands, and that is all.
             return Ok(entries);
@@ -49,7 +50,7 @@ impl Run<'_> {
         let known = sheet.stamp(issue, "state");
         let (closed, at) = match issue.state.is_closed() {
             true => (issue.state, known),
-            false => (State::Done, Wall::from_ms(clock::wall_ms()).max(known)),
+            false => (IssueState::Done, Wall::from_ms(clock::wall_ms()).max(known)),
         };
         found.issue.state = closed;
         found.edited.push("state");
@@ -59,7 +60,7 @@ impl Run<'_> {
             .repo
             .git()
             .args(["hash-object", "-w", "--stdin"])
-            .stdin(issue_file::issue_json(&found.issue, &found.sheet))
+            .stdin(format::issue_json(&found.issue, &found.sheet))
             .line()
             .map_err(failed)?;
         entries.insert(path_of(&issue.id).into_bytes(), Some((mode, written)));
@@ -79,7 +80,7 @@ impl Run<'_> {
     }
 
     /// What a tree says about an issue, and the mode of the file that does.
-    fn found_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<(String, Found)>> {
+    fn found_in(&self, tree: &str, id: &IssueId) -> Outcome<Option<(String, FoundIssue)>> {
         let listed = self
             .repo
             .git()
@@ -90,11 +91,11 @@ impl Run<'_> {
             return Ok(None);
         };
         let blob = self.repo.git().args(["cat-file", "blob", &object]).run();
-        let folder = Folder {
+        let folder = IssueFolder {
             issue: blob.map_err(failed)?,
-            ..Folder::default()
+            ..IssueFolder::default()
         };
-        let found = issue_file::parse(id, &folder).ok();
+        let found = format::parse(id, &folder).ok();
         Ok(found.map(|found| (mode, found)))
     }
 }
@@ -103,7 +104,7 @@ fn path_of(id: &IssueId) -> String {
     format!(".jit/issues/{id}/{ISSUE}")
 }
 
-fn is_closed(found: &Found) -> bool {
+fn is_closed(found: &FoundIssue) -> bool {
     found.issue.state.is_closed() || found.sheet.deleted
 }
 

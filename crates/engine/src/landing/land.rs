@@ -24,9 +24,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jit_core::ids::UnitId;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::unit::{Phase, Unit};
+use jit_core::model::ids::UnitId;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Phase, Unit};
 use jit_git::Git;
 use jit_git::snapshot::{Folder, copy_index};
 use jit_os::file;

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::rc::Rc;
 
-use jit_core::issue::{GateResult, Issue};
-use jit_core::lease::{Actor, Resource};
-use jit_core::merge_order::Candidate as Place;
-use jit_core::policy::Enforce;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::unit::{Facts, Failure, Input, Phase, Unit};
-use jit_core::{queue, state};
+use jit_core::landing::order::OrderCandidate as Place;
+use jit_core::log::state;
+use jit_core::model::actor::Actor;
+use jit_core::model::issue::{GateResult, Issue};
+use jit_core::model::lease::Resource;
+use jit_core::model::policy::Enforce;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Facts, Failure, Phase, Unit, UnitInput};
+use jit_core::query::ready_queue;
 use jit_git::snapshot::Folder;
 use jit_os::io_refusal;
 use jit_os::shell::shell_word;
@@ -311,7 +313,7 @@ impl Run<'_> {
                         }),
                         ..Facts::default()
                     };
-                    crate::units::service::advance(self.cx, &work.unit.id, Input::InstanceFailed, facts)?
+                    crate::units::service::advance(self.cx, &work.unit.id, UnitInput::InstanceFailed, facts)?
                 }
                 _ => work.unit,
             };
@@ -455,7 +457,7 @@ impl Run<'_> {
             let waits = match &work.issue {
                 Some(issue) => {
                     // What it is made of comes before it too: it is done after its parts.
-                    let parts = queue::open_parts(&*view.table, &issue.id.key());
+                    let parts = ready_queue::open_parts(&*view.table, &issue.id.key());
                     let parts = parts.map_err(|e| refuse(Code::Io, e))?;
                     let mut waits = self.waits_for(&view, issue)?;
                     waits.extend(parts.iter().map(ToString::to_string));
@@ -494,7 +496,7 @@ impl Run<'_> {
         let mut found = BTreeSet::new();
         let mut next = vec![issue.clone()];
         while let Some(one) = next.pop() {
-            for id in queue::open_dependencies(&*view.table, &one).map_err(unreadable)? {
+            for id in ready_queue::open_dependencies(&*view.table, &one).map_err(unreadable)? {
                 if found.insert(id.to_string()) {
                     next.extend(state::issue(&*view.table, &id).map_err(unreadable)?);
                 }

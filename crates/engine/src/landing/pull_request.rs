@@ -9,9 +9,9 @@
 
 use std::path::Path;
 
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::unit::{Facts, Input, MANUAL, Phase, Unit};
+use jit_core::log::state;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Facts, MANUAL, Phase, Unit, UnitInput};
 use jit_git::WorktreeEntry;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -400,15 +400,15 @@ impl Run<'_> {
         let mut unit = work.unit.clone();
         loop {
             let input = match unit.state {
-                Phase::Failed => Input::RetryDispatch,
-                Phase::Ready => Input::DispatchInstance,
-                Phase::Dispatched => Input::InstanceRunning,
-                Phase::Running => Input::InstanceCompleted,
-                Phase::Merged => Input::MoreWork,
+                Phase::Failed => UnitInput::RetryDispatch,
+                Phase::Ready => UnitInput::DispatchInstance,
+                Phase::Dispatched => UnitInput::InstanceRunning,
+                Phase::Running => UnitInput::InstanceCompleted,
+                Phase::Merged => UnitInput::MoreWork,
                 _ => return Ok(()),
             };
             let facts = Facts {
-                agent: (input == Input::DispatchInstance).then(|| MANUAL.to_owned()),
+                agent: (input == UnitInput::DispatchInstance).then(|| MANUAL.to_owned()),
                 ..Facts::default()
             };
             unit = crate::units::service::advance(self.cx, &unit.id, input, facts)?;

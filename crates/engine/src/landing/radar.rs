@@ -18,7 +18,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::snapshot::{Folder, SnapshotError, copy_index, option, quoted};
 use jit_git::{Git, WorktreeEntry};
 use jit_store::Outcome;

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use jit_core::command::{Change, Command};
-use jit_core::ids::UnitId;
-use jit_core::issue::{Issue, State};
-use jit_core::lease::{Actor, Resource};
-use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::unit::{Facts, Failure, Input, MANUAL, Passed, Phase, Unit};
+use jit_core::decide::command::{Command, IssueChange};
+use jit_core::log::state;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::UnitId;
+use jit_core::model::issue::{Issue, IssueState};
+use jit_core::model::lease::Resource;
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Facts, Failure, MANUAL, Passed, Phase, Unit, UnitInput};
 use jit_git::snapshot::without_jit;
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
@@ -160,7 +161,7 @@ impl Run<'_> {
             && unit.goes_to() == self.target
             && crate::landing::service::landed_on(&self.repo, &unit)?.is_none()
         {
-            crate::units::service::advance(self.cx, id, Input::MergePutOff, Facts::default())?;
+            crate::units::service::advance(self.cx, id, UnitInput::MergePutOff, Facts::default())?;
         }
         Ok(())
     }
@@ -368,19 +369,19 @@ impl Run<'_> {
         let mut unit = work.unit.clone();
         loop {
             let input = match unit.state {
-                Phase::Ready => Input::DispatchInstance,
-                Phase::Dispatched => Input::InstanceRunning,
-                Phase::Running => Input::InstanceCompleted,
+                Phase::Ready => UnitInput::DispatchInstance,
+                Phase::Dispatched => UnitInput::InstanceRunning,
+                Phase::Running => UnitInput::InstanceCompleted,
                 Phase::Merging
                     if unit.landing_tip.as_ref() == Some(&work.tip) && unit.goes_to() == self.target =>
                 {
                     return Ok(unit);
                 }
-                Phase::Merging => Input::MergePutOff,
-                Phase::Merged => Input::MoreWork,
-                _ => Input::BeginMerge,
+                Phase::Merging => UnitInput::MergePutOff,
+                Phase::Merged => UnitInput::MoreWork,
+                _ => UnitInput::BeginMerge,
             };
-            let agent = (input == Input::DispatchInstance).then(|| MANUAL.to_owned());
+            let agent = (input == UnitInput::DispatchInstance).then(|| MANUAL.to_owned());
             let facts = Facts {
                 agent,
                 landing_on: self.elsewhere(&unit),
@@ -451,7 +452,7 @@ impl Run<'_> {
             lease_id: work.lease.as_ref().map(|lease| lease.lease_id.clone()),
             ..Facts::default()
         };
-        crate::units::service::advance(self.cx, &work.unit.id, Input::MergeSuccess, facts)?;
+        crate::units::service::advance(self.cx, &work.unit.id, UnitInput::MergeSuccess, facts)?;
         remote::forget(&self.repo, work.unit.id.as_str());
         step("recorded");
         let view = crate::write_path::view(self.cx)?;
@@ -494,10 +495,10 @@ impl Run<'_> {
             lease.is_some_and(|lease| !lease.expired(&view.now) && lease.obeys(actor))
         };
         // Somebody may have found it done in what landed before we come to say so; then the claim is still there.
-        if issue.state.is_closed() && !(issue.state == State::Done && is_held()) {
-            return Some(issue.state == State::Done);
+        if issue.state.is_closed() && !(issue.state == IssueState::Done && is_held()) {
+            return Some(issue.state == IssueState::Done);
         }
-        let change = |state: State| -> Outcome<()> {
+        let change = |state: IssueState| -> Outcome<()> {
             let rules = self.rules()?;
             // Only where the target is: in the unit's own tree it would be work that is not committed. What landed says
             // it mostly; what was in no commit, or landed without jit, does not.
@@ -505,9 +506,9 @@ impl Run<'_> {
             let target = self.repo.require_tip(&self.target)?;
             let command = Command::ChangeIssue {
                 issue: id.as_str().parse().map_err(|e| refuse(Code::Invalid, e))?,
-                change: Box::new(Change {
+                change: Box::new(IssueChange {
                     state: Some(state),
-                    ..Change::default()
+                    ..IssueChange::default()
                 }),
                 strict: false,
             };
@@ -528,8 +529,8 @@ impl Run<'_> {
             Ok(())
         };
         let done = match issue.state {
-            State::Backlog => change(State::Ready).and_then(|()| change(State::Done)),
-            _ => change(State::Done),
+            IssueState::Backlog => change(IssueState::Ready).and_then(|()| change(IssueState::Done)),
+            _ => change(IssueState::Done),
         };
         match done {
             Ok(()) => Some(true),
@@ -601,7 +602,7 @@ impl Run<'_> {
             tip: Some(work.tip.clone()),
             ..Facts::default()
         };
-        let unit = crate::units::service::advance(self.cx, id, Input::InstanceFailed, facts)?;
+        let unit = crate::units::service::advance(self.cx, id, UnitInput::InstanceFailed, facts)?;
         let mut refusal = Refusal::new(Code::Uncommitted, message);
         refusal.help = why.help.clone();
         refusal.help.extend(match unit.may_be_retried() {
@@ -620,7 +621,7 @@ impl Run<'_> {
         let unit = crate::units::service::advance(
             self.cx,
             &work.unit.id,
-            Input::InstanceFailed,
+            UnitInput::InstanceFailed,
             Facts {
                 error: Some(Failure {
                     reason: "validation".to_owned(),

@@ -20,14 +20,16 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use jit_core::event::{Event, Stamped};
-use jit_core::ids::UnitId;
-use jit_core::issue::Issue;
-use jit_core::lease::{Actor, Lease};
-use jit_core::policy::Policy;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::unit::{Facts, Failure, Input, MANUAL, Phase, Unit};
-use jit_core::{merge_order, state};
+use jit_core::landing::order;
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::state;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::UnitId;
+use jit_core::model::issue::Issue;
+use jit_core::model::lease::Lease;
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Facts, Failure, MANUAL, Phase, Unit, UnitInput};
 use jit_git::run::default_branch;
 use jit_git::snapshot::sweep;
 use jit_os::shell::shell_word;
@@ -519,7 +521,7 @@ pub(crate) fn end_landing(cx: &Context, unit: Unit) -> Outcome<Unit> {
         tip: repo.tip(&unit.branch)?,
         ..Facts::default()
     };
-    crate::units::service::advance(cx, &id, Input::InstanceFailed, facts)
+    crate::units::service::advance(cx, &id, UnitInput::InstanceFailed, facts)
 }
 
 /// Removes what landings left that were killed. Only where nobody is at it: whoever lands has the target's lock.
@@ -695,8 +697,8 @@ impl<'a> Run<'a> {
         while !left.is_empty() {
             let rules = self.rules_that_hold(&self.repo.require_tip(&self.target)?)?;
             let places = self.places(&left)?;
-            overlap.get_or_insert_with(|| merge_order::overlaps(&places));
-            let names = merge_order::order(&places, clock::wall_ms());
+            overlap.get_or_insert_with(|| order::overlaps(&places));
+            let names = order::order(&places, clock::wall_ms());
             let clean = |id: &String| places.iter().any(|one| one.id == *id && one.conflicts == 0);
             // Tried together only what is tried at all, and merges as it is.
             let tried = !rules.merging.validate.is_empty() || left.iter().any(|work| work.issue.is_some());
@@ -769,7 +771,7 @@ pub(crate) fn landings(cx: &Context, named: Option<&str>, limit: usize) -> Outco
     let mut landed = std::collections::VecDeque::new();
     cx.store.events(0, &mut |line: Stamped| {
         if let Event::Unit {
-            input: Input::MergeSuccess,
+            input: UnitInput::MergeSuccess,
             unit: moved,
         } = &line.event
             && unit.as_ref().is_none_or(|unit| unit.id == moved.id)

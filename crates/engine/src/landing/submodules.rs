@@ -18,7 +18,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::{Git, WorktreeEntry};
 use jit_os::shell::shell_word;
 use jit_os::{file, io_refusal};

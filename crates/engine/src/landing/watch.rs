@@ -15,11 +15,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::conflict::{Conflict, MOST_PATHS, Seen, Side};
-use jit_core::refusal::Code;
-use jit_core::state;
-use jit_core::unit::Clash;
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::log::state;
+use jit_core::model::conflict::{Conflict, MOST_PATHS, Seen, Side};
+use jit_core::model::refusal::Code;
+use jit_core::model::unit::Clash;
 use jit_git::Git;
 use jit_os::io_refusal;
 use jit_os::trees::Trees;

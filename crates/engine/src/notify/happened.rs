@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use jit_core::coordinate::{self, Awaited, Limits, Purse, Standing, Step};
-use jit_core::ids::UnitId;
-use jit_core::plan::Plan;
-use jit_core::time::Wall;
-use jit_core::unit::{MergeStatus, Unit};
-use jit_core::workflow::{Outcome, Workflow};
+use jit_core::coordinator::{self, Awaited, CoordinatorLimits, NextStep, Purse, UnitStanding};
+use jit_core::model::failure_reason;
+use jit_core::model::ids::UnitId;
+use jit_core::model::plan::Plan;
+use jit_core::model::time::Wall;
+use jit_core::model::unit::{MergeStatus, Unit};
+use jit_core::model::workflow::{Workflow, WorkflowOutcome};
 
 use super::Notice;
 use crate::workflows::snapshot::Situation;
@@ -17,12 +18,12 @@ use crate::workflows::snapshot::Situation;
 pub(crate) struct Scene<'a> {
     pub(crate) repository: &'a str,
     pub(crate) plan: &'a Plan,
-    pub(crate) limits: &'a Limits,
+    pub(crate) limits: &'a CoordinatorLimits,
 }
 
 impl Scene<'_> {
     /// Everything that is so now, told or not.
-    pub(crate) fn all(&self, at: &Situation, steps: &[Step]) -> Vec<Notice> {
+    pub(crate) fn all(&self, at: &Situation, steps: &[NextStep]) -> Vec<Notice> {
         let workflow = &at.workflow;
         let mut all = Vec::new();
         let standings = at.look(self.plan, self.limits).standings();
@@ -30,8 +31,8 @@ impl Scene<'_> {
             let own = |unit: &&Unit| unit.workflow.as_ref() == Some(&workflow.id);
             let unit = member.unit.as_ref().filter(own);
             match standing {
-                Standing::Stuck(why) => all.push(self.person(workflow, &member.id, unit, why, at.now)),
-                Standing::Failed(why) if unit.is_some() && !workflow.cancelling => {
+                UnitStanding::Stuck(why) => all.push(self.person(workflow, &member.id, unit, why, at.now)),
+                UnitStanding::Failed(why) if unit.is_some() && !workflow.cancelling => {
                     all.push(self.failed(workflow, &member.id, unit, why, at.now));
                 }
                 _ => {}
@@ -41,7 +42,9 @@ impl Scene<'_> {
             }
         }
         for step in steps {
-            let Step::Wait { why, .. } = step else { continue };
+            let NextStep::Wait { why, .. } = step else {
+                continue;
+            };
             for one in why {
                 if let Awaited::Person(id, why) = one
                     && all.iter().all(|told| told.unit.as_ref() != Some(id))
@@ -54,8 +57,8 @@ impl Scene<'_> {
         }
         self.money(at, &mut all);
         for account in &at.facts.accounts {
-            let own = |unit: &jit_core::plan::PlanUnit| {
-                jit_core::account::AccountId::of(&unit.run).as_ref() == Some(&account.id)
+            let own = |unit: &jit_core::model::plan::PlanUnit| {
+                jit_core::model::account::AccountId::of(&unit.run).as_ref() == Some(&account.id)
             };
             if let Some(parked) = account.shown(at.now)
                 && self.plan.units.iter().any(own)
@@ -84,7 +87,7 @@ impl Scene<'_> {
         // One that was opened again ends again.
         told.id = format!("{}/finished/{}", workflow.id, at.ms());
         told.title = match workflow.status {
-            Outcome::Completed => format!("{}: everything has landed", workflow.id),
+            WorkflowOutcome::Completed => format!("{}: everything has landed", workflow.id),
             status => format!("{} {}", workflow.id, status.told()),
         };
         told.message = format!("{} units, on {}", workflow.units.len(), workflow.target);
@@ -134,11 +137,11 @@ impl Scene<'_> {
             .map(|e| e.reason.as_str());
         let account = unit.and_then(|unit| unit.account.as_ref());
         (told.title, told.next) = match (reason, account) {
-            (Some(coordinate::reason::CONFLICT), _) => (
+            (Some(failure_reason::CONFLICT), _) => (
                 format!("{id} has a conflict"),
                 format!("jit worktree status {id}"),
             ),
-            (Some(coordinate::reason::RATE_LIMIT), Some(account)) => (
+            (Some(failure_reason::RATE_LIMIT), Some(account)) => (
                 format!("{id} waits for {account}"),
                 format!("jit worktree unpark {account}"),
             ),
@@ -168,7 +171,7 @@ impl Scene<'_> {
 
     fn money(&self, at: &Situation, all: &mut Vec<Notice>) {
         let workflow = &at.workflow;
-        for alert in coordinate::alerts(&at.facts, self.limits) {
+        for alert in coordinator::alerts(&at.facts, self.limits) {
             let (of, key) = match alert.of {
                 Purse::Workflow => ("this workflow", "workflow".to_owned()),
                 Purse::Day => ("the day", at.facts.day_ends.to_string()),

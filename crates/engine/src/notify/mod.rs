@@ -30,8 +30,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use jit_agents::runner::redact::Redactor;
-use jit_core::ids::{UnitId, WorkflowId};
-use jit_core::time::Wall;
+use jit_core::model::ids::{UnitId, WorkflowId};
+use jit_core::model::time::Wall;
 use jit_os::file;
 use serde::Serialize;
 

@@ -1,9 +1,9 @@
 //! Who is told of what happens, by the person's own settings.
 
 use jit_agents::runner::attempt::{self, Attempt};
-use jit_core::refusal::{Code, Refusal};
-use jit_core::time::Wall;
-use jit_core::unit::Unit;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Wall;
+use jit_core::model::unit::Unit;
 use jit_store::Outcome;
 
 use crate::api::{Answer, Reply};

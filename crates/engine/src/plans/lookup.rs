@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::ids::WorkflowId;
-use jit_core::plan::Plan;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::workflow::{self, Workflow};
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::decide::workflows;
+use jit_core::log::state;
+use jit_core::model::ids::WorkflowId;
+use jit_core::model::plan::Plan;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::workflow::Workflow;
 use jit_os::file;
 use jit_store::Outcome;
 
@@ -43,7 +44,7 @@ pub fn find_workflow(cx: &Context, named: Option<&str>) -> Outcome<Workflow> {
     let unreadable = |e| refuse(Code::Io, e);
     if let Some(name) = named {
         let id: WorkflowId = name.parse().map_err(|e| refuse(Code::Invalid, format!("{e}")))?;
-        return workflow::require(&*view.table, &id).map_err(stopped);
+        return workflows::require(&*view.table, &id).map_err(stopped);
     }
     let mut all = state::workflows(&*view.table).map_err(unreadable)?;
     all.sort_by_key(|one| (!one.is_over(), one.created_at));

@@ -18,9 +18,10 @@ pub mod place;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::{IssueId, UnitId, WorkflowId};
-use jit_core::plan::{Plan, PlanUnit, Problem, SCHEMA_VERSION, Settings};
-use jit_core::refusal::{Code, Details, Refusal};
+use jit_core::model::ids::{IssueId, UnitId, WorkflowId};
+use jit_core::model::plan::{Plan, PlanUnit, SCHEMA_VERSION, Settings};
+use jit_core::model::plan_check::PlanProblem;
+use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_os::file;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
@@ -142,7 +143,7 @@ pub fn read_text(text: &str, json: bool, config: &Settings, agents: &[&str]) -> 
 }
 
 /// Problems of a plan, each where it is in its text.
-fn placed(text: &str, problems: Vec<Problem>) -> Vec<Flaw> {
+fn placed(text: &str, problems: Vec<PlanProblem>) -> Vec<Flaw> {
     let places = place::Places::of(text);
     let mut flaws: Vec<Flaw> = problems
         .into_iter()
@@ -194,7 +195,7 @@ pub fn load_for(
     path: &Path,
     config: &Settings,
     agents: &[&str],
-    lacks: &dyn Fn(&Plan) -> Outcome<Vec<Problem>>,
+    lacks: &dyn Fn(&Plan) -> Outcome<Vec<PlanProblem>>,
 ) -> Outcome<Plan> {
     let text = text_of(path)?;
     let refused = |flaws: &[Flaw]| {

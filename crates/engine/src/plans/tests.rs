@@ -251,7 +251,7 @@ fn g13_the_example_in_the_documentation_is_a_plan() {
     assert_eq!(names, ["parser", "printer", "summary"]);
     assert_eq!(plan.needs(2).len(), 2);
     // Every field there is, is explained.
-    let schema = jit_core::plan::schema();
+    let schema = jit_core::model::plan::schema();
     let unit = &schema["properties"]["units"]["items"];
     for fields in [&schema, unit, &unit["properties"]["run"]] {
         for name in fields["properties"].as_object().expect("fields").keys() {

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::ignore::Ignore;
-use jit_core::pattern::Pattern;
+use jit_core::model::gitignore::Ignore;
+use jit_core::model::glob::Pattern;
 use jit_git::run::{Git, GitError};
 
 use crate::config::file_rules::How;

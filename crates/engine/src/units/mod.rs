@@ -17,7 +17,7 @@ pub mod worktree_state;
 
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::UnitId;
+use jit_core::model::ids::UnitId;
 use jit_git::files::plain;
 
 /// The words of a template, and what stands for them.

@@ -14,12 +14,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use jit_core::coordinate::{self};
-use jit_core::pattern::Pattern;
-use jit_core::plan::{self};
-use jit_core::refusal::Code;
-use jit_core::state;
-use jit_core::unit::{Failure, Phase, Unit};
+use jit_core::log::state;
+use jit_core::model::glob::Pattern;
+use jit_core::model::refusal::Code;
+use jit_core::model::unit::{Failure, Phase, Unit};
+use jit_core::model::{failure_reason, plan_check};
 use jit_git::{Git, GitError};
 use jit_store::Outcome;
 
@@ -36,7 +35,7 @@ pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// Where the rules about issues hold.
 pub(crate) const TRACKER: &[&str] = &[".jit/issues/", ".jit/gates/results/"];
 
-fn git(e: GitError) -> Box<jit_core::refusal::Refusal> {
+fn git(e: GitError) -> Box<jit_core::model::refusal::Refusal> {
     refuse(Code::Io, e)
 }
 
@@ -47,7 +46,7 @@ pub(crate) struct Scope(Vec<Pattern>);
 impl Scope {
     /// `None`: anywhere.
     pub(crate) fn of(writes: &[String]) -> Outcome<Option<Self>> {
-        let parse = |text: &String| plan::scope(text).map_err(|why| refuse(Code::Invalid, why));
+        let parse = |text: &String| plan_check::pattern(text).map_err(|why| refuse(Code::Invalid, why));
         let patterns: Outcome<Vec<Pattern>> = writes.iter().map(parse).collect();
         Ok(Some(patterns?).filter(|all| !all.is_empty()).map(Self))
     }
@@ -162,7 +161,7 @@ pub(crate) fn outside_scope(cx: &Context, unit: &Unit, writes: &[String]) -> Out
     };
     let short: String = unit.base.chars().take(12).collect();
     Ok(Some(Failure {
-        reason: coordinate::reason::OUTSIDE.to_owned(),
+        reason: failure_reason::OUTSIDE.to_owned(),
         message: format!(
             "it may write only {}, and changed {}{more}: these have to be as they were at {short}",
             scope.shown(),

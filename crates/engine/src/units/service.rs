@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::ids::{IssuePrefix, UnitId};
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::state;
-use jit_core::unit::{Facts, Input, Unit};
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::log::state;
+use jit_core::model::ids::{IssuePrefix, UnitId};
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::unit::{Facts, Unit, UnitInput};
 use jit_git::run::{Git, GitError, default_branch};
 use jit_os::{file, io_refusal};
 use jit_store::{Outcome, View};
@@ -142,7 +142,7 @@ pub(crate) fn living_unit(cx: &Context, view: &View, named: Option<&str>) -> Out
 }
 
 /// Moves a unit along its table.
-pub(crate) fn advance(cx: &Context, id: &UnitId, input: Input, facts: Facts) -> Outcome<Unit> {
+pub(crate) fn advance(cx: &Context, id: &UnitId, input: UnitInput, facts: Facts) -> Outcome<Unit> {
     let command = Command::AdvanceUnit {
         unit: id.clone(),
         input,
@@ -220,6 +220,6 @@ pub fn unit_here(cx: &Context) -> Outcome<UnitId> {
 
 pub(crate) fn load_unit(cx: &Context, id: &UnitId) -> Outcome<Unit> {
     let view = crate::write_path::view(cx)?;
-    let unit = jit_core::unit::require(&*view.table, id).map_err(crate::refusals::stopped)?;
+    let unit = jit_core::decide::units::require(&*view.table, id).map_err(crate::refusals::stopped)?;
     Ok(crate::units::worktree_locate::located(cx, unit))
 }

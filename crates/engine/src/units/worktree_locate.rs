@@ -9,8 +9,8 @@
 
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::Code;
-use jit_core::unit::{Facts, Input, Unit, step};
+use jit_core::model::refusal::Code;
+use jit_core::model::unit::{Facts, Unit, UnitInput, step};
 use jit_git::Git;
 use jit_store::Outcome;
 
@@ -33,7 +33,7 @@ fn is_in_place(unit: &Unit) -> bool {
 
 /// The unit with the place where its worktree is now. As it was, where that is not known.
 pub(crate) fn located(cx: &Context, unit: Unit) -> Unit {
-    let followed = step(unit.state, Input::WorktreeMoved).is_some() && unit.worktree_id.is_some();
+    let followed = step(unit.state, UnitInput::WorktreeMoved).is_some() && unit.worktree_id.is_some();
     if !followed || is_in_place(&unit) {
         return unit;
     }
@@ -75,7 +75,7 @@ fn relocate(cx: &Context, unit: &Unit) -> Outcome<Option<Unit>> {
             worktree_path: Some(root.to_string_lossy().into_owned()),
             ..Facts::default()
         };
-        return crate::units::service::advance(cx, &unit.id, Input::WorktreeMoved, facts).map(Some);
+        return crate::units::service::advance(cx, &unit.id, UnitInput::WorktreeMoved, facts).map(Some);
     }
     Ok(None)
 }

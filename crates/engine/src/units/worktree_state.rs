@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::{Code, Refusal};
-use jit_core::unit::{Failure, Phase, Unit};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Failure, Phase, Unit};
 use jit_git::files::plain;
 use jit_git::{Git, GitError};
 use jit_os::file;

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use jit_agents::runner::attempt;
-use jit_core::coordinate::Occupied;
-use jit_core::ids::UnitId;
-use jit_core::pattern::Pattern;
-use jit_core::plan::{self, Plan};
-use jit_core::refusal::Code;
-use jit_core::scope::Scope as Place;
-use jit_core::unit::{Phase, Unit};
-use jit_core::{file_lock, state};
+use jit_core::coordinator::Occupied;
+use jit_core::decide::file_locks;
+use jit_core::log::state;
+use jit_core::model::glob::Pattern;
+use jit_core::model::ids::UnitId;
+use jit_core::model::plan::{self, Plan};
+use jit_core::model::refusal::Code;
+use jit_core::model::scope::LockScope as Place;
+use jit_core::model::unit::{Phase, Unit};
 use jit_store::Outcome;
 
 use crate::context::Context;
@@ -70,7 +71,7 @@ pub(crate) fn look_around(
             }),
         }
     }
-    for lease in file_lock::all(&*view.table).map_err(unreadable)? {
+    for lease in file_locks::all(&*view.table).map_err(unreadable)? {
         let Some(lock) = lease.resource.file().filter(|_| !lease.expired(&view.now)) else {
             continue;
         };

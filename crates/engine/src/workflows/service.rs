@@ -1,18 +1,19 @@
 //! Workflows as they are begun, shown and cancelled (G11, G13). What works them off is [`crate::coordinator`].
 
 use jit_agents as agents;
-use jit_core::account::{Account, AccountId};
-use jit_core::command::Command;
-use jit_core::coordinate::{Standing, Step};
-use jit_core::ids::{IssuePrefix, UnitId, WorkflowId};
-use jit_core::issue::Issue;
-use jit_core::lease::Resource;
-use jit_core::plan::{Plan, Problem, Settings};
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::time::Wall;
-use jit_core::unit::{Phase, Unit};
-use jit_core::workflow::{NewWorkflow, Outcome as Ended, Workflow};
+use jit_core::coordinator::{NextStep, UnitStanding};
+use jit_core::decide::command::Command;
+use jit_core::log::state;
+use jit_core::model::account::{Account, AccountId};
+use jit_core::model::ids::{IssuePrefix, UnitId, WorkflowId};
+use jit_core::model::issue::Issue;
+use jit_core::model::lease::Resource;
+use jit_core::model::plan::{Plan, Settings};
+use jit_core::model::plan_check::PlanProblem;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Wall;
+use jit_core::model::unit::{Phase, Unit};
+use jit_core::model::workflow::{NewWorkflow, Workflow, WorkflowOutcome as Ended};
 use jit_git::Git;
 use jit_os::io_refusal;
 use jit_store::{Outcome, View};
@@ -88,9 +89,9 @@ pub fn start_workflow(cx: &Context, plan: &Plan) -> Outcome<Workflow> {
 
 /// What a plan names and is not there: its target, its issues, the programs of its agents. A program that is named as
 /// seen from the worktree is not looked for, since there is no worktree yet.
-pub fn lacks(cx: &Context, plan: &Plan) -> Outcome<Vec<Problem>> {
+pub fn lacks(cx: &Context, plan: &Plan) -> Outcome<Vec<PlanProblem>> {
     let mut lacking = Vec::new();
-    let mut add = |path: String, message: String| lacking.push(Problem { path, message });
+    let mut add = |path: String, message: String| lacking.push(PlanProblem { path, message });
     if let Some(target) = &plan.target {
         let branch = Git::in_git_dir(crate::units::service::common(cx)?)
             .verify(&format!("refs/heads/{target}"))
@@ -168,7 +169,7 @@ pub fn reopen_workflow(cx: &Context, workflow: &Workflow) -> Outcome<Workflow> {
     at.facts.cancelled = false;
     let limits = crate::workflows::snapshot::limits(cx, &plan, id);
     let look = at.look(&plan, &limits);
-    if workflow.status != Ended::Completed && matches!(look.next()[..], [Step::End(_)]) {
+    if workflow.status != Ended::Completed && matches!(look.next()[..], [NextStep::End(_)]) {
         let message = format!(
             "the workflow {id} {}, and nothing in it can go on as it is",
             workflow.status.told()
@@ -256,13 +257,13 @@ fn workflow_view(cx: &Context, workflow: &Workflow) -> Outcome<WorkflowView> {
         for (member, standing) in at.members.iter().zip(standings) {
             let hit = hits.iter().find(|hit| hit.unit == member.id);
             let why = match standing {
-                Standing::Open if hit.is_some() => {
+                UnitStanding::Open if hit.is_some() => {
                     hit.map_or_else(String::new, |hit| in_the_way(&hit.with, &hit.path))
                 }
-                Standing::Blocked => "waits for what it needs".to_owned(),
-                Standing::Open if at.own(member).is_none() => "has not begun".to_owned(),
-                Standing::Skipped(why) => format!("will not begin: {why}"),
-                Standing::Stuck(why) => format!("waits for a person: {why}"),
+                UnitStanding::Blocked => "waits for what it needs".to_owned(),
+                UnitStanding::Open if at.own(member).is_none() => "has not begun".to_owned(),
+                UnitStanding::Skipped(why) => format!("will not begin: {why}"),
+                UnitStanding::Stuck(why) => format!("waits for a person: {why}"),
                 _ => continue,
             };
             waiting.push(Waiting {

@@ -13,16 +13,21 @@ use std::path::Path;
 use jit_agents as agents;
 use jit_agents::runner::glance::{Far, Glance};
 use jit_agents::runner::{Sum, attempt};
-use jit_core::account::Account;
-use jit_core::coordinate::{Cap, Facts as Known, Limits, Look, Member, Seen, Spent, Task, Trouble};
-use jit_core::ids::{UnitId, WorkflowId};
-use jit_core::lease::{Lease, Resource};
-use jit_core::plan::Plan;
-use jit_core::refusal::Code;
-use jit_core::state::{self, Costs};
-use jit_core::time::{Now, Wall};
-use jit_core::unit::{Phase, Unit, Usd};
-use jit_core::workflow::{self, Workflow};
+use jit_core::coordinator::{
+    AgentStatus, Cap, CoordinatorInput, CoordinatorLimits, PlanMember, Spending, StepKind, StepTrouble,
+    WorkflowFacts as Known,
+};
+use jit_core::decide::workflows;
+use jit_core::log::state::{self, Costs};
+use jit_core::model::account::Account;
+use jit_core::model::cost::Usd;
+use jit_core::model::ids::{UnitId, WorkflowId};
+use jit_core::model::lease::{Lease, Resource};
+use jit_core::model::plan::Plan;
+use jit_core::model::refusal::Code;
+use jit_core::model::time::{Now, Wall};
+use jit_core::model::unit::{Phase, Unit};
+use jit_core::model::workflow::Workflow;
 use jit_os::file::{self, Stamp};
 use jit_os::io_refusal;
 use jit_store::Outcome;
@@ -39,15 +44,15 @@ const DAY_MS: i64 = 86_400_000;
 #[derive(Debug)]
 pub(crate) struct Situation {
     pub workflow: Workflow,
-    pub members: Vec<Member>,
+    pub members: Vec<PlanMember>,
     pub facts: Known,
     pub now: Wall,
 }
 
 impl Situation {
     /// For whoever decides what follows from it.
-    pub(crate) fn look<'a>(&'a self, plan: &'a Plan, limits: &'a Limits) -> Look<'a> {
-        Look {
+    pub(crate) fn look<'a>(&'a self, plan: &'a Plan, limits: &'a CoordinatorLimits) -> CoordinatorInput<'a> {
+        CoordinatorInput {
             plan,
             id: &self.workflow.id,
             members: &self.members,
@@ -58,13 +63,13 @@ impl Situation {
     }
 
     /// The unit of a member, if it is this workflow's.
-    pub(crate) fn own<'m>(&self, member: &'m Member) -> Option<&'m Unit> {
+    pub(crate) fn own<'m>(&self, member: &'m PlanMember) -> Option<&'m Unit> {
         member.unit.as_ref().filter(|unit| is_own(unit, &self.workflow))
     }
 }
 
 /// Steps that could not be done, by unit.
-pub(crate) type Troubles = BTreeMap<UnitId, BTreeMap<Task, Trouble>>;
+pub(crate) type Troubles = BTreeMap<UnitId, BTreeMap<StepKind, StepTrouble>>;
 
 /// What was seen at the look before.
 #[derive(Debug, Default)]
@@ -99,7 +104,7 @@ fn is_at_work(unit: &Unit) -> bool {
     matches!(unit.state, Phase::Dispatched | Phase::Running)
 }
 
-fn add(purse: &mut Spent, sum: &Sum) {
+fn add(purse: &mut Spending, sum: &Sum) {
     let cost = sum.cost_usd.unwrap_or_default();
     purse.usd = Usd(purse.usd.0.saturating_add(cost.0));
     purse.tokens = purse.tokens.plus(sum.tokens);
@@ -134,8 +139,8 @@ pub(crate) fn situation(
         sight.attempts.insert(key, glance);
         (far, sum)
     };
-    let mut spent = Spent::default();
-    let mut spent_today = Spent {
+    let mut spent = Spending::default();
+    let mut spent_today = Spending {
         usd: read.costs.usd,
         tokens: read.costs.tokens,
     };
@@ -146,10 +151,10 @@ pub(crate) fn situation(
     }
     let mut members = Vec::with_capacity(read.units.len());
     for (n, (id, (unit, lease))) in read.workflow.units.iter().zip(&read.units).enumerate() {
-        let mut member = Member {
+        let mut member = PlanMember {
             id: id.clone(),
             unit: unit.clone(),
-            seen: Seen::None,
+            seen: AgentStatus::None,
             resumable: false,
             claimed: false,
             stopping: false,
@@ -173,10 +178,10 @@ pub(crate) fn situation(
                     add(&mut spent_today, &sum);
                 }
                 member.seen = match far {
-                    Far::NotStarted => Seen::None,
-                    Far::Starting | Far::Running => Seen::Running,
-                    Far::Ended => Seen::Ended,
-                    Far::Lost => Seen::Lost,
+                    Far::NotStarted => AgentStatus::None,
+                    Far::Starting | Far::Running => AgentStatus::Running,
+                    Far::Ended => AgentStatus::Ended,
+                    Far::Lost => AgentStatus::Lost,
                 };
             }
         }
@@ -203,7 +208,7 @@ pub(crate) fn situation(
 fn read_workflow(cx: &Context, id: &WorkflowId) -> Outcome<Read> {
     let view = crate::write_path::view(cx)?;
     let unreadable = |e| refuse(Code::Io, e);
-    let workflow = workflow::require(&*view.table, id).map_err(stopped)?;
+    let workflow = workflows::require(&*view.table, id).map_err(stopped)?;
     let mut units = Vec::with_capacity(workflow.units.len());
     for id in &workflow.units {
         let unit = state::unit(&*view.table, id).map_err(unreadable)?;
@@ -254,9 +259,9 @@ pub(crate) fn show_orchestration(cx: &Context, at: &Situation, sight: &mut Sight
     Ok(())
 }
 
-pub(crate) fn limits(cx: &Context, plan: &Plan, id: &WorkflowId) -> Limits {
+pub(crate) fn limits(cx: &Context, plan: &Plan, id: &WorkflowId) -> CoordinatorLimits {
     let set = cx.config.dispatching();
-    Limits {
+    CoordinatorLimits {
         workflow: Cap {
             usd: plan.budget(),
             tokens: plan.budget_tokens,
@@ -271,7 +276,7 @@ pub(crate) fn limits(cx: &Context, plan: &Plan, id: &WorkflowId) -> Limits {
         // Never at once: what cannot be done would be tried without a pause.
         backoff_ms: set.backoff_secs.saturating_mul(1000).max(100),
         seed: xxhash_rust::xxh3::xxh3_64(id.as_str().as_bytes()),
-        ..Limits::default()
+        ..CoordinatorLimits::default()
     }
 }
 

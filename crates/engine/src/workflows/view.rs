@@ -14,10 +14,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::{UnitId, WorkflowId};
-use jit_core::time::Wall;
-use jit_core::unit::{Artifact, Clash, Failure, Handed, MergeStatus, Phase, Tokens, Unit, Usd};
-use jit_core::workflow::{Outcome as Status, Workflow};
+use jit_core::model::cost::{Tokens, Usd};
+use jit_core::model::ids::{UnitId, WorkflowId};
+use jit_core::model::time::Wall;
+use jit_core::model::unit::{Artifact, Clash, Failure, Handed, MergeStatus, Phase, Unit};
+use jit_core::model::workflow::{Workflow, WorkflowOutcome as Status};
 use jit_os::file;
 use serde::{Deserialize, Serialize};
 

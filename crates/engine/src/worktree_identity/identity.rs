@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use jiff::Timestamp;
-use jit_core::ids::WorktreeId;
+use jit_core::model::ids::WorktreeId;
 use sha2::{Digest, Sha256};
 
 use super::exclude::UNFINISHED_PATTERN;

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use jit_core::ids::WorktreeId;
+use jit_core::model::ids::WorktreeId;
 use serde::{Deserialize, Serialize};
 
 use super::identity::IdentityError;

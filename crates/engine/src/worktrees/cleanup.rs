@@ -7,12 +7,13 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::UnitId;
-use jit_core::lease::{Actor, Resource};
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::state;
-use jit_core::time::Wall;
-use jit_core::unit::{self, Facts, Failure, Input, Phase, Unit};
+use jit_core::log::state;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::UnitId;
+use jit_core::model::lease::Resource;
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::time::Wall;
+use jit_core::model::unit::{self, Facts, Failure, Phase, Unit, UnitInput};
 use jit_os::io_refusal;
 use jit_store::Outcome;
 
@@ -195,7 +196,7 @@ fn end_making(cx: &Context, unit: Unit, reason: &str) -> Outcome<Unit> {
             abandoned: Some(reason.to_owned()),
             ..Facts::default()
         };
-        return crate::units::service::advance(cx, &unit.id, Input::RolledBack, facts);
+        return crate::units::service::advance(cx, &unit.id, UnitInput::RolledBack, facts);
     }
     crate::worktrees::provisioning::ensure_worktree(cx, &unit)?;
     let facts = Facts {
@@ -207,7 +208,7 @@ fn end_making(cx: &Context, unit: Unit, reason: &str) -> Outcome<Unit> {
         }),
         ..Facts::default()
     };
-    crate::units::service::advance(cx, &unit.id, Input::ProvisioningFailed, facts)
+    crate::units::service::advance(cx, &unit.id, UnitInput::ProvisioningFailed, facts)
 }
 
 /// T13: gives a unit up. All that it holds is kept.
@@ -237,14 +238,14 @@ pub fn abandon_unit(cx: &Context, id: &UnitId, reason: &str, force: Force) -> Ou
         // Its removal was cut short; what is not on the target is kept in any case.
         return remove_unit(cx, unit, force.max(Force::Work));
     }
-    if unit::step(unit.state, Input::Abandon).is_some() {
+    if unit::step(unit.state, UnitInput::Abandon).is_some() {
         may_remove(cx, &unit, force)?;
     }
     let facts = Facts {
         abandoned: Some(reason.to_owned()),
         ..Facts::default()
     };
-    unit = crate::units::service::advance(cx, id, Input::Abandon, facts)?;
+    unit = crate::units::service::advance(cx, id, UnitInput::Abandon, facts)?;
     remove_unit(cx, unit, force)
 }
 
@@ -374,7 +375,8 @@ pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Clea
                 return Err(work_left(&unit, &evidence));
             }
             if unit.state == Phase::Merged {
-                unit = crate::units::service::advance(cx, &unit.id, Input::BeginCleanup, Facts::default())?;
+                unit =
+                    crate::units::service::advance(cx, &unit.id, UnitInput::BeginCleanup, Facts::default())?;
             }
             // What an earlier attempt saved stays as it is: since then it may have been overwritten where it was.
             if let Some(begun) = begun {
@@ -405,7 +407,7 @@ pub(crate) fn remove(cx: &Context, mut unit: Unit, force: Force) -> Outcome<Clea
     crate::worktrees::provisioning::leave_folder_of(cx, &site.root);
     // Somebody else may be at it; the next one finishes what is left.
     let _ = sweep_trash(cx, &trash, Some(&unit.id));
-    let unit = crate::units::service::advance(cx, &unit.id, Input::CleanedUp, Facts::default())?;
+    let unit = crate::units::service::advance(cx, &unit.id, UnitInput::CleanedUp, Facts::default())?;
     let done = cleaned(cx, &unit, Some(manifest), branch_stays.is_none())?;
     Ok(Cleaned { branch_stays, ..done })
 }

@@ -1,6 +1,6 @@
 //! TODO header
 
-use jit_core::unit::Unit;
+use jit_core::model::unit::Unit;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;
 

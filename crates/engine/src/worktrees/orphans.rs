@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use jit_core::refusal::Code;
-use jit_core::state;
-use jit_core::unit::{Facts, Input, Phase, Unit};
+use jit_core::log::state;
+use jit_core::model::refusal::Code;
+use jit_core::model::unit::{Facts, Phase, Unit, UnitInput};
 use jit_store::Outcome;
 
 use crate::api::{Answer, Force, Orphan, Reply};
@@ -62,8 +62,8 @@ pub(crate) fn prune_units(cx: &Context, settle: bool) -> Outcome<Answer> {
                 abandoned: Some(what.clone()),
                 ..Facts::default()
             };
-            crate::units::service::advance(cx, &unit.id, Input::Abandon, facts)?;
-            crate::units::service::advance(cx, &unit.id, Input::CleanedUp, Facts::default())?;
+            crate::units::service::advance(cx, &unit.id, UnitInput::Abandon, facts)?;
+            crate::units::service::advance(cx, &unit.id, UnitInput::CleanedUp, Facts::default())?;
             settled = true;
         }
         orphans.push(Orphan {

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::ids::{IssuePrefix, UnitId, WorkflowId};
-use jit_core::issue::Issue;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::unit::{Facts, Failure, Input, Phase, Unit};
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::log::state;
+use jit_core::model::ids::{IssuePrefix, UnitId, WorkflowId};
+use jit_core::model::issue::Issue;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Facts, Failure, Phase, Unit, UnitInput};
 use jit_git::run::Git;
 use jit_git::{GitEnv, Place, WorktreeEntry};
 use jit_os::shell::shell_word;
@@ -140,7 +140,7 @@ fn make_ready(cx: &Context, unit: Unit, steps: &[String]) -> Outcome<Unit> {
         Ok(place) => place,
         Err(refusal) => {
             undo(cx, &unit);
-            crate::units::service::advance(cx, &id, Input::RolledBack, Facts::default())?;
+            crate::units::service::advance(cx, &id, UnitInput::RolledBack, Facts::default())?;
             return Err(refusal);
         }
     };
@@ -151,7 +151,7 @@ fn make_ready(cx: &Context, unit: Unit, steps: &[String]) -> Outcome<Unit> {
                 provisioning_time_ms: u64::try_from(begun.elapsed().as_millis()).ok(),
                 ..Facts::default()
             };
-            crate::units::service::advance(cx, &id, Input::ProvisioningComplete, facts)
+            crate::units::service::advance(cx, &id, UnitInput::ProvisioningComplete, facts)
         }
         Err(failure) => {
             let refusal = Refusal::new(
@@ -164,7 +164,7 @@ fn make_ready(cx: &Context, unit: Unit, steps: &[String]) -> Outcome<Unit> {
                 error: Some(failure),
                 ..Facts::default()
             };
-            crate::units::service::advance(cx, &id, Input::ProvisioningFailed, facts)?;
+            crate::units::service::advance(cx, &id, UnitInput::ProvisioningFailed, facts)?;
             Err(Box::new(refusal))
         }
     }

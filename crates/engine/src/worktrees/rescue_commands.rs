@@ -6,9 +6,9 @@
 
 use std::path::Path;
 
-use jit_core::ids::UnitId;
-use jit_core::refusal::Code;
-use jit_core::state;
+use jit_core::log::state;
+use jit_core::model::ids::UnitId;
+use jit_core::model::refusal::Code;
 use jit_git::Git;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;

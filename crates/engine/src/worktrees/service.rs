@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use jit_agents::runner::attempt::{self, Attempt, Running};
-use jit_core::ids::{IssuePrefix, UnitId, WorktreeId};
-use jit_core::issue::Issue;
-use jit_core::lease::Resource;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::time::Wall;
-use jit_core::unit::{self, Facts, Input, NewUnit, Phase, Unit, Usd};
+use jit_core::log::state;
+use jit_core::model::cost::Usd;
+use jit_core::model::ids::{IssuePrefix, UnitId, WorktreeId};
+use jit_core::model::issue::Issue;
+use jit_core::model::lease::Resource;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Wall;
+use jit_core::model::unit::{self, Facts, NewUnit, Phase, Unit, UnitInput};
 use jit_git::{Git, GitError, Place};
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, View};
@@ -368,15 +369,15 @@ pub(crate) fn try_again(cx: &Context, id: &UnitId) -> Outcome<Unit> {
             worktree_path: Some(unit.worktree_path.clone()),
             ..Facts::default()
         };
-        return advance(cx, id, Input::WorktreeMoved, facts);
+        return advance(cx, id, UnitInput::WorktreeMoved, facts);
     }
     let repo = crate::landing::service::landing_repo(cx)?;
     let tip = repo.tip(&unit.branch)?;
     let onto = repo.tip(unit.goes_to())?;
     let may = unit.may_be_retried() || unit.is_mended(tip.as_deref(), onto.as_deref());
-    if unit::step(unit.state, Input::RetryDispatch).is_none() || !may {
+    if unit::step(unit.state, UnitInput::RetryDispatch).is_none() || !may {
         // Refused before anything is made for it.
-        return advance(cx, id, Input::RetryDispatch, Facts::default());
+        return advance(cx, id, UnitInput::RetryDispatch, Facts::default());
     }
     let unready = unit.worktree_id.is_none();
     let steps = if unready {
@@ -401,7 +402,7 @@ pub(crate) fn try_again(cx: &Context, id: &UnitId) -> Outcome<Unit> {
         onto,
         ..Facts::default()
     };
-    advance(cx, &unit.id, Input::RetryDispatch, facts)
+    advance(cx, &unit.id, UnitInput::RetryDispatch, facts)
 }
 
 /// A unit, with how its agent is doing, and what is known and not written down yet.

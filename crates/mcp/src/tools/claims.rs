@@ -4,9 +4,9 @@
 //! taking it again with a `ttl` changes how long it lasts. Giving it back may leave a note for whoever goes on: a comment
 //! that begins with `Handoff:`.
 
-use jit_core::command::Target;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::wire::LeaseView;
+use jit_core::decide::command::Target;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::query::claim_views::LeaseView;
 use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;

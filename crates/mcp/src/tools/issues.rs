@@ -1,8 +1,8 @@
 //! One issue: reading, making and changing it, and saying something about it.
 
-use jit_core::command::Change;
-use jit_core::ids::IssueId;
-use jit_core::issue::{Performer, Priority, State, check_word};
+use jit_core::decide::command::IssueChange;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::{IssueState, Performer, Priority, check_word};
 use jit_engine::api::{CreateIssue, IssueView, Reply, Request};
 use jit_store::Outcome;
 use rmcp::model::JsonObject;
@@ -121,7 +121,7 @@ struct Create {
     #[serde(rename = "type")]
     kind: Option<String>,
     priority: Option<Priority>,
-    state: Option<State>,
+    state: Option<IssueState>,
     parent: Option<Named>,
     labels: Option<Vec<String>>,
     depends_on: Option<Vec<Named>>,
@@ -139,8 +139,8 @@ fn words(name: &str, given: Option<Vec<String>>) -> Outcome<Vec<String>> {
 
 fn create(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     let asked: Create = read(given)?;
-    let state = asked.state.unwrap_or(State::Ready);
-    if !matches!(state, State::Ready | State::Backlog) {
+    let state = asked.state.unwrap_or(IssueState::Ready);
+    if !matches!(state, IssueState::Ready | IssueState::Backlog) {
         return Err(invalid("state: a new issue is ready or backlog"));
     }
     let kind = words("type", asked.kind.map(|kind| vec![kind]))?;
@@ -164,7 +164,7 @@ fn create(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
 #[serde(deny_unknown_fields)]
 struct Update {
     issue: Named,
-    state: Option<State>,
+    state: Option<IssueState>,
     title: Option<String>,
     description: Option<String>,
     priority: Option<Priority>,
@@ -177,7 +177,7 @@ struct Update {
 
 fn update(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     let asked: Update = read(given)?;
-    let change = Change {
+    let change = IssueChange {
         title: asked.title,
         state: asked.state,
         priority: asked.priority,
@@ -188,9 +188,9 @@ fn update(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
         remove_labels: asked.remove_labels.unwrap_or_default(),
         add_deps: all_named(asked.add_deps),
         remove_deps: all_named(asked.remove_deps),
-        ..Change::default()
+        ..IssueChange::default()
     };
-    if change == Change::default() && asked.description.is_none() {
+    if change == IssueChange::default() && asked.description.is_none() {
         return Err(invalid("say what to change: state, title, description, …"));
     }
     let request = Request::ChangeIssue {
@@ -200,7 +200,7 @@ fn update(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
         strict: false,
     };
     let (id, told) = changed(call.ask(request)?)?;
-    if asked.state.is_some_and(State::is_closed) {
+    if asked.state.is_some_and(IssueState::is_closed) {
         call.keep.end(&id);
     }
     Ok(told)

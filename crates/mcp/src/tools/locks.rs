@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use jit_core::roster::LockView;
-use jit_core::scope::Scope;
+use jit_core::model::scope::LockScope;
+use jit_core::query::session_and_lock_views::LockView;
 use jit_engine::api::file_locks::{LockPaths, OwnLocks};
 use jit_engine::api::{Reply, Request};
 use jit_store::Outcome;
@@ -34,7 +34,7 @@ pub static UNLOCK: Tool = Tool {
 struct Lock {
     paths: Vec<String>,
     shared: Option<bool>,
-    scope: Option<Scope>,
+    scope: Option<LockScope>,
     ttl: Option<Length>,
 }
 

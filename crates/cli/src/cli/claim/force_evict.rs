@@ -1,4 +1,4 @@
-use jit_core::command::Target;
+use jit_core::decide::command::Target;
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

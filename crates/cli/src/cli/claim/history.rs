@@ -1,4 +1,4 @@
-use jit_core::ids::{AgentId, IssuePrefix};
+use jit_core::model::ids::{AgentId, IssuePrefix};
 use jit_engine::api::Request;
 use jit_store::Outcome;
 use serde_json::Value;

@@ -25,6 +25,6 @@ pub const VERBS: &[Verb] = &[
 ];
 
 /// A lease by its own id or by its issue.
-fn target(text: &str) -> Result<jit_core::command::Target, String> {
-    jit_core::command::Target::parse(text).map_err(|e| e.to_string())
+fn target(text: &str) -> Result<jit_core::decide::command::Target, String> {
+    jit_core::decide::command::Target::parse(text).map_err(|e| e.to_string())
 }

@@ -1,5 +1,5 @@
-use jit_core::command::Target;
-use jit_core::ids::{AgentId, WorktreeId};
+use jit_core::decide::command::Target;
+use jit_core::model::ids::{AgentId, WorktreeId};
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

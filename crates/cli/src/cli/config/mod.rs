@@ -36,7 +36,7 @@ fn caveat(key: &str, value: &jit_engine::config::keys::Value) -> Option<String> 
     (*value == Value::Flag(true)).then(|| format!("this counts for agents {when}"))
 }
 
-fn refusal(e: &jit_engine::config::ConfigError) -> Box<jit_core::refusal::Refusal> {
-    use jit_core::refusal::{Code, Refusal};
+fn refusal(e: &jit_engine::config::ConfigError) -> Box<jit_core::model::refusal::Refusal> {
+    use jit_core::model::refusal::{Code, Refusal};
     Box::new(Refusal::new(Code::Config, e.to_string()).help("jit config show --origin"))
 }

@@ -1,4 +1,4 @@
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::config::Sources;
 use jit_engine::context::Surroundings;
 use jit_store::Outcome;

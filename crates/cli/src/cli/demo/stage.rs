@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use jit_core::refusal::Refusal;
+use jit_core::model::refusal::Refusal;
 use jit_git::Git;
 use jit_os::random;
 use jit_store::Outcome;

@@ -1,5 +1,5 @@
-use jit_core::command::Change;
-use jit_core::ids::IssuePrefix;
+use jit_core::decide::command::IssueChange;
+use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;
 
 use crate::cli::{Cx, Output};
@@ -16,9 +16,9 @@ pub struct Flags {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let change = Change {
+    let change = IssueChange {
         add_deps: vec![flags.on],
-        ..Change::default()
+        ..IssueChange::default()
     };
     cx.change(flags.issue, change, flags.strict)
 }

@@ -1,4 +1,4 @@
-use jit_core::ids::IssuePrefix;
+use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

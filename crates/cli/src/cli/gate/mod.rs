@@ -12,7 +12,7 @@ mod undefine;
 
 use std::path::Path;
 
-use jit_core::ids::IssuePrefix;
+use jit_core::model::ids::IssuePrefix;
 use jit_engine::api::gates::{GateResult, Status};
 use jit_engine::api::{GateReport, GateStatus, GateView, Request};
 use jit_store::Outcome;

@@ -1,4 +1,4 @@
-use jit_core::command::Change;
+use jit_core::decide::command::IssueChange;
 use jit_store::Outcome;
 
 use super::IssueAndGate;
@@ -7,9 +7,9 @@ use crate::cli::{Cx, Output};
 pub type Flags = IssueAndGate;
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    let change = Change {
+    let change = IssueChange {
         remove_gates: vec![flags.gate],
-        ..Change::default()
+        ..IssueChange::default()
     };
     cx.change(flags.issue, change, flags.strict)
 }

@@ -1,5 +1,5 @@
-use jit_core::ids::IssuePrefix;
-use jit_core::refusal::Code;
+use jit_core::model::ids::IssuePrefix;
+use jit_core::model::refusal::Code;
 use jit_engine::api::gates::Status;
 use jit_engine::api::{Answer, Reply, Request};
 use jit_engine::worktree_identity::identity::Need;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jit_agents::hooks::Program;
 use jit_agents::hooks::settings::{self, BadSettings, Reach};
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::context::Surroundings;
 use jit_os::shell::shell_word;
 use jit_store::Outcome;

@@ -1,4 +1,4 @@
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::context::{Surroundings, not_initialized};
 use jit_engine::hooks;
 use jit_engine::hooks::git::install::Installed;

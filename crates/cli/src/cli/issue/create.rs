@@ -1,5 +1,5 @@
-use jit_core::ids::{IssueId, IssuePrefix};
-use jit_core::issue::{Performer, Priority, State, check_word};
+use jit_core::model::ids::{IssueId, IssuePrefix};
+use jit_core::model::issue::{IssueState, Performer, Priority, check_word};
 use jit_engine::api::{CreateIssue, Request};
 use jit_store::Outcome;
 
@@ -27,7 +27,7 @@ pub struct Flags {
     priority: Priority,
     /// backlog or ready
     #[arg(long, value_name = "S", default_value = "ready")]
-    state: State,
+    state: IssueState,
     /// A label; may be repeated
     #[arg(long = "label", value_name = "L", value_parser = word)]
     labels: Vec<String>,
@@ -52,7 +52,7 @@ fn word(text: &str) -> Result<String, String> {
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
-    if !matches!(flags.state, State::Backlog | State::Ready) {
+    if !matches!(flags.state, IssueState::Backlog | IssueState::Ready) {
         return Err(invalid("a new issue is backlog or ready"));
     }
     let description = flags.description.map(given).transpose()?;

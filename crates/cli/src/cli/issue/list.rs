@@ -1,5 +1,5 @@
-use jit_core::ids::{AgentId, IssuePrefix};
-use jit_core::issue::{Performer, State};
+use jit_core::model::ids::{AgentId, IssuePrefix};
+use jit_core::model::issue::{IssueState, Performer};
 use jit_engine::api::{IssueFilter, Request, Sort};
 use jit_store::Outcome;
 
@@ -9,7 +9,7 @@ use crate::cli::{Cx, Output};
 pub struct Flags {
     /// Only issues in this state
     #[arg(long, value_name = "S")]
-    state: Option<State>,
+    state: Option<IssueState>,
     /// Only issues with this label
     #[arg(long, value_name = "L")]
     label: Option<String>,

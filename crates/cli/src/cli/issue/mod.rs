@@ -13,7 +13,7 @@ mod update;
 
 use std::io::{self, Read as _};
 
-use jit_core::issue_file::MAX_DESCRIPTION;
+use jit_core::issue_files::format::MAX_DESCRIPTION;
 use jit_store::Outcome;
 
 use super::{Verb, invalid, verb};

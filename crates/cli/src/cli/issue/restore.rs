@@ -1,4 +1,4 @@
-use jit_core::ids::IssueId;
+use jit_core::model::ids::IssueId;
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

@@ -1,6 +1,6 @@
-use jit_core::command::Change;
-use jit_core::ids::IssuePrefix;
-use jit_core::issue::{Performer, Priority, State};
+use jit_core::decide::command::IssueChange;
+use jit_core::model::ids::IssuePrefix;
+use jit_core::model::issue::{IssueState, Performer, Priority};
 use jit_engine::api::Request;
 use jit_store::Outcome;
 
@@ -21,7 +21,7 @@ pub struct Flags {
     title: Option<String>,
     /// backlog, ready, in_progress, gated, done or rejected
     #[arg(long, value_name = "S")]
-    state: Option<State>,
+    state: Option<IssueState>,
     /// critical, high, normal or low
     #[arg(long, value_name = "P")]
     priority: Option<Priority>,
@@ -66,7 +66,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         Some("" | "none") => Some(None),
         Some(text) => Some(Some(text.parse::<IssuePrefix>().map_err(invalid)?)),
     };
-    let change = Change {
+    let change = IssueChange {
         title: flags.title,
         kind: flags.kind,
         state: flags.state,
@@ -79,10 +79,10 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         remove_deps: flags.remove_dep,
         add_gates: flags.add_gate,
         remove_gates: flags.remove_gate,
-        ..Change::default()
+        ..IssueChange::default()
     };
     let description = flags.description.map(given).transpose()?;
-    if change == Change::default() && description.is_none() {
+    if change == IssueChange::default() && description.is_none() {
         return Err(invalid("say what to change: jit issue update --help"));
     }
     cx.ask(Request::ChangeIssue {

@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use jit_core::scope::Scope;
+use jit_core::model::scope::LockScope;
 use jit_engine::api::Request;
 use jit_engine::api::file_locks::LockPaths;
 use jit_store::Outcome;
@@ -22,7 +22,7 @@ pub struct Flags {
     shared: bool,
     /// Where it counts: in this worktree, or in all of them
     #[arg(long, value_name = "SCOPE")]
-    scope: Option<Scope>,
+    scope: Option<LockScope>,
     /// How long it lasts: 90s, 10m
     #[arg(long, value_name = "D", value_parser = duration, allow_hyphen_values = true)]
     ttl: Option<u64>,

@@ -1,6 +1,6 @@
 use std::ffi::OsString;
 
-use jit_core::scope::Scope;
+use jit_core::model::scope::LockScope;
 use jit_engine::api::Request;
 use jit_engine::api::file_locks::LockPaths;
 use jit_store::Outcome;
@@ -17,7 +17,7 @@ pub struct Flags {
     shared: bool,
     /// As if you wanted it there
     #[arg(long, value_name = "SCOPE")]
-    scope: Option<Scope>,
+    scope: Option<LockScope>,
 }
 
 pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {

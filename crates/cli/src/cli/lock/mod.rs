@@ -9,7 +9,7 @@ mod release;
 
 use std::ffi::OsString;
 
-use jit_core::roster::LockView;
+use jit_core::query::session_and_lock_views::LockView;
 use jit_engine::api::LockCheck;
 use jit_engine::api::file_locks::OwnLocks;
 

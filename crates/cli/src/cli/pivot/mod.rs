@@ -3,8 +3,8 @@
 mod complete;
 mod start;
 
-use jit_core::command::{Change, Pivot};
-use jit_core::ids::IssuePrefix;
+use jit_core::decide::command::{IssueChange, Pivot};
+use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;
 
 use super::{Cx, Output, Verb, verb};
@@ -15,9 +15,9 @@ pub const VERBS: &[Verb] = &[
 ];
 
 fn ask(issue: IssuePrefix, pivot: Pivot, cx: &Cx) -> Outcome<Output> {
-    let change = Change {
+    let change = IssueChange {
         pivot: Some(pivot),
-        ..Change::default()
+        ..IssueChange::default()
     };
     cx.change(issue, change, false)
 }

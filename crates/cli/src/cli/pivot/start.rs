@@ -1,5 +1,5 @@
-use jit_core::command::Pivot;
-use jit_core::ids::IssuePrefix;
+use jit_core::decide::command::Pivot;
+use jit_core::model::ids::IssuePrefix;
 use jit_store::Outcome;
 
 use super::ask;

@@ -1,4 +1,4 @@
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_engine::api::rescue::RescueId;
 use jit_engine::api::{Request, RescueRequest};
 use jit_store::Outcome;

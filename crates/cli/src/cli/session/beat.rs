@@ -1,4 +1,4 @@
-use jit_core::ids::SessionId;
+use jit_core::model::ids::SessionId;
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

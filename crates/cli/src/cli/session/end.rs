@@ -1,5 +1,5 @@
-use jit_core::ids::SessionId;
-use jit_core::session::Status;
+use jit_core::model::ids::SessionId;
+use jit_core::model::session::SessionStatus;
 use jit_engine::api::Request;
 use jit_store::Outcome;
 
@@ -11,12 +11,12 @@ pub struct Flags {
     session: Option<SessionId>,
     /// How it ended: completed or failed
     #[arg(long, value_name = "STATUS", default_value = "completed", value_parser = ended)]
-    status: Status,
+    status: SessionStatus,
 }
 
-fn ended(text: &str) -> Result<Status, String> {
+fn ended(text: &str) -> Result<SessionStatus, String> {
     match text.parse() {
-        Ok(status @ (Status::Completed | Status::Failed)) => Ok(status),
+        Ok(status @ (SessionStatus::Completed | SessionStatus::Failed)) => Ok(status),
         _ => Err("a session ends as completed or failed".to_owned()),
     }
 }

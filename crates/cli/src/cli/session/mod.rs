@@ -7,8 +7,8 @@ mod prune;
 mod show;
 mod start;
 
-use jit_core::roster::SessionView;
-use jit_core::session::Status;
+use jit_core::model::session::SessionStatus;
+use jit_core::query::session_and_lock_views::SessionView;
 
 use super::{Verb, verb};
 use crate::render::{Style, clean_line, table};
@@ -22,11 +22,11 @@ pub const VERBS: &[Verb] = &[
     verb!("prune", "Take what is over off the list", prune),
 ];
 
-fn status(status: Status, style: Style) -> String {
+fn status(status: SessionStatus, style: Style) -> String {
     match status {
-        Status::Active => style.good(status.as_str()),
-        Status::Stale | Status::Failed => style.bad(status.as_str()),
-        Status::Completed => style.dim(status.as_str()),
+        SessionStatus::Active => style.good(status.as_str()),
+        SessionStatus::Stale | SessionStatus::Failed => style.bad(status.as_str()),
+        SessionStatus::Completed => style.dim(status.as_str()),
     }
 }
 

@@ -1,5 +1,5 @@
-use jit_core::refusal::{Code, Refusal};
-use jit_core::scope::Scope;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::scope::LockScope;
 use jit_engine::api::Request;
 use jit_engine::api::sessions::StartSession;
 use jit_engine::identity::process_binding as sessions;
@@ -26,7 +26,7 @@ pub struct Flags {
     pr_group: Option<String>,
     /// Where its file locks count at least; by its type when not given
     #[arg(long, value_name = "SCOPE")]
-    lock_scope: Option<Scope>,
+    lock_scope: Option<LockScope>,
     /// The calling program acts in this session from now on
     #[arg(long)]
     bind: bool,

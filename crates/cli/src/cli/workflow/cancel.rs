@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use jit_core::refusal::Code;
+use jit_core::model::refusal::Code;
 use jit_engine::api::{Reply, Request};
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;

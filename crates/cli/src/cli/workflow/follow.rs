@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use jit_core::ids::WorkflowId;
-use jit_core::refusal::Code;
+use jit_core::model::ids::WorkflowId;
+use jit_core::model::refusal::Code;
 use jit_engine::api::{Reply, Request};
 use jit_engine::context::Context;
 use jit_engine::coordinator::{Coordinator, Told, Watcher};
@@ -125,7 +125,8 @@ pub fn lead(id: &WorkflowId, cx: &Cx, app: &Context) -> Outcome<Output> {
     )?;
     let failed = match &answer.reply {
         Reply::Workflow(view) => {
-            view.workflow.is_over() && view.workflow.status != jit_core::workflow::Outcome::Completed
+            view.workflow.is_over()
+                && view.workflow.status != jit_core::model::workflow::WorkflowOutcome::Completed
         }
         _ => false,
     };

@@ -6,7 +6,7 @@ mod list;
 mod resume;
 mod status;
 
-use jit_core::unit::Phase;
+use jit_core::model::unit::Phase;
 use jit_engine::api::{UnitView, WorkflowView};
 use jit_engine::coordinator::for_a_person;
 
@@ -55,7 +55,7 @@ pub fn workflows_text(workflows: &[WorkflowView], style: Style) -> String {
 }
 
 fn is_done(view: &UnitView) -> bool {
-    view.unit.merge_status == jit_core::unit::MergeStatus::Merged
+    view.unit.merge_status == jit_core::model::unit::MergeStatus::Merged
 }
 
 /// Dollars, for people.

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use jit_core::plan::Settings;
+use jit_core::model::plan::Settings;
 use jit_engine::api::attempts::{Again, DispatchAsk};
 use jit_engine::api::{Reply, Request, UnitView};
 use jit_engine::worktree_identity::identity::Need;
@@ -47,7 +47,7 @@ pub struct RunFlags {
 }
 
 fn account(text: &str) -> Result<String, String> {
-    match jit_core::account::is_word(text) {
+    match jit_core::model::account::is_word(text) {
         true => Ok(text.to_owned()),
         false => Err("an account is a word of at most 39 letters, digits, '-', '_' and '.'".to_owned()),
     }

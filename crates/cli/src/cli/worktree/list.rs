@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use jit_core::state;
+use jit_core::log::state;
 use jit_engine::context::Surroundings;
 use jit_engine::worktree_identity::identity;
 use jit_engine::worktree_identity::identity::Need;

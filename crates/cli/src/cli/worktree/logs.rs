@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use jit_agents::event::Line;
 use jit_agents::runner::attempt;
-use jit_core::unit::{Phase, Unit};
+use jit_core::model::unit::{Phase, Unit};
 use jit_engine::api::{Reply, Request};
 use jit_engine::context::Context;
 use jit_engine::worktree_identity::identity::Need;
@@ -53,8 +53,8 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
         jit_engine::units::service::attempt_folder(&app, &unit.id, flags.attempt.unwrap_or(unit.attempt));
     if !folder.is_dir() {
         return Err(Box::new(
-            jit_core::refusal::Refusal::new(
-                jit_core::refusal::Code::NotFound,
+            jit_core::model::refusal::Refusal::new(
+                jit_core::model::refusal::Code::NotFound,
                 format!("no agent was started in {}", unit.id),
             )
             .help(format!("jit worktree dispatch {}", unit.id)),
@@ -85,7 +85,7 @@ fn print(line: &Line, cx: &Cx) -> bool {
     let text = if cx.json() {
         cx.json_line(line)
     } else {
-        let at = jit_core::time::Wall::from_ms(line.at);
+        let at = jit_core::model::time::Wall::from_ms(line.at);
         format!("{at}  {}\n", clean_line(&line.said.for_people()))
     };
     matches!(render::print(&text), Ok(true))

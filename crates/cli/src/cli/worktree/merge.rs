@@ -1,4 +1,4 @@
-use jit_core::refusal::Code;
+use jit_core::model::refusal::Code;
 use jit_engine::api::landing::{MergeAsk, MergeMode};
 use jit_engine::api::landing::{MergeReport, UnitReport, Verdict};
 use jit_engine::api::{Answer, Reply, Request};

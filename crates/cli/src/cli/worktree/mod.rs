@@ -18,7 +18,7 @@ mod status;
 mod stop;
 mod unpark;
 
-use jit_core::unit::{MergeStatus, Phase, Unit};
+use jit_core::model::unit::{MergeStatus, Phase, Unit};
 use jit_engine::api::{AgentProgress, UnitView};
 use jit_engine::coordinator::in_a_word;
 use jit_engine::duration::format_secs;

@@ -1,4 +1,4 @@
-use jit_core::account::AccountId;
+use jit_core::model::account::AccountId;
 use jit_engine::api::Request;
 use jit_store::Outcome;
 

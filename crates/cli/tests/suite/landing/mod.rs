@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jit_core::command::Command;
-use jit_core::ids::{LeaseId, RequestId, UnitId};
-use jit_core::lease::Actor;
-use jit_core::policy::Policy;
-use jit_core::unit::{Facts, Input, NewUnit};
+use jit_core::decide::command::Command;
+use jit_core::model::actor::Actor;
+use jit_core::model::ids::{LeaseId, RequestId, UnitId};
+use jit_core::model::policy::Policy;
+use jit_core::model::unit::{Facts, NewUnit, UnitInput};
 use jit_os::clock::{SystemClock, wall_ms};
 use jit_os::random;
 use jit_store::disk::RealDisk;
@@ -130,7 +130,7 @@ impl Yard {
         })));
         self.transact(&Command::AdvanceUnit {
             unit: id,
-            input: Input::ProvisioningComplete,
+            input: UnitInput::ProvisioningComplete,
             facts: Box::new(Facts {
                 worktree_id: Some(
                     identity["worktree_id"]

@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use jit_core::unit::Input;
+use jit_core::model::unit::UnitInput;
 use jit_testkit::world::World;
 
 use crate::rescuing::write;
 
 /// What brings a new unit to READY.
-pub const TO_READY: &[Input] = &[Input::ProvisioningComplete];
+pub const TO_READY: &[UnitInput] = &[UnitInput::ProvisioningComplete];
 pub fn commit(world: &World, dir: &Path, file: &str, content: &str) {
     write(&dir.join(file), content);
     world.git(dir, ["add", "-f", file]);

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jit_core::command::Command;
-use jit_core::lease::Actor;
-use jit_core::unit::{Facts, Input, NewUnit};
+use jit_core::decide::command::Command;
+use jit_core::model::actor::Actor;
+use jit_core::model::unit::{Facts, NewUnit, UnitInput};
 use jit_os::clock::SystemClock;
 use jit_store::disk::RealDisk;
 use jit_store::file::FileStore;
@@ -20,13 +20,13 @@ use jit_testkit::world::World;
 pub const JIT: &str = env!("CARGO_BIN_EXE_jit");
 
 /// What brings a new unit to MERGED.
-pub const TO_MERGED: &[Input] = &[
-    Input::ProvisioningComplete,
-    Input::DispatchInstance,
-    Input::InstanceRunning,
-    Input::InstanceCompleted,
-    Input::BeginMerge,
-    Input::MergeSuccess,
+pub const TO_MERGED: &[UnitInput] = &[
+    UnitInput::ProvisioningComplete,
+    UnitInput::DispatchInstance,
+    UnitInput::InstanceRunning,
+    UnitInput::InstanceCompleted,
+    UnitInput::BeginMerge,
+    UnitInput::MergeSuccess,
 ];
 
 /// A repository with jit, a few files and their history.
@@ -52,7 +52,7 @@ pub fn filled(world: World) -> World {
 }
 
 /// Moves a unit along, by way of the store itself.
-pub fn advance(control: &Path, name: &str, inputs: &[Input]) {
+pub fn advance(control: &Path, name: &str, inputs: &[UnitInput]) {
     let disk = RealDisk::open(control).expect("a control plane");
     let store = FileStore::new(
         Arc::new(disk),
@@ -79,13 +79,13 @@ fn ask(store: &FileStore, command: &Command) {
 }
 
 /// A unit with its worktree, in the control plane of the world.
-pub fn unit(world: &World, name: &str, inputs: &[Input]) -> PathBuf {
+pub fn unit(world: &World, name: &str, inputs: &[UnitInput]) -> PathBuf {
     let path = world.worktree(name);
     register(&world.control(), name, &path, inputs);
     path
 }
 
-pub fn register(control: &Path, name: &str, path: &Path, inputs: &[Input]) {
+pub fn register(control: &Path, name: &str, path: &Path, inputs: &[UnitInput]) {
     let disk = RealDisk::open(control).expect("a control plane");
     let store = FileStore::new(
         Arc::new(disk),

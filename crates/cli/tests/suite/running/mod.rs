@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use jit_core::time::Wall;
+use jit_core::model::time::Wall;
 use jit_testkit::world::{Ran, World};
 use serde_json::Value;
 

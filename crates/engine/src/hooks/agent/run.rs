@@ -15,13 +15,13 @@ use std::time::Duration;
 use jit_agents::hooks::decision::{Mode, Objection, Verdict};
 use jit_agents::hooks::input::{self, Act, BadInput, ToolCall};
 use jit_agents::hooks::{Event, Program, answer};
-use jit_core::ids::AgentId;
-use jit_core::lease::Lease;
-use jit_core::policy::Enforce;
-use jit_core::refusal::{Code, Details, Refusal};
-use jit_core::session::Status;
-use jit_core::state;
-use jit_core::time::Wall;
+use jit_core::log::state;
+use jit_core::model::ids::AgentId;
+use jit_core::model::lease::Lease;
+use jit_core::model::policy::Enforce;
+use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_core::model::session::SessionStatus;
+use jit_core::model::time::Wall;
 use jit_git::{GitEnv, Place};
 use jit_os::clock;
 use jit_store::Outcome;
@@ -444,7 +444,7 @@ impl Hook {
     fn at_work(&self, cx: &Context) -> Outcome<()> {
         if let Ok(answer) = crate::sessions::show_session(cx, None)
             && let Reply::Session(session) = answer.reply
-            && session.status != Status::Completed
+            && session.status != SessionStatus::Completed
         {
             let bound = sessions::all(&cx.place.control_dir).unwrap_or_default();
             if bound.iter().any(|bound| bound.session_id == session.session_id) {
@@ -527,7 +527,7 @@ impl Hook {
             && session.program.as_deref() == Some(self.program.as_str())
             && session.program_session == self.session
         {
-            crate::sessions::end_session(&cx, Some(&session.session_id), Status::Completed)?;
+            crate::sessions::end_session(&cx, Some(&session.session_id), SessionStatus::Completed)?;
         }
         Ok(String::new())
     }
@@ -539,7 +539,7 @@ fn is_same(path: &Path, file: &Path) -> bool {
     plain && matches!((path.canonicalize(), file.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-fn unreadable(e: jit_core::table::Unreadable) -> Box<Refusal> {
+fn unreadable(e: jit_core::log::table::Unreadable) -> Box<Refusal> {
     Box::new(Refusal::new(Code::Io, e.to_string()))
 }
 

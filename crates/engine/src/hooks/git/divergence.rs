@@ -6,7 +6,7 @@
 //! No remote, no main branch, an unborn branch and a detached HEAD are ordinary: where there is nothing to compare with,
 //! nothing diverges.
 
-use jit_core::refusal::Code;
+use jit_core::model::refusal::Code;
 use jit_git::run::default_branch;
 use jit_git::{Git, Place};
 use jit_store::Outcome;

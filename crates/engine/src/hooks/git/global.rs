@@ -1,7 +1,7 @@
 //! Files that hold for everybody change only where everybody gets them (C2): on an allowed branch that contains the
 //! main branch's tip. Adding `.jit/` for the first time is allowed anywhere.
 
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::Git;
 use jit_store::Outcome;
 

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::Place;
 use jit_os::program::is_executable;
 use jit_os::shell::shell_word;

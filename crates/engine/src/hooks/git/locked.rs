@@ -1,7 +1,7 @@
 //! Files that somebody else has locked, globally or in this worktree, are not committed (C2).
 
-use jit_core::policy::Enforce;
-use jit_core::refusal::{Code, Details, Refusal, left};
+use jit_core::model::policy::Enforce;
+use jit_core::model::refusal::{Code, Details, Refusal, left};
 use jit_store::Outcome;
 
 use super::staged::Staged;

@@ -22,14 +22,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use jit_core::ids::IssueId;
-use jit_core::issue::text_digest;
-use jit_core::issue_file::{COMMENTS, DEPS, DESCRIPTION, ISSUE, LABELS, MAX_FILE};
-use jit_core::lease::Resource;
-use jit_core::policy::Enforce;
-use jit_core::refusal::{Code, Details, Refusal, left};
-use jit_core::state;
-use jit_core::table::Table;
+use jit_core::issue_files::format::{COMMENTS, DEPS, DESCRIPTION, ISSUE, LABELS, MAX_FILE};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::text_digest;
+use jit_core::model::lease::Resource;
+use jit_core::model::policy::Enforce;
+use jit_core::model::refusal::{Code, Details, Refusal, left};
 use jit_git::{GitEnv, Place};
 use jit_os::file;
 use jit_store::{Outcome, View};
@@ -372,7 +372,7 @@ fn require_leases<'a>(
             lease => missing.push((id, staged, lease)),
         }
     }
-    let sentence = |(id, staged, lease): &(IssueId, &Staged, Option<jit_core::lease::Lease>)| {
+    let sentence = |(id, staged, lease): &(IssueId, &Staged, Option<jit_core::model::lease::Lease>)| {
         let who = match lease {
             Some(lease) => format!(
                 "{} holds {id}{} until {} ({} left)",

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use jit_core::ids::{AgentId, LeaseId, WorktreeId};
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
+use jit_core::log::state;
+use jit_core::model::ids::{AgentId, LeaseId, WorktreeId};
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::Git;
 use jit_store::Outcome;
 

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use jit_core::issue::text_digest;
-use jit_core::refusal::{Code, Refusal};
+use jit_core::model::issue::text_digest;
+use jit_core::model::refusal::{Code, Refusal};
 use jit_git::{GitEnv, Place};
 use jit_os::file;
 use jit_store::Outcome;

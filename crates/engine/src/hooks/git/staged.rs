@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::IssueId;
-use jit_core::refusal::Code;
+use jit_core::model::ids::IssueId;
+use jit_core::model::refusal::Code;
 use jit_git::{Git, GitError, Place};
 use jit_store::Outcome;
 

@@ -15,10 +15,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use jit_core::ids::{AgentId, LeaseId, WorktreeId};
-use jit_core::issue::text_digest;
-use jit_core::refusal::Code;
-use jit_core::state;
+use jit_core::log::state;
+use jit_core::model::ids::{AgentId, LeaseId, WorktreeId};
+use jit_core::model::issue::text_digest;
+use jit_core::model::refusal::Code;
 use jit_git::{Git, Place};
 use jit_os::{file, io_refusal};
 use jit_store::Outcome;

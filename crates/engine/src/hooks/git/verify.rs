@@ -20,13 +20,13 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use jit_core::event::{Event, Stamped};
-use jit_core::ids::{AgentId, IssueId, LeaseId, WorktreeId};
-use jit_core::issue::text_digest;
-use jit_core::lease::Lease;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::state;
-use jit_core::time::Wall;
+use jit_core::log::event::{Event, Stamped};
+use jit_core::log::state;
+use jit_core::model::ids::{AgentId, IssueId, LeaseId, WorktreeId};
+use jit_core::model::issue::text_digest;
+use jit_core::model::lease::Lease;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::time::Wall;
 use jit_git::{Git, Place};
 use jit_os::random;
 use jit_store::{Outcome, Store as _};

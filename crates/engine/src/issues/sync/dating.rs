@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use jit_core::ids::IssueId;
-use jit_core::issue::Issue;
-use jit_core::issue_file::{DESCRIPTION, Found, ISSUE};
-use jit_core::time::Wall;
+use jit_core::issue_files::format::{DESCRIPTION, FoundIssue, ISSUE};
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::Issue;
+use jit_core::model::time::Wall;
 use jit_git::Git;
 use jit_os::clock;
 
@@ -33,7 +33,7 @@ pub(crate) enum Standing {
 }
 
 /// Notes when the files were written in which somebody edited something and has not committed it.
-pub(crate) fn date_edits(cx: &Context, issues: &Path, found: &mut Found, asked: &mut Asked) {
+pub(crate) fn date_edits(cx: &Context, issues: &Path, found: &mut FoundIssue, asked: &mut Asked) {
     let id = found.issue.id.clone();
     let written = |file: &str| {
         let at = written(issues, &id, file)?.ms();
@@ -51,7 +51,7 @@ pub(crate) fn date_edits(cx: &Context, issues: &Path, found: &mut Found, asked: 
 pub(crate) fn committed_at(
     cx: &Context,
     issues: &Path,
-    found: &Found,
+    found: &FoundIssue,
     file: &str,
     asked: &mut Asked,
 ) -> Option<Wall> {

@@ -1,15 +1,15 @@
 //! What no command would have done: edits by hand that say more than whoever made them may.
 
-use jit_core::ids::{AgentId, IssueId, WorktreeId};
-use jit_core::issue::State;
-use jit_core::issue_file::Found;
-use jit_core::lease::Resource;
-use jit_core::policy::{Enforce, Policy};
-use jit_core::refusal::Code;
-use jit_core::state;
-use jit_core::table::Table;
-use jit_core::time::Wall;
-use jit_core::tracker::is_held_back;
+use jit_core::decide::issues::is_held_back;
+use jit_core::issue_files::format::FoundIssue;
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::ids::{AgentId, IssueId, WorktreeId};
+use jit_core::model::issue::IssueState;
+use jit_core::model::lease::Resource;
+use jit_core::model::policy::{Enforce, Policy};
+use jit_core::model::refusal::Code;
+use jit_core::model::time::Wall;
 use jit_os::clock;
 use jit_store::{Outcome, View};
 
@@ -18,7 +18,7 @@ use super::{Context, Haul, refuse};
 /// Sets apart what says more than a command could have done (E6). Returns what is to be decided by, where somebody
 /// edited what there are rules about.
 pub(crate) fn hold_back(cx: &Context, view: &View, haul: &mut Haul) -> Outcome<Option<Policy>> {
-    let touches = |found: &Found| {
+    let touches = |found: &FoundIssue| {
         let guarded = ["gates", "parent", "type"];
         guarded.iter().any(|name| found.by_hand.contains(name)) || is_done_by_hand(found)
     };
@@ -93,6 +93,6 @@ pub(crate) fn held_elsewhere(cx: &Context, table: &dyn Table, id: &IssueId) -> O
     Ok(elsewhere.map(|lease| lease.agent_id))
 }
 
-pub(crate) fn is_done_by_hand(found: &Found) -> bool {
-    found.by_hand.contains(&"state") && found.issue.state == State::Done
+pub(crate) fn is_done_by_hand(found: &FoundIssue) -> bool {
+    found.by_hand.contains(&"state") && found.issue.state == IssueState::Done
 }

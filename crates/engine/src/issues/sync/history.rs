@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use jit_core::ids::IssueId;
-use jit_core::issue::text_digest;
-use jit_core::time::Wall;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::text_digest;
+use jit_core::model::time::Wall;
 use jit_git::Git;
 use jit_git::discover::Place;
 use jit_git::run::{contents, default_branch};

@@ -28,12 +28,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jit_core::command::{Command, Reply as Decided};
-use jit_core::ids::{IssueId, IssuePrefix};
-use jit_core::issue_file::Found;
-use jit_core::policy::Policy;
-use jit_core::refusal::Code;
-use jit_core::{queue, state};
+use jit_core::decide::command::{Command, CommandReply as Decided};
+use jit_core::issue_files::format::FoundIssue;
+use jit_core::log::state;
+use jit_core::model::ids::{IssueId, IssuePrefix};
+use jit_core::model::policy::Policy;
+use jit_core::model::refusal::Code;
+use jit_core::query::ready_queue;
 use jit_os::{clock, io_refusal};
 use jit_store::{Outcome, View};
 
@@ -165,15 +166,15 @@ fn look(request: &Request) -> Look {
 /// Issues as found in a tree, with the long texts that are new.
 #[derive(Default)]
 pub(crate) struct Haul {
-    found: Vec<Found>,
+    found: Vec<FoundIssue>,
     texts: Vec<Vec<u8>>,
     unsound: Vec<(IssueId, Unsound)>,
     /// Lines that were passed over in what was read.
     passed_over: Vec<(IssueId, Unsound)>,
     /// Issues that a merge brought back after a deletion, without all of their files.
-    brought_back: Vec<Found>,
+    brought_back: Vec<FoundIssue>,
     /// Issues that somebody edited by hand as no command would have changed them, or before somebody else did.
-    held_back: Vec<Found>,
+    held_back: Vec<FoundIssue>,
     /// What should be known about what was taken.
     said: Vec<String>,
     /// Descriptions that were weighed: they stay in the tree, and are to be known when they are met again.
@@ -201,7 +202,7 @@ pub(crate) struct Asked {
 }
 
 impl Haul {
-    fn put_back(&mut self, found: Found) {
+    fn put_back(&mut self, found: FoundIssue) {
         let id = &found.issue.id;
         self.said.push(format!(
             "files of {id} that went with its deletion are put back here, as it is there again: git add .jit/issues/{id}"
@@ -483,7 +484,7 @@ fn haul_all(cx: &Context, view: &View, issues: &Path, some: &[IssueId], asked: &
             .last()
             .is_some_and(|found| found.issue.id == id && is_done_by_hand(found))
         {
-            let parts = queue::open_parts(&*view.table, &id.key()).map_err(|e| refuse(Code::Io, e))?;
+            let parts = ready_queue::open_parts(&*view.table, &id.key()).map_err(|e| refuse(Code::Io, e))?;
             ids.extend(
                 parts
                     .into_iter()
@@ -565,7 +566,7 @@ fn bring_in(
 }
 
 /// Those of them of which nothing was taken as their descriptions had changed.
-fn outdated(cx: &Context, quiet: Vec<Found>) -> Outcome<Vec<IssueId>> {
+fn outdated(cx: &Context, quiet: Vec<FoundIssue>) -> Outcome<Vec<IssueId>> {
     if quiet.is_empty() {
         return Ok(Vec::new());
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jit_core::ids::IssueId;
-use jit_core::issue::Issue;
-use jit_core::issue_file::{DESCRIPTION, NAMES};
-use jit_core::state;
-use jit_core::table::Table;
+use jit_core::issue_files::format::{DESCRIPTION, NAMES};
+use jit_core::log::state;
+use jit_core::log::table::Table;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::Issue;
 
 use super::{Asked, Context, Why};
 use crate::issues::sync::tree_changes::{has_all_but_text, says};

@@ -14,11 +14,11 @@
 
 use std::path::Path;
 
-use jit_core::ids::IssueId;
-use jit_core::issue::Issue;
-use jit_core::issue_file::{Folder, Found, ISSUE, parse};
-use jit_core::sheet::{FIELDS, Sheet};
-use jit_core::time::Wall;
+use jit_core::issue_files::format::{FoundIssue, ISSUE, IssueFolder, parse};
+use jit_core::issue_files::stamps::{FIELDS, Sheet};
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::Issue;
+use jit_core::model::time::Wall;
 
 use super::dating::long_ago;
 use super::{Context, Haul};
@@ -32,7 +32,7 @@ pub(crate) fn take_back(
     cx: &Context,
     issues: &Path,
     (mine, sheet): (&Issue, &Sheet),
-    found: &mut Found,
+    found: &mut FoundIssue,
     haul: &mut Haul,
 ) -> bool {
     let id = &mine.id;
@@ -71,9 +71,9 @@ pub(crate) fn take_back(
     };
     let history = &haul.asked.history;
     // Many commits are of one second. One that took something back left a stamp for one that had been there, or is older.
-    let went_back = |at: Wall, to: &Found, name: &str| {
-        let stamp = |one: &Found| one.sheet.stamp(&one.issue, name);
-        let is_it = |(when, one): &(Wall, Found)| (*when, &one.digest) == (at, &to.digest);
+    let went_back = |at: Wall, to: &FoundIssue, name: &str| {
+        let stamp = |one: &FoundIssue| one.sheet.stamp(&one.issue, name);
+        let is_it = |(when, one): &(Wall, FoundIssue)| (*when, &one.digest) == (at, &to.digest);
         let older = all.iter().skip_while(|one| !is_it(one)).skip(1);
         let was_there = older.clone().any(|(_, one)| stamp(one) == stamp(to));
         let before = history.before(issues, (id, ISSUE), (at, &to.digest)).into_iter();
@@ -99,7 +99,7 @@ pub(crate) fn take_back(
         })
     });
     if !behind.is_empty() {
-        let further: Vec<Found> = haul
+        let further: Vec<FoundIssue> = haul
             .asked
             .history
             .further_on(&cx.place, issues, (id, ISSUE))
@@ -156,17 +156,17 @@ pub(crate) fn take_back(
 
 /// What an issue's fields were in the history of what is checked out, since then or a little before: a change may be stamped
 /// later than it was, by as much as it takes to be after the one before it.
-pub(crate) fn versions(haul: &mut Haul, issues: &Path, id: &IssueId, since: Wall) -> Vec<(Wall, Found)> {
+pub(crate) fn versions(haul: &mut Haul, issues: &Path, id: &IssueId, since: Wall) -> Vec<(Wall, FoundIssue)> {
     let since = Wall::from_ms(since.ms().saturating_sub(2_000));
     let contents = haul.asked.history.contents(issues, (id, ISSUE), since);
     let read = |(at, issue)| Some((at, read(id, issue)?));
     contents.into_iter().filter_map(read).collect()
 }
 
-fn read(id: &IssueId, issue: Vec<u8>) -> Option<Found> {
-    let folder = Folder {
+fn read(id: &IssueId, issue: Vec<u8>) -> Option<FoundIssue> {
+    let folder = IssueFolder {
         issue,
-        ..Folder::default()
+        ..IssueFolder::default()
     };
     parse(id, &folder).ok()
 }

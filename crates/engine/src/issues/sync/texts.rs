@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use jit_core::event::Event;
-use jit_core::ids::IssueId;
-use jit_core::issue::{Issue, text_digest};
-use jit_core::issue_file::{DESCRIPTION, Folder, Found};
-use jit_core::sheet::Sheet;
-use jit_core::time::Wall;
+use jit_core::issue_files::format::{DESCRIPTION, FoundIssue, IssueFolder};
+use jit_core::issue_files::stamps::Sheet;
+use jit_core::log::event::Event;
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::{Issue, text_digest};
+use jit_core::model::time::Wall;
 use jit_os::io_refusal;
 use jit_store::Outcome;
 
@@ -45,8 +45,8 @@ pub(crate) fn weigh_text(
     cx: &Context,
     issues: &Path,
     (mine, sheet): (&Issue, &Sheet),
-    found: &mut Found,
-    folder: &Folder,
+    found: &mut FoundIssue,
+    folder: &IssueFolder,
     haul: &mut Haul,
 ) -> Outcome<Weighed> {
     let unreadable = |e: io::Error| io_refusal("read", &cx.replica.folder(&mine.id), &e);
@@ -289,7 +289,7 @@ pub(crate) fn keep_texts(cx: &Context, events: &[Event], texts: &[Vec<u8>]) -> i
 }
 
 /// Nothing is said about the text.
-fn take_ours((mine, sheet): (&Issue, &Sheet), found: &mut Found) {
+fn take_ours((mine, sheet): (&Issue, &Sheet), found: &mut FoundIssue) {
     found.issue.text.clone_from(&mine.text);
     let at = sheet.stamp(mine, "text");
     found.sheet.stamps.insert("text".to_owned(), at);

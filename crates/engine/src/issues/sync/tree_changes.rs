@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use jit_core::ids::IssueId;
-use jit_core::issue::{Issue, text_digest};
-use jit_core::issue_file::{DEPS, DESCRIPTION, Folder, Found, ISSUE, LABELS, check_kept};
-use jit_core::refusal::Code;
-use jit_core::sheet::{SetLine, Sheet};
-use jit_core::table::{Read, Table};
-use jit_core::time::Wall;
-use jit_core::{merge, state};
+use jit_core::issue_files::format::{DEPS, DESCRIPTION, FoundIssue, ISSUE, IssueFolder, LABELS, check_kept};
+use jit_core::issue_files::merge;
+use jit_core::issue_files::stamps::{SetLine, Sheet};
+use jit_core::log::state;
+use jit_core::log::table::{Read, Table};
+use jit_core::model::ids::IssueId;
+use jit_core::model::issue::{Issue, text_digest};
+use jit_core::model::refusal::Code;
+use jit_core::model::time::Wall;
 use jit_os::{clock, io_refusal};
 use jit_store::Outcome;
 
@@ -184,7 +185,7 @@ pub(crate) fn haul(
 }
 
 /// Whether nobody can tell yet when something was edited, and nobody has to: it is read again at the next look.
-fn must_wait(cx: &Context, found: &Found, haul: &mut Haul) -> bool {
+fn must_wait(cx: &Context, found: &FoundIssue, haul: &mut Haul) -> bool {
     let is_edit = found.unstamped || !found.is_untouched();
     let waits = haul.asked.is_reader && is_edit && crate::issues::sync::dating::is_git_at_work(cx);
     if waits {
@@ -194,7 +195,7 @@ fn must_wait(cx: &Context, found: &Found, haul: &mut Haul) -> bool {
 }
 
 /// Takes edits that are committed as made then, those in each file by its own commit.
-fn settle_edits(cx: &Context, issues: &Path, found: &mut Found, asked: &mut Asked) {
+fn settle_edits(cx: &Context, issues: &Path, found: &mut FoundIssue, asked: &mut Asked) {
     for file in [ISSUE, DESCRIPTION] {
         if found.has_edits_in(file)
             && let Some(committed) = crate::issues::sync::dating::committed_at(cx, issues, found, file, asked)
@@ -209,7 +210,7 @@ fn edited_files(
     cx: &Context,
     issues: &Path,
     (mine, sheet): (&Issue, &Sheet),
-    found: &Found,
+    found: &FoundIssue,
     is_seen: bool,
     haul: &mut Haul,
 ) -> Vec<&'static str> {
@@ -242,7 +243,7 @@ fn is_saved_again(
     cx: &Context,
     issues: &Path,
     (mine, sheet): (&Issue, &Sheet),
-    found: &Found,
+    found: &FoundIssue,
     haul: &mut Haul,
 ) -> bool {
     let id = &mine.id;
@@ -274,7 +275,7 @@ fn is_saved_again(
 }
 
 /// A deletion that stands in a file is no earlier than what else there was found to be later than it says.
-fn stay_deleted(found: &mut Found, changed_at: Wall) {
+fn stay_deleted(found: &mut FoundIssue, changed_at: Wall) {
     let at = found.issue.updated_at;
     if found.sheet.deleted && !found.is_edited("deleted") && at > changed_at {
         found.sheet.stamps.insert("deleted".to_owned(), at);
@@ -286,8 +287,8 @@ fn stay_deleted(found: &mut Found, changed_at: Wall) {
 pub(crate) fn lost_files(
     table: &dyn Table,
     (mine, sheet): (&Issue, &Sheet),
-    found: &Found,
-    folder: &Folder,
+    found: &FoundIssue,
+    folder: &IssueFolder,
 ) -> Read<bool> {
     let Some(back) = found.sheet.stamps.get("deleted").filter(|_| !found.sheet.deleted) else {
         return Ok(false);
@@ -303,7 +304,7 @@ pub(crate) fn lost_files(
 }
 
 /// Whether a file of fields says something that jit did not write.
-pub(crate) fn has_edited_fields(found: &Found) -> bool {
+pub(crate) fn has_edited_fields(found: &FoundIssue) -> bool {
     found.unstamped || found.edited.iter().any(|name| *name != "text") || !found.edited_others.is_empty()
 }
 
@@ -324,7 +325,7 @@ pub(crate) fn has_lines(ours: &[SetLine], theirs: &[SetLine]) -> bool {
 }
 
 /// Whether everything a folder says is in the log, but for the long text.
-pub(crate) fn has_all_but_text(table: &dyn Table, sheet: &Sheet, found: &Found) -> Read<bool> {
+pub(crate) fn has_all_but_text(table: &dyn Table, sheet: &Sheet, found: &FoundIssue) -> Read<bool> {
     let id = &found.issue.id;
     if !state::is_known_file(table, id, &found.digest)?
         || !has_lines(&sheet.labels, &found.sheet.labels)

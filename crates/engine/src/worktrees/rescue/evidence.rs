@@ -11,8 +11,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use jit_core::pattern::Pattern;
-use jit_core::refusal::Code;
+use jit_core::model::glob::Pattern;
+use jit_core::model::refusal::Code;
 use jit_git::{Git, GitError};
 use jit_os::file;
 use jit_store::Outcome;
@@ -77,7 +77,7 @@ struct Look<'a> {
     out: Evidence,
 }
 
-fn failed(e: GitError) -> Box<jit_core::refusal::Refusal> {
+fn failed(e: GitError) -> Box<jit_core::model::refusal::Refusal> {
     refuse(Code::Io, e)
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::Code;
+use jit_core::model::refusal::Code;
 use jit_git::Git;
 use jit_git::run::next_content;
 use jit_os::io_refusal;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jit_core::refusal::Code;
+use jit_core::model::refusal::Code;
 use jit_os::io_refusal;
 use jit_store::Outcome;
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use jit_core::refusal::{Code, Refusal};
-use jit_core::unit::{Phase, Unit};
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::{Phase, Unit};
 use jit_git::worktrees::WorktreeEntry;
 use jit_git::{Git, Place};
 use jit_os::{io_refusal, mounts, process};

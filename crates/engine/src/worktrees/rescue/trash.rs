@@ -13,9 +13,9 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jit_core::ids::UnitId;
-use jit_core::refusal::{Code, Refusal};
-use jit_core::unit::Unit;
+use jit_core::model::ids::UnitId;
+use jit_core::model::refusal::{Code, Refusal};
+use jit_core::model::unit::Unit;
 use jit_os::{clock, file, io_refusal, mounts};
 use jit_store::Outcome;
 use rustix::fs::RenameFlags;

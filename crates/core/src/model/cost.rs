@@ -1,0 +1,54 @@
+//! What agents cost: dollars and tokens.
+
+use serde::{Deserialize, Serialize};
+
+/// Dollars, to the millionth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Usd(pub u64);
+
+impl Serialize for Usd {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(self.0 as f64 / 1e6)
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let dollars = f64::deserialize(from)?;
+        if dollars.is_finite() && (0.0..1e12).contains(&dollars) {
+            Ok(Self((dollars * 1e6).round() as u64))
+        } else {
+            Err(serde::de::Error::custom("an amount of dollars is not negative"))
+        }
+    }
+}
+
+/// What went through a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tokens {
+    // Whoever says half of it is not to be taken for somebody who says nothing.
+    #[serde(default)]
+    pub input: u64,
+    #[serde(default)]
+    pub output: u64,
+}
+
+impl Tokens {
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+        }
+    }
+}
+
+/// Dollars as they are counted here. What makes no sense is nothing.
+pub fn usd(dollars: f64) -> Usd {
+    // Conversions to whole numbers stop at the ends and make nothing of NaN.
+    Usd((dollars * 1e6).round() as u64)
+}

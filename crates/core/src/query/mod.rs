@@ -1,0 +1,6 @@
+//! Questions about the state: the queue of ready work, graphs, and how things are shown.
+
+pub mod claim_views;
+pub mod graph;
+pub mod ready_queue;
+pub mod session_and_lock_views;
