@@ -12,18 +12,13 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jit_core::model::time::{BootId, Now, Wall};
+use jit_core::model::time::{Clock, BootId, Now, Wall};
 use rustix::time::{ClockId, clock_gettime};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BOOT_CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const BOOT_CLOCK: ClockId = ClockId::Monotonic;
-
-/// A clock that deadlines are compared by.
-pub trait Clock: std::fmt::Debug + Send + Sync {
-    fn now(&self) -> io::Result<Now>;
-}
 
 /// The machine's own clock, for a store that lives on this machine.
 #[derive(Debug, Default)]

@@ -34,7 +34,7 @@ use jit_core::model::time::Now;
 
 pub use jit_core::model::refusal::Outcome;
 
-pub use jit_os::clock::Clock;
+pub use jit_core::model::time::Clock;
 
 /// What writes the files that follow from an append, and says what it could not do.
 pub type Publish<'a> = dyn FnMut(&[Stamped], &dyn Table) -> Vec<String> + 'a;
