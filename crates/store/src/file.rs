@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use jit_core::decide::{Answer, Draft, decide};
 use jit_core::event::{Event, Request, SegmentReason, Stamped};
-use jit_core::ids::RequestId;
 use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Details, Refusal, Stop};
 use jit_core::state;
@@ -37,7 +36,10 @@ use super::folded::{self, Folded};
 use super::journal::{Ground, Position, ViewMarks};
 use super::log::{self, Damage, Rules, Trouble};
 use super::recover::Trust;
-use super::{Ask, Clock, Done, Outcome, Store, View, views};
+use super::{
+    Ask, Clock, Done, LockHolder, LogReport, LogStamp, Outcome, Recovered, Store, Upkeep, View, WriteLock,
+    refusals, views,
+};
 
 pub(super) const LOCK: &str = "locks/control.lock";
 const COMPACT_LOCK: &str = "locks/compact.lock";
@@ -186,16 +188,6 @@ pub(super) fn damaged(damage: &Damage, disk: &dyn Disk) -> Box<Refusal> {
     )
 }
 
-pub(super) fn request_reused(id: &RequestId) -> Box<Refusal> {
-    Box::new(
-        Refusal::new(
-            Code::RequestReused,
-            format!("the request id {id} was used for another command"),
-        )
-        .help("choose a new --request-id, or leave it out"),
-    )
-}
-
 impl FileStore {
     pub fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, lock_wait: Duration) -> Self {
         Self {
@@ -249,9 +241,7 @@ impl FileStore {
     }
 
     pub fn now(&self) -> Outcome<Now> {
-        self.clock
-            .now()
-            .map_err(|e| Box::new(Refusal::new(Code::Io, format!("the clock cannot be read: {e}"))))
+        self.clock.now().map_err(|e| refusals::clock_unreadable(&e))
     }
 
     /// The log as it is now: one that was written to since is not the same. `None` when that cannot be told.
@@ -491,9 +481,7 @@ impl FileStore {
                 .help("jit recover"),
             );
         }
-        Box::new(
-            Refusal::new(Code::NotInitialized, "there is no jit log in this repository yet").help("jit init"),
-        )
+        refusals::not_initialized()
     }
 
     /// The quick way in: the journal ends where the log ends, or the log has a few whole lines more. To `write` is
@@ -777,14 +765,7 @@ impl FileStore {
         for line in lines {
             let begin = bytes.len();
             sum = encode_line(&mut bytes, line, slots.synced, sum);
-            let long = bytes.len() - begin;
-            if long > log::LONGEST {
-                let message = format!(
-                    "that is {long} bytes in one line of the log, which has at most {}; nothing was changed",
-                    log::LONGEST
-                );
-                return Err(Refusal::new(Code::Invalid, message).into());
-            }
+            refusals::refuse_long_line(bytes.len() - begin)?;
         }
         let (at, mut all) = Self::unsynced(loaded, slots);
         all.extend_from_slice(&bytes);
@@ -999,7 +980,7 @@ impl FileStore {
             return Ok(None);
         };
         if digest.is_some_and(|digest| digest != request.digest) {
-            return Err(request_reused(&request.id).into());
+            return Err(refusals::request_reused(&request.id).into());
         }
         let mut events = Vec::new();
         let mut reused = false;
@@ -1011,7 +992,7 @@ impl FileStore {
             ControlFlow::Continue(())
         })?;
         if reused {
-            return Err(request_reused(&request.id).into());
+            return Err(refusals::request_reused(&request.id).into());
         }
         if events.is_empty() && digest.is_some() {
             // Doing it again would do it twice.
@@ -1089,10 +1070,8 @@ impl FileStore {
         }
         drop(guard);
         self.compact_if_heavy(&loaded, now.wall, ask.actor);
-        let reply =
-            reply.ok_or_else(|| Box::new(Refusal::new(Code::Io, "the log has no answer to that request")))?;
         Ok(Done {
-            reply,
+            reply: reply.ok_or_else(refusals::no_reply)?,
             sequence: loaded.position.sequence,
             now,
             repeated,
@@ -1256,8 +1235,9 @@ pub(super) fn ends_line(log: &dyn DiskFile, position: &Position) -> io::Result<b
     Ok(tail.len() == TAIL as usize && tail.ends_with(b"\n") && trailing_sum(&tail) == Some(position.sum))
 }
 
-impl Store for FileStore {
-    fn transact(&self, ask: &mut Ask<'_>) -> Outcome<Done> {
+impl FileStore {
+    /// Decides and appends; folds the log again, once, if the folded state turns out to be garbled.
+    fn transact_or_refold(&self, ask: &mut Ask<'_>) -> Outcome<Done> {
         match self.attempt(ask) {
             Ok(done) => Ok(done),
             Err(Snag::Refused(refusal)) => Err(refusal),
@@ -1277,6 +1257,15 @@ impl Store for FileStore {
                     Err(Snag::Repair(why)) => Err(Box::new(Refusal::new(Code::Io, why).help("jit doctor"))),
                 }
             }
+        }
+    }
+}
+
+impl Store for FileStore {
+    fn transact(&self, ask: &mut Ask<'_>) -> Outcome<Done> {
+        match ask.wait {
+            Some(wait) => self.clone().waiting(wait).transact_or_refold(ask),
+            None => self.transact_or_refold(ask),
         }
     }
 
@@ -1304,5 +1293,52 @@ impl Store for FileStore {
 
     fn events(&self, after: u64, each: &mut dyn FnMut(Stamped) -> ControlFlow<()>) -> Outcome<()> {
         self.events_between(after, u64::MAX, each)
+    }
+
+    fn now(&self) -> Outcome<Now> {
+        Self::now(self)
+    }
+
+    fn exists(&self) -> Outcome<bool> {
+        Self::exists(self)
+    }
+
+    fn create(&self, actor: &Actor) -> Outcome<bool> {
+        Self::create(self, actor)
+    }
+
+    fn hold_still(&self, actor: &Actor) -> Outcome<WriteLock> {
+        Ok(WriteLock::new(self.lock(actor)?))
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self
+    }
+}
+
+impl Upkeep for FileStore {
+    fn stamp(&self) -> Option<LogStamp> {
+        let meta = Self::stamp(self)?;
+        Some(LogStamp {
+            len: meta.len,
+            inode: meta.inode,
+            changed: meta.changed,
+        })
+    }
+
+    fn lock_holder(&self) -> Option<LockHolder> {
+        serde_json::from_value(Self::lock_holder(self)?).ok()
+    }
+
+    fn mend_views(&self, actor: &Actor) -> Vec<String> {
+        Self::mend_views(self, actor)
+    }
+
+    fn validate(&self, actor: &Actor) -> Outcome<LogReport> {
+        Self::validate(self, actor)
+    }
+
+    fn salvage(&self, actor: &Actor) -> Outcome<Recovered> {
+        Self::salvage(self, actor)
     }
 }

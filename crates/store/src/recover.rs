@@ -10,7 +10,7 @@ use std::io;
 
 use jit_core::event::{Did, Event, SegmentReason, Stamped};
 use jit_core::lease::Actor;
-use jit_core::refusal::{Code, Refusal, Stop};
+use jit_core::refusal::{Code, Refusal};
 use jit_core::state;
 use jit_core::table::{Memory, Overlay, Table};
 use jit_core::time::Now;
@@ -21,7 +21,7 @@ use super::file::{DIRS, FileStore, LOCK, SUSPECT_AT, Slots, Snag, boot_mark, dam
 use super::folded::{self, Folded};
 use super::journal::{Ground, Header, Journal, Position, ViewMarks, encode_batch};
 use super::log::{self, Damage, Rules, Segment, Source, Trouble};
-use super::{Outcome, View, views};
+use super::{LogProblem, LogReport, Outcome, Recovered, View, refusals, views};
 
 /// How many events are applied before they are folded into the table under them.
 const FOLD_EVERY: usize = 4096;
@@ -47,38 +47,6 @@ pub(super) enum Trust {
     /// If nobody has changed the file since, or the machine was started anew.
     AsLeft,
     No,
-}
-
-/// What `jit validate` found.
-#[derive(Debug, Default)]
-pub struct Report {
-    pub lines: u64,
-    pub segments: u64,
-    pub leases: u64,
-    pub issues: u64,
-    pub problems: Vec<Problem>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    pub check: &'static str,
-    pub message: String,
-    /// Nothing is lost by it: whoever comes across it mends it.
-    pub heals: bool,
-    pub help: String,
-}
-
-/// What `jit recover` did.
-#[derive(Debug)]
-pub enum Recovered {
-    /// The log was sound; `mended` says what was put right beside it.
-    Sound { lines: u64, mended: Vec<String> },
-    Salvaged {
-        backup: String,
-        lost: u64,
-        leases: u64,
-        issues: u64,
-    },
 }
 
 impl FileStore {
@@ -322,7 +290,7 @@ impl FileStore {
         let folded = self.fold(journal.as_ref(), &picture, rules);
         if let Ok((folded, _)) = &folded {
             // Before anything is written.
-            state::refuse_newer(folded).map_err(from_stop)?;
+            state::refuse_newer(folded).map_err(refusals::from_stop)?;
         }
         if picture.patched {
             self.write_picture(&*log, &picture)?;
@@ -459,18 +427,18 @@ impl FileStore {
     }
 
     /// Compares everything with the log, changing nothing. Takes the store's lock, so that nothing moves meanwhile.
-    pub fn validate(&self, actor: &Actor) -> Outcome<Report> {
+    pub fn validate(&self, actor: &Actor) -> Outcome<LogReport> {
         let _guard = self.lock(actor)?;
         let now = self.now()?;
         let slots = self.slots()?;
-        let mut report = Report::default();
+        let mut report = LogReport::default();
         let log = self.open_log(How::Read)?;
         let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
         let covered = journal
             .as_ref()
             .map_or(0, |journal| journal.header.covers.sequence);
         let rules = Self::rules(slots, &now, covered);
-        let problem = |check, message: String, heals| Problem {
+        let problem = |check, message: String, heals| LogProblem {
             check,
             message,
             heals,
@@ -521,7 +489,7 @@ impl FileStore {
                 let heals = self
                     .picture(&*log, journal.as_ref(), rules)
                     .is_ok_and(|picture| picture.patched);
-                report.problems.push(Problem {
+                report.problems.push(LogProblem {
                     // Everyday commands do not read that far back.
                     help: "jit recover".into(),
                     ..problem("log", refusal.message, heals)
@@ -561,9 +529,9 @@ impl FileStore {
         Ok(report)
     }
 
-    fn check_state(&self, memory: &Memory, journal: Option<Journal>, end: u64, report: &mut Report) {
+    fn check_state(&self, memory: &Memory, journal: Option<Journal>, end: u64, report: &mut LogReport) {
         let mut problem = |message: String| {
-            report.problems.push(Problem {
+            report.problems.push(LogProblem {
                 check: "state",
                 message,
                 heals: true,
@@ -595,9 +563,9 @@ impl FileStore {
         }
     }
 
-    fn check_views(&self, memory: &Memory, marks: &ViewMarks, report: &mut Report) {
+    fn check_views(&self, memory: &Memory, marks: &ViewMarks, report: &mut LogReport) {
         let mut problem = |check, message: &str| {
-            report.problems.push(Problem {
+            report.problems.push(LogProblem {
                 check,
                 message: message.into(),
                 heals: true,
@@ -646,7 +614,7 @@ impl FileStore {
             other => return other,
         }
         let (memory, last, lost) = self.survivors(&now, slots.synced)?;
-        state::refuse_newer(&memory).map_err(from_stop)?;
+        state::refuse_newer(&memory).map_err(refusals::from_stop)?;
         // Tokens up to there were given out, even if nothing else is known of them.
         let last = last.max(slots.synced);
         let backup = self.fresh_backup(&now)?;
@@ -857,13 +825,6 @@ impl FileStore {
             sum = encode_line(&mut bytes, &line, 0, sum);
         }
         Ok(bytes)
-    }
-}
-
-fn from_stop(stop: Stop) -> Box<Refusal> {
-    match stop {
-        Stop::Refused(refusal) => refusal,
-        Stop::Unreadable(e) => Box::new(Refusal::new(Code::Io, e.to_string()).help("jit doctor")),
     }
 }
 

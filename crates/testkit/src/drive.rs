@@ -90,13 +90,25 @@ pub fn lease_id(n: u128) -> LeaseId {
 /// Carries out a command; a lease it grants has the id [`lease_id`]`(n)`.
 pub fn ask(store: &dyn Store, who: &Actor, command: &Command, n: u128) -> Outcome<Done> {
     let request = RequestId::make_up(1_767_441_600_000, n);
-    give(store, who, command, n, request, false)
+    give(store, who, command, n, request, false, None)
+}
+
+/// The same by a caller that waits at most this long for other writers.
+pub fn ask_within(
+    store: &dyn Store,
+    who: &Actor,
+    command: &Command,
+    n: u128,
+    wait: Duration,
+) -> Outcome<Done> {
+    let request = RequestId::make_up(1_767_441_600_000, n);
+    give(store, who, command, n, request, false, Some(wait))
 }
 
 /// The same under a request id that the caller chose.
 pub fn ask_as(store: &dyn Store, who: &Actor, command: &Command, n: u128, request: &str) -> Outcome<Done> {
     let request = request.parse().expect("a request id");
-    give(store, who, command, n, request, true)
+    give(store, who, command, n, request, true, None)
 }
 
 fn give(
@@ -106,6 +118,7 @@ fn give(
     n: u128,
     request: RequestId,
     repeatable: bool,
+    wait: Option<Duration>,
 ) -> Outcome<Done> {
     let policy = Policy::default();
     store.transact(&mut Ask {
@@ -116,6 +129,7 @@ fn give(
         policy: &policy,
         request,
         repeatable,
+        wait,
         prepare: &mut |_| Ok(()),
         publish: &mut |_, _| Vec::new(),
     })

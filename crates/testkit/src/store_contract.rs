@@ -1,32 +1,33 @@
 //! What every store must do, whatever it is made of.
 //!
-//! Each check is a function of a [`Backend`], which makes an empty log with a clock set by hand and opens as many
+//! Each check is a function of a [`Backend`], which is a place for one log with a clock set by hand, and opens as many
 //! handles on it as a check wants, each standing for a process. [`store_contract!`](crate::store_contract) makes a test
 //! of each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use jit_core::command::{Command, Reply};
 use jit_core::event::{Did, Event};
 use jit_core::lease::{Actor, Lease};
 use jit_core::refusal::Code;
 use jit_core::state;
-use jit_store::{Done, Outcome, Store};
+use jit_store::{Done, Outcome, Recovered, Store};
 
 use crate::ManualClock;
 use crate::drive::{
-    acquire, actor, ask, ask_as, create, events, evict, lease_id, lease_in, leases, release, renew, sequence,
-    transfer,
+    acquire, actor, ask, ask_as, ask_within, create, events, evict, lease_id, lease_in, leases, release,
+    renew, sequence, transfer,
 };
 use crate::model::{By, Model, Outcome as Says};
 use crate::rng::{Rng, each_seed};
 
 /// A handle, as another process would have it.
-pub type Handle = Box<dyn Store + Send>;
+pub type Handle = Arc<dyn Store>;
 
-/// One empty log.
+/// One place for a log, without a log yet.
 pub trait Backend: Sync {
     fn clock(&self) -> &ManualClock;
     /// Another handle on it.
@@ -44,7 +45,12 @@ macro_rules! store_contract {
                 a_lease_changes_hands, eviction_needs_a_person_and_a_reason, a_refusal_writes_nothing,
                 a_request_is_carried_out_once, a_request_id_is_for_one_command, reading_changes_nothing,
                 events_have_no_gaps, unknown_names_are_refused, only_ticks_make_a_lease_expire,
-                a_boot_anchors_deadlines_once, an_error_while_preparing_stops_the_append, what_the_model_says);
+                a_boot_anchors_deadlines_once, an_error_while_preparing_stops_the_append, what_the_model_says,
+                there_is_no_log_before_it_is_created, one_of_many_creates_the_log, the_time_is_that_of_the_clock,
+                holding_still_stops_writers_but_not_readers, a_writer_waits_until_the_lock_is_free,
+                reading_works_while_preparing_and_publishing, a_line_that_is_too_long_is_refused,
+                a_stamp_changes_with_the_log, validating_finds_nothing_wrong_and_writes_nothing,
+                salvaging_a_sound_log_changes_nothing);
         }
     };
     (@ $make:expr, $($check:ident),+) => {
@@ -70,6 +76,7 @@ fn code(outcome: Outcome<Done>) -> Code {
 fn with_issues(make: Make<'_>, ids: &[&str]) -> Box<dyn Backend> {
     let backend = make();
     let store = backend.open();
+    assert!(store.create(&actor("human:h", 1)).expect("a log"));
     for (n, id) in ids.iter().enumerate() {
         ask(&*store, &actor("human:h", 1), &create(id), 1_000_000 + n as u128).expect("an issue");
     }
@@ -474,6 +481,7 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
         policy: &policy,
         request: "r".parse().expect("a request id"),
         repeatable: true,
+        wait: None,
         prepare: &mut |events| {
             assert!(matches!(
                 events,
@@ -489,6 +497,219 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
     assert_eq!(code(refused), Code::Io);
     assert_eq!(sequence(&*store), before);
     ask_as(&*store, &a(), &create("WI-2"), 2, "r").expect("the request was not used up");
+}
+
+pub fn there_is_no_log_before_it_is_created(make: Make<'_>) {
+    let backend = make();
+    let store = backend.open();
+    let refused = |refusal: Box<jit_core::refusal::Refusal>| {
+        assert_eq!(refusal.code, Code::NotInitialized, "{}", refusal.message);
+    };
+    assert!(!store.exists().expect("an answer"));
+    refused(ask(&*store, &a(), &create("WI-1"), 1).expect_err("no log"));
+    refused(store.view().expect_err("no log"));
+    refused(
+        store
+            .events(0, &mut |_| ControlFlow::Continue(()))
+            .expect_err("no log"),
+    );
+    refused(store.hold_still(&a()).expect_err("no log"));
+    refused(store.upkeep().validate(&a()).expect_err("no log"));
+    assert_eq!(store.upkeep().stamp(), None);
+    assert_eq!(store.upkeep().mend_views(&a()), Vec::<String>::new());
+    assert!(!store.exists().expect("an answer"), "a refusal creates nothing");
+    assert!(store.create(&a()).expect("created"));
+    let created = events(&*store);
+    assert!(matches!(
+        created.iter().map(|line| &line.event).collect::<Vec<_>>()[..],
+        [Event::SegmentStarted { .. }, Event::Boot { .. }]
+    ));
+    let other = backend.open();
+    assert!(other.exists().expect("an answer"));
+    assert!(!other.create(&b()).expect("there is one"));
+    assert_eq!(events(&*other), created, "creating a log again changes nothing");
+}
+
+pub fn one_of_many_creates_the_log(make: Make<'_>) {
+    const RIVALS: usize = 8;
+    let backend = make();
+    let start = Barrier::new(RIVALS);
+    let created: Vec<bool> = std::thread::scope(|scope| {
+        let rivals: Vec<_> = (0..RIVALS)
+            .map(|n| {
+                let (start, backend) = (&start, &*backend);
+                scope.spawn(move || {
+                    let store = backend.open();
+                    start.wait();
+                    store
+                        .create(&actor(&format!("agent:{n}"), 1))
+                        .expect("a log either way")
+                })
+            })
+            .collect();
+        rivals
+            .into_iter()
+            .map(|rival| rival.join().expect("no panic"))
+            .collect()
+    });
+    assert_eq!(created.iter().filter(|made| **made).count(), 1, "{created:?}");
+    assert_eq!(sequence(&*backend.open()), 2);
+}
+
+pub fn the_time_is_that_of_the_clock(make: Make<'_>) {
+    let backend = with_issues(make, &[]);
+    let store = backend.open();
+    backend.clock().advance(1_234);
+    let (here, there) = (
+        store.now().expect("a time"),
+        backend.clock().now().expect("a time"),
+    );
+    assert_eq!(
+        (here.wall, here.boot, here.ticks),
+        (there.wall, there.boot, there.ticks)
+    );
+    backend.clock().break_it(true);
+    assert_eq!(store.now().expect_err("broken").code, Code::Io);
+    assert_eq!(code(ask(&*store, &a(), &create("WI-1"), 1)), Code::Io);
+    backend.clock().break_it(false);
+    ask(&*store, &a(), &create("WI-1"), 2).expect("a clock that runs again");
+}
+
+pub fn holding_still_stops_writers_but_not_readers(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let (store, other) = (backend.open(), backend.open());
+    let before = sequence(&*store);
+    let still = store.hold_still(&b()).expect("the lock");
+    let refused = ask_within(&*other, &a(), &acquire("WI-1", 60), 1, Duration::ZERO).expect_err("locked");
+    assert_eq!(refused.code, Code::Busy);
+    assert!(refused.message.contains("agent:b"), "{}", refused.message);
+    let holder = other.upkeep().lock_holder().expect("a holder");
+    assert_eq!(
+        (holder.agent_id.as_str(), holder.pid),
+        ("agent:b", std::process::id())
+    );
+    assert_eq!(sequence(&*other), before);
+    assert_eq!(events(&*other).len() as u64, before);
+    assert_eq!(
+        other.upkeep().mend_views(&a()),
+        Vec::<String>::new(),
+        "never waits"
+    );
+    drop(still);
+    ask_within(&*other, &a(), &acquire("WI-1", 60), 1, Duration::ZERO).expect("free again");
+}
+
+pub fn a_writer_waits_until_the_lock_is_free(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let (waiting, done) = (Barrier::new(2), std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let store = backend.open();
+        let still = store.hold_still(&b()).expect("the lock");
+        scope.spawn(|| {
+            let store = backend.open();
+            waiting.wait();
+            ask_within(&*store, &a(), &acquire("WI-1", 60), 1, Duration::from_secs(8)).expect("granted");
+            done.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        waiting.wait();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(
+            !done.load(std::sync::atomic::Ordering::SeqCst),
+            "the lock is held"
+        );
+        drop(still);
+    });
+    assert!(done.load(std::sync::atomic::Ordering::SeqCst));
+}
+
+pub fn reading_works_while_preparing_and_publishing(make: Make<'_>) {
+    let backend = with_issues(make, &[]);
+    let (store, other) = (backend.open(), backend.open());
+    let before = sequence(&*store);
+    let policy = jit_core::policy::Policy::default();
+    let (mut prepared, mut published) = (0, 0);
+    let done = store.transact(&mut jit_store::Ask {
+        command: &create("WI-1"),
+        actor: &a(),
+        branch: None,
+        fresh_lease: lease_id(1),
+        policy: &policy,
+        request: "r".parse().expect("a request id"),
+        repeatable: true,
+        wait: None,
+        prepare: &mut |_| {
+            prepared = sequence(&*other);
+            Ok(())
+        },
+        publish: &mut |lines, table| {
+            assert_eq!(lines.len(), 1);
+            assert_eq!(state::issues(table).expect("issues").len(), 1);
+            published = sequence(&*other);
+            vec!["no room".into()]
+        },
+    });
+    let done = done.expect("an append stands, whatever publishing says");
+    assert_eq!(
+        (prepared, published, done.sequence),
+        (before, before + 1, before + 1)
+    );
+    assert_eq!(done.notices, ["no room"]);
+}
+
+pub fn a_line_that_is_too_long_is_refused(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let store = backend.open();
+    let before = sequence(&*store);
+    let note = Command::Comment {
+        issue: "WI-1".parse().expect("an issue id"),
+        text: "x".repeat(9 << 20),
+    };
+    assert_eq!(code(ask(&*store, &a(), &note, 1)), Code::Invalid);
+    assert_eq!(sequence(&*backend.open()), before);
+    ask(&*store, &a(), &acquire("WI-1", 60), 2).expect("the store goes on");
+}
+
+pub fn a_stamp_changes_with_the_log(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let store = backend.open();
+    let stamp = || backend.open().upkeep().stamp().expect("a stamp");
+    let first = stamp();
+    store.view().expect("a view");
+    ask(&*store, &a(), &release("WI-1"), 1).expect_err("nothing to release");
+    assert_eq!(stamp(), first, "reading and refusing append nothing");
+    ask(&*store, &a(), &acquire("WI-1", 60), 2).expect("granted");
+    assert_ne!(stamp(), first);
+}
+
+pub fn validating_finds_nothing_wrong_and_writes_nothing(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1", "WI-2"]);
+    let store = backend.open();
+    ask(&*store, &a(), &acquire("WI-1", 60), 1).expect("granted");
+    let before = events(&*store);
+    let report = store.upkeep().validate(&a()).expect("a report");
+    assert_eq!(report.problems, []);
+    assert_eq!(
+        (report.lines, report.leases, report.issues),
+        (before.len() as u64, 1, 2)
+    );
+    assert!(report.segments >= 1);
+    assert_eq!(store.upkeep().mend_views(&a()), Vec::<String>::new());
+    assert_eq!(events(&*store), before);
+    ask(&*store, &a(), &release("WI-1"), 2).expect("the lock is free again");
+}
+
+pub fn salvaging_a_sound_log_changes_nothing(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let store = backend.open();
+    ask(&*store, &a(), &acquire("WI-1", 60), 1).expect("granted");
+    let before = events(&*store);
+    let recovered = store.upkeep().salvage(&a()).expect("an answer");
+    assert!(
+        matches!(&recovered, Recovered::Sound { lines, .. } if *lines == before.len() as u64),
+        "{recovered:?}"
+    );
+    assert_eq!(events(&*backend.open()), before);
+    ask(&*store, &b(), &acquire("WI-1", 60), 2).expect_err("still held");
 }
 
 /// What an answer comes down to.

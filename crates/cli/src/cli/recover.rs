@@ -1,6 +1,6 @@
 use jit_engine::worktree::identity::Need;
 use jit_store::Outcome;
-use jit_store::recover::Recovered;
+use jit_store::Recovered;
 use serde_json::json;
 
 use super::{Cx, Output};

@@ -323,6 +323,7 @@ impl App {
                 policy: kept.policy.unwrap_or(&self.policy),
                 request: request.clone(),
                 repeatable: named.is_some(),
+                wait: None,
                 prepare: &mut |events| {
                     self.keep_texts(events, kept.texts)?;
                     self.take_lock_files(events)
