@@ -9,7 +9,7 @@ use std::time::Duration;
 use jit_core::issue::text_digest;
 use jit_core::lease::Actor;
 use jit_core::refusal::{Code, Refusal};
-use jit_git::run::{Because, default_branch};
+use jit_git::branches::{Because, default_branch};
 use jit_git::{Git, Place};
 use jit_os::clock::SystemClock;
 use jit_os::{file, io_refusal};

@@ -47,7 +47,7 @@ pub struct BadConfig {
 impl RepoConfig {
     /// Reads `text` over what is already here, so that a later file wins.
     pub fn read(&mut self, text: &[u8]) -> Result<(), BadConfig> {
-        let mut reader = Reader {
+        let mut reader = ConfigReader {
             rest: text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
             line: 1,
         };
@@ -141,12 +141,12 @@ pub struct Sharing {
 /// The branches that follow one, as this text has it, and where they go. What cannot be read is left out: git tells whoever
 /// asks it.
 pub fn sharing(text: &[u8]) -> Sharing {
-    let mut reader = Reader { rest: text, line: 1 };
+    let mut reader = ConfigReader { rest: text, line: 1 };
     let mut found: Vec<Upstream> = Vec::new();
     let (mut push_remote, mut push_default) = (None, String::new());
     let mut here = None;
     let mut plain = Vec::new();
-    let mut next = |reader: &mut Reader<'_>, here: &mut Option<usize>| -> Result<bool, BadConfig> {
+    let mut next = |reader: &mut ConfigReader<'_>, here: &mut Option<usize>| -> Result<bool, BadConfig> {
         reader.skip_blank();
         match reader.peek() {
             None => return Ok(false),
@@ -208,12 +208,12 @@ enum Section {
     Other,
 }
 
-struct Reader<'a> {
+struct ConfigReader<'a> {
     rest: &'a [u8],
     line: usize,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }

@@ -8,7 +8,7 @@
 //! - a `.git` that is there but leads nowhere is an error, never "no git": guessing would split the control plane.
 //!
 //! Limitations: `safe.directory` is not checked (nothing that comes with the repository is run from here);
-//! includes in git's configuration are ignored, see [`super::config`]; refs kept as reftable have no readable HEAD,
+//! includes in git's configuration are ignored, see [`crate::config`]; refs kept as reftable have no readable HEAD,
 //! so [`Place::branch`] then asks git.
 
 use std::borrow::Cow;
@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, FileType};
 use rustix::io::Errno;
 
-use super::config::{BadConfig, RepoConfig, Shared};
-use super::files::{physical, physical_from, physical_or_plain, read, read_head, without_line_end};
-use super::run::{Git, GitError};
+use crate::config::{BadConfig, RepoConfig, Shared};
+use crate::files::{physical, physical_from, physical_or_plain, read, read_head, without_line_end};
+use crate::run::{Git, GitError};
 
 /// The environment that moves things, as plain values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub struct Place {
 
 /// What HEAD says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Head {
+pub(super) enum HeadFile {
     /// A full ref name.
     Ref(Vec<u8>),
     Detached(String),
@@ -123,7 +123,7 @@ pub(super) enum Head {
     Elsewhere,
 }
 
-struct Found {
+struct GitFolder {
     git_dir: PathBuf,
     common_dir: PathBuf,
     head: Vec<u8>,
@@ -162,11 +162,11 @@ impl Place {
     /// Decides the work tree by the rules of git's `setup.c`.
     fn settle(
         start: PathBuf,
-        found: Found,
+        found: GitFolder,
         implied_root: Option<PathBuf>,
         env: &GitEnv,
     ) -> Result<Self, DiscoverError> {
-        let Found {
+        let GitFolder {
             git_dir,
             common_dir,
             head,
@@ -261,9 +261,9 @@ impl Place {
             return Ok(None);
         };
         match parse_head(&self.head) {
-            Some(Head::Ref(name)) => short_branch(&name),
-            Some(Head::Detached(_)) | None => Ok(None),
-            Some(Head::Elsewhere) => Ok(Git::in_git_dir(git_dir).symbolic_head()?.and_then(strip_heads)),
+            Some(HeadFile::Ref(name)) => short_branch(&name),
+            Some(HeadFile::Detached(_)) | None => Ok(None),
+            Some(HeadFile::Elsewhere) => Ok(Git::in_git_dir(git_dir).symbolic_head()?.and_then(strip_heads)),
         }
     }
 }
@@ -283,18 +283,18 @@ pub(super) fn short_branch(full: &[u8]) -> Result<Option<String>, DiscoverError>
 }
 
 /// What a HEAD file means; `None` if it is not one.
-pub(super) fn parse_head(bytes: &[u8]) -> Option<Head> {
+pub(super) fn parse_head(bytes: &[u8]) -> Option<HeadFile> {
     let bytes = bytes.trim_ascii_end();
     if let Some(name) = bytes.strip_prefix(b"ref:") {
         let name = name.trim_ascii_start();
         if name == b"refs/heads/.invalid" {
-            return Some(Head::Elsewhere);
+            return Some(HeadFile::Elsewhere);
         }
-        return name.starts_with(b"refs/").then(|| Head::Ref(name.to_vec()));
+        return name.starts_with(b"refs/").then(|| HeadFile::Ref(name.to_vec()));
     }
     let hex = std::str::from_utf8(bytes).ok()?;
     let right = matches!(hex.len(), 40 | 64) && hex.bytes().all(|b| b.is_ascii_hexdigit());
-    right.then(|| Head::Detached(hex.to_owned()))
+    right.then(|| HeadFile::Detached(hex.to_owned()))
 }
 
 /// How far up the search may go.
@@ -361,7 +361,7 @@ fn physical_folder(path: PathBuf, from: &'static str) -> Result<PathBuf, Discove
 }
 
 /// What is at `<folder>/.git`: nothing we know, a git folder, or a file that names one.
-fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>, DiscoverError> {
+fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFolder>, DiscoverError> {
     let stat = match rustix::fs::lstat(dot_git) {
         Ok(stat) => stat,
         // Nothing there, or not for us to see: git goes on upwards too.
@@ -409,11 +409,11 @@ fn git_file_target(file: &Path) -> Result<PathBuf, DiscoverError> {
     Ok(folder.join(OsStr::from_bytes(target)))
 }
 
-fn follow_git_file(file: &Path, env: &GitEnv, start: &Path) -> Result<Found, DiscoverError> {
+fn follow_git_file(file: &Path, env: &GitEnv, start: &Path) -> Result<GitFolder, DiscoverError> {
     let target = git_file_target(file)?;
     let dangling = || DiscoverError::Dangling {
         file: file.to_owned(),
-        target: super::files::plain(&target),
+        target: crate::files::plain(&target),
     };
     let real = physical(&target).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => dangling(),
@@ -425,7 +425,7 @@ fn follow_git_file(file: &Path, env: &GitEnv, start: &Path) -> Result<Found, Dis
     git_folder(&real, env, start)?.ok_or_else(dangling)
 }
 
-fn explicit_git_dir(path: &Path, env: &GitEnv, start: &Path) -> Result<Found, DiscoverError> {
+fn explicit_git_dir(path: &Path, env: &GitEnv, start: &Path) -> Result<GitFolder, DiscoverError> {
     let not = || DiscoverError::NotARepository {
         path: path.to_owned(),
     };
@@ -438,7 +438,7 @@ fn explicit_git_dir(path: &Path, env: &GitEnv, start: &Path) -> Result<Found, Di
 
 /// Whether this physical folder is a git folder, by git's own test: a sane HEAD, and `objects` and `refs` in what it
 /// shares.
-fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>, DiscoverError> {
+fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFolder>, DiscoverError> {
     let head = match read_head(folder) {
         Ok(head) => head,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return Ok(None),
@@ -464,7 +464,7 @@ fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>
             return Ok(None);
         }
     }
-    Ok(Some(Found {
+    Ok(Some(GitFolder {
         git_dir: folder.to_owned(),
         common_dir,
         head,

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 
 use jit_os::random;
 
-use super::discover::Place;
-use super::run::{Git, GitError};
+use crate::discover::Place;
+use crate::run::{Git, GitError};
 
 /// Why the content has no hash.
 #[derive(Debug, thiserror::Error)]

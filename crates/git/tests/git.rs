@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jit_git::run::{Because, Git, GitError, default_branch, is_dirty};
+use jit_git::branches::{Because, default_branch};
+use jit_git::run::{Git, GitError, is_dirty};
 use jit_git::{GitEnv, Place, WorktreeEntry, worktrees};
 
 use jit_testkit::git_world::{World, os};

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use jit_core::policy::{Enforce, Policy};
 use jit_core::refusal::Code;
-use jit_git::run::default_branch;
+use jit_git::branches::default_branch;
 use jit_git::{Git, GitError};
 use jit_os::shell::shell_word;
 use jit_store::{Outcome, Store as _};

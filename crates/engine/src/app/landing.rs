@@ -37,7 +37,7 @@ use jit_core::policy::{Enforce, Policy};
 use jit_core::refusal::{Code, Refusal};
 use jit_core::unit::{Clash, Facts, Failure, Input, MANUAL, Passed, Phase, Unit};
 use jit_core::{queue, state};
-use jit_git::run::default_branch;
+use jit_git::branches::default_branch;
 use jit_git::snapshot::{Folder, sweep, without_jit};
 use jit_git::{Git, GitError};
 use jit_os::shell::shell_word;
