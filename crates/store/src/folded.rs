@@ -4,9 +4,9 @@ use std::io;
 
 use jit_core::table::{Changes, Memory, Read, Table, Unreadable};
 
-use super::disk::{Disk, How, open_if_there, read_range, write_all_at};
-use super::journal::{Ground, Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
-use super::run::{self, Merge, Record, Run, RunIter, Spot};
+use crate::disk::{Disk, How, open_if_there, read_range, write_all_at};
+use crate::journal::{Ground, Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
+use crate::run::{self, Merge, Record, Run, RunIter, Spot};
 
 pub const JOURNAL: &str = "state/journal";
 const JOURNAL_NEW: &str = "state/journal.new";

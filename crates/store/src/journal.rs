@@ -21,7 +21,7 @@ use jit_core::table::Changes;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::run::{Cursor, put_record};
+use crate::run::{Cursor, put_record};
 
 /// So many comparisons are cheaper than putting the changes in order, for each of them.
 const PATIENCE: usize = 40;

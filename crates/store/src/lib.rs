@@ -9,7 +9,6 @@ pub mod journal;
 pub mod log;
 pub mod memory;
 pub mod port;
-pub mod recover;
 mod refusals;
 pub mod run;
 pub mod views;

@@ -18,8 +18,8 @@ use std::io;
 
 use jit_core::wire::{Line, decode_line};
 
-use super::disk::{Disk, DiskFile, read_range};
-use super::journal::Position;
+use crate::disk::{Disk, DiskFile, read_range};
+use crate::journal::Position;
 
 pub const ACTIVE: &str = "events/control.jsonl";
 /// A new segment in the making.

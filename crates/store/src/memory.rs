@@ -16,13 +16,14 @@ use jit_core::state;
 use jit_core::table::{Memory, Overlay, Table};
 use jit_core::time::Now;
 use jit_core::wire::encode_line;
+use jit_os::clock::Clock;
 use jit_os::io_refusal;
 
 use crate::port::{
     Ask, Done, LockHolder, LogProblem, LogReport, LogStamp, Outcome, Recovered, Store, Upkeep, View,
     WriteLock,
 };
-use crate::{Clock, refusals};
+use crate::refusals;
 
 /// The wait for other writers if the caller sets none.
 const LOCK_WAIT: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ use std::io;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::disk::{Disk, DiskFile, How, read_range, read_range_into, write_all_at};
+use crate::disk::{Disk, DiskFile, How, read_range, read_range_into, write_all_at};
 
 const MAGIC: u64 = 0x3172_756e_2d74_696a; // "jit-nur1", read backwards
 const FOOTER: usize = 48;

@@ -19,8 +19,8 @@ use jit_core::time::Wall;
 use jit_core::{state, wire};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::disk::{Disk, DiskFile, How, Meta, open_if_there, read_range, write_all_at};
-use super::journal::{Ground, Position, ViewMarks};
+use crate::disk::{Disk, DiskFile, How, Meta, open_if_there, read_range, write_all_at};
+use crate::journal::{Ground, Position, ViewMarks};
 
 pub const CLAIMS: &str = "claims.jsonl";
 pub const INDEX: &str = "claims.index.json";

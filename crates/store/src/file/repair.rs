@@ -1,0 +1,417 @@
+//! Repair at the next command, under the store's lock: the journal holds a second copy of the log's end, so each of the
+//! two restores what the other lost. Then the state and the views are folded again.
+
+use std::io;
+
+use jit_core::event::Stamped;
+use jit_core::state;
+use jit_core::table::{Memory, Overlay};
+use jit_core::time::Now;
+use jit_core::wire::{self, Line};
+
+use super::lock_file::{Slots, boot_mark};
+use super::segments::{DIRS, ends_line};
+use super::{FileStore, Snag, damaged};
+use crate::disk::{DiskFile, How, read_range, write_all_at};
+use crate::folded::{self, Folded};
+use crate::journal::{Ground, Header, Journal, Position, ViewMarks, encode_batch};
+use crate::log::{self, Damage, Rules, Source, Trouble};
+use crate::port::{Outcome, View};
+use crate::{refusals, views};
+
+/// How many events are applied before they are folded into the table under them.
+pub(super) const FOLD_EVERY: usize = 4096;
+
+/// The active segment as it should be.
+pub(super) struct Picture {
+    pub(super) first: u64,
+    pub(super) bytes: Vec<u8>,
+    /// End of the last whole transaction.
+    pub(super) end: Position,
+    /// Bytes after it that do not count.
+    pub(super) torn: u64,
+    /// It differs from the file: lines were given back by the journal.
+    pub(super) patched: bool,
+}
+
+/// Whether the part of `claims.jsonl` about sealed segments may be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// If nobody has changed the file since, or the machine was started anew.
+    AsLeft,
+    No,
+}
+
+impl FileStore {
+    /// Puts log, journal, state and views right. Call with the store's lock held.
+    pub(super) fn repair(&self, now: &Now, slots: Slots, why: &str, trust: Trust) -> Outcome<Vec<String>> {
+        let mut notices = Vec::new();
+        let log = self.open_log(How::Existing)?;
+        for dir in DIRS {
+            // Somebody may have deleted what can be made again, folder and all.
+            self.disk.make_dir(dir).map_err(|e| self.io("create", dir, &e))?;
+        }
+        let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
+        let covered = journal
+            .as_ref()
+            .map_or(0, |journal| journal.header.covers.sequence);
+        let rules = Self::rules(slots, now, covered);
+        let picture = self.picture(&*log, journal.as_ref(), rules)?;
+        let folded = self.fold(journal.as_ref(), &picture, rules);
+        if let Ok((folded, _)) = &folded {
+            // Before anything is written.
+            state::refuse_newer(folded).map_err(refusals::from_stop)?;
+        }
+        if picture.patched {
+            self.write_picture(&*log, &picture)?;
+            notices
+                .push("the end of the log was torn or garbled; it was restored from the journal".to_owned());
+        } else if picture.torn > 0 {
+            notices.push(self.set_aside(&*log, &picture.end)?);
+        }
+        // Whoever made the names may have been killed before they were durable.
+        self.sync_names()?;
+        let (folded, header) = folded?;
+        let mut marks = journal.as_ref().map_or_else(ViewMarks::default, Journal::marks);
+        let mut ground = Ground::default();
+        let position = picture.end;
+        let views = || -> io::Result<Vec<String>> {
+            let mut found = Vec::new();
+            let was = marks;
+            let as_left = slots.boot != boot_mark(&now.boot)
+                || (marks.claims_changed > 0 && views::claims_untouched(&*self.disk, &marks)?);
+            let before = journal.as_ref().map_or_else(Ground::default, |j| j.header.ground);
+            let trusted = (trust == Trust::AsLeft && as_left).then_some(before);
+            ground = self.mend_claims(&mut marks, position.sequence, trusted)?;
+            if was.claims_len != 0 && was.claims_len > marks.claims_len {
+                found.push("claims.jsonl was ahead of the log; it was cut back".to_owned());
+            }
+            views::rebuild_index(&*self.disk, &mut marks, &folded, &position, now.wall)?;
+            Ok(found)
+        };
+        let mut views = views;
+        match views() {
+            Ok(found) => notices.extend(found),
+            Err(e) => {
+                marks = ViewMarks {
+                    claims_changed: views::NOT_MENDED,
+                    ..ViewMarks::default()
+                };
+                notices.push(format!(
+                    "the views could not be written ({e}); the next command will try again"
+                ));
+            }
+        }
+        let write = || -> io::Result<()> {
+            match &header {
+                Some(header) => {
+                    let mut batch = Vec::new();
+                    if position.sequence > header.covers.sequence {
+                        // The journal's copy of the log holds what is in the position's own segment.
+                        let from = if header.covers.segment == picture.first {
+                            header.covers.offset
+                        } else {
+                            0
+                        };
+                        let lines = &picture.bytes[from as usize..position.offset as usize];
+                        batch = encode_batch(&position, &marks, lines, &folded.fresh)?;
+                    }
+                    let header = Header {
+                        marks,
+                        ground,
+                        ..header.clone()
+                    };
+                    folded::replace_journal(&*self.disk, &header, &batch)
+                }
+                None => {
+                    // Runs cover only what is durable. A sync that failed before, unknown to us, may have left pages
+                    // that look clean and are not on disk.
+                    if position.sequence > slots.synced {
+                        write_all_at(&*log, &picture.bytes[..position.offset as usize], 0)?;
+                    }
+                    log.sync()?;
+                    folded::write_whole(&*self.disk, &folded, &position, &marks, ground)
+                }
+            }
+        };
+        write().map_err(|e| self.io("write", folded::JOURNAL, &e))?;
+        if !why.is_empty() {
+            notices.insert(0, why.to_owned());
+        }
+        Ok(notices)
+    }
+
+    /// A failed sync is a small power loss: pages may be missing that nobody was told yes about.
+    pub(super) fn rules(slots: Slots, now: &Now, covered: u64) -> Rules {
+        Rules {
+            power_loss: slots.boot != boot_mark(&now.boot) || slots.suspect != 0,
+            durable: slots.synced.max(covered),
+        }
+    }
+
+    /// Chooses between the log as it is and the log with the journal's copy of its end.
+    pub(super) fn picture(
+        &self,
+        log: &dyn DiskFile,
+        journal: Option<&Journal>,
+        rules: Rules,
+    ) -> Outcome<Picture> {
+        let bytes = self.read_active(log)?;
+        let scan = |bytes: &Vec<u8>| -> Result<(u64, log::End), Trouble> {
+            let Some((first, prev)) = log::first_of(bytes)? else {
+                return Err(Trouble::Damage(Damage {
+                    path: log::ACTIVE.into(),
+                    line: 1,
+                    offset: 0,
+                    sequence: 0,
+                    why: "its first line is missing or unreadable".into(),
+                }));
+            };
+            let start = Position::beginning(first, prev);
+            Ok((
+                first,
+                log::read_segment(bytes, log::ACTIVE, start, None, rules, &mut |_, _, _| Ok(()))?,
+            ))
+        };
+        let as_is = scan(&bytes);
+        if let Some(journal) = journal {
+            let segment = match &as_is {
+                Ok((first, _)) => *first,
+                Err(_) => journal.position().segment,
+            };
+            let mut patched = bytes.clone();
+            for (at, lines) in journal.lines_in(segment) {
+                let at = usize::try_from(at).unwrap_or(usize::MAX);
+                if at <= patched.len() {
+                    let kept = patched.len().min(at + lines.len());
+                    patched.splice(at..kept, lines.iter().copied());
+                }
+            }
+            if patched != bytes
+                && let Ok((first, end)) = scan(&patched)
+                && as_is.as_ref().map_or(true, |(_, before)| {
+                    before.position.sequence < end.position.sequence
+                })
+            {
+                return Ok(Picture {
+                    first,
+                    bytes: patched,
+                    end: end.position,
+                    torn: end.torn,
+                    patched: true,
+                });
+            }
+        }
+        let (first, end) = as_is.map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
+        Ok(Picture {
+            first,
+            bytes,
+            end: end.position,
+            torn: end.torn,
+            patched: false,
+        })
+    }
+
+    pub(super) fn read_active(&self, log: &dyn DiskFile) -> Outcome<Vec<u8>> {
+        let read = || read_range(log, 0, usize::try_from(log.meta()?.len).unwrap_or(usize::MAX));
+        read().map_err(|e| self.io("read", log::ACTIVE, &e))
+    }
+
+    /// Reads every line after `from` (or from the beginning), across segments, checking that they belong together.
+    pub(super) fn replay(
+        &self,
+        from: Option<Position>,
+        active: &Picture,
+        rules: Rules,
+        each: &mut dyn FnMut(Line) -> Result<(), Trouble>,
+    ) -> Outcome<Position> {
+        let segments = self.segments(active.first)?;
+        let mut at: Option<Position> = None;
+        for (n, segment) in segments.iter().enumerate() {
+            let until = segments.get(n + 1).map(|next| next.first);
+            let before = |from: Position| {
+                // A segment that was left because of a failed sync counts only up to where the next one begins: what
+                // was known of its end is continued there.
+                segment.first < from.segment
+                    || (segment.first == from.segment && until.is_some_and(|until| until <= from.sequence))
+            };
+            if from.is_some_and(before) {
+                continue;
+            }
+            let file;
+            let on_disk: &dyn DiskFile;
+            let source: &dyn Source = if until.is_none() {
+                &active.bytes
+            } else {
+                file = self
+                    .disk
+                    .open(&segment.path, How::Read)
+                    .map_err(|e| self.io("open", &segment.path, &e))?;
+                on_disk = &*file;
+                &on_disk
+            };
+            let start = if let Some(from) = from.filter(|from| from.segment == segment.first) {
+                from
+            } else {
+                let first = log::first_of(source).map_err(|e| self.io("read", &segment.path, &e))?;
+                let expected = at.map(|at| (at.sequence + 1, at.sum));
+                match first {
+                    Some((first, prev))
+                        if first == segment.first && expected.is_none_or(|e| e == (first, prev)) =>
+                    {
+                        Position::beginning(first, prev)
+                    }
+                    _ => {
+                        return Err(damaged(
+                            &Damage {
+                                path: segment.path.clone(),
+                                line: 1,
+                                offset: 0,
+                                sequence: expected.map_or(segment.first, |(sequence, _)| sequence),
+                                why: "it does not continue the segment before".into(),
+                            },
+                            &*self.disk,
+                        ));
+                    }
+                }
+            };
+            let mut opening = at.is_none() && from.is_none();
+            let rules = if until.is_none() { rules } else { Rules::SEALED };
+            let end = log::read_segment(source, &segment.path, start, until, rules, &mut |line, _, end| {
+                if let Some(from) = from
+                    && line.stamped.sequence <= from.sequence
+                {
+                    return if line.stamped.sequence < from.sequence || line.sum == from.sum {
+                        Ok(())
+                    } else {
+                        Err(Trouble::Damage(Damage {
+                            path: segment.path.clone(),
+                            line: 0,
+                            offset: end,
+                            sequence: from.sequence,
+                            why: "it is not the line that was there before".into(),
+                        }))
+                    };
+                }
+                if std::mem::take(&mut opening) && !line.begins_log() {
+                    return Err(Trouble::Damage(Damage {
+                        path: segment.path.clone(),
+                        line: 1,
+                        offset: end,
+                        sequence: line.stamped.sequence,
+                        why: "an earlier segment is missing".into(),
+                    }));
+                }
+                each(line)
+            })
+            .map_err(|trouble| self.trouble(&segment.path, trouble))?;
+            at = Some(end.position);
+        }
+        Ok(at.unwrap_or_default())
+    }
+
+    /// Folds the state: from the runs if they can be trusted, else from the whole log. Also returns the header of a
+    /// journal that can stand on those runs.
+    fn fold(
+        &self,
+        journal: Option<&Journal>,
+        active: &Picture,
+        rules: Rules,
+    ) -> Outcome<(Folded, Option<Header>)> {
+        if let Some(header) = journal
+            .map(|journal| &journal.header)
+            .filter(|h| h.covers.sequence > 0)
+            && self.still_there(&header.covers, active)
+            && let Ok(runs) = folded::open_runs(&*self.disk, header, true)
+        {
+            let mut folded = Folded::without_journal(runs);
+            let mut overlay = Overlay::new(&folded);
+            self.replay(Some(header.covers), active, rules, &mut |line| {
+                state::apply(&mut overlay, &line.stamped).map_err(|e| Trouble::Io(io::Error::other(e)))
+            })?;
+            folded.fresh = overlay.changes;
+            return Ok((folded, Some(header.clone())));
+        }
+        let mut memory = Memory::default();
+        let mut waiting: Vec<Stamped> = Vec::new();
+        self.replay(None, active, rules, &mut |line| {
+            waiting.push(line.stamped);
+            if waiting.len() >= FOLD_EVERY {
+                absorb(&mut memory, &mut waiting)
+            } else {
+                Ok(())
+            }
+        })?;
+        absorb(&mut memory, &mut waiting).map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
+        Ok((Folded::whole(memory), None))
+    }
+
+    /// Whether the log still has the line that `position` speaks of.
+    fn still_there(&self, position: &Position, active: &Picture) -> bool {
+        if position.segment == active.first {
+            let upto = usize::try_from(position.offset).unwrap_or(usize::MAX);
+            return active.bytes.get(..upto).is_some_and(|bytes| {
+                bytes.ends_with(b"\n") && wire::trailing_sum(bytes) == Some(position.sum)
+            });
+        }
+        let file = self.disk.open(&log::sealed_path(position.segment), How::Read);
+        file.is_ok_and(|file| ends_line(&*file, position).unwrap_or(false))
+    }
+
+    fn write_picture(&self, log: &dyn DiskFile, picture: &Picture) -> Outcome<()> {
+        let good = &picture.bytes[..usize::try_from(picture.end.offset).unwrap_or(0)];
+        let attempt = || -> io::Result<()> {
+            let old = read_range(log, 0, usize::try_from(log.meta()?.len).unwrap_or(usize::MAX))?;
+            let same = old.iter().zip(good).take_while(|(a, b)| a == b).count();
+            if same < old.len() {
+                let path = format!(
+                    "events/torn-{:016}-{:016x}",
+                    picture.end.sequence,
+                    xxhash_rust::xxh3::xxh3_64(&old[same..])
+                );
+                write_all_at(&*self.disk.open(&path, How::Fresh)?, &old[same..], 0)?;
+            }
+            write_all_at(log, &good[same..], same as u64)?;
+            log.set_len(good.len() as u64)
+        };
+        attempt().map_err(|e| self.io("mend", log::ACTIVE, &e))
+    }
+
+    /// Throws the folded state away; the next load folds it again.
+    pub(super) fn discard_state(&self) -> Outcome<()> {
+        match self.disk.remove(folded::JOURNAL) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", folded::JOURNAL, &e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads without trusting anything but the log, and without writing.
+    pub(super) fn fold_in_memory(&self, now: Now) -> Result<View, Snag> {
+        // What is promised is asked first, and what rests on the log before the log: that goes on meanwhile.
+        let slots = self.slots()?;
+        let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
+        let log = self.open_log(How::Read)?;
+        let covered = journal
+            .as_ref()
+            .map_or(0, |journal| journal.header.covers.sequence);
+        let rules = Self::rules(slots, &now, covered);
+        let picture = self.picture(&*log, journal.as_ref(), rules)?;
+        let (folded, _) = self.fold(journal.as_ref(), &picture, rules)?;
+        self.view_of(
+            folded,
+            picture.end,
+            now,
+            vec!["the state beside the log cannot be used; it was folded in memory".into()],
+        )
+    }
+}
+
+pub(super) fn absorb(memory: &mut Memory, waiting: &mut Vec<Stamped>) -> Result<(), Trouble> {
+    let mut overlay = Overlay::new(memory);
+    for stamped in waiting.drain(..) {
+        state::apply(&mut overlay, &stamped).map_err(|e| Trouble::Io(io::Error::other(e)))?;
+    }
+    let changes = overlay.changes;
+    memory.absorb(changes);
+    Ok(())
+}

@@ -1,0 +1,325 @@
+//! The files of the log: creating it, opening its active segment, placing a new one, and reading events across segments.
+
+use std::io;
+use std::ops::ControlFlow;
+
+use jit_core::event::{Event, SegmentReason, Stamped};
+use jit_core::lease::Actor;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::wire::{encode_line, trailing_sum};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::lock_file::{BOOT_AT, LOCK, Slots, boot_mark};
+use super::repair::Trust;
+use super::{FileStore, damaged};
+use crate::disk::{DiskFile, How, open_if_there, read_range, write_all_at};
+use crate::journal::Position;
+use crate::log::{self, Damage, Rules, Segment, Trouble};
+use crate::port::Outcome;
+use crate::refusals;
+
+/// Made by `create`, in this order.
+pub(super) const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];
+
+impl FileStore {
+    /// Whether there is a log.
+    pub fn exists(&self) -> Outcome<bool> {
+        let there = |path| {
+            self.disk
+                .meta(path)
+                .map(|m| m.is_some())
+                .map_err(|e| self.io("look at", path, &e))
+        };
+        Ok(there(log::ACTIVE)? || !self.sealed()?.is_empty() || self.next_is_whole()?)
+    }
+
+    /// Makes the directories and the first segment; says whether there was anything to make.
+    pub fn create(&self, actor: &Actor) -> Outcome<bool> {
+        for dir in DIRS {
+            self.disk.make_dir(dir).map_err(|e| self.io("create", dir, &e))?;
+        }
+        let guard = self.lock(actor)?;
+        if self.exists()? {
+            // Whoever made it may have been killed before the names were on disk.
+            self.sync_names()?;
+            return Ok(false);
+        }
+        let now = self.now()?;
+        let events = [
+            Event::SegmentStarted {
+                reason: SegmentReason::Created,
+            },
+            Event::Boot {
+                boot: now.boot.clone(),
+                ticks: now.ticks,
+            },
+        ];
+        let mut bytes = Vec::new();
+        let mut sum = 0;
+        for (n, event) in events.into_iter().enumerate() {
+            let sequence = n as u64 + 1;
+            let line = Stamped {
+                sequence,
+                at: now.wall,
+                actor: actor.clone(),
+                request: None,
+                part: (sequence as u32, 2),
+                event,
+            };
+            sum = encode_line(&mut bytes, &line, 0, sum);
+        }
+        self.place_segment(&bytes, None)
+            .map_err(|e| self.io("create", log::ACTIVE, &e))?;
+        self.disk.sync_dir("").map_err(|e| self.io("sync", "", &e))?;
+        Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot)).map_err(|e| self.io("write", LOCK, &e))?;
+        let slots = Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e))?;
+        self.repair(&now, slots, "", Trust::AsLeft)?;
+        Ok(true)
+    }
+
+    /// Whether a segment in the making was finished and only its name is missing: it is synced before it is renamed,
+    /// so its first transaction is all there or it is not a segment yet.
+    fn next_is_whole(&self) -> Outcome<bool> {
+        let look = || -> io::Result<bool> {
+            let Some(file) = open_if_there(&*self.disk, log::NEXT)? else {
+                return Ok(false);
+            };
+            let source: &dyn DiskFile = &*file;
+            log::has_transaction(&source, log::NEXT)
+        };
+        look().map_err(|e| self.io("read", log::NEXT, &e))
+    }
+
+    pub(super) fn sealed(&self) -> Outcome<Vec<log::Segment>> {
+        log::sealed(&*self.disk).map_err(|e| self.io("list", "events", &e))
+    }
+
+    /// All segments that count, oldest first; the last one is the active one.
+    pub(super) fn segments(&self, active_first: u64) -> Outcome<Vec<Segment>> {
+        let mut segments = self.sealed()?;
+        segments.retain(|segment| segment.first < active_first);
+        segments.push(Segment {
+            path: log::ACTIVE.into(),
+            first: active_first,
+        });
+        Ok(segments)
+    }
+
+    /// Makes the names of the log and of the directories durable, whoever made them.
+    pub(super) fn sync_names(&self) -> Outcome<()> {
+        for dir in ["events", ""] {
+            self.disk.sync_dir(dir).map_err(|e| self.io("sync", dir, &e))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a new active segment, durable before it takes the place of the old one, which is sealed.
+    ///
+    /// The directory is synced between the steps: nobody promises that a power loss keeps renames in their order.
+    pub(super) fn place_segment(&self, bytes: &[u8], old: Option<u64>) -> io::Result<()> {
+        self.write_next(bytes)?;
+        if let Some(first) = old {
+            self.disk.rename(log::ACTIVE, &log::sealed_path(first))?;
+            self.disk.sync_dir("events")?;
+        }
+        self.disk.rename(log::NEXT, log::ACTIVE)?;
+        self.disk.sync_dir("events")
+    }
+
+    /// Writes a segment under a name that does not count yet, durably.
+    fn write_next(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write_durably(log::NEXT, bytes)
+    }
+
+    pub(super) fn write_durably(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let file = self.disk.open(path, How::Fresh)?;
+        write_all_at(&*file, bytes, 0)?;
+        file.sync()?;
+        self.disk.sync_dir("events")
+    }
+
+    /// Opens the active segment; a writer finishes a sealing that was interrupted.
+    pub(super) fn open_log(&self, how: How) -> Outcome<Box<dyn DiskFile>> {
+        let missing = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
+        // Names move while a reader looks from one to the other.
+        for _ in 0..3 {
+            match self.disk.open(log::ACTIVE, how) {
+                Ok(file) => return Ok(file),
+                Err(e) if missing(&e) => {}
+                Err(e) => return Err(self.io("open", log::ACTIVE, &e)),
+            }
+            if how == How::Existing {
+                if !self.next_is_whole()? {
+                    break;
+                }
+                self.disk
+                    .rename(log::NEXT, log::ACTIVE)
+                    .map_err(|e| self.io("rename", log::NEXT, &e))?;
+                self.sync_names()?;
+                continue;
+            }
+            match self.disk.open(log::NEXT, how) {
+                Ok(file) => {
+                    let source: &dyn DiskFile = &*file;
+                    if log::has_transaction(&source, log::NEXT).map_err(|e| self.io("read", log::NEXT, &e))? {
+                        return Ok(file);
+                    }
+                }
+                Err(e) if missing(&e) => {}
+                Err(e) => return Err(self.io("open", log::NEXT, &e)),
+            }
+        }
+        Err(self.no_log())
+    }
+
+    pub(super) fn no_log(&self) -> Box<Refusal> {
+        if self.sealed().is_ok_and(|sealed| !sealed.is_empty()) {
+            return Box::new(
+                Refusal::new(
+                    Code::Damaged,
+                    format!("{} is missing", self.disk.show(log::ACTIVE).display()),
+                )
+                .help("jit recover"),
+            );
+        }
+        refusals::not_initialized()
+    }
+
+    /// Cuts the log at `end`, keeping what was after it in a file of its own.
+    pub(super) fn set_aside(&self, log: &dyn DiskFile, end: &Position) -> Outcome<String> {
+        let attempt = || -> io::Result<String> {
+            let len = log.meta()?.len - end.offset;
+            // In pieces: nobody knows how much somebody may have appended.
+            let each_piece = |each: &mut dyn FnMut(&[u8], u64) -> io::Result<()>| {
+                let mut at = 0;
+                while at < len {
+                    let piece = read_range(log, end.offset + at, (len - at).min(1 << 18) as usize)?;
+                    if piece.is_empty() {
+                        break;
+                    }
+                    each(&piece, at)?;
+                    at += piece.len() as u64;
+                }
+                Ok::<_, io::Error>(())
+            };
+            let mut sum = Xxh3::new();
+            each_piece(&mut |piece, _| {
+                sum.update(piece);
+                Ok(())
+            })?;
+            let path = format!("events/torn-{:016}-{:016x}", end.sequence + 1, sum.digest());
+            let copy = self.disk.open(&path, How::Fresh)?;
+            each_piece(&mut |piece, at| write_all_at(&*copy, piece, at))?;
+            log.set_len(end.offset)?;
+            Ok(format!(
+                "the log ended in {len} bytes of an unfinished write; they were moved to {}",
+                self.disk.show(&path).display()
+            ))
+        };
+        attempt().map_err(|e| self.io("mend", log::ACTIVE, &e))
+    }
+
+    /// Events of `after + 1 ..= upto`, while segments may be sealed meanwhile.
+    pub(super) fn events_between(
+        &self,
+        after: u64,
+        upto: u64,
+        each: &mut dyn FnMut(Stamped) -> ControlFlow<()>,
+    ) -> Outcome<()> {
+        // What is known to be durable is asked first: the log may only grow meanwhile.
+        let rules = Self::rules(self.slots()?, &self.now()?, 0);
+        // The active one first: whatever is sealed afterwards, this open file goes on from the sealed ones before it.
+        let active = self.open_log(How::Read)?;
+        let source: &dyn DiskFile = &*active;
+        let unfit = |path: &str, sequence: u64, why: &str| {
+            let damage = Damage {
+                path: path.to_owned(),
+                line: 1,
+                offset: 0,
+                sequence,
+                why: why.to_owned(),
+            };
+            damaged(&damage, &*self.disk)
+        };
+        let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
+        let Some((active_first, _)) = first else {
+            // A segment gets its name when its first transaction is on disk.
+            return Err(unfit(log::ACTIVE, 0, "its first line is missing or unreadable"));
+        };
+        let mut segments = self.sealed()?;
+        segments.retain(|segment| segment.first < active_first);
+        segments.push(log::Segment {
+            path: log::ACTIVE.into(),
+            first: active_first,
+        });
+        let mut stopped = false;
+        let mut before: Option<Position> = None;
+        for (n, segment) in segments.iter().enumerate() {
+            let until = segments.get(n + 1).map(|next| next.first);
+            if stopped || segment.first > upto || until.is_some_and(|until| until <= after + 1) {
+                continue;
+            }
+            let file;
+            let source: &dyn DiskFile = if until.is_none() {
+                &*active
+            } else {
+                file = self
+                    .disk
+                    .open(&segment.path, How::Read)
+                    .map_err(|e| self.io("open", &segment.path, &e))?;
+                &*file
+            };
+            let first = log::first_of(&source).map_err(|e| self.io("read", &segment.path, &e))?;
+            let continues = |(first, prev): &(u64, u64)| {
+                *first == segment.first && before.is_none_or(|b| (b.sequence + 1, b.sum) == (*first, *prev))
+            };
+            let Some((first, prev)) = first.filter(continues) else {
+                let expected = before.map_or(segment.first, |b| b.sequence + 1);
+                return Err(unfit(
+                    &segment.path,
+                    expected,
+                    "it does not continue the segment before",
+                ));
+            };
+            let start = Position::beginning(first, prev);
+            let rules = if until.is_none() { rules } else { Rules::SEALED };
+            // Lines before the oldest segment are asked for: it must be one that nothing comes before.
+            let mut opening = n == 0 && after + 1 < first;
+            // Stopping early is told to the reader of lines as an error of our own.
+            let outcome =
+                log::read_segment(&source, &segment.path, start, until, rules, &mut |line, _, _| {
+                    if std::mem::take(&mut opening) && !line.begins_log() {
+                        return Err(Trouble::Damage(Damage {
+                            path: segment.path.clone(),
+                            line: 1,
+                            offset: 0,
+                            sequence: first,
+                            why: "an earlier segment is missing".into(),
+                        }));
+                    }
+                    let sequence = line.stamped.sequence;
+                    if sequence > upto || (sequence > after && each(line.stamped).is_break()) {
+                        stopped = true;
+                        return Err(Trouble::Io(io::ErrorKind::Interrupted.into()));
+                    }
+                    Ok(())
+                });
+            match outcome {
+                Ok(end) => before = Some(end.position),
+                Err(_) if stopped => {}
+                Err(trouble) => return Err(self.trouble(&segment.path, trouble)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a line with the position's checksum ends at the position's offset.
+pub(super) fn ends_line(log: &dyn DiskFile, position: &Position) -> io::Result<bool> {
+    const TAIL: u64 = 27;
+    let Some(at) = position.offset.checked_sub(TAIL) else {
+        return Ok(false);
+    };
+    let tail = read_range(log, at, TAIL as usize)?;
+    Ok(tail.len() == TAIL as usize && tail.ends_with(b"\n") && trailing_sum(&tail) == Some(position.sum))
+}

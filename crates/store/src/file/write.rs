@@ -1,0 +1,627 @@
+//! The write path: load, decide, append, bring journal and views up to date, make durable. See the header of
+//! [`crate::file`] for the order of the steps.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use jit_core::decide::{Answer, Draft, decide};
+use jit_core::event::{Event, Request, SegmentReason, Stamped};
+use jit_core::lease::Actor;
+use jit_core::refusal::{Code, Refusal};
+use jit_core::state;
+use jit_core::table::{Changes, Overlay, Table};
+use jit_core::time::{Now, Wall};
+use jit_core::wire::encode_line;
+
+use super::lock_file::{BOOT_AT, LOCK, SUSPECT_AT, SYNCED_AT, Slots, boot_mark};
+use super::repair::Trust;
+use super::segments::ends_line;
+use super::{FileStore, Snag, damaged};
+use crate::disk::{DiskFile, How, LockGuard, open_if_there, read_range, write_all_at};
+use crate::folded::{self, Folded};
+use crate::journal::{Ground, Position, ViewMarks};
+use crate::log::{self, Damage, Rules, Trouble};
+use crate::port::{Ask, Done, Outcome};
+use crate::{refusals, views};
+
+const COMPACT_LOCK: &str = "locks/compact.lock";
+/// How long answers to requests are remembered.
+const REQUEST_MEMORY_MS: i64 = 24 * 3600 * 1000;
+const REQUEST_MEMORY_LINES: u64 = 10_000;
+
+/// How much of the log's end is compared with the journal's copy by every command.
+const LAST_LINES: usize = 16 * 1024;
+
+/// The log, the state at its end, and what is still to be put into journal and views.
+pub(super) struct Loaded {
+    log: Box<dyn DiskFile>,
+    pub(super) folded: Folded,
+    pub(super) position: Position,
+    pub(super) marks: ViewMarks,
+    /// Lines that are in the log but not in the journal: as events and as bytes.
+    pub(super) tail: Vec<Stamped>,
+    tail_bytes: Vec<u8>,
+    notices: Vec<String>,
+}
+
+impl FileStore {
+    /// One attempt at a transaction. `Err(Snag::Repair)` when the state turned out to be unreadable on the way.
+    pub(super) fn attempt(&self, ask: &mut Ask<'_>) -> Result<Done, Snag> {
+        let mut guard = self.lock(ask.actor)?;
+        let (mut loaded, now, slots) = self.load_for_write(&*guard, ask.actor)?;
+        let request = Request {
+            id: ask.request.clone(),
+            digest: ask.command.digest(ask.actor),
+        };
+        let earlier = if ask.repeatable {
+            self.answer_of(&loaded, &request)?
+        } else {
+            None
+        };
+        let repeated = earlier.is_some();
+        let own_in = |table: &dyn Table| state::leases_of(table, &ask.actor.agent_id);
+        let mut wrote = false;
+        let (reply, own) = if let Some(events) = earlier {
+            (ask.command.reply(&events), own_in(&loaded.folded)?)
+        } else {
+            let mut draft = Draft::new(
+                &loaded.folded,
+                loaded.position.sequence,
+                now.wall,
+                ask.actor.clone(),
+            );
+            match decide(&mut draft, ask.command, &ask.context(&now)) {
+                Err(stop) => {
+                    drop(draft);
+                    self.tend(&mut loaded, now.wall);
+                    return Err(stop.into());
+                }
+                Ok(Answer::Already(reply)) => {
+                    let notices = draft.take_notices();
+                    drop(draft);
+                    self.tend(&mut loaded, now.wall);
+                    loaded.notices.extend(notices);
+                    (Some(reply), own_in(&loaded.folded)?)
+                }
+                Ok(Answer::Done) => {
+                    let events = draft.events().to_vec();
+                    // Everything that may have to be tried again comes before the append.
+                    let own = own_in(draft.state())?;
+                    let notices = draft.take_notices();
+                    let (lines, changes) = draft.finish(Some(&request))?;
+                    (ask.prepare)(&events).map_err(|e| self.io("write", "issues", &e))?;
+                    self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
+                    wrote = true;
+                    loaded.notices.extend(notices);
+                    loaded.notices.extend((ask.publish)(&lines, &loaded.folded));
+                    (ask.command.reply(&events), own)
+                }
+            }
+        };
+        // A yes rests on every line before it, so these must be durable even when nothing was written now.
+        if loaded.position.sequence > slots.synced {
+            if !wrote {
+                Self::write_unsynced(&loaded, slots).map_err(|e| self.io("write", log::ACTIVE, &e))?;
+            }
+            self.make_durable(&mut *guard, &loaded)?;
+        }
+        drop(guard);
+        self.compact_if_heavy(&loaded, now.wall, ask.actor);
+        Ok(Done {
+            reply: reply.ok_or_else(refusals::no_reply)?,
+            sequence: loaded.position.sequence,
+            now,
+            repeated,
+            own,
+            notices: loaded.notices,
+        })
+    }
+
+    /// The events that answered a request before, if any did.
+    fn answer_of(&self, loaded: &Loaded, request: &Request) -> Result<Option<Vec<Event>>, Snag> {
+        let range = if request.id.is_made_up() {
+            // These are not kept in the state, only in the log.
+            Some((0, loaded.position.sequence, None))
+        } else {
+            let answered = state::answered(&loaded.folded, &request.id)?;
+            answered.map(|a| (a.first - 1, a.last, Some(a.digest)))
+        };
+        let Some((after, upto, digest)) = range else {
+            return Ok(None);
+        };
+        if digest.is_some_and(|digest| digest != request.digest) {
+            return Err(refusals::request_reused(&request.id).into());
+        }
+        let mut events = Vec::new();
+        let mut reused = false;
+        self.events_between(after, upto, &mut |line| {
+            if let Some(found) = line.request.filter(|r| r.id == request.id) {
+                reused |= found.digest != request.digest;
+                events.push(line.event);
+            }
+            ControlFlow::Continue(())
+        })?;
+        if reused {
+            return Err(refusals::request_reused(&request.id).into());
+        }
+        if events.is_empty() && digest.is_some() {
+            // Doing it again would do it twice.
+            let damage = Damage {
+                path: log::ACTIVE.into(),
+                line: 0,
+                offset: 0,
+                sequence: after + 1,
+                why: format!("the lines that answered the request {} are not there", request.id),
+            };
+            return Err(damaged(&damage, &*self.disk).into());
+        }
+        Ok(if events.is_empty() { None } else { Some(events) })
+    }
+
+    /// Loads for writing, with whatever repair that takes.
+    fn load_for_write(&self, guard: &dyn LockGuard, actor: &Actor) -> Result<(Loaded, Now, Slots), Snag> {
+        let now = self.now()?;
+        let read_slots = || Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e));
+        let mut slots = read_slots()?;
+        let mut notices = Vec::new();
+        let first_look = if slots.boot != boot_mark(&now.boot) || slots.suspect != 0 {
+            // Journal and views were not synced, or pages of the log were lost: look at everything once.
+            Err(Snag::Repair(String::new()))
+        } else {
+            self.load(self.open_log(How::Existing)?, &now, slots, true)
+        };
+        let mut loaded = match first_look {
+            Ok(loaded) => loaded,
+            Err(Snag::Refused(refusal)) => return Err(refusal.into()),
+            Err(Snag::Repair(why)) => {
+                notices.extend(self.repair(&now, slots, &why, Trust::AsLeft)?);
+                // Repaired and verified: from here on this boot's rules hold.
+                Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot))
+                    .map_err(|e| self.io("write", LOCK, &e))?;
+                slots = read_slots()?;
+                self.load_again(&now, slots)?
+            }
+        };
+        if slots.suspects(loaded.position.segment) {
+            self.leave_suspect(&loaded, &now, slots, actor)?;
+            notices.push("a sync of the log had failed; a new segment was begun".into());
+            loaded = self.load_again(&now, slots)?;
+        }
+        if slots.suspect != 0 {
+            Slots::write(guard.file(), SUSPECT_AT, 0).map_err(|e| self.io("write", LOCK, &e))?;
+            slots = read_slots()?;
+        }
+        if loaded.position.offset > self.segment_limit {
+            // So that what a killed writer left is not taken for somebody else's work.
+            self.tend(&mut loaded, now.wall);
+            self.seal(&loaded, &now, slots, actor)?;
+            loaded = self.load_again(&now, slots)?;
+        }
+        let anchor = state::anchor(&loaded.folded)?;
+        if anchor.is_none_or(|anchor| anchor.boot_id != now.boot) {
+            let mut draft = Draft::new(&loaded.folded, loaded.position.sequence, now.wall, actor.clone());
+            draft.emit(Event::Boot {
+                boot: now.boot.clone(),
+                ticks: now.ticks,
+            })?;
+            let (lines, changes) = draft.finish(None)?;
+            self.commit(&mut loaded, &lines, changes, slots, now.wall)?;
+            notices.append(&mut loaded.notices);
+            loaded = self.load_again(&now, slots)?;
+        }
+        notices.append(&mut loaded.notices);
+        loaded.notices = notices;
+        Ok((loaded, now, slots))
+    }
+
+    /// The quick way in: the journal ends where the log ends, or the log has a few whole lines more. To `write` is
+    /// refused where a newer program wrote something this one does not know, before anything is changed.
+    pub(super) fn load(
+        &self,
+        log: Box<dyn DiskFile>,
+        now: &Now,
+        slots: Slots,
+        write: bool,
+    ) -> Result<Loaded, Snag> {
+        let repair = |why: &str| Snag::Repair(why.to_owned());
+        let journal = folded::read_journal(&*self.disk)
+            .map_err(|e| self.io("read", folded::JOURNAL, &e))?
+            .ok_or_else(|| {
+                repair("the folded state was missing or unreadable; it was made anew from the log")
+            })?;
+        let runs = folded::open_runs(&*self.disk, &journal.header, false)
+            .map_err(|e| Snag::Repair(format!("{e}; the state was made anew from the log")))?;
+        let from = journal.position();
+        let len = log.meta().map_err(|e| self.io("read", log::ACTIVE, &e))?.len;
+        if !ends_line(&*log, &from).map_err(|e| self.io("read", log::ACTIVE, &e))? {
+            return Err(repair(
+                "journal and log did not agree; they were compared and mended",
+            ));
+        }
+        // The checksum at the end is only what the line says of itself.
+        if let Some((at, lines)) = journal.last_lines(LAST_LINES)
+            && read_range(&*log, at, lines.len()).map_err(|e| self.io("read", log::ACTIVE, &e))? != lines
+        {
+            return Err(repair(
+                "journal and log did not agree; they were compared and mended",
+            ));
+        }
+        let marks = journal.marks();
+        let mut loaded = Loaded {
+            log,
+            folded: Folded::from_runs(journal, runs),
+            position: from,
+            marks,
+            tail: Vec::new(),
+            tail_bytes: Vec::new(),
+            notices: Vec::new(),
+        };
+        if len == from.offset {
+            if write {
+                state::refuse_newer(&loaded.folded)?;
+            }
+            return Ok(loaded);
+        }
+        // Lines of a writer that was killed before it reached the journal, or that is at work right now.
+        let rules = Self::rules(slots, now, 0);
+        let (mut tail, mut bytes) = (Vec::new(), Vec::new());
+        let source: &dyn DiskFile = &*loaded.log;
+        let end = log::read_segment(&source, log::ACTIVE, from, None, rules, &mut |line, text, _| {
+            bytes.extend_from_slice(text);
+            bytes.push(b'\n');
+            tail.push(line.stamped);
+            Ok(())
+        })
+        .map_err(|trouble| match trouble {
+            Trouble::Io(e) => Snag::Refused(self.io("read", log::ACTIVE, &e)),
+            // The journal may still have what the log lost.
+            Trouble::Damage(damage) => Snag::Repair(damaged(&damage, &*self.disk).message),
+        })?;
+        let mut overlay = Overlay::new(&loaded.folded);
+        for line in &tail {
+            state::apply(&mut overlay, line).map_err(|e| Snag::Repair(e.to_string()))?;
+        }
+        loaded.folded.fresh = overlay.changes;
+        if write {
+            state::refuse_newer(&loaded.folded)?;
+            if end.torn > 0 {
+                let note = self.set_aside(&*loaded.log, &end.position)?;
+                loaded.notices.push(note);
+            }
+        }
+        loaded.position = end.position;
+        loaded.tail = tail;
+        loaded.tail_bytes = bytes;
+        Ok(loaded)
+    }
+
+    fn load_again(&self, now: &Now, slots: Slots) -> Outcome<Loaded> {
+        self.load(self.open_log(How::Existing)?, now, slots, true)
+            .map_err(|snag| match snag {
+                Snag::Refused(refusal) => refusal,
+                Snag::Repair(why) => Box::new(Refusal::new(
+                    Code::Io,
+                    format!("the state could not be mended: {why}"),
+                )),
+            })
+    }
+
+    /// Begins a new segment because the active one has grown large.
+    fn seal(&self, loaded: &Loaded, now: &Now, slots: Slots, actor: &Actor) -> Outcome<()> {
+        let attempt = || -> io::Result<()> {
+            Self::write_unsynced(loaded, slots)?;
+            loaded.log.sync()?;
+            self.sync_claims()?;
+            let mut bytes = Vec::new();
+            let line = segment_line(SegmentReason::Size, loaded.position.sequence + 1, now, actor);
+            encode_line(
+                &mut bytes,
+                &line,
+                slots.synced.max(loaded.position.sequence),
+                loaded.position.sum,
+            );
+            self.place_segment(&bytes, Some(loaded.position.segment))
+        };
+        attempt().map_err(|e| self.io("seal", log::ACTIVE, &e))?;
+        self.rejournal(now, slots)
+    }
+
+    /// Begins a new segment with every line that is not surely on disk, because a sync of the active one failed.
+    fn leave_suspect(&self, loaded: &Loaded, now: &Now, slots: Slots, actor: &Actor) -> Outcome<()> {
+        let position = loaded.position;
+        let source: &dyn DiskFile = &*loaded.log;
+        let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
+        let start = first.map_or(position, |(first, prev)| Position::beginning(first, prev));
+        let mut kept = Vec::new();
+        // What runs cover had been synced, whether or not that was noted.
+        let covered = loaded
+            .folded
+            .journal
+            .as_ref()
+            .map_or(0, |j| j.header.covers.sequence);
+        let sure = slots.synced.max(covered);
+        let rules = Rules {
+            power_loss: false,
+            durable: 0,
+        };
+        log::read_segment(&source, log::ACTIVE, start, None, rules, &mut |line, text, _| {
+            if line.stamped.sequence > sure {
+                kept.extend_from_slice(text);
+                kept.push(b'\n');
+            }
+            Ok(())
+        })
+        .map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
+        let line = segment_line(SegmentReason::Suspect, position.sequence + 1, now, actor);
+        encode_line(&mut kept, &line, sure, position.sum);
+        self.sync_claims()
+            .and_then(|()| self.place_segment(&kept, Some(position.segment)))
+            .map_err(|e| self.io("write", log::NEXT, &e))?;
+        self.rejournal(now, slots)
+    }
+
+    /// Sealed segments are the ground that the views are checked against.
+    fn sync_claims(&self) -> io::Result<()> {
+        match open_if_there(&*self.disk, views::CLAIMS)? {
+            Some(claims) => views::sync_claims(&*self.disk, &*claims),
+            None => Ok(()),
+        }
+    }
+
+    /// After the log went on in a new file: journal and views follow.
+    fn rejournal(&self, now: &Now, slots: Slots) -> Outcome<()> {
+        self.repair(now, slots, "", Trust::AsLeft).map(|_| ())
+    }
+
+    /// Appends a transaction to the log and brings everything else up to date. The caller syncs.
+    fn commit(
+        &self,
+        loaded: &mut Loaded,
+        lines: &[Stamped],
+        changes: Changes,
+        slots: Slots,
+        wall: Wall,
+    ) -> Outcome<()> {
+        let before = loaded.position;
+        let mut bytes = Vec::with_capacity(lines.len() * 640);
+        let mut sum = before.sum;
+        for line in lines {
+            let begin = bytes.len();
+            sum = encode_line(&mut bytes, line, slots.synced, sum);
+            refusals::refuse_long_line(bytes.len() - begin)?;
+        }
+        let (at, mut all) = Self::unsynced(loaded, slots);
+        all.extend_from_slice(&bytes);
+        if let Err(e) = write_all_at(&*loaded.log, &all, at) {
+            // What got there is taken back; should that fail too, the next writer finds a torn end.
+            let _ = loaded.log.set_len(before.offset);
+            let mut refusal = self.io("write", log::ACTIVE, &e);
+            refusal.message.push_str("; nothing was changed");
+            return Err(refusal);
+        }
+        loaded.position = Position {
+            offset: before.offset + bytes.len() as u64,
+            sequence: before.sequence + lines.len() as u64,
+            sum,
+            ..before
+        };
+        loaded.folded.fresh.extend(changes);
+        if let Err(e) = self.catch_up(loaded, lines, &bytes, wall) {
+            loaded.notices.push(format!(
+                "files beside the log could not be brought up to date ({e}); the next command will"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The lines at the end of the log that nobody has vouched for yet, from the journal's copy, and where they begin.
+    fn unsynced(loaded: &Loaded, slots: Slots) -> (u64, Vec<u8>) {
+        let mut found: Option<(u64, Vec<u8>)> = None;
+        if let Some(journal) = &loaded.folded.journal {
+            for (at, lines) in journal.lines_after(loaded.position.segment, slots.synced) {
+                let (_, bytes) = found.get_or_insert_with(|| (at, Vec::new()));
+                bytes.extend_from_slice(lines);
+            }
+        }
+        let tail_at = loaded.position.offset - loaded.tail_bytes.len() as u64;
+        let (at, mut bytes) = found
+            .filter(|(at, bytes)| at + bytes.len() as u64 == tail_at)
+            .unwrap_or((tail_at, Vec::new()));
+        bytes.extend_from_slice(&loaded.tail_bytes);
+        (at, bytes)
+    }
+
+    /// Makes the pages of lines dirty again that nobody has vouched for.
+    fn write_unsynced(loaded: &Loaded, slots: Slots) -> io::Result<()> {
+        let (at, bytes) = Self::unsynced(loaded, slots);
+        write_all_at(&*loaded.log, &bytes, at)
+    }
+
+    /// Views and journal after an append.
+    fn catch_up(&self, loaded: &mut Loaded, lines: &[Stamped], bytes: &[u8], wall: Wall) -> io::Result<()> {
+        let disk = &*self.disk;
+        let mut all = std::mem::take(&mut loaded.tail);
+        all.extend_from_slice(lines);
+        if !views::append_claims(disk, &mut loaded.marks, &all)? {
+            loaded
+                .notices
+                .push("claims.jsonl was not as it was left; it was mended from the log".into());
+            let mended = self.mend_claims(&mut loaded.marks, loaded.position.sequence, None);
+            if let Err(e) = mended {
+                // The journal must not fall behind because of it.
+                loaded.marks.claims_changed = views::NOT_MENDED;
+                loaded.notices.push(format!(
+                    "claims.jsonl could not be mended ({e}); the next command will try"
+                ));
+            }
+        }
+        let found = views::update_index(
+            disk,
+            &mut loaded.marks,
+            &loaded.folded,
+            &all,
+            &loaded.position,
+            wall,
+        )?;
+        if let views::Found::Repaired(note) = found {
+            loaded.notices.push(note.into());
+        }
+        loaded.tail_bytes.extend_from_slice(bytes);
+        if let Some(journal) = &loaded.folded.journal {
+            let (marks, fresh) = (&loaded.marks, &loaded.folded.fresh);
+            folded::append(disk, journal, &loaded.position, marks, &loaded.tail_bytes, fresh)?;
+        }
+        Ok(())
+    }
+
+    /// Puts right what a killed writer or somebody else left wrong beside the log, where nothing else is to be written.
+    fn tend(&self, loaded: &mut Loaded, wall: Wall) {
+        let wrong = !loaded.tail.is_empty() || !self.views_untouched(&loaded.marks);
+        if wrong && let Err(e) = self.catch_up(loaded, &[], &[], wall) {
+            loaded.notices.push(format!(
+                "files beside the log could not be brought up to date: {e}"
+            ));
+        }
+    }
+
+    pub(super) fn views_untouched(&self, marks: &ViewMarks) -> bool {
+        views::index_untouched(&*self.disk, marks).unwrap_or(false)
+            && views::claims_untouched(&*self.disk, marks).unwrap_or(false)
+    }
+
+    /// For a command that only reads and found that the views need mending: does it if nobody is writing. Never waits.
+    /// Says what it did.
+    pub fn mend_views(&self, actor: &Actor) -> Vec<String> {
+        let quick = Self {
+            lock_wait: Duration::ZERO,
+            ..self.clone()
+        };
+        let mend = || -> Result<Vec<String>, Snag> {
+            let guard = quick.lock(actor)?;
+            let now = self.now()?;
+            let slots = Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e))?;
+            if slots.boot != boot_mark(&now.boot) {
+                // The first writer of this boot looks at everything anyway.
+                return Ok(Vec::new());
+            }
+            // Opened for reading: whatever is wrong with the log itself is not a reader's business.
+            let mut loaded = self.load(self.open_log(How::Read)?, &now, slots, false)?;
+            state::refuse_newer(&loaded.folded)?;
+            self.tend(&mut loaded, now.wall);
+            Ok(loaded.notices)
+        };
+        mend().unwrap_or_default()
+    }
+
+    /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`. Its part about sealed segments was synced
+    /// when they were sealed: if `trusted` it is believed, and what comes before that place is not even looked at. That
+    /// is not for a file that somebody else may have changed. Returns up to where it may be believed next time.
+    pub(super) fn mend_claims(
+        &self,
+        marks: &mut ViewMarks,
+        upto: u64,
+        trusted: Option<Ground>,
+    ) -> io::Result<Ground> {
+        let refused = |refusal: Box<Refusal>| io::Error::other(refusal.message);
+        let source = self.open_log(How::Read).map_err(refused)?;
+        let active = log::first_of(&&*source)?.map_or(1, |(first, _)| first);
+        let sealed = log::sealed(&*self.disk)?;
+        let oldest = sealed.first().map_or(active, |segment| segment.first.min(active));
+        let believed = if trusted.is_some() { active } else { oldest } - 1;
+        let ground = trusted.unwrap_or_default();
+        let (len, sequence) = views::trusted_claims(&*self.disk, ground, believed.min(upto))?;
+        let mut mender = views::ClaimsMender::from(&*self.disk, len)?;
+        let mut outcome = Ok(());
+        let mut found = Ground { len, sequence };
+        self.events_between(sequence, upto, &mut |line| {
+            let record = jit_core::wire::claims_record(&line).unwrap_or_default();
+            outcome = mender.put(&record);
+            if line.sequence < active && !record.is_empty() {
+                found = Ground {
+                    len: mender.end(),
+                    sequence: line.sequence,
+                };
+            }
+            if outcome.is_ok() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })
+        .map_err(refused)?;
+        outcome?;
+        // Nobody is going to look at that part again: it must not be lost.
+        mender.finish(&*self.disk, marks, trusted.is_none() || found != ground)?;
+        Ok(found)
+    }
+
+    /// Makes sure that everything up to the end of what was loaded is on disk, and notes it.
+    fn make_durable(&self, guard: &mut dyn LockGuard, loaded: &Loaded) -> Outcome<()> {
+        // Should it fail, others wait a little longer.
+        let _ = guard.release();
+        let segment = loaded.position.segment;
+        if let Err(e) = loaded.log.sync() {
+            // Segments are numbered upwards: a mark on a later one must stay.
+            if Slots::read(guard.file()).map_or(true, |slots| slots.suspect <= segment) {
+                let _ = Slots::write(guard.file(), SUSPECT_AT, segment);
+            }
+            return Err(self.unknown(&format!("the log could not be synced: {e}")));
+        }
+        let slots = Slots::read(guard.file()).map_err(|e| self.unknown(&e.to_string()))?;
+        if slots.suspects(segment) {
+            return Err(self.unknown("another process could not sync the log"));
+        }
+        if slots.synced < loaded.position.sequence {
+            Slots::write(guard.file(), SYNCED_AT, loaded.position.sequence)
+                .map_err(|e| self.unknown(&e.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, why: &str) -> Box<Refusal> {
+        Box::new(Refusal::new(
+            Code::Unknown,
+            format!("it is not known whether it was done: {why}"),
+        ))
+    }
+
+    /// Folds the journal into runs when it has grown. Failing is harmless: the next command tries again.
+    fn compact_if_heavy(&self, loaded: &Loaded, wall: Wall, actor: &Actor) {
+        let weight = loaded
+            .folded
+            .journal
+            .as_ref()
+            .map_or(0, crate::journal::Journal::weight);
+        if weight < self.journal_limit {
+            return;
+        }
+        let Ok(_turn) = self.disk.lock(COMPACT_LOCK, Duration::ZERO) else {
+            return;
+        };
+        // The wall clock may jump, so what is near in the log is kept whatever the clock says.
+        let forgotten = |key: &str, value: &[u8]| {
+            key.starts_with("q/")
+                && serde_json::from_slice::<state::Answered>(value).is_ok_and(|answered| {
+                    answered.at.ms() + REQUEST_MEMORY_MS < wall.ms()
+                        && answered.last + REQUEST_MEMORY_LINES < loaded.position.sequence
+                })
+        };
+        if let Ok(Some(compaction)) = folded::compact(&*self.disk, loaded.position.sequence, &forgotten)
+            && let Ok(_guard) = self.lock(actor)
+        {
+            let _ = folded::install(&*self.disk, &compaction);
+        }
+    }
+}
+
+fn segment_line(reason: SegmentReason, sequence: u64, now: &Now, actor: &Actor) -> Stamped {
+    Stamped {
+        sequence,
+        at: now.wall,
+        actor: actor.clone(),
+        request: None,
+        part: (1, 1),
+        event: Event::SegmentStarted { reason },
+    }
+}
