@@ -41,7 +41,7 @@ pub enum Agent {
 
 /// For whom: everything this user does, or everybody who works on this project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum InstallScope {
     User,
     Project,
 }
@@ -67,11 +67,11 @@ impl Agent {
     }
 
     /// Where people usually keep such entries.
-    pub fn usual_scope(self) -> Scope {
+    pub fn usual_scope(self) -> InstallScope {
         match self {
             // It reads a project's file only after the user has said that the project is trusted.
-            Self::Codex => Scope::User,
-            Self::Claude | Self::Gemini | Self::Cursor | Self::VsCode => Scope::Project,
+            Self::Codex => InstallScope::User,
+            Self::Claude | Self::Gemini | Self::Cursor | Self::VsCode => InstallScope::Project,
         }
     }
 
@@ -161,7 +161,7 @@ enum Edit {
 
 /// Why a configuration could not be edited.
 #[derive(Debug, PartialEq, Eq)]
-enum Trouble {
+enum EditError {
     /// Line and column, from one, and what is wrong there.
     Broken(usize, usize, String),
     /// There is something else under our name.
@@ -170,7 +170,7 @@ enum Trouble {
 
 /// One change of one file, ready to be made.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ConfigEdit {
     pub file: PathBuf,
     /// Our entry as it is written in that file.
     pub entry: String,
@@ -189,27 +189,27 @@ fn refuse(code: Code, message: impl Into<String>) -> Box<Refusal> {
 /// What is to be done to have the entry, or to have it no more. Nothing is written yet.
 pub fn plan(
     agent: Agent,
-    scope: Scope,
+    scope: InstallScope,
     project: Option<&Path>,
     var: impl Fn(&str) -> Option<OsString>,
     install: bool,
-) -> Outcome<Plan> {
+) -> Outcome<ConfigEdit> {
     let file = match scope {
-        Scope::Project => project.map(|root| root.join(agent.in_project())).ok_or_else(|| {
+        InstallScope::Project => project.map(|root| root.join(agent.in_project())).ok_or_else(|| {
             let refusal = Refusal::new(
                 Code::NotFound,
                 "there is no project here: no worktree and no .jit/",
             );
             Box::new(refusal.help("jit mcp install --agent <agent> --user"))
         })?,
-        Scope::User => agent.of_user(var).ok_or_else(|| {
+        InstallScope::User => agent.of_user(var).ok_or_else(|| {
             refuse(
                 Code::NotFound,
                 "HOME is not set, so there is no configuration of yours",
             )
         })?,
     };
-    let follow = scope == Scope::User;
+    let follow = scope == InstallScope::User;
     let shown = file.display();
     let before = read(&file, follow).map_err(|e| refuse(Code::Io, format!("cannot read {shown}: {e}")))?;
     let text = match &before {
@@ -231,11 +231,11 @@ pub fn plan(
         Form::Toml => toml::edit(text, install),
     };
     let edit = edit.map_err(|trouble| match trouble {
-        Trouble::Broken(line, column, why) => {
+        EditError::Broken(line, column, why) => {
             let message = format!("{shown} cannot be read, line {line}, column {column}: {why}");
             Box::new(Refusal::new(Code::Invalid, message).help("mend the file, then run the command again"))
         }
-        Trouble::Foreign => {
+        EditError::Foreign => {
             let message = format!("{shown} has an entry called {NAME} that does not start jit mcp");
             Box::new(Refusal::new(Code::Exists, message).help("rename or remove that entry by hand"))
         }
@@ -244,7 +244,7 @@ pub fn plan(
         Form::Json { section, typed, .. } => json::fresh(section, typed),
         Form::Toml => toml::fresh(),
     };
-    Ok(Plan {
+    Ok(ConfigEdit {
         file,
         entry,
         install,
@@ -263,7 +263,7 @@ fn read(file: &Path, follow: bool) -> io::Result<Option<Vec<u8>>> {
     file::read_real(&real, MAX_FILE)
 }
 
-impl Plan {
+impl ConfigEdit {
     pub fn changes_something(&self) -> bool {
         self.edit != Edit::Nothing
     }
@@ -339,7 +339,14 @@ mod tests {
     fn i4_a_file_that_changed_meanwhile_is_not_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join(".mcp.json");
-        let plan = plan(Agent::Claude, Scope::Project, Some(folder.path()), home, true).expect("a plan");
+        let plan = plan(
+            Agent::Claude,
+            InstallScope::Project,
+            Some(folder.path()),
+            home,
+            true,
+        )
+        .expect("a plan");
         std::fs::write(&file, "{}").expect("written");
         assert_eq!(plan.carry_out().expect_err("refused").code, Code::Busy);
         assert_eq!(std::fs::read_to_string(&file).expect("read"), "{}");
@@ -351,11 +358,17 @@ mod tests {
         let real = folder.path().join("real.json");
         std::fs::write(&real, "{}").expect("written");
         std::os::unix::fs::symlink(&real, folder.path().join(".mcp.json")).expect("a link");
-        let refused = plan(Agent::Claude, Scope::Project, Some(folder.path()), home, true);
+        let refused = plan(
+            Agent::Claude,
+            InstallScope::Project,
+            Some(folder.path()),
+            home,
+            true,
+        );
         assert_eq!(refused.expect_err("refused").code, Code::Io);
         std::os::unix::fs::symlink(&real, folder.path().join(".claude.json")).expect("a link");
         let at_home = |name: &str| (name == "HOME").then(|| folder.path().into());
-        let mine = plan(Agent::Claude, Scope::User, None, at_home, true).expect("a plan");
+        let mine = plan(Agent::Claude, InstallScope::User, None, at_home, true).expect("a plan");
         mine.carry_out().expect("written");
         assert!(
             std::fs::read_to_string(&real)

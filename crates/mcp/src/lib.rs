@@ -14,7 +14,7 @@
 //! Limitations: calls are carried out one at a time, in the order in which they came. A line may have 16 MiB.
 
 pub mod install;
-mod keep;
+mod lease_keeper;
 mod server;
 mod stdio;
 mod tools;
@@ -35,8 +35,8 @@ pub fn serve(options: Options) -> Outcome<()> {
     let ended = runtime.block_on(async {
         let transport = stdio::Stdio::open().map_err(|e| failed(e.to_string()))?;
         let server = server::Server::new(options);
-        let keep = server.keep();
-        let renewing = tokio::spawn(server.keep().run());
+        let keeper = server.keeper();
+        let renewing = tokio::spawn(server.keeper().run());
         let ended = match server.serve(transport).await {
             Ok(running) => running
                 .waiting()
@@ -48,7 +48,7 @@ pub fn serve(options: Options) -> Outcome<()> {
             Err(e) => Err(failed(e.to_string())),
         };
         renewing.abort();
-        keep.let_go();
+        keeper.release_locks();
         ended
     });
     // The thread that reads standard input may be waiting still; it is not waited for.

@@ -16,8 +16,8 @@ use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use crate::keep::Keep;
-use crate::tools::{self, Call};
+use crate::lease_keeper::LeaseKeeper;
+use crate::tools::{self, ToolCall};
 
 const INSTRUCTIONS: &str = "Many agents share this repository. Claim an issue before you work on it (claim \"next\" \
     takes the best), and release it with a note if you stop before it is done. Set its state to done when it is. Titles, \
@@ -29,25 +29,25 @@ const MAX_SENTENCE: usize = 600;
 #[derive(Debug)]
 pub struct Server {
     given: Options,
-    keep: Arc<Keep>,
+    keeper: Arc<LeaseKeeper>,
 }
 
 impl Server {
     pub fn new(given: Options) -> Self {
         Self {
             given,
-            keep: Arc::default(),
+            keeper: Arc::default(),
         }
     }
 
-    pub fn keep(&self) -> Arc<Keep> {
-        self.keep.clone()
+    pub fn keeper(&self) -> Arc<LeaseKeeper> {
+        self.keeper.clone()
     }
 
     /// As whom the agent at the other end acts: as it was started, else as the session
     /// around it, else by a name made from its own. Found at the first call, and the same from then on.
     fn options(&self, client: Option<&str>) -> &Options {
-        self.keep.options(|| {
+        self.keeper.options(|| {
             let named = std::env::var_os("JIT_AGENT_ID").is_some_and(|id| !id.is_empty());
             let mut options = self.given.clone();
             if options.agent.is_none() && !named {
@@ -174,10 +174,10 @@ impl ServerHandler for Server {
         let client = context.client_info().map(|client| client.name);
         let options = self.options(client.as_deref());
         // The machine may have slept: what is due comes first.
-        self.keep.renew();
-        let mut call = Call::new(options, &self.keep);
+        self.keeper.renew();
+        let mut call = ToolCall::new(options, &self.keeper);
         let done = (tool.run)(&mut call, asked.arguments.unwrap_or_default());
-        let mut warnings = self.keep.news();
+        let mut warnings = self.keeper.news();
         warnings.append(&mut call.warnings);
         let (mut told, failed) = match done {
             Ok(told) => (told, false),

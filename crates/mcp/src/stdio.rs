@@ -25,14 +25,14 @@ use tokio::sync::{Notify, mpsc};
 const MAX_LINE: usize = 16 << 20;
 
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+enum InputLine {
     Whole(Vec<u8>),
     TooLong,
 }
 
 #[derive(Debug)]
 pub struct Stdio {
-    lines: mpsc::Receiver<Line>,
+    lines: mpsc::Receiver<InputLine>,
     /// Nobody reads what we write.
     deaf: Arc<Notify>,
     introduced: bool,
@@ -56,7 +56,7 @@ impl Stdio {
 }
 
 /// Hands on line after line until the input ends or `take` says no. The last line may lack its end.
-fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(Line) -> bool) {
+fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(InputLine) -> bool) {
     loop {
         let mut line = Vec::new();
         let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
@@ -65,9 +65,9 @@ fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(Line) -
             Ok(_) => {}
         }
         let line = if line.len() <= most || line.ends_with(b"\n") {
-            Line::Whole(line)
+            InputLine::Whole(line)
         } else if input.skip_until(b'\n').is_ok() {
-            Line::TooLong
+            InputLine::TooLong
         } else {
             return;
         };
@@ -78,12 +78,12 @@ fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(Line) -
 }
 
 /// What a line says; `None` when it is nothing to answer or to act upon.
-fn understand(line: Line) -> Result<Option<ClientJsonRpcMessage>, Box<ServerJsonRpcMessage>> {
+fn understand(line: InputLine) -> Result<Option<ClientJsonRpcMessage>, Box<ServerJsonRpcMessage>> {
     let error =
         |error: ErrorData, id: Option<RequestId>| Err(Box::new(ServerJsonRpcMessage::error(error, id)));
     let line = match line {
-        Line::Whole(line) => line,
-        Line::TooLong => {
+        InputLine::Whole(line) => line,
+        InputLine::TooLong => {
             let message = format!("the message is longer than {} MiB", MAX_LINE >> 20);
             return error(ErrorData::invalid_request(message, None), None);
         }
@@ -191,7 +191,7 @@ impl Transport<RoleServer> for Stdio {
 mod tests {
     use super::*;
 
-    fn lines(input: &[u8], most: usize) -> Vec<Line> {
+    fn lines(input: &[u8], most: usize) -> Vec<InputLine> {
         let mut all = Vec::new();
         // A small buffer: lines do not come whole.
         read_lines(io::BufReader::with_capacity(3, input), most, |line| {
@@ -203,17 +203,22 @@ mod tests {
 
     #[test]
     fn i4_a_line_that_is_too_long_is_passed_over_and_the_next_is_read() {
-        let whole = |text: &str| Line::Whole(text.as_bytes().to_vec());
+        let whole = |text: &str| InputLine::Whole(text.as_bytes().to_vec());
         assert_eq!(
             lines(b"12345\n123456789\n123456\nend", 6),
-            [whole("12345\n"), Line::TooLong, whole("123456\n"), whole("end")]
+            [
+                whole("12345\n"),
+                InputLine::TooLong,
+                whole("123456\n"),
+                whole("end")
+            ]
         );
-        assert_eq!(lines(b"123456789", 6), [Line::TooLong]);
+        assert_eq!(lines(b"123456789", 6), [InputLine::TooLong]);
         assert_eq!(lines(b"", 6), []);
     }
 
     fn answered(line: &str) -> Option<Value> {
-        match understand(Line::Whole(line.as_bytes().to_vec())) {
+        match understand(InputLine::Whole(line.as_bytes().to_vec())) {
             Ok(message) => {
                 assert!(message.is_none(), "{line} was understood");
                 None

@@ -9,7 +9,7 @@
 mod claims;
 mod issues;
 mod locks;
-mod sight;
+mod overview;
 
 use jit_core::ids::{BadId, IssuePrefix};
 use jit_core::lease::Actor;
@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::keep::Keep;
+use crate::lease_keeper::LeaseKeeper;
 
 pub struct Tool {
     pub name: &'static str,
@@ -32,11 +32,11 @@ pub struct Tool {
     /// The properties of its arguments, as JSON.
     takes: &'static str,
     needs: &'static [&'static str],
-    pub run: fn(&mut Call<'_>, JsonObject) -> Outcome<Value>,
+    pub run: fn(&mut ToolCall<'_>, JsonObject) -> Outcome<Value>,
 }
 
 static TABLE: &[&Tool] = &[
-    &sight::READY,
+    &overview::READY,
     &claims::CLAIM,
     &claims::RELEASE,
     &issues::SHOW,
@@ -45,7 +45,7 @@ static TABLE: &[&Tool] = &[
     &issues::COMMENT,
     &locks::LOCK,
     &locks::UNLOCK,
-    &sight::STATUS,
+    &overview::STATUS,
 ];
 
 pub fn find(name: &str) -> Option<&'static Tool> {
@@ -76,19 +76,19 @@ impl Tool {
 
 /// One call of a tool: what it can ask of the engine.
 #[derive(Debug)]
-pub struct Call<'a> {
+pub struct ToolCall<'a> {
     options: &'a Options,
-    keep: &'a Keep,
+    keeper: &'a LeaseKeeper,
     /// As whom the last request was made.
     actor: Option<Actor>,
     pub warnings: Vec<String>,
 }
 
-impl<'a> Call<'a> {
-    pub fn new(options: &'a Options, keep: &'a Keep) -> Self {
+impl<'a> ToolCall<'a> {
+    pub fn new(options: &'a Options, keeper: &'a LeaseKeeper) -> Self {
         Self {
             options,
-            keep,
+            keeper,
             actor: None,
             warnings: Vec::new(),
         }
@@ -238,9 +238,9 @@ mod tests {
             dir: Some("/nonexistent".into()),
             ..Options::default()
         };
-        let keep = Keep::default();
+        let keeper = LeaseKeeper::default();
         let refused = |tool: &Tool, given: JsonObject| {
-            let done = (tool.run)(&mut Call::new(&nowhere, &keep), given);
+            let done = (tool.run)(&mut ToolCall::new(&nowhere, &keeper), given);
             done.expect_err("there is no repository")
         };
         for tool in TABLE {

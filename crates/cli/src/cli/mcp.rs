@@ -1,7 +1,7 @@
 use std::io::{self, IsTerminal as _};
 
 use jit_engine::app::Surroundings;
-use jit_mcp::install::{self, Agent, Scope};
+use jit_mcp::install::{self, Agent, InstallScope};
 use jit_store::Outcome;
 use serde_json::json;
 
@@ -89,13 +89,13 @@ fn install(flags: &Install, cx: &Cx) -> Outcome<Output> {
         Program::VsCode => Agent::VsCode,
     };
     let scope = match (flags.user, flags.project) {
-        (true, _) => Scope::User,
-        (_, true) => Scope::Project,
+        (true, _) => InstallScope::User,
+        (_, true) => InstallScope::Project,
         _ => agent.usual_scope(),
     };
     let project = match scope {
-        Scope::User => None,
-        Scope::Project => {
+        InstallScope::User => None,
+        InstallScope::Project => {
             let place = Surroundings::find(&cx.options()?)?.place;
             let without_git = || place.local_jit.as_deref()?.parent().map(Into::into);
             place.worktree_root.clone().or_else(without_git)

@@ -6,7 +6,7 @@ use jit_agents::hooks::settings::Reach;
 use jit_core::refusal::Code;
 use jit_engine::app::{Uninstall, Uninstalled};
 use jit_engine::worktree::identity::Need;
-use jit_mcp::install::{self, Agent, Plan, Scope};
+use jit_mcp::install::{self, Agent, ConfigEdit, InstallScope};
 use jit_store::Outcome;
 
 use super::hooks::agent_settings::Hooked;
@@ -126,7 +126,7 @@ enum Whose {
 /// What an agent's program was told of jit.
 enum Told {
     Hook(Program, Hooked),
-    Server(Agent, Scope, PathBuf, PathBuf),
+    Server(Agent, InstallScope, PathBuf, PathBuf),
 }
 
 impl Told {
@@ -166,8 +166,8 @@ impl Told {
 /// All that programs were told there; files that cannot be read are kept.
 fn told_in(root: &Path, whose: Whose, done: &mut Uninstalled) -> Vec<Told> {
     let (reach, scope) = match whose {
-        Whose::Project => (Reach::Project, Scope::Project),
-        Whose::User => (Reach::User, Scope::User),
+        Whose::Project => (Reach::Project, InstallScope::Project),
+        Whose::User => (Reach::User, InstallScope::User),
     };
     let mut told = Vec::new();
     for program in Program::ALL {
@@ -191,6 +191,6 @@ fn told_in(root: &Path, whose: Whose, done: &mut Uninstalled) -> Vec<Told> {
     told
 }
 
-fn planned(agent: Agent, scope: Scope, root: &Path) -> Outcome<Plan> {
+fn planned(agent: Agent, scope: InstallScope, root: &Path) -> Outcome<ConfigEdit> {
     install::plan(agent, scope, Some(root), |name| std::env::var_os(name), false)
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Edit, NAME, Trouble, is_ours};
+use super::{Edit, EditError, NAME, is_ours};
 
 fn entry(typed: bool) -> Value {
     match typed {
@@ -310,7 +310,7 @@ pub fn edit(
     typed: bool,
     comments: bool,
     install: bool,
-) -> Result<Edit, Trouble> {
+) -> Result<Edit, EditError> {
     let text = file.unwrap_or_default();
     // A mark at the beginning is not JSON; it stays where it is.
     let (mark, text) = match text.strip_prefix('\u{feff}') {
@@ -336,7 +336,7 @@ pub fn edit(
     } else {
         text.as_bytes().to_vec()
     };
-    let broken = |line, column, why: &str| Trouble::Broken(line, column, why.to_owned());
+    let broken = |line, column, why: &str| EditError::Broken(line, column, why.to_owned());
     let value: Value = serde_json::from_slice(&blank).map_err(|e| {
         let why = e.to_string();
         let why = why.split(" at line ").next().unwrap_or_default();
@@ -360,7 +360,7 @@ pub fn edit(
         .and_then(|(_, servers)| servers.named(&blank, NAME))
         .map(|which| (which, ours(&value[section][NAME])));
     let done = match (install, &servers, there) {
-        (_, _, Some((_, false))) => return Err(Trouble::Foreign),
+        (_, _, Some((_, false))) => return Err(EditError::Foreign),
         (true, _, Some((_, true))) | (false, _, None) => return Ok(Edit::Nothing),
         (true, Some((which, servers)), None) => {
             let outer = indentation(text, root.members[*which].name).unwrap_or_default();
@@ -430,7 +430,7 @@ mod tests {
 
     use super::*;
 
-    fn tried(text: &str, install: bool) -> Result<Edit, Trouble> {
+    fn tried(text: &str, install: bool) -> Result<Edit, EditError> {
         edit(Some(text), "mcpServers", false, true, install)
     }
 
@@ -516,13 +516,13 @@ mod tests {
             ("{\"a\": 1 /* }", 1, 9),
         ] {
             match tried(text, true) {
-                Err(Trouble::Broken(l, c, why)) => assert_eq!((l, c), (line, column), "{text}: {why}"),
+                Err(EditError::Broken(l, c, why)) => assert_eq!((l, c), (line, column), "{text}: {why}"),
                 other => panic!("{text}: {other:?}"),
             }
         }
         let strict = |text: &str| edit(Some(text), "mcpServers", true, false, true);
         for text in ["{ // no\n}", "{\"a\": 1,}"] {
-            assert!(matches!(strict(text), Err(Trouble::Broken(..))), "{text}");
+            assert!(matches!(strict(text), Err(EditError::Broken(..))), "{text}");
         }
     }
 
@@ -535,8 +535,8 @@ mod tests {
             "{\"url\":\"http://x\"}",
         ] {
             let text = format!("{{\"mcpServers\":{{\"jit\":{entry}}}}}");
-            assert_eq!(tried(&text, true), Err(Trouble::Foreign), "{text}");
-            assert_eq!(tried(&text, false), Err(Trouble::Foreign), "{text}");
+            assert_eq!(tried(&text, true), Err(EditError::Foreign), "{text}");
+            assert_eq!(tried(&text, false), Err(EditError::Foreign), "{text}");
         }
         let own = r#"{"mcpServers":{"jit":{"command":"/opt/jit","args":["-C","x","mcp"],"env":{"A":"b"}}}}"#;
         assert_eq!(tried(own, true), Ok(Edit::Nothing));

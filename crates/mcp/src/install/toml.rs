@@ -2,7 +2,7 @@
 
 use toml_edit::{DocumentMut, Item, Table, Value, value};
 
-use super::{Edit, NAME, Trouble, is_ours};
+use super::{Edit, EditError, NAME, is_ours};
 
 const SECTION: &str = "mcp_servers";
 
@@ -60,14 +60,14 @@ fn before(text: &str) -> Option<Edit> {
 }
 
 /// `None` is no file.
-pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, Trouble> {
+pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, EditError> {
     let text = file.unwrap_or_default();
     let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
         let at = e.span().map_or(0, |span| span.start);
         let (line, column) = super::json::position(text, at);
-        Trouble::Broken(line, column, e.message().to_owned())
+        EditError::Broken(line, column, e.message().to_owned())
     })?;
-    let broken = |what: &str| Trouble::Broken(1, 1, format!("{what} is not a table"));
+    let broken = |what: &str| EditError::Broken(1, 1, format!("{what} is not a table"));
     let there = match document.get_mut(SECTION) {
         None => None,
         Some(section) => {
@@ -76,7 +76,7 @@ pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, Trouble> {
         }
     };
     match (install, there) {
-        (_, Some(false)) => return Err(Trouble::Foreign),
+        (_, Some(false)) => return Err(EditError::Foreign),
         (true, Some(true)) | (false, None) => return Ok(Edit::Nothing),
         (true, None) if appended(file).parse::<DocumentMut>().is_ok() => {
             return Ok(Edit::Write(appended(file)));
@@ -181,19 +181,19 @@ mod tests {
     #[test]
     fn i4_broken_and_foreign_files_are_refused() {
         match edit(Some("a = 1\n[b\n"), true) {
-            Err(Trouble::Broken(2, _, _)) => {}
+            Err(EditError::Broken(2, _, _)) => {}
             other => panic!("{other:?}"),
         }
         assert!(matches!(
             edit(Some("mcp_servers = 3\n"), true),
-            Err(Trouble::Broken(..))
+            Err(EditError::Broken(..))
         ));
         for text in [
             "[mcp_servers.jit]\ncommand = \"other\"\n",
             "[mcp_servers]\njit = 3\n",
         ] {
-            assert_eq!(edit(Some(text), true), Err(Trouble::Foreign));
-            assert_eq!(edit(Some(text), false), Err(Trouble::Foreign));
+            assert_eq!(edit(Some(text), true), Err(EditError::Foreign));
+            assert_eq!(edit(Some(text), false), Err(EditError::Foreign));
         }
         let own = "[mcp_servers.jit]\ncommand = \"/opt/jit\"\nargs = [\"mcp\"]\nenv = { JIT_AGENT_ID = \"agent:x\" }\n";
         assert_eq!(edit(Some(own), true), Ok(Edit::Nothing));

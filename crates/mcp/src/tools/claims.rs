@@ -13,7 +13,7 @@ use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Length, Named, Tool, invalid, issues, read, seconds, unexpected};
+use super::{Length, Named, Tool, ToolCall, invalid, issues, read, seconds, unexpected};
 
 pub static CLAIM: Tool = Tool {
     name: "claim",
@@ -37,7 +37,7 @@ const NEXT: &str = "next";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Claim {
+struct ClaimArgs {
     issue: String,
     ttl: Option<Length>,
     label: Option<String>,
@@ -45,8 +45,8 @@ struct Claim {
     kind: Option<String>,
 }
 
-fn claim(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let asked: Claim = read(given)?;
+fn claim(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: ClaimArgs = read(given)?;
     let ttl_secs = seconds(asked.ttl)?;
     let request = if asked.issue == NEXT {
         Request::Next {
@@ -69,14 +69,14 @@ fn claim(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
         Reply::Picked(picked) => picked.lease,
         other => return Err(unexpected(&other)),
     };
-    call.keep.begin(&lease);
+    call.keeper.begin(&lease);
     if lease.existing && ttl_secs.is_some() {
         let target = Target::Lease(lease.lease_id.clone());
         lease = match call.ask(Request::Renew { target, ttl_secs })? {
             Reply::Lease(lease) => lease,
             other => return Err(unexpected(&other)),
         };
-        call.keep.begin(&lease);
+        call.keeper.begin(&lease);
     }
     let Some(id) = &lease.issue_id else {
         return Ok(json!({ "claim": claimed(&lease) }));
@@ -107,13 +107,13 @@ fn claimed(lease: &LeaseView) -> Value {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Release {
+struct ReleaseArgs {
     issue: Named,
     note: Option<String>,
 }
 
-fn release(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let Release {
+fn release(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let ReleaseArgs {
         issue: Named(issue),
         note,
     } = read(given)?;
@@ -141,14 +141,14 @@ fn release(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     given_back(call, Target::Issue(issue), false)
 }
 
-fn given_back(call: &mut Call<'_>, target: Target, noted: bool) -> Outcome<Value> {
+fn given_back(call: &mut ToolCall<'_>, target: Target, noted: bool) -> Outcome<Value> {
     let released = match call.ask(Request::Release { target })? {
         Reply::Released { released } => released,
         other => return Err(unexpected(&other)),
     };
     let ids: Vec<_> = released.into_iter().filter_map(|lease| lease.issue_id).collect();
     for id in &ids {
-        call.keep.end(id);
+        call.keeper.end(id);
     }
     Ok(json!({ "released": ids, "noted": noted }))
 }

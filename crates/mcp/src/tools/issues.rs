@@ -9,7 +9,7 @@ use rmcp::model::JsonObject;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Call, Named, Tool, all_named, invalid, read, unexpected, without_blanks};
+use super::{Named, Tool, ToolCall, all_named, invalid, read, unexpected, without_blanks};
 
 pub static SHOW: Tool = Tool {
     name: "show",
@@ -101,12 +101,12 @@ fn changed(reply: Reply) -> Outcome<(IssueId, Value)> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Show {
+struct ShowArgs {
     issue: Named,
 }
 
-fn show(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let Show { issue: Named(issue) } = read(given)?;
+fn show(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let ShowArgs { issue: Named(issue) } = read(given)?;
     match call.ask(Request::ShowIssue { issue })? {
         Reply::Issue(view) => Ok(whole(&view)),
         other => Err(unexpected(&other)),
@@ -115,7 +115,7 @@ fn show(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Create {
+struct CreateArgs {
     title: String,
     description: Option<String>,
     #[serde(rename = "type")]
@@ -137,8 +137,8 @@ fn words(name: &str, given: Option<Vec<String>>) -> Outcome<Vec<String>> {
     Ok(given.into_iter().map(|word| word.trim().to_owned()).collect())
 }
 
-fn create(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let asked: Create = read(given)?;
+fn create(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: CreateArgs = read(given)?;
     let state = asked.state.unwrap_or(State::Ready);
     if !matches!(state, State::Ready | State::Backlog) {
         return Err(invalid("state: a new issue is ready or backlog"));
@@ -162,7 +162,7 @@ fn create(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Update {
+struct UpdateArgs {
     issue: Named,
     state: Option<State>,
     title: Option<String>,
@@ -175,8 +175,8 @@ struct Update {
     remove_deps: Option<Vec<Named>>,
 }
 
-fn update(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let asked: Update = read(given)?;
+fn update(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: UpdateArgs = read(given)?;
     let change = Change {
         title: asked.title,
         state: asked.state,
@@ -201,20 +201,20 @@ fn update(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     };
     let (id, told) = changed(call.ask(request)?)?;
     if asked.state.is_some_and(State::is_closed) {
-        call.keep.end(&id);
+        call.keeper.end(&id);
     }
     Ok(told)
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Comment {
+struct CommentArgs {
     issue: Named,
     text: String,
 }
 
-fn comment(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let Comment {
+fn comment(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let CommentArgs {
         issue: Named(issue),
         text,
     } = read(given)?;

@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 const AGAIN: u64 = 5_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Kept {
+struct KeptLease {
     /// What it is on, in a sentence.
     what: String,
     is_lock: bool,
@@ -40,7 +40,7 @@ struct Kept {
     due: u64,
 }
 
-impl Kept {
+impl KeptLease {
     fn new(what: String, issue: Option<IssueId>, expires_at: Wall) -> Self {
         let left = u64::try_from(expires_at.ms().saturating_sub(clock::wall_ms())).unwrap_or(0);
         Self {
@@ -54,10 +54,10 @@ impl Kept {
 }
 
 #[derive(Debug, Default)]
-pub struct Keep {
+pub struct LeaseKeeper {
     /// Whom to renew them for; known from the first call on.
     options: OnceLock<Options>,
-    leases: Mutex<BTreeMap<LeaseId, Kept>>,
+    leases: Mutex<BTreeMap<LeaseId, KeptLease>>,
     lost: Mutex<Vec<String>>,
     changed: Notify,
 }
@@ -70,7 +70,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Keep {
+impl LeaseKeeper {
     pub fn options(&self, make: impl FnOnce() -> Options) -> &Options {
         self.options.get_or_init(make)
     }
@@ -78,7 +78,7 @@ impl Keep {
     /// From now on this claim is renewed.
     pub fn begin(&self, lease: &LeaseView) {
         let what = lease.issue_id.as_ref().map_or("?", IssueId::as_str);
-        let kept = Kept::new(
+        let kept = KeptLease::new(
             format!("claim on {what}"),
             lease.issue_id.clone(),
             lease.expires_at,
@@ -88,14 +88,14 @@ impl Keep {
 
     /// From now on this lock is renewed.
     pub fn begin_lock(&self, lock: &LockView) {
-        let kept = Kept {
+        let kept = KeptLease {
             is_lock: true,
-            ..Kept::new(format!("lock on {}", lock.file_path), None, lock.expires_at)
+            ..KeptLease::new(format!("lock on {}", lock.file_path), None, lock.expires_at)
         };
         self.insert(&lock.lease_id, kept);
     }
 
-    fn insert(&self, id: &LeaseId, kept: Kept) {
+    fn insert(&self, id: &LeaseId, kept: KeptLease) {
         locked(&self.leases).insert(id.clone(), kept);
         self.changed.notify_one();
     }
@@ -117,7 +117,7 @@ impl Keep {
         std::mem::take(&mut *locked(&self.lost))
     }
 
-    fn due(&self, by: u64) -> Vec<(LeaseId, Kept)> {
+    fn due(&self, by: u64) -> Vec<(LeaseId, KeptLease)> {
         let leases = locked(&self.leases);
         let due = leases.iter().filter(|(_, kept)| kept.due <= by);
         due.map(|(id, kept)| (id.clone(), kept.clone())).collect()
@@ -138,7 +138,7 @@ impl Keep {
         if locks.is_empty() {
             return;
         }
-        let extend = |locks: &[(LeaseId, Kept)]| {
+        let extend = |locks: &[(LeaseId, KeptLease)]| {
             let leases = locks.iter().map(|(id, _)| id.clone()).collect();
             let which = OwnLocks::Leases(leases);
             ask(
@@ -160,7 +160,7 @@ impl Keep {
     }
 
     /// The client is gone: nobody edits these files through us any more. Claims stay, by the rules of their leases.
-    pub fn let_go(&self) {
+    pub fn release_locks(&self) {
         let Some(options) = self.options.get() else { return };
         let held: Vec<LeaseId> = locked(&self.leases)
             .iter()
@@ -174,7 +174,7 @@ impl Keep {
         }
     }
 
-    fn settle_locks(&self, due: &[(LeaseId, Kept)], extended: Outcome<Reply>) {
+    fn settle_locks(&self, due: &[(LeaseId, KeptLease)], extended: Outcome<Reply>) {
         let extended = match extended {
             Ok(Reply::Locks { locks }) => locks,
             Ok(_) => return,
@@ -197,12 +197,12 @@ impl Keep {
         }
     }
 
-    fn settle(&self, id: &LeaseId, kept: &Kept, renewed: Outcome<Reply>) {
+    fn settle(&self, id: &LeaseId, kept: &KeptLease, renewed: Outcome<Reply>) {
         let problem = match renewed {
             Ok(Reply::Lease(lease)) => {
                 locked(&self.leases).remove(id);
                 if lease.expires_at > kept.expires_at {
-                    let again = Kept::new(kept.what.clone(), kept.issue.clone(), lease.expires_at);
+                    let again = KeptLease::new(kept.what.clone(), kept.issue.clone(), lease.expires_at);
                     self.insert(&lease.lease_id, again);
                 }
                 return;
@@ -272,61 +272,61 @@ mod tests {
         }
     }
 
-    fn only(keep: &Keep) -> (LeaseId, Kept) {
-        let mut all = keep.due(u64::MAX);
+    fn only(keeper: &LeaseKeeper) -> (LeaseId, KeptLease) {
+        let mut all = keeper.due(u64::MAX);
         assert_eq!(all.len(), 1);
         all.remove(0)
     }
 
     #[test]
     fn b5_a_lease_is_due_at_half_of_its_time() {
-        let keep = Keep::default();
-        keep.begin(&lease(1000));
-        let (_, kept) = only(&keep);
+        let keeper = LeaseKeeper::default();
+        keeper.begin(&lease(1000));
+        let (_, kept) = only(&keeper);
         assert!(
             kept.due <= now() + 500_000 && kept.due > now() + 400_000,
             "{kept:?}"
         );
-        assert_eq!(keep.due(now()), []);
+        assert_eq!(keeper.due(now()), []);
     }
 
     #[test]
     fn b5_what_was_renewed_is_due_again_and_what_could_not_move_is_not() {
-        let keep = Keep::default();
+        let keeper = LeaseKeeper::default();
         let first = lease(100);
-        keep.begin(&first);
-        let (id, kept) = only(&keep);
+        keeper.begin(&first);
+        let (id, kept) = only(&keeper);
         let longer = LeaseView {
             expires_at: first.expires_at.plus_secs(50),
             ..first.clone()
         };
-        keep.settle(&id, &kept, Ok(Reply::Lease(longer.clone())));
-        let (id, kept) = only(&keep);
+        keeper.settle(&id, &kept, Ok(Reply::Lease(longer.clone())));
+        let (id, kept) = only(&keeper);
         assert_eq!(kept.expires_at, longer.expires_at);
-        keep.settle(&id, &kept, Ok(Reply::Lease(longer)));
-        assert_eq!(keep.due(u64::MAX), []);
-        assert_eq!(keep.news(), [] as [String; 0]);
+        keeper.settle(&id, &kept, Ok(Reply::Lease(longer)));
+        assert_eq!(keeper.due(u64::MAX), []);
+        assert_eq!(keeper.news(), [] as [String; 0]);
     }
 
     #[test]
     fn b5_a_lost_lease_is_told_once_and_a_busy_store_is_asked_again() {
-        let keep = Keep::default();
-        keep.begin(&lease(100));
-        let (id, kept) = only(&keep);
-        keep.settle(&id, &kept, Err(Box::new(Refusal::new(Code::Busy, "busy"))));
-        assert_eq!(only(&keep).0, id);
-        assert_eq!(keep.news(), [] as [String; 0]);
-        keep.settle(&id, &kept, Err(Box::new(Refusal::new(Code::NotHolder, "gone"))));
-        assert_eq!(keep.due(u64::MAX), []);
-        assert_eq!(keep.news(), ["your claim on X-1 could not be renewed: gone"]);
-        assert_eq!(keep.news(), [] as [String; 0]);
+        let keeper = LeaseKeeper::default();
+        keeper.begin(&lease(100));
+        let (id, kept) = only(&keeper);
+        keeper.settle(&id, &kept, Err(Box::new(Refusal::new(Code::Busy, "busy"))));
+        assert_eq!(only(&keeper).0, id);
+        assert_eq!(keeper.news(), [] as [String; 0]);
+        keeper.settle(&id, &kept, Err(Box::new(Refusal::new(Code::NotHolder, "gone"))));
+        assert_eq!(keeper.due(u64::MAX), []);
+        assert_eq!(keeper.news(), ["your claim on X-1 could not be renewed: gone"]);
+        assert_eq!(keeper.news(), [] as [String; 0]);
     }
 
     #[test]
     fn b5_what_was_given_back_is_not_renewed() {
-        let keep = Keep::default();
-        keep.begin(&lease(100));
-        keep.end(&"X-1".parse().expect("an id"));
-        assert_eq!(keep.due(u64::MAX), []);
+        let keeper = LeaseKeeper::default();
+        keeper.begin(&lease(100));
+        keeper.end(&"X-1".parse().expect("an id"));
+        assert_eq!(keeper.due(u64::MAX), []);
     }
 }
