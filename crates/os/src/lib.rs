@@ -13,7 +13,7 @@ pub mod program;
 pub mod random;
 mod refusal;
 pub mod shell;
-pub mod trees;
 pub mod watch;
+pub mod watch_trees;
 
 pub use refusal::io_refusal;

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum OpenMode {
     Read,
     /// Read and write; must be there.
     Existing,
@@ -69,7 +69,7 @@ pub trait LockGuard: Debug {
 }
 
 pub trait Disk: Debug + Send + Sync {
-    fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>>;
+    fn open(&self, path: &str, how: OpenMode) -> io::Result<Box<dyn DiskFile>>;
     fn meta(&self, path: &str) -> io::Result<Option<Meta>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Like `rename` over a file that is there, but without a promise about what a power loss leaves of it. The file
@@ -140,7 +140,7 @@ pub fn read_range_into(file: &dyn DiskFile, at: u64, len: usize, mut buf: Vec<u8
 
 /// `None` when the file is not there.
 pub fn open_if_there(disk: &dyn Disk, path: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
-    match disk.open(path, How::Read) {
+    match disk.open(path, OpenMode::Read) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
@@ -255,13 +255,13 @@ impl RealDisk {
 }
 
 impl Disk for RealDisk {
-    fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &str, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let flags = match how {
-            How::Read => OFlags::RDONLY,
-            How::Existing => return Ok(Box::new(RealFile(self.open_existing(path, OFlags::RDWR)?))),
-            How::Write => OFlags::RDWR,
-            How::Fresh => OFlags::RDWR | OFlags::TRUNC,
-            How::Spare => return Ok(Box::new(RealFile(self.open_spare(path)?))),
+            OpenMode::Read => OFlags::RDONLY,
+            OpenMode::Existing => return Ok(Box::new(RealFile(self.open_existing(path, OFlags::RDWR)?))),
+            OpenMode::Write => OFlags::RDWR,
+            OpenMode::Fresh => OFlags::RDWR | OFlags::TRUNC,
+            OpenMode::Spare => return Ok(Box::new(RealFile(self.open_spare(path)?))),
         };
         Ok(Box::new(RealFile(self.open_raw(path, flags)?)))
     }
@@ -280,7 +280,7 @@ impl Disk for RealDisk {
 
     /// A plain rename over a file makes ext4 write the new one out at once (`auto_da_alloc`), which costs more than
     /// everything else that a command does besides its sync, and makes the sync dearer too. Exchanging the two names
-    /// is as atomic for readers and writes nothing; the old file is a spare one for the next time ([`How::Spare`]),
+    /// is as atomic for readers and writes nothing; the old file is a spare one for the next time ([`OpenMode::Spare`]),
     /// which saves making an inode and freeing one.
     #[cfg(target_os = "linux")]
     fn replace(&self, from: &str, to: &str) -> io::Result<()> {

@@ -35,10 +35,10 @@ use jit_core::time::Now;
 use jit_os::clock::Clock;
 use jit_os::io_refusal;
 
-use crate::disk::{Disk, How, Meta, open_if_there};
-use crate::folded::{self, Folded};
+use crate::disk::{Disk, Meta, OpenMode, open_if_there};
+use crate::folded_state::{self, FoldedState};
 use crate::journal::Position;
-use crate::log::{self, Damage, Trouble};
+use crate::log::{self, Damage, LogTrouble};
 use crate::port::{
     Ask, Done, LockHolder, LogReport, LogStamp, Outcome, Recovered, Store, Upkeep, View, WriteLock,
 };
@@ -60,25 +60,25 @@ pub struct FileStore {
 }
 
 /// Why loading did not work.
-enum Snag {
+enum LoadError {
     Refused(Box<Refusal>),
     /// The folded state is not to be trusted: fold again.
     Repair(String),
 }
 
-impl From<Box<Refusal>> for Snag {
+impl From<Box<Refusal>> for LoadError {
     fn from(refusal: Box<Refusal>) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl From<Unreadable> for Snag {
+impl From<Unreadable> for LoadError {
     fn from(trouble: Unreadable) -> Self {
         Self::Repair(trouble.to_string())
     }
 }
 
-impl From<Stop> for Snag {
+impl From<Stop> for LoadError {
     fn from(stop: Stop) -> Self {
         match stop {
             Stop::Refused(refusal) => Self::Refused(refusal),
@@ -117,7 +117,7 @@ impl FileStore {
             clock,
             lock_wait,
             segment_limit: SEGMENT_LIMIT,
-            journal_limit: folded::JOURNAL_LIMIT,
+            journal_limit: folded_state::JOURNAL_LIMIT,
             alone: false,
         }
     }
@@ -155,10 +155,10 @@ impl FileStore {
         io_refusal(what, &self.disk.show(path), e)
     }
 
-    fn trouble(&self, path: &str, trouble: Trouble) -> Box<Refusal> {
+    fn trouble(&self, path: &str, trouble: LogTrouble) -> Box<Refusal> {
         match trouble {
-            Trouble::Io(e) => self.io("read", path, &e),
-            Trouble::Damage(damage) => damaged(&damage, &*self.disk),
+            LogTrouble::Io(e) => self.io("read", path, &e),
+            LogTrouble::Damage(damage) => damaged(&damage, &*self.disk),
         }
     }
 
@@ -175,8 +175,8 @@ impl FileStore {
     fn transact_or_refold(&self, ask: &mut Ask<'_>) -> Outcome<Done> {
         match self.attempt(ask) {
             Ok(done) => Ok(done),
-            Err(Snag::Refused(refusal)) => Err(refusal),
-            Err(Snag::Repair(why)) => {
+            Err(LoadError::Refused(refusal)) => Err(refusal),
+            Err(LoadError::Repair(why)) => {
                 // A record of the folded state was garbled. Nothing has been written: fold the log again, once.
                 {
                     let _guard = self.lock(ask.actor)?;
@@ -188,21 +188,23 @@ impl FileStore {
                             .push(format!("{why}; the state was made anew from the log"));
                         Ok(done)
                     }
-                    Err(Snag::Refused(refusal)) => Err(refusal),
-                    Err(Snag::Repair(why)) => Err(Box::new(Refusal::new(Code::Io, why).help("jit doctor"))),
+                    Err(LoadError::Refused(refusal)) => Err(refusal),
+                    Err(LoadError::Repair(why)) => {
+                        Err(Box::new(Refusal::new(Code::Io, why).help("jit doctor")))
+                    }
                 }
             }
         }
     }
 
     /// One attempt at reading. The log may move on under a reader; then it looks again.
-    fn look(&self) -> Result<View, Snag> {
+    fn look(&self) -> Result<View, LoadError> {
         let now = self.now()?;
         let slots = match open_if_there(&*self.disk, LOCK).map_err(|e| self.io("open", LOCK, &e))? {
             Some(file) => Slots::read(&*file).map_err(|e| self.io("read", LOCK, &e))?,
             None => Slots::default(),
         };
-        let log = self.open_log(How::Read)?;
+        let log = self.open_log(OpenMode::Read)?;
         let loaded = self.load(log, &now, slots, false)?;
         let views_fine = loaded.tail.is_empty() && self.views_untouched(&loaded.marks);
         let view = self.view_of(loaded.folded, loaded.position, now, Vec::new())?;
@@ -211,12 +213,12 @@ impl FileStore {
 
     fn view_of(
         &self,
-        mut folded: Folded,
+        mut folded: FoldedState,
         position: Position,
         now: Now,
         notices: Vec<String>,
-    ) -> Result<View, Snag> {
-        let unreadable = |e: Unreadable| Snag::Repair(e.to_string());
+    ) -> Result<View, LoadError> {
+        let unreadable = |e: Unreadable| LoadError::Repair(e.to_string());
         let anchor = state::anchor(&folded).map_err(unreadable)?;
         if anchor.is_some_and(|anchor| anchor.boot_id != now.boot) {
             // What the first writer of this boot will record, seen already.
@@ -247,7 +249,9 @@ impl Store for FileStore {
         for _ in 0..3 {
             match self.look() {
                 Ok(view) => return Ok(view),
-                Err(Snag::Refused(refusal)) if refusal.code == Code::NotInitialized => return Err(refusal),
+                Err(LoadError::Refused(refusal)) if refusal.code == Code::NotInitialized => {
+                    return Err(refusal);
+                }
                 Err(_) => {}
             }
         }
@@ -257,8 +261,8 @@ impl Store for FileStore {
             match self.fold_in_memory(self.now()?) {
                 Ok(view) => return Ok(view),
                 Err(_) if tries < 3 => tries += 1,
-                Err(Snag::Refused(refusal)) => return Err(refusal),
-                Err(Snag::Repair(why)) => {
+                Err(LoadError::Refused(refusal)) => return Err(refusal),
+                Err(LoadError::Repair(why)) => {
                     return Err(Box::new(Refusal::new(Code::Io, why).help("jit doctor")));
                 }
             }

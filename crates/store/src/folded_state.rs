@@ -4,9 +4,9 @@ use std::io;
 
 use jit_core::table::{Changes, Memory, Read, Table, Unreadable};
 
-use crate::disk::{Disk, How, open_if_there, read_range, write_all_at};
+use crate::disk::{Disk, OpenMode, open_if_there, read_range, write_all_at};
 use crate::journal::{Ground, Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
-use crate::run::{self, Merge, Record, Run, RunIter, Spot};
+use crate::sorted_run::{self, Merge, Record, Run, RunIter, Spot};
 
 pub const JOURNAL: &str = "state/journal";
 const JOURNAL_NEW: &str = "state/journal.new";
@@ -24,7 +24,7 @@ enum Base {
 
 /// A table: what was replayed just now, over the journal, over the base.
 #[derive(Debug)]
-pub struct Folded {
+pub struct FoldedState {
     pub journal: Option<Journal>,
     base: Base,
     /// Newer than the journal.
@@ -35,7 +35,7 @@ fn unreadable(e: io::Error) -> Unreadable {
     Unreadable(e.to_string())
 }
 
-impl Table for Folded {
+impl Table for FoldedState {
     fn get(&self, key: &str) -> Read<Option<Vec<u8>>> {
         if let Some(change) = self.fresh.get(key) {
             return Ok(change.clone());
@@ -82,13 +82,13 @@ impl Table for Folded {
             .take_while(|(key, _)| key.starts_with(prefix))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
-        sources.push(Source::Changes(fresh.into_iter().peekable()));
+        sources.push(MergeSource::Changes(fresh.into_iter().peekable()));
         if let Some(journal) = &self.journal {
             let changes = journal.changes(prefix, u64::MAX);
-            sources.push(Source::Changes(changes.into_iter().peekable()));
+            sources.push(MergeSource::Changes(changes.into_iter().peekable()));
         }
         for run in runs {
-            let mut source = Source::Run(Box::new(run.iter_from(prefix)), None);
+            let mut source = MergeSource::Run(Box::new(run.iter_from(prefix)), None);
             source.advance().map_err(unreadable)?;
             sources.push(source);
         }
@@ -122,12 +122,12 @@ impl Table for Folded {
 }
 
 /// What is newest about a key comes first.
-enum Source<'a> {
+enum MergeSource<'a> {
     Changes(std::iter::Peekable<std::collections::btree_map::IntoIter<String, Option<Vec<u8>>>>),
     Run(Box<RunIter<'a>>, Option<Spot>),
 }
 
-impl Source<'_> {
+impl MergeSource<'_> {
     fn key(&mut self) -> Option<&[u8]> {
         match self {
             Self::Changes(changes) => changes.peek().map(|(key, _)| key.as_bytes()),
@@ -157,7 +157,7 @@ impl Source<'_> {
     }
 }
 
-impl Folded {
+impl FoldedState {
     /// Nothing but what the journal and its runs say.
     pub fn from_runs(journal: Journal, runs: Vec<Run>) -> Self {
         Self {
@@ -245,7 +245,7 @@ pub fn append(
     changes: &Changes,
 ) -> io::Result<()> {
     let batch = encode_batch(position, marks, lines, changes)?;
-    let file = disk.open(JOURNAL, How::Existing)?;
+    let file = disk.open(JOURNAL, OpenMode::Existing)?;
     write_all_at(&*file, &batch, journal.end)
 }
 
@@ -253,7 +253,7 @@ pub fn append(
 pub fn replace_journal(disk: &dyn Disk, header: &Header, batches: &[u8]) -> io::Result<()> {
     let mut bytes = encode_header(header);
     bytes.extend_from_slice(batches);
-    let file = disk.open(JOURNAL_NEW, How::Fresh)?;
+    let file = disk.open(JOURNAL_NEW, OpenMode::Fresh)?;
     write_all_at(&*file, &bytes, 0)?;
     disk.rename(JOURNAL_NEW, JOURNAL)
 }
@@ -263,7 +263,7 @@ pub fn replace_journal(disk: &dyn Disk, header: &Header, batches: &[u8]) -> io::
 /// `position` must be synced: runs cover only what cannot be lost any more.
 pub fn write_whole(
     disk: &dyn Disk,
-    folded: &Folded,
+    folded: &FoldedState,
     position: &Position,
     marks: &ViewMarks,
     ground: Ground,
@@ -276,7 +276,7 @@ pub fn write_whole(
         size += (key.len() + value.map_or(0, |v| v.len()) + 6) as u64;
         records += 1;
     }
-    let len = run::write(disk, &name, &mut folded.merged(""), size)?;
+    let len = sorted_run::write(disk, &name, &mut folded.merged(""), size)?;
     let header = Header {
         runs: vec![RunName { name, len, records }],
         covers: *position,
@@ -365,7 +365,7 @@ pub fn compact(
         })
         .inspect(|_| records += 1);
     let name = run_name(covers.sequence, &format!("{merged}"));
-    let len = run::write(disk, &name, &mut kept, size)?;
+    let len = sorted_run::write(disk, &name, &mut kept, size)?;
     drop(kept);
     let ground = journal.header.ground;
     let mut after = vec![RunName { name, len, records }];

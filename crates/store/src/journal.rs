@@ -21,7 +21,7 @@ use jit_core::table::Changes;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::run::{Cursor, put_record};
+use crate::sorted_run::{Cursor, put_record};
 
 /// So many comparisons are cheaper than putting the changes in order, for each of them.
 const PATIENCE: usize = 40;
@@ -107,7 +107,7 @@ struct Batch {
 
 /// A change: where its key and value are in the journal's bytes.
 #[derive(Debug, Clone, Copy)]
-struct Change {
+struct JournalChange {
     key: (usize, usize),
     value: Option<(usize, usize)>,
 }
@@ -118,7 +118,7 @@ pub struct Journal {
     bytes: Vec<u8>,
     pub header: Header,
     batches: Vec<(Batch, usize, usize)>,
-    changes: Vec<Change>,
+    changes: Vec<JournalChange>,
     /// Where the next batch goes.
     pub end: u64,
     /// Places in `changes` in the order of their keys, made when enough has been asked.
@@ -224,7 +224,7 @@ impl Journal {
             .map_or(0, |(_, start, _)| self.end - *start as u64)
     }
 
-    fn key(&self, change: &Change) -> &[u8] {
+    fn key(&self, change: &JournalChange) -> &[u8] {
         &self.bytes[change.key.0..change.key.1]
     }
 
@@ -366,7 +366,7 @@ fn decode_batch(
     bytes: &[u8],
     start: usize,
     batches: &mut Vec<(Batch, usize, usize)>,
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<JournalChange>,
 ) -> Option<usize> {
     let mut cursor = Cursor(bytes.get(start..)?);
     let len = cursor.u32()? as usize;
@@ -406,7 +406,7 @@ fn decode_batch(
         };
         let key_at = at + 6;
         let value_at = key_at + key.len();
-        changes.push(Change {
+        changes.push(JournalChange {
             key: (key_at, value_at),
             value: value.map(|value| (value_at, value_at + value.len())),
         });

@@ -4,13 +4,13 @@
 
 pub mod disk;
 pub mod file;
-pub mod folded;
+pub mod folded_state;
 pub mod journal;
 pub mod log;
 pub mod memory;
 pub mod port;
 mod refusals;
-pub mod run;
+pub mod sorted_run;
 pub mod views;
 
 use std::io;

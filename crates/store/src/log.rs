@@ -72,12 +72,12 @@ pub struct Damage {
 }
 
 #[derive(Debug)]
-pub enum Trouble {
+pub enum LogTrouble {
     Io(io::Error),
     Damage(Damage),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for LogTrouble {
     fn from(e: io::Error) -> Self {
         Self::Io(e)
     }
@@ -85,14 +85,14 @@ impl From<io::Error> for Trouble {
 
 /// How to judge what does not fit.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
+pub struct ReadRules {
     /// Unsynced pages may be missing anywhere.
     pub power_loss: bool,
     /// Sequences up to this one had surely been durable.
     pub durable: u64,
 }
 
-impl Rules {
+impl ReadRules {
     /// A sealed segment was synced before it was sealed, and another follows: nothing of it may be torn.
     pub const SEALED: Self = Self {
         power_loss: false,
@@ -101,11 +101,11 @@ impl Rules {
 }
 
 /// Takes a line, its text, and the offset of its end.
-pub type EachLine<'a> = dyn FnMut(Line, &[u8], u64) -> Result<(), Trouble> + 'a;
+pub type EachLine<'a> = dyn FnMut(Line, &[u8], u64) -> Result<(), LogTrouble> + 'a;
 
 /// The outcome of reading a segment to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
+pub struct SegmentEnd {
     /// The end of the last whole transaction.
     pub position: Position,
     /// Bytes after it that do not count.
@@ -116,14 +116,14 @@ pub struct End {
 ///
 /// `until` is the first sequence of the next segment: lines from there on are not looked at.
 pub fn read_segment(
-    source: &dyn Source,
+    source: &dyn SegmentBytes,
     path: &str,
     from: Position,
     until: Option<u64>,
-    rules: Rules,
+    rules: ReadRules,
     each: &mut EachLine<'_>,
-) -> Result<End, Trouble> {
-    let mut reader = Lines {
+) -> Result<SegmentEnd, LogTrouble> {
+    let mut reader = LineReader {
         source,
         at: from.offset,
         buffer: Vec::new(),
@@ -136,14 +136,14 @@ pub fn read_segment(
     loop {
         let offset = reader.at;
         if until.is_some_and(|until| sequence + 1 >= until) && pending.is_empty() {
-            return Ok(End {
+            return Ok(SegmentEnd {
                 position: good,
                 torn: 0,
             });
         }
         let text = match reader.next()? {
-            Next::Line(text) => text,
-            Next::Rest(rest) => {
+            NextLine::Line(text) => text,
+            NextLine::Rest(rest) => {
                 let torn = reader.at + rest as u64 - good.offset;
                 // Lines that had been durable are gone, at the end of a line or in the midst of one.
                 if good.sequence < rules.durable && until.is_none() {
@@ -161,7 +161,7 @@ pub fn read_segment(
                         "lines are missing at its end",
                     ));
                 }
-                return Ok(End { position: good, torn });
+                return Ok(SegmentEnd { position: good, torn });
             }
         };
         let fits = decode_line(&text).and_then(|line| {
@@ -214,7 +214,7 @@ pub fn read_segment(
                 if !cut_here {
                     return Err(damage(path, source, offset, expected, &why));
                 }
-                return Ok(End {
+                return Ok(SegmentEnd {
                     position: good,
                     torn: source.size()?.saturating_sub(good.offset),
                 });
@@ -224,12 +224,12 @@ pub fn read_segment(
 }
 
 /// Whether this line or a later one was written when `sequence` was already on disk.
-fn proves_durable(reader: &mut Lines<'_>, first: &[u8], sequence: u64) -> io::Result<bool> {
+fn proves_durable(reader: &mut LineReader<'_>, first: &[u8], sequence: u64) -> io::Result<bool> {
     let proves = |text: &[u8]| decode_line(text).is_ok_and(|line| line.durable >= sequence);
     if proves(first) {
         return Ok(true);
     }
-    while let Next::Line(text) = reader.next()? {
+    while let NextLine::Line(text) = reader.next()? {
         if proves(&text) {
             return Ok(true);
         }
@@ -237,10 +237,10 @@ fn proves_durable(reader: &mut Lines<'_>, first: &[u8], sequence: u64) -> io::Re
     Ok(false)
 }
 
-fn damage(path: &str, source: &dyn Source, offset: u64, sequence: u64, why: &str) -> Trouble {
+fn damage(path: &str, source: &dyn SegmentBytes, offset: u64, sequence: u64, why: &str) -> LogTrouble {
     // Lines are counted only now, when somebody has to find the place.
     let line = count_lines(source, offset).unwrap_or(0) + 1;
-    Trouble::Damage(Damage {
+    LogTrouble::Damage(Damage {
         path: path.to_owned(),
         line,
         offset,
@@ -249,7 +249,7 @@ fn damage(path: &str, source: &dyn Source, offset: u64, sequence: u64, why: &str
     })
 }
 
-fn count_lines(source: &dyn Source, upto: u64) -> io::Result<u64> {
+fn count_lines(source: &dyn SegmentBytes, upto: u64) -> io::Result<u64> {
     let (mut at, mut lines) = (0, 0);
     while at < upto {
         let bytes = source.read(at, CHUNK.min((upto - at) as usize))?;
@@ -263,12 +263,12 @@ fn count_lines(source: &dyn Source, upto: u64) -> io::Result<u64> {
 }
 
 /// Bytes of a segment: a file, or a file as it would look after a repair.
-pub trait Source {
+pub trait SegmentBytes {
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>>;
     fn size(&self) -> io::Result<u64>;
 }
 
-impl Source for &dyn DiskFile {
+impl SegmentBytes for &dyn DiskFile {
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         read_range(*self, at, len)
     }
@@ -278,7 +278,7 @@ impl Source for &dyn DiskFile {
     }
 }
 
-impl Source for Vec<u8> {
+impl SegmentBytes for Vec<u8> {
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         let from = usize::try_from(at).unwrap_or(usize::MAX).min(Vec::len(self));
         let to = from.saturating_add(len).min(Vec::len(self));
@@ -290,23 +290,23 @@ impl Source for Vec<u8> {
     }
 }
 
-enum Next {
+enum NextLine {
     /// Without its newline.
     Line(Vec<u8>),
     /// No further newline; so many bytes are left.
     Rest(usize),
 }
 
-struct Lines<'a> {
-    source: &'a dyn Source,
+struct LineReader<'a> {
+    source: &'a dyn SegmentBytes,
     /// Offset of the next line.
     at: u64,
     buffer: Vec<u8>,
     start: usize,
 }
 
-impl Lines<'_> {
-    fn next(&mut self) -> io::Result<Next> {
+impl LineReader<'_> {
+    fn next(&mut self) -> io::Result<NextLine> {
         let mut searched = self.start;
         loop {
             if let Some(n) = self.buffer[searched..].iter().position(|b| *b == b'\n') {
@@ -314,7 +314,7 @@ impl Lines<'_> {
                 let line = self.buffer[self.start..end].to_vec();
                 self.at += line.len() as u64 + 1;
                 self.start = end + 1;
-                return Ok(Next::Line(line));
+                return Ok(NextLine::Line(line));
             }
             let have = self.buffer.len() - self.start;
             let more = if have > MAX_LINE {
@@ -323,7 +323,7 @@ impl Lines<'_> {
                 self.source.read(self.at + have as u64, CHUNK)?
             };
             if more.is_empty() {
-                return Ok(Next::Rest(have));
+                return Ok(NextLine::Rest(have));
             }
             self.buffer.drain(..self.start);
             self.start = 0;
@@ -334,52 +334,52 @@ impl Lines<'_> {
 }
 
 /// Whether the segment's first transaction is all there.
-pub fn has_transaction(source: &dyn Source, path: &str) -> io::Result<bool> {
+pub fn has_transaction(source: &dyn SegmentBytes, path: &str) -> io::Result<bool> {
     let Some((first, prev)) = first_of(source)? else {
         return Ok(false);
     };
     let start = Position::beginning(first, prev);
-    let rules = Rules {
+    let rules = ReadRules {
         power_loss: true,
         durable: 0,
     };
     match read_segment(source, path, start, None, rules, &mut |_, _, _| Ok(())) {
         Ok(end) => Ok(end.position.offset > 0),
-        Err(Trouble::Damage(_)) => Ok(false),
-        Err(Trouble::Io(e)) => Err(e),
+        Err(LogTrouble::Damage(_)) => Ok(false),
+        Err(LogTrouble::Io(e)) => Err(e),
     }
 }
 
 /// The first sequence of a segment of which every byte belongs to a whole transaction.
-pub fn first_if_whole(source: &dyn Source) -> io::Result<Option<u64>> {
+pub fn first_if_whole(source: &dyn SegmentBytes) -> io::Result<Option<u64>> {
     let Some((first, prev)) = first_of(source)? else {
         return Ok(None);
     };
     let start = Position::beginning(first, prev);
-    let rules = Rules {
+    let rules = ReadRules {
         power_loss: false,
         durable: 0,
     };
     match read_segment(source, NEXT, start, None, rules, &mut |_, _, _| Ok(())) {
         Ok(end) => Ok((end.torn == 0 && end.position.offset > 0).then_some(first)),
-        Err(Trouble::Damage(_)) => Ok(None),
-        Err(Trouble::Io(e)) => Err(e),
+        Err(LogTrouble::Damage(_)) => Ok(None),
+        Err(LogTrouble::Io(e)) => Err(e),
     }
 }
 
 /// The first sequence in a segment and the checksum before it, from its first line; `None` when it has none.
-pub fn first_of(source: &dyn Source) -> io::Result<Option<(u64, u64)>> {
-    let mut reader = Lines {
+pub fn first_of(source: &dyn SegmentBytes) -> io::Result<Option<(u64, u64)>> {
+    let mut reader = LineReader {
         source,
         at: 0,
         buffer: Vec::new(),
         start: 0,
     };
     Ok(match reader.next()? {
-        Next::Line(text) => decode_line(&text)
+        NextLine::Line(text) => decode_line(&text)
             .ok()
             .map(|line| (line.stamped.sequence, line.prev))
             .filter(|(sequence, _)| *sequence > 0),
-        Next::Rest(_) => None,
+        NextLine::Rest(_) => None,
     })
 }

@@ -19,7 +19,7 @@ use std::io;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::disk::{Disk, DiskFile, How, read_range, read_range_into, write_all_at};
+use crate::disk::{Disk, DiskFile, OpenMode, read_range, read_range_into, write_all_at};
 
 const MAGIC: u64 = 0x3172_756e_2d74_696a; // "jit-nur1", read backwards
 const FOOTER: usize = 48;
@@ -99,7 +99,7 @@ pub fn write(
     records: &mut dyn Iterator<Item = io::Result<Record>>,
     size_hint: u64,
 ) -> io::Result<u64> {
-    let file = disk.open(path, How::Fresh)?;
+    let file = disk.open(path, OpenMode::Fresh)?;
     // Blocks grow with the run so that the index stays small enough to be read with the footer.
     let block_size = usize::try_from((size_hint / 512).clamp(4096, 1 << 20)).unwrap_or(4096);
     let mut writer = Writer {
@@ -212,7 +212,7 @@ impl std::fmt::Debug for Run {
 impl Run {
     /// `len` is the length the run had when it was written.
     pub fn open(disk: &dyn Disk, path: &str, len: u64) -> io::Result<Self> {
-        let file = disk.open(path, How::Read)?;
+        let file = disk.open(path, OpenMode::Read)?;
         let tail_at = len.saturating_sub(TAIL as u64);
         let tail = read_range(&*file, tail_at, (len - tail_at) as usize)?;
         if tail_at + tail.len() as u64 != len || tail.len() < FOOTER {

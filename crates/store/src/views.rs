@@ -19,7 +19,7 @@ use jit_core::time::Wall;
 use jit_core::{state, wire};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::disk::{Disk, DiskFile, How, Meta, open_if_there, read_range, write_all_at};
+use crate::disk::{Disk, DiskFile, Meta, OpenMode, open_if_there, read_range, write_all_at};
 use crate::journal::{Ground, Position, ViewMarks};
 
 pub const CLAIMS: &str = "claims.jsonl";
@@ -36,7 +36,7 @@ pub const NOT_MENDED: i64 = -1;
 
 /// What was found to be wrong with a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum IndexCheck {
     Fine,
     /// It was made anew.
     Repaired(&'static str),
@@ -54,7 +54,7 @@ pub fn append_claims(disk: &dyn Disk, marks: &mut ViewMarks, lines: &[Stamped]) 
     for line in lines {
         bytes.extend(wire::claims_record(line).unwrap_or_default());
     }
-    let file = disk.open(CLAIMS, How::Write)?;
+    let file = disk.open(CLAIMS, OpenMode::Write)?;
     let meta = file.meta()?;
     if !unchanged(&meta, marks) {
         if marks.claims_changed == NOT_MENDED || end_sum(&*file, marks.claims_len)? != Some(marks.claims_sum)
@@ -192,7 +192,7 @@ pub struct ClaimsMender {
 impl ClaimsMender {
     pub fn from(disk: &dyn Disk, at: u64) -> io::Result<Self> {
         Ok(Self {
-            file: disk.open(CLAIMS, How::Write)?,
+            file: disk.open(CLAIMS, OpenMode::Write)?,
             at,
             waiting: Vec::new(),
         })
@@ -264,13 +264,15 @@ pub fn update_index(
     lines: &[Stamped],
     position: &Position,
     wall: Wall,
-) -> io::Result<Found> {
+) -> io::Result<IndexCheck> {
     let active = state::active_count(table).map_err(io::Error::other)?;
     let untouched = marks.index_len > 0 && index_untouched(disk, marks)?;
     let found = if untouched || marks.index_len == 0 {
-        Found::Fine
+        IndexCheck::Fine
     } else {
-        Found::Repaired("claims.index.json was missing or not as it was left; it was made anew from the log")
+        IndexCheck::Repaired(
+            "claims.index.json was missing or not as it was left; it was made anew from the log",
+        )
     };
     if untouched && active > EXACT_UPTO && position.sequence - marks.index_sequence < LAG.max(active / 5) {
         return Ok(found);
@@ -381,7 +383,7 @@ fn write_index(
     .into_bytes();
     bytes.extend_from_slice(entries);
     bytes.extend_from_slice(b"\n]}\n");
-    let file = disk.open(INDEX_NEW, How::Spare)?;
+    let file = disk.open(INDEX_NEW, OpenMode::Spare)?;
     write_all_at(&*file, &bytes, 0)?;
     if file.meta()?.len != bytes.len() as u64 {
         file.set_len(bytes.len() as u64)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jit_store::OpenOptions;
 use jit_store::file::FileStore;
 use jit_store::memory::MemoryStore;
-use jit_testkit::drive::open;
+use jit_testkit::store_commands::open;
 use jit_testkit::store_contract;
 use jit_testkit::store_contract::{Backend, Handle};
 use jit_testkit::{ManualClock, SimDisk};

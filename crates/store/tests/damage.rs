@@ -13,8 +13,10 @@ use jit_core::refusal::{Code, Details, Refusal};
 use jit_store::Recovered;
 use jit_store::Store;
 use jit_store::file::FileStore;
-use jit_testkit::drive::{acquire, actor, ask, create, events, lease_in, leases, open, release, transfer};
 use jit_testkit::rng::cases;
+use jit_testkit::store_commands::{
+    acquire, actor, ask, create, events, lease_in, leases, open, release, transfer,
+};
 use jit_testkit::{ManualClock, SimDisk};
 
 const LOG: &str = "events/control.jsonl";

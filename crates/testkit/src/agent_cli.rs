@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::{Value, json};
 
-use crate::model_api::{ModelApi, Step};
+use crate::scripted_model::{ModelApi, ModelTurn};
 use crate::world::tools::say;
 use crate::world::{Ran, World};
 
@@ -79,7 +79,7 @@ impl Bench {
     }
 
     /// A model for the agents of this bench.
-    pub fn model(&self, script: Vec<Step>) -> ModelApi {
+    pub fn model(&self, script: Vec<ModelTurn>) -> ModelApi {
         let listener = self.network.inside(|| TcpListener::bind("127.0.0.1:0"));
         ModelApi::start(listener.expect("a port"), script).expect("a server")
     }
@@ -126,7 +126,7 @@ impl Bench {
     }
 
     /// The agent at work in `dir` until it ends of itself.
-    pub fn run(&self, world: &World, dir: &Path, model: &ModelApi, prompt: &str) -> Done {
+    pub fn run(&self, world: &World, dir: &Path, model: &ModelApi, prompt: &str) -> AgentRun {
         self.run_with(world, dir, model, prompt, &[])
     }
 
@@ -138,7 +138,7 @@ impl Bench {
         model: &ModelApi,
         prompt: &str,
         options: &[&str],
-    ) -> Done {
+    ) -> AgentRun {
         let mut command = world.command("timeout", dir);
         command.args(["-k", "5", PATIENCE]);
         command.args(["unshare", "--user", "--map-user=1", "--map-group=1", "--"]);
@@ -152,17 +152,17 @@ impl Bench {
         }
         command.args(options);
         let ran = self.network.inside(|| world.run(command));
-        Done { ran }
+        AgentRun { ran }
     }
 }
 
 /// What an agent left behind.
 #[derive(Debug)]
-pub struct Done {
+pub struct AgentRun {
     pub ran: Ran,
 }
 
-impl Done {
+impl AgentRun {
     /// Every event the agent printed: a JSON document a line.
     pub fn events(&self) -> Vec<Value> {
         let lines = self.ran.stdout.lines();

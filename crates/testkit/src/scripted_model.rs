@@ -21,12 +21,12 @@ use serde_json::{Value, json};
 
 /// What the model does in one turn.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum ModelTurn {
     Tool { name: String, input: Value },
     Text(String),
 }
 
-impl Step {
+impl ModelTurn {
     pub fn tool(name: &str, input: Value) -> Self {
         let name = name.to_owned();
         Self::Tool { name, input }
@@ -54,7 +54,7 @@ pub struct ModelApi {
 impl ModelApi {
     /// Serves on `listener`, which may belong to another network namespace than the caller. After its last step the
     /// model says "Done."
-    pub fn start(listener: TcpListener, script: Vec<Step>) -> io::Result<Self> {
+    pub fn start(listener: TcpListener, script: Vec<ModelTurn>) -> io::Result<Self> {
         Self::serving(listener, script, None)
     }
 
@@ -63,7 +63,7 @@ impl ModelApi {
         Self::serving(listener, Vec::new(), Some(status))
     }
 
-    fn serving(listener: TcpListener, script: Vec<Step>, refuse: Option<u16>) -> io::Result<Self> {
+    fn serving(listener: TcpListener, script: Vec<ModelTurn>, refuse: Option<u16>) -> io::Result<Self> {
         let at = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -219,7 +219,7 @@ fn reply(mut stream: &TcpStream, status: &str, kind: &str, body: &str) -> io::Re
 
 fn serve(
     stream: TcpStream,
-    script: &[Step],
+    script: &[ModelTurn],
     refuse: Option<u16>,
     kept: &Mutex<Vec<Value>>,
 ) -> io::Result<()> {
@@ -229,7 +229,7 @@ fn serve(
     let speaks = [
         (
             "/messages",
-            messages as fn(&Value, &Step, usize) -> (bool, String),
+            messages as fn(&Value, &ModelTurn, usize) -> (bool, String),
         ),
         ("/responses", responses),
         (":streamGenerateContent", generate_streamed),
@@ -246,7 +246,7 @@ fn serve(
         return reply(&stream, &status, "application/json", &body.to_string());
     }
     let spoken = spoken(&asked);
-    let done = Step::text("Done.");
+    let done = ModelTurn::text("Done.");
     let step = match list(&asked, "tools").next() {
         Some(_) => script.get(spoken).unwrap_or(&done),
         None => &done,
@@ -275,14 +275,14 @@ fn event(name: &str, data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-fn messages(asked: &Value, step: &Step, spoken: usize) -> (bool, String) {
+fn messages(asked: &Value, step: &ModelTurn, spoken: usize) -> (bool, String) {
     let (content, stop) = match step {
-        Step::Tool { name, input } => {
+        ModelTurn::Tool { name, input } => {
             let id = format!("toolu_script_{spoken}");
             let block = json!({ "type": "tool_use", "id": id, "name": name, "input": input });
             (block, "tool_use")
         }
-        Step::Text(text) => (json!({ "type": "text", "text": text }), "end_turn"),
+        ModelTurn::Text(text) => (json!({ "type": "text", "text": text }), "end_turn"),
     };
     let mut message = json!({
         "id": format!("msg_script_{spoken}"), "type": "message", "role": "assistant", "model": asked["model"],
@@ -295,13 +295,13 @@ fn messages(asked: &Value, step: &Step, spoken: usize) -> (bool, String) {
     message["content"] = json!([]);
     message["stop_reason"] = Value::Null;
     let (block, delta) = match step {
-        Step::Tool { input, .. } => {
+        ModelTurn::Tool { input, .. } => {
             let mut block = content;
             block["input"] = json!({});
             let part = json!({ "type": "input_json_delta", "partial_json": input.to_string() });
             (block, part)
         }
-        Step::Text(text) => (
+        ModelTurn::Text(text) => (
             json!({ "type": "text", "text": "" }),
             json!({ "type": "text_delta", "text": text }),
         ),
@@ -321,21 +321,21 @@ fn messages(asked: &Value, step: &Step, spoken: usize) -> (bool, String) {
     (true, named.collect())
 }
 
-fn responses(_: &Value, step: &Step, spoken: usize) -> (bool, String) {
+fn responses(_: &Value, step: &ModelTurn, spoken: usize) -> (bool, String) {
     let item = match step {
         // A tool whose input is a text, not an object, is a free-form one.
-        Step::Tool {
+        ModelTurn::Tool {
             name,
             input: Value::String(text),
         } => json!({
             "type": "custom_tool_call", "id": format!("ctc_{spoken}"), "call_id": format!("call_{spoken}"),
             "name": name, "input": text, "status": "completed",
         }),
-        Step::Tool { name, input } => json!({
+        ModelTurn::Tool { name, input } => json!({
             "type": "function_call", "id": format!("fc_{spoken}"), "call_id": format!("call_{spoken}"),
             "name": name, "arguments": input.to_string(), "status": "completed",
         }),
-        Step::Text(text) => json!({
+        ModelTurn::Text(text) => json!({
             "type": "message", "id": format!("msg_{spoken}"), "role": "assistant", "status": "completed",
             "content": [{ "type": "output_text", "text": text, "annotations": [] }],
         }),
@@ -375,13 +375,13 @@ fn fitting(schema: &Value) -> Value {
     }
 }
 
-fn generate(asked: &Value, step: &Step, _: usize) -> (bool, String) {
+fn generate(asked: &Value, step: &ModelTurn, _: usize) -> (bool, String) {
     let schema = &asked["generationConfig"]["responseJsonSchema"];
     let part = match step {
         // Gemini asks which model to ask, and wants that as JSON.
-        Step::Text(_) if schema.is_object() => json!({ "text": fitting(schema).to_string() }),
-        Step::Tool { name, input } => json!({ "functionCall": { "name": name, "args": input } }),
-        Step::Text(text) => json!({ "text": text }),
+        ModelTurn::Text(_) if schema.is_object() => json!({ "text": fitting(schema).to_string() }),
+        ModelTurn::Tool { name, input } => json!({ "functionCall": { "name": name, "args": input } }),
+        ModelTurn::Text(text) => json!({ "text": text }),
     };
     let answer = json!({
         "candidates": [{ "content": { "role": "model", "parts": [part] }, "finishReason": "STOP", "index": 0 }],
@@ -391,7 +391,7 @@ fn generate(asked: &Value, step: &Step, _: usize) -> (bool, String) {
     (false, answer.to_string())
 }
 
-fn generate_streamed(asked: &Value, step: &Step, spoken: usize) -> (bool, String) {
+fn generate_streamed(asked: &Value, step: &ModelTurn, spoken: usize) -> (bool, String) {
     let (_, answer) = generate(asked, step, spoken);
     (true, format!("data: {answer}\n\n"))
 }
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn f9_the_script_follows_the_conversation_not_the_clock() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let script = vec![Step::bash("true"), Step::text("enough")];
+        let script = vec![ModelTurn::bash("true"), ModelTurn::text("enough")];
         let api = ModelApi::start(listener, script).expect("a server");
         let said = json!({ "role": "assistant", "content": [{ "type": "text", "text": "x" }] });
         let first = json!({ "model": "m", "stream": true, "tools": [{}], "messages": [{ "role": "user" }] });

@@ -32,7 +32,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use jit_store::disk::{Disk, DiskFile, How, LockGuard, Meta};
+use jit_store::disk::{Disk, DiskFile, LockGuard, Meta, OpenMode};
 use rustix::io::Errno;
 
 use crate::rng::Rng;
@@ -94,7 +94,7 @@ impl Options {
 
 /// What a process can ask of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum DiskCall {
     Open,
     Read,
     Write,
@@ -110,7 +110,7 @@ pub enum Kind {
     Unlock,
 }
 
-impl Kind {
+impl DiskCall {
     pub const ALL: [Self; 13] = [
         Self::Open,
         Self::Read,
@@ -138,27 +138,27 @@ impl Kind {
 
 /// One call: what, on which path, and the error it was given, if any.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    pub kind: Kind,
+pub struct CallRecord {
+    pub kind: DiskCall,
     pub path: String,
     pub failed: bool,
 }
 
 /// Every call a process made, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Calls(pub Vec<Call>);
+pub struct Calls(pub Vec<CallRecord>);
 
 impl Calls {
     pub fn total(&self) -> u64 {
         self.0.len() as u64
     }
 
-    pub fn count(&self, kind: Kind) -> u64 {
+    pub fn count(&self, kind: DiskCall) -> u64 {
         self.0.iter().filter(|call| call.kind == kind).count() as u64
     }
 
     /// How often this was done to this path.
-    pub fn count_on(&self, kind: Kind, path: &str) -> u64 {
+    pub fn count_on(&self, kind: DiskCall, path: &str) -> u64 {
         let same = self
             .0
             .iter()
@@ -167,32 +167,32 @@ impl Calls {
     }
 
     pub fn syncs(&self) -> u64 {
-        self.count(Kind::Sync)
+        self.count(DiskCall::Sync)
     }
 
     /// Syncs of files and directories.
     pub fn flushes(&self) -> u64 {
-        self.count(Kind::Sync) + self.count(Kind::SyncDir)
+        self.count(DiskCall::Sync) + self.count(DiskCall::SyncDir)
     }
 
     pub fn writes(&self) -> u64 {
-        self.count(Kind::Write)
+        self.count(DiskCall::Write)
     }
 
     pub fn reads(&self) -> u64 {
-        self.count(Kind::Read)
+        self.count(DiskCall::Read)
     }
 
     pub fn opens(&self) -> u64 {
-        self.count(Kind::Open)
+        self.count(DiskCall::Open)
     }
 
     pub fn renames(&self) -> u64 {
-        self.count(Kind::Rename)
+        self.count(DiskCall::Rename)
     }
 
     pub fn locks(&self) -> u64 {
-        self.count(Kind::Lock)
+        self.count(DiskCall::Lock)
     }
 }
 
@@ -201,7 +201,7 @@ impl Calls {
 pub struct Fault {
     errno: Errno,
     nth: u64,
-    kind: Option<Kind>,
+    kind: Option<DiskCall>,
     path: Option<String>,
     lasting: bool,
     changes_only: bool,
@@ -237,7 +237,7 @@ impl Fault {
 
     /// Counts and fails only calls of this kind.
     #[must_use]
-    pub fn on(mut self, kind: Kind) -> Self {
+    pub fn on(mut self, kind: DiskCall) -> Self {
         self.kind = Some(kind);
         self
     }
@@ -288,7 +288,7 @@ fn killed() -> io::Error {
 
 /// What survives a power loss, of all that may.
 #[derive(Debug)]
-enum Keep<'a> {
+enum Survivors<'a> {
     Nothing,
     Everything,
     Any(&'a mut Rng),
@@ -400,11 +400,11 @@ impl Inode {
     }
 
     /// The content after a power loss.
-    fn lost_power(&self, keep: &mut Keep<'_>, options: &Options) -> Vec<u8> {
+    fn lost_power(&self, keep: &mut Survivors<'_>, options: &Options) -> Vec<u8> {
         let rng = match keep {
-            Keep::Nothing => return self.durable.clone(),
-            Keep::Everything => return self.content.clone(),
-            Keep::Any(rng) => rng,
+            Survivors::Nothing => return self.durable.clone(),
+            Survivors::Everything => return self.content.clone(),
+            Survivors::Any(rng) => rng,
         };
         let mut found = self.durable.clone();
         let cut = self.floor < self.durable.len();
@@ -462,18 +462,28 @@ impl Inode {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Node {
+enum TreeEntry {
     Dir,
     File(u64),
 }
 
-type Tree = BTreeMap<String, Node>;
+type Tree = BTreeMap<String, TreeEntry>;
 
 #[derive(Debug, Clone)]
 enum NameChange {
-    Create { path: String, node: Node },
-    Rename { from: String, to: String, node: Node },
-    Remove { path: String, node: Node },
+    Create {
+        path: String,
+        node: TreeEntry,
+    },
+    Rename {
+        from: String,
+        to: String,
+        node: TreeEntry,
+    },
+    Remove {
+        path: String,
+        node: TreeEntry,
+    },
 }
 
 impl NameChange {
@@ -510,10 +520,12 @@ impl NameChange {
     fn inode(&self) -> Option<u64> {
         match self {
             Self::Create {
-                node: Node::File(id), ..
+                node: TreeEntry::File(id),
+                ..
             }
             | Self::Rename {
-                node: Node::File(id), ..
+                node: TreeEntry::File(id),
+                ..
             } => Some(*id),
             _ => None,
         }
@@ -533,7 +545,7 @@ fn clean(path: &str) -> &str {
 }
 
 #[derive(Debug, Default)]
-struct Lock {
+struct LockQueue {
     holder: Option<Ticket>,
     waiting: VecDeque<Ticket>,
 }
@@ -548,7 +560,7 @@ type Hook = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Process {
-    calls: Vec<Call>,
+    calls: Vec<CallRecord>,
     made: u64,
     /// The call at which it dies, and how much of a write gets through before.
     stop: Option<(u64, usize)>,
@@ -569,7 +581,7 @@ impl fmt::Debug for Process {
 }
 
 /// What is to become of a call.
-enum Verdict {
+enum CallFate {
     Go,
     /// A write of so many bytes, and then this; `None` is a short write.
     Cut(usize, Option<io::Error>),
@@ -578,13 +590,13 @@ enum Verdict {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DiskState {
     options: Options,
     inodes: BTreeMap<u64, Inode>,
     tree: Tree,
     durable_tree: Tree,
     journal: Vec<NameChange>,
-    locks: BTreeMap<u64, Lock>,
+    locks: BTreeMap<u64, LockQueue>,
     processes: Vec<Process>,
     capacity: Option<u64>,
     next_inode: u64,
@@ -592,7 +604,7 @@ struct State {
     clock: i128,
 }
 
-impl State {
+impl DiskState {
     fn tick(&mut self) -> i128 {
         if !self.options.coarse_times {
             self.clock += 1_000;
@@ -608,13 +620,13 @@ impl State {
         }
     }
 
-    fn judge(&mut self, process: usize, kind: Kind, path: &str, changes: bool) -> io::Result<Verdict> {
+    fn judge(&mut self, process: usize, kind: DiskCall, path: &str, changes: bool) -> io::Result<CallFate> {
         let who = &mut self.processes[process];
         if who.dead {
             return Err(killed());
         }
         who.made += 1;
-        who.calls.push(Call {
+        who.calls.push(CallRecord {
             kind,
             path: path.to_owned(),
             failed: false,
@@ -624,13 +636,13 @@ impl State {
         {
             self.kill(process);
             self.mark_failed(process);
-            return if kind == Kind::Write && bytes > 0 {
-                Ok(Verdict::Cut(bytes, Some(killed())))
+            return if kind == DiskCall::Write && bytes > 0 {
+                Ok(CallFate::Cut(bytes, Some(killed())))
             } else {
                 Err(killed())
             };
         }
-        if kind == Kind::Write
+        if kind == DiskCall::Write
             && let Some(errno) = who.next_write.take()
         {
             self.mark_failed(process);
@@ -649,7 +661,7 @@ impl State {
                     fault.nth = 0;
                 }
                 let short = match kind {
-                    Kind::Write => fault.short.take(),
+                    DiskCall::Write => fault.short.take(),
                     _ => None,
                 };
                 struck = struck.or(Some((fault.errno, short)));
@@ -658,15 +670,15 @@ impl State {
             }
         }
         match struck {
-            None => Ok(Verdict::Go),
+            None => Ok(CallFate::Go),
             Some((errno, Some(bytes))) if bytes > 0 => {
                 who.next_write = Some(errno);
-                Ok(Verdict::Cut(bytes, None))
+                Ok(CallFate::Cut(bytes, None))
             }
             Some((errno, _)) => {
                 self.mark_failed(process);
-                if kind == Kind::Sync {
-                    Ok(Verdict::Fail(errno.into()))
+                if kind == DiskCall::Sync {
+                    Ok(CallFate::Fail(errno.into()))
                 } else {
                     Err(errno.into())
                 }
@@ -680,25 +692,25 @@ impl State {
         }
     }
 
-    fn node(&self, path: &str) -> Option<Node> {
+    fn node(&self, path: &str) -> Option<TreeEntry> {
         match path {
-            ROOT => Some(Node::Dir),
+            ROOT => Some(TreeEntry::Dir),
             _ => self.tree.get(path).copied(),
         }
     }
 
     fn require_dir(&self, path: &str) -> io::Result<()> {
         match self.node(path) {
-            Some(Node::Dir) => Ok(()),
-            Some(Node::File(_)) => Err(Errno::NOTDIR.into()),
+            Some(TreeEntry::Dir) => Ok(()),
+            Some(TreeEntry::File(_)) => Err(Errno::NOTDIR.into()),
             None => Err(Errno::NOENT.into()),
         }
     }
 
     fn require_file(&self, path: &str) -> io::Result<u64> {
         match self.node(path) {
-            Some(Node::File(id)) => Ok(id),
-            Some(Node::Dir) => Err(Errno::ISDIR.into()),
+            Some(TreeEntry::File(id)) => Ok(id),
+            Some(TreeEntry::Dir) => Err(Errno::ISDIR.into()),
             None => Err(Errno::NOENT.into()),
         }
     }
@@ -718,7 +730,7 @@ impl State {
                 self.inodes.insert(id, Inode::settled(Vec::new(), changed));
                 self.change_names(NameChange::Create {
                     path: path.to_owned(),
-                    node: Node::File(id),
+                    node: TreeEntry::File(id),
                 });
                 id
             }
@@ -764,14 +776,14 @@ impl State {
     /// Syncing a new file makes its name durable, and the folders on the way to it.
     fn commit_name_of(&mut self, id: u64) {
         let created = self.journal.iter().find_map(|change| match change {
-            NameChange::Create { path, node } if *node == Node::File(id) => Some(path.clone()),
+            NameChange::Create { path, node } if *node == TreeEntry::File(id) => Some(path.clone()),
             _ => None,
         });
         if let Some(path) = created {
             self.commit(|change| match change {
                 NameChange::Create { path: made, node } => match node {
-                    Node::File(made) => *made == id,
-                    Node::Dir => path
+                    TreeEntry::File(made) => *made == id,
+                    TreeEntry::Dir => path
                         .strip_prefix(made.as_str())
                         .is_some_and(|rest| rest.starts_with('/')),
                 },
@@ -784,7 +796,7 @@ impl State {
     fn collect(&mut self) {
         let mut used: BTreeSet<u64> = self.journal.iter().filter_map(NameChange::inode).collect();
         for node in self.tree.values().chain(self.durable_tree.values()) {
-            if let Node::File(id) = node {
+            if let TreeEntry::File(id) = node {
                 used.insert(*id);
             }
         }
@@ -797,8 +809,8 @@ impl State {
             .tree
             .values()
             .filter_map(|node| match node {
-                Node::File(id) => Some(*id),
-                Node::Dir => None,
+                TreeEntry::File(id) => Some(*id),
+                TreeEntry::Dir => None,
             })
             .collect();
         self.inodes
@@ -820,14 +832,14 @@ impl State {
         }
     }
 
-    fn lost_power(&self, mut keep: Keep<'_>, options: Options) -> Self {
+    fn lost_power(&self, mut keep: Survivors<'_>, options: Options) -> Self {
         let mut tree = self.durable_tree.clone();
         let survives: Vec<bool> = {
             let all = self.journal.len();
             match (&mut keep, options.names) {
-                (Keep::Nothing, _) => vec![false; all],
-                (Keep::Everything, _) => vec![true; all],
-                (Keep::Any(rng), Names::Prefix) => {
+                (Survivors::Nothing, _) => vec![false; all],
+                (Survivors::Everything, _) => vec![true; all],
+                (Survivors::Any(rng), Names::Prefix) => {
                     let kept = match rng.range(0, 4) {
                         0 => 0,
                         1 => all,
@@ -835,7 +847,7 @@ impl State {
                     };
                     (0..all).map(|n| n < kept).collect()
                 }
-                (Keep::Any(rng), Names::Subset) => (0..all).map(|_| rng.bool(0.5)).collect(),
+                (Survivors::Any(rng), Names::Subset) => (0..all).map(|_| rng.bool(0.5)).collect(),
             }
         };
         for (change, survives) in self.journal.iter().zip(survives) {
@@ -845,7 +857,7 @@ impl State {
         }
         let folders: BTreeSet<String> = tree
             .iter()
-            .filter(|(_, node)| **node == Node::Dir)
+            .filter(|(_, node)| **node == TreeEntry::Dir)
             .map(|(path, _)| path.clone())
             .collect();
         tree.retain(|path, _| {
@@ -860,7 +872,7 @@ impl State {
         });
         let mut inodes = BTreeMap::new();
         for node in tree.values() {
-            if let Node::File(id) = node
+            if let TreeEntry::File(id) = node
                 && let Some(inode) = self.inodes.get(id)
             {
                 let content = inode.lost_power(&mut keep, &options);
@@ -882,15 +894,15 @@ impl State {
 }
 
 #[derive(Debug)]
-struct World {
-    state: Mutex<State>,
+struct SharedDisk {
+    state: Mutex<DiskState>,
     lock_moved: Condvar,
 }
 
 /// One process' view of a disk in memory.
 #[derive(Clone)]
 pub struct SimDisk {
-    world: Arc<World>,
+    world: Arc<SharedDisk>,
     process: usize,
 }
 
@@ -913,18 +925,18 @@ impl SimDisk {
     }
 
     pub fn with(options: Options) -> Self {
-        Self::of(State {
+        Self::of(DiskState {
             options,
             processes: vec![Process::default()],
             next_inode: 2,
             clock: 1_767_441_600_000_000_000,
-            ..State::default()
+            ..DiskState::default()
         })
     }
 
-    fn of(state: State) -> Self {
+    fn of(state: DiskState) -> Self {
         Self {
-            world: Arc::new(World {
+            world: Arc::new(SharedDisk {
                 state: Mutex::new(state),
                 lock_moved: Condvar::new(),
             }),
@@ -932,7 +944,7 @@ impl SimDisk {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.world.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -960,21 +972,21 @@ impl SimDisk {
     /// The same on a worse or better disk than this one was said to be; names that a sync has kept stay kept.
     #[must_use]
     pub fn crash_as(&self, options: Options, rng: &mut Rng) -> Self {
-        Self::of(self.state().lost_power(Keep::Any(rng), options))
+        Self::of(self.state().lost_power(Survivors::Any(rng), options))
     }
 
     /// Only what was synced survives.
     #[must_use]
     pub fn crash_losing_all(&self) -> Self {
         let state = self.state();
-        Self::of(state.lost_power(Keep::Nothing, state.options))
+        Self::of(state.lost_power(Survivors::Nothing, state.options))
     }
 
     /// All of it happened to be on disk already.
     #[must_use]
     pub fn crash_losing_nothing(&self) -> Self {
         let state = self.state();
-        Self::of(state.lost_power(Keep::Everything, state.options))
+        Self::of(state.lost_power(Survivors::Everything, state.options))
     }
 
     /// A copy that can be used up: same page cache, same durable content, no processes and no locks.
@@ -992,7 +1004,7 @@ impl SimDisk {
                 (*id, inode)
             })
             .collect();
-        Self::of(State {
+        Self::of(DiskState {
             options: state.options,
             inodes,
             tree: state.tree.clone(),
@@ -1002,7 +1014,7 @@ impl SimDisk {
             capacity: state.capacity,
             next_inode: state.next_inode,
             clock: state.clock,
-            ..State::default()
+            ..DiskState::default()
         })
     }
 
@@ -1040,7 +1052,7 @@ impl SimDisk {
 
     /// The next sync of a file fails, and with it what it was to save.
     pub fn fail_sync_once(&self) {
-        self.inject(Fault::nth(1, Errno::IO).on(Kind::Sync));
+        self.inject(Fault::nth(1, Errno::IO).on(DiskCall::Sync));
     }
 
     /// No more faults for this process, and no more stopping.
@@ -1110,7 +1122,7 @@ impl SimDisk {
     pub fn read_durable(&self, path: &str) -> Option<Vec<u8>> {
         let state = self.state();
         match state.durable_tree.get(clean(path)) {
-            Some(Node::File(id)) => state.inodes.get(id).map(|inode| inode.durable.clone()),
+            Some(TreeEntry::File(id)) => state.inodes.get(id).map(|inode| inode.durable.clone()),
             _ => None,
         }
     }
@@ -1122,8 +1134,8 @@ impl SimDisk {
         let mut at = 0;
         while let Some(slash) = path[at..].find('/') {
             at += slash;
-            state.tree.insert(path[..at].to_owned(), Node::Dir);
-            state.durable_tree.insert(path[..at].to_owned(), Node::Dir);
+            state.tree.insert(path[..at].to_owned(), TreeEntry::Dir);
+            state.durable_tree.insert(path[..at].to_owned(), TreeEntry::Dir);
             at += 1;
         }
         let changed = state.tick();
@@ -1142,8 +1154,8 @@ impl SimDisk {
             ..Inode::settled(content.to_vec(), changed)
         };
         state.inodes.insert(id, inode);
-        state.tree.insert(path.to_owned(), Node::File(id));
-        state.durable_tree.insert(path.to_owned(), Node::File(id));
+        state.tree.insert(path.to_owned(), TreeEntry::File(id));
+        state.durable_tree.insert(path.to_owned(), TreeEntry::File(id));
         state.journal.retain(|change| change.inode() != Some(id));
     }
 
@@ -1160,8 +1172,8 @@ impl SimDisk {
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let state = self.state();
         let files = state.tree.iter().filter_map(|(path, node)| match node {
-            Node::File(id) => Some((path.clone(), state.inodes.get(id)?.content.clone())),
-            Node::Dir => None,
+            TreeEntry::File(id) => Some((path.clone(), state.inodes.get(id)?.content.clone())),
+            TreeEntry::Dir => None,
         });
         files.collect()
     }
@@ -1189,7 +1201,12 @@ impl SimDisk {
 
     // How a call begins.
 
-    fn begin(&self, kind: Kind, path: &str, changes: bool) -> io::Result<(MutexGuard<'_, State>, Verdict)> {
+    fn begin(
+        &self,
+        kind: DiskCall,
+        path: &str,
+        changes: bool,
+    ) -> io::Result<(MutexGuard<'_, DiskState>, CallFate)> {
         let mut state = self.state();
         let who = &mut state.processes[self.process];
         let coming = who.made + 1;
@@ -1209,19 +1226,19 @@ impl SimDisk {
     }
 
     /// For calls that either happen or do not.
-    fn whole(&self, kind: Kind, path: &str) -> io::Result<MutexGuard<'_, State>> {
+    fn whole(&self, kind: DiskCall, path: &str) -> io::Result<MutexGuard<'_, DiskState>> {
         self.whole_as(kind, path, kind.changes())
     }
 
-    fn whole_as(&self, kind: Kind, path: &str, changes: bool) -> io::Result<MutexGuard<'_, State>> {
+    fn whole_as(&self, kind: DiskCall, path: &str, changes: bool) -> io::Result<MutexGuard<'_, DiskState>> {
         let (state, verdict) = self.begin(kind, path, changes)?;
         match verdict {
-            Verdict::Fail(e) => Err(e),
-            Verdict::Go | Verdict::Cut(..) => Ok(state),
+            CallFate::Fail(e) => Err(e),
+            CallFate::Go | CallFate::Cut(..) => Ok(state),
         }
     }
 
-    fn file(&self, state: &mut State, inode: u64, path: &str, writable: bool) -> SimFile {
+    fn file(&self, state: &mut DiskState, inode: u64, path: &str, writable: bool) -> SimFile {
         let found = state.inode(inode);
         // Whoever opens the file later hears only of failures that nobody has been told about.
         let heard = match found.told {
@@ -1247,35 +1264,38 @@ fn meta_of(id: u64, inode: &Inode) -> Meta {
 }
 
 impl Disk for SimDisk {
-    fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &str, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let path = clean(path);
-        let mut state = self.whole_as(Kind::Open, path, how != How::Read)?;
-        let id = state.open(path, matches!(how, How::Write | How::Fresh | How::Spare))?;
-        if matches!(how, How::Fresh | How::Spare) {
+        let mut state = self.whole_as(DiskCall::Open, path, how != OpenMode::Read)?;
+        let id = state.open(
+            path,
+            matches!(how, OpenMode::Write | OpenMode::Fresh | OpenMode::Spare),
+        )?;
+        if matches!(how, OpenMode::Fresh | OpenMode::Spare) {
             let changed = state.tick();
             let inode = state.inode(id);
             inode.set_len(0);
             inode.changed = changed;
         }
-        Ok(Box::new(self.file(&mut state, id, path, how != How::Read)))
+        Ok(Box::new(self.file(&mut state, id, path, how != OpenMode::Read)))
     }
 
     fn meta(&self, path: &str) -> io::Result<Option<Meta>> {
         let path = clean(path);
-        let state = self.whole(Kind::Meta, path)?;
+        let state = self.whole(DiskCall::Meta, path)?;
         Ok(match state.node(path) {
-            Some(Node::File(id)) => state.inodes.get(&id).map(|inode| meta_of(id, inode)),
-            Some(Node::Dir) => Some(Meta::default()),
+            Some(TreeEntry::File(id)) => state.inodes.get(&id).map(|inode| meta_of(id, inode)),
+            Some(TreeEntry::Dir) => Some(Meta::default()),
             None => None,
         })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (from, to) = (clean(from), clean(to));
-        let mut state = self.whole(Kind::Rename, to)?;
+        let mut state = self.whole(DiskCall::Rename, to)?;
         let id = state.require_file(from)?;
         state.require_dir(parent(to))?;
-        if let Some(Node::Dir) = state.node(to) {
+        if let Some(TreeEntry::Dir) = state.node(to) {
             return Err(Errno::ISDIR.into());
         }
         if from != to {
@@ -1284,7 +1304,7 @@ impl Disk for SimDisk {
             state.change_names(NameChange::Rename {
                 from: from.to_owned(),
                 to: to.to_owned(),
-                node: Node::File(id),
+                node: TreeEntry::File(id),
             });
         }
         Ok(())
@@ -1292,23 +1312,23 @@ impl Disk for SimDisk {
 
     fn remove(&self, path: &str) -> io::Result<()> {
         let path = clean(path);
-        let mut state = self.whole(Kind::Remove, path)?;
+        let mut state = self.whole(DiskCall::Remove, path)?;
         let id = state.require_file(path)?;
         state.change_names(NameChange::Remove {
             path: path.to_owned(),
-            node: Node::File(id),
+            node: TreeEntry::File(id),
         });
         Ok(())
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let dir = clean(dir);
-        let state = self.whole(Kind::List, dir)?;
+        let state = self.whole(DiskCall::List, dir)?;
         match state.require_dir(dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other?,
         }
-        let files = state.tree.iter().filter(|(_, node)| **node != Node::Dir);
+        let files = state.tree.iter().filter(|(_, node)| **node != TreeEntry::Dir);
         let mut names: Vec<String> = files
             .filter(|(path, _)| parent(path) == dir)
             .map(|(path, _)| path.rsplit('/').next().unwrap_or(path).to_owned())
@@ -1324,16 +1344,16 @@ impl Disk for SimDisk {
 
     fn make_dir(&self, dir: &str) -> io::Result<()> {
         let dir = clean(dir);
-        let mut state = self.whole(Kind::MakeDir, dir)?;
+        let mut state = self.whole(DiskCall::MakeDir, dir)?;
         match state.node(dir) {
-            Some(Node::Dir) => return Ok(()),
-            Some(Node::File(_)) => return Err(Errno::NOTDIR.into()),
+            Some(TreeEntry::Dir) => return Ok(()),
+            Some(TreeEntry::File(_)) => return Err(Errno::NOTDIR.into()),
             None => {}
         }
         state.require_dir(parent(dir))?;
         state.change_names(NameChange::Create {
             path: dir.to_owned(),
-            node: Node::Dir,
+            node: TreeEntry::Dir,
         });
         Ok(())
     }
@@ -1341,7 +1361,7 @@ impl Disk for SimDisk {
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         // Here the empty name is the control directory itself.
         let dir = if dir.is_empty() { ROOT } else { clean(dir) };
-        let mut state = self.whole(Kind::SyncDir, dir)?;
+        let mut state = self.whole(DiskCall::SyncDir, dir)?;
         state.require_dir(dir)?;
         state.commit(|change| change.touches(dir));
         state.collect();
@@ -1351,7 +1371,7 @@ impl Disk for SimDisk {
     fn lock(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>> {
         let path = clean(path);
         let until = Instant::now().checked_add(wait);
-        let mut state = self.whole_as(Kind::Lock, path, true)?;
+        let mut state = self.whole_as(DiskCall::Lock, path, true)?;
         let id = state.open(path, true)?;
         let file = self.file(&mut state, id, path, true);
         let ticket = Ticket {
@@ -1441,7 +1461,7 @@ fn offset(at: u64) -> io::Result<usize> {
 
 impl DiskFile for SimFile {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
-        let mut state = self.disk.whole(Kind::Read, &self.path)?;
+        let mut state = self.disk.whole(DiskCall::Read, &self.path)?;
         let content = &state.inode(self.inode).content;
         let start = usize::try_from(at).unwrap_or(usize::MAX).min(content.len());
         let got = buf.len().min(content.len() - start);
@@ -1450,12 +1470,12 @@ impl DiskFile for SimFile {
     }
 
     fn write_at(&self, buf: &[u8], at: u64) -> io::Result<usize> {
-        let (mut state, verdict) = self.disk.begin(Kind::Write, &self.path, true)?;
+        let (mut state, verdict) = self.disk.begin(DiskCall::Write, &self.path, true)?;
         self.require_writable()?;
         let at = offset(at)?;
         let (asked, outcome) = match verdict {
-            Verdict::Go => (buf.len(), None),
-            Verdict::Cut(bytes, outcome) => {
+            CallFate::Go => (buf.len(), None),
+            CallFate::Cut(bytes, outcome) => {
                 let bytes = bytes.min(buf.len().saturating_sub(1));
                 if outcome.is_none() && bytes == 0 {
                     // Too little to be cut: the failure comes at once.
@@ -1465,7 +1485,7 @@ impl DiskFile for SimFile {
                     (bytes, outcome)
                 }
             }
-            Verdict::Fail(e) => (0, Some(e)),
+            CallFate::Fail(e) => (0, Some(e)),
         };
         let end = state.room(self.inode, at + asked);
         let wrote = end.saturating_sub(at).min(asked);
@@ -1484,7 +1504,7 @@ impl DiskFile for SimFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut state = self.disk.whole(Kind::SetLen, &self.path)?;
+        let mut state = self.disk.whole(DiskCall::SetLen, &self.path)?;
         self.require_writable()?;
         let len = offset(len)?;
         if state.room(self.inode, len) < len {
@@ -1498,15 +1518,15 @@ impl DiskFile for SimFile {
     }
 
     fn meta(&self) -> io::Result<Meta> {
-        let mut state = self.disk.whole(Kind::Meta, &self.path)?;
+        let mut state = self.disk.whole(DiskCall::Meta, &self.path)?;
         Ok(meta_of(self.inode, state.inode(self.inode)))
     }
 
     fn sync(&self) -> io::Result<()> {
-        let (mut state, verdict) = self.disk.begin(Kind::Sync, &self.path, false)?;
+        let (mut state, verdict) = self.disk.begin(DiskCall::Sync, &self.path, false)?;
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let inode = state.inode(self.inode);
-        if let Verdict::Fail(e) = verdict {
+        if let CallFate::Fail(e) = verdict {
             inode.fail_sync();
             inode.told = true;
             *heard = inode.failures;
@@ -1551,7 +1571,7 @@ impl LockGuard for SimLock {
     }
 
     fn release(&mut self) -> io::Result<()> {
-        match self.file.disk.whole(Kind::Unlock, &self.file.path) {
+        match self.file.disk.whole(DiskCall::Unlock, &self.file.path) {
             Ok(state) => drop(state),
             // Death has let go of it already, and nobody is left to be told: the next call says so.
             Err(e) if is_killed(&e) => return Ok(()),

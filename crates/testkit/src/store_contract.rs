@@ -17,12 +17,12 @@ use jit_core::state;
 use jit_store::{Done, Outcome, Recovered, Store};
 
 use crate::ManualClock;
-use crate::drive::{
+use crate::lease_model::{By, Model, Outcome as Says};
+use crate::rng::{Rng, each_seed};
+use crate::store_commands::{
     acquire, actor, ask, ask_as, ask_within, create, events, evict, lease_id, lease_in, leases, release,
     renew, sequence, transfer,
 };
-use crate::model::{By, Model, Outcome as Says};
-use crate::rng::{Rng, each_seed};
 
 /// A handle, as another process would have it.
 pub type Handle = Arc<dyn Store>;
@@ -739,7 +739,7 @@ pub fn says(command: &Command, outcome: &Outcome<Done>) -> Says {
 
 /// A command in the plain words of the model, to be given to both.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum ModelStep {
     Acquire(String, u64),
     Renew(String, Option<u64>),
     Release(String),
@@ -747,7 +747,7 @@ pub enum Step {
     Evict(String),
 }
 
-impl Step {
+impl ModelStep {
     /// On one of `issues`, by a name that is an issue or a lease given before.
     pub fn random(rng: &mut Rng, issues: &[&str], agents: &[&str], known: &[String]) -> Self {
         let issue = (*rng.choose(issues)).to_owned();
@@ -874,7 +874,7 @@ pub fn what_the_model_says(make: Make<'_>) {
                 5 => handles[0] = backend.open(),
                 _ => {}
             }
-            let step = Step::random(rng, &ISSUES, &AGENTS, &known);
+            let step = ModelStep::random(rng, &ISSUES, &AGENTS, &known);
             let who = actor(AGENTS[rng.index(3)], rng.range(1, 3) as u32);
             let now = clock.now().expect("a clock");
             if !std::mem::replace(&mut anchored, true) {

@@ -17,7 +17,7 @@ use jit_core::refusal::{Code, Stop};
 use jit_core::table::{Memory, Overlay, Table};
 use jit_core::{state, wire};
 use jit_testkit::ManualClock;
-use jit_testkit::model::{By, Holder, Model, Outcome, Why};
+use jit_testkit::lease_model::{By, Holder, Model, Outcome, Why};
 use jit_testkit::rng::{SEED_VAR, cases, seed_in_env};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};

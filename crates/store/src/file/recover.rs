@@ -18,8 +18,8 @@ use super::FileStore;
 use super::lock_file::{LOCK, SUSPECT_AT, Slots};
 use super::repair::{FOLD_EVERY, Trust, absorb};
 use super::segments::DIRS;
-use crate::disk::{How, open_if_there};
-use crate::folded::{self, Folded};
+use crate::disk::{OpenMode, open_if_there};
+use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Journal, ViewMarks};
 use crate::log;
 use crate::port::{LogProblem, LogReport, Outcome, Recovered};
@@ -35,8 +35,9 @@ impl FileStore {
         let now = self.now()?;
         let slots = self.slots()?;
         let mut report = LogReport::default();
-        let log = self.open_log(How::Read)?;
-        let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
+        let log = self.open_log(OpenMode::Read)?;
+        let journal = folded_state::read_journal(&*self.disk)
+            .map_err(|e| self.io("read", folded_state::JOURNAL, &e))?;
         let covered = journal
             .as_ref()
             .map_or(0, |journal| journal.header.covers.sequence);
@@ -106,7 +107,7 @@ impl FileStore {
         report.leases = leases.len() as u64;
         report.issues = state::issues(&memory).map_err(unreadable)?.len() as u64;
         self.check_state(&memory, journal, picture.end.sequence, &mut report);
-        let marks = folded::read_journal(&*self.disk)
+        let marks = folded_state::read_journal(&*self.disk)
             .ok()
             .flatten()
             .map_or_else(ViewMarks::default, |j| j.marks());
@@ -145,11 +146,11 @@ impl FileStore {
             return problem("the journal is missing or unreadable".into());
         };
         let position = journal.position();
-        let runs = match folded::open_runs(&*self.disk, &journal.header, true) {
+        let runs = match folded_state::open_runs(&*self.disk, &journal.header, true) {
             Ok(runs) => runs,
             Err(e) => return problem(e.to_string()),
         };
-        let folded = Folded::from_runs(journal, runs);
+        let folded = FoldedState::from_runs(journal, runs);
         match folded.scan("", usize::MAX) {
             Err(e) => problem(e.to_string()),
             Ok(records) => {
@@ -198,7 +199,7 @@ impl FileStore {
         let now = self.now()?;
         let slots = self.slots()?;
         let sound = self.repair(&now, slots, "", Trust::No).and_then(|mended| {
-            let log = self.open_log(How::Read)?;
+            let log = self.open_log(OpenMode::Read)?;
             let rules = Self::rules(slots, &now, 0);
             let picture = self.picture(&*log, None, rules)?;
             let mut lines = 0;
@@ -285,11 +286,11 @@ impl FileStore {
     fn survivors(&self, now: &Now, synced: u64) -> Outcome<(Memory, u64, u64)> {
         let mut memory = Memory::default();
         let mut known = 0;
-        if let Ok(Some(journal)) = folded::read_journal(&*self.disk)
-            && let Ok(runs) = folded::open_runs(&*self.disk, &journal.header, true)
+        if let Ok(Some(journal)) = folded_state::read_journal(&*self.disk)
+            && let Ok(runs) = folded_state::open_runs(&*self.disk, &journal.header, true)
         {
             let position = journal.position();
-            if let Ok(records) = Folded::from_runs(journal, runs).scan("", usize::MAX) {
+            if let Ok(records) = FoldedState::from_runs(journal, runs).scan("", usize::MAX) {
                 memory.0 = records.into_iter().collect();
                 known = position.sequence;
             }

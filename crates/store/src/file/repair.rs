@@ -11,11 +11,11 @@ use jit_core::wire::{self, Line};
 
 use super::lock_file::{Slots, boot_mark};
 use super::segments::{DIRS, ends_line};
-use super::{FileStore, Snag, damaged};
-use crate::disk::{DiskFile, How, read_range, write_all_at};
-use crate::folded::{self, Folded};
+use super::{FileStore, LoadError, damaged};
+use crate::disk::{DiskFile, OpenMode, read_range, write_all_at};
+use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Header, Journal, Position, ViewMarks, encode_batch};
-use crate::log::{self, Damage, Rules, Source, Trouble};
+use crate::log::{self, Damage, LogTrouble, ReadRules, SegmentBytes};
 use crate::port::{Outcome, View};
 use crate::{refusals, views};
 
@@ -46,12 +46,13 @@ impl FileStore {
     /// Puts log, journal, state and views right. Call with the store's lock held.
     pub(super) fn repair(&self, now: &Now, slots: Slots, why: &str, trust: Trust) -> Outcome<Vec<String>> {
         let mut notices = Vec::new();
-        let log = self.open_log(How::Existing)?;
+        let log = self.open_log(OpenMode::Existing)?;
         for dir in DIRS {
             // Somebody may have deleted what can be made again, folder and all.
             self.disk.make_dir(dir).map_err(|e| self.io("create", dir, &e))?;
         }
-        let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
+        let journal = folded_state::read_journal(&*self.disk)
+            .map_err(|e| self.io("read", folded_state::JOURNAL, &e))?;
         let covered = journal
             .as_ref()
             .map_or(0, |journal| journal.header.covers.sequence);
@@ -121,7 +122,7 @@ impl FileStore {
                         ground,
                         ..header.clone()
                     };
-                    folded::replace_journal(&*self.disk, &header, &batch)
+                    folded_state::replace_journal(&*self.disk, &header, &batch)
                 }
                 None => {
                     // Runs cover only what is durable. A sync that failed before, unknown to us, may have left pages
@@ -130,11 +131,11 @@ impl FileStore {
                         write_all_at(&*log, &picture.bytes[..position.offset as usize], 0)?;
                     }
                     log.sync()?;
-                    folded::write_whole(&*self.disk, &folded, &position, &marks, ground)
+                    folded_state::write_whole(&*self.disk, &folded, &position, &marks, ground)
                 }
             }
         };
-        write().map_err(|e| self.io("write", folded::JOURNAL, &e))?;
+        write().map_err(|e| self.io("write", folded_state::JOURNAL, &e))?;
         if !why.is_empty() {
             notices.insert(0, why.to_owned());
         }
@@ -142,8 +143,8 @@ impl FileStore {
     }
 
     /// A failed sync is a small power loss: pages may be missing that nobody was told yes about.
-    pub(super) fn rules(slots: Slots, now: &Now, covered: u64) -> Rules {
-        Rules {
+    pub(super) fn rules(slots: Slots, now: &Now, covered: u64) -> ReadRules {
+        ReadRules {
             power_loss: slots.boot != boot_mark(&now.boot) || slots.suspect != 0,
             durable: slots.synced.max(covered),
         }
@@ -154,12 +155,12 @@ impl FileStore {
         &self,
         log: &dyn DiskFile,
         journal: Option<&Journal>,
-        rules: Rules,
+        rules: ReadRules,
     ) -> Outcome<Picture> {
         let bytes = self.read_active(log)?;
-        let scan = |bytes: &Vec<u8>| -> Result<(u64, log::End), Trouble> {
+        let scan = |bytes: &Vec<u8>| -> Result<(u64, log::SegmentEnd), LogTrouble> {
             let Some((first, prev)) = log::first_of(bytes)? else {
-                return Err(Trouble::Damage(Damage {
+                return Err(LogTrouble::Damage(Damage {
                     path: log::ACTIVE.into(),
                     line: 1,
                     offset: 0,
@@ -222,8 +223,8 @@ impl FileStore {
         &self,
         from: Option<Position>,
         active: &Picture,
-        rules: Rules,
-        each: &mut dyn FnMut(Line) -> Result<(), Trouble>,
+        rules: ReadRules,
+        each: &mut dyn FnMut(Line) -> Result<(), LogTrouble>,
     ) -> Outcome<Position> {
         let segments = self.segments(active.first)?;
         let mut at: Option<Position> = None;
@@ -240,12 +241,12 @@ impl FileStore {
             }
             let file;
             let on_disk: &dyn DiskFile;
-            let source: &dyn Source = if until.is_none() {
+            let source: &dyn SegmentBytes = if until.is_none() {
                 &active.bytes
             } else {
                 file = self
                     .disk
-                    .open(&segment.path, How::Read)
+                    .open(&segment.path, OpenMode::Read)
                     .map_err(|e| self.io("open", &segment.path, &e))?;
                 on_disk = &*file;
                 &on_disk
@@ -276,7 +277,7 @@ impl FileStore {
                 }
             };
             let mut opening = at.is_none() && from.is_none();
-            let rules = if until.is_none() { rules } else { Rules::SEALED };
+            let rules = if until.is_none() { rules } else { ReadRules::SEALED };
             let end = log::read_segment(source, &segment.path, start, until, rules, &mut |line, _, end| {
                 if let Some(from) = from
                     && line.stamped.sequence <= from.sequence
@@ -284,7 +285,7 @@ impl FileStore {
                     return if line.stamped.sequence < from.sequence || line.sum == from.sum {
                         Ok(())
                     } else {
-                        Err(Trouble::Damage(Damage {
+                        Err(LogTrouble::Damage(Damage {
                             path: segment.path.clone(),
                             line: 0,
                             offset: end,
@@ -294,7 +295,7 @@ impl FileStore {
                     };
                 }
                 if std::mem::take(&mut opening) && !line.begins_log() {
-                    return Err(Trouble::Damage(Damage {
+                    return Err(LogTrouble::Damage(Damage {
                         path: segment.path.clone(),
                         line: 1,
                         offset: end,
@@ -316,18 +317,18 @@ impl FileStore {
         &self,
         journal: Option<&Journal>,
         active: &Picture,
-        rules: Rules,
-    ) -> Outcome<(Folded, Option<Header>)> {
+        rules: ReadRules,
+    ) -> Outcome<(FoldedState, Option<Header>)> {
         if let Some(header) = journal
             .map(|journal| &journal.header)
             .filter(|h| h.covers.sequence > 0)
             && self.still_there(&header.covers, active)
-            && let Ok(runs) = folded::open_runs(&*self.disk, header, true)
+            && let Ok(runs) = folded_state::open_runs(&*self.disk, header, true)
         {
-            let mut folded = Folded::without_journal(runs);
+            let mut folded = FoldedState::without_journal(runs);
             let mut overlay = Overlay::new(&folded);
             self.replay(Some(header.covers), active, rules, &mut |line| {
-                state::apply(&mut overlay, &line.stamped).map_err(|e| Trouble::Io(io::Error::other(e)))
+                state::apply(&mut overlay, &line.stamped).map_err(|e| LogTrouble::Io(io::Error::other(e)))
             })?;
             folded.fresh = overlay.changes;
             return Ok((folded, Some(header.clone())));
@@ -343,7 +344,7 @@ impl FileStore {
             }
         })?;
         absorb(&mut memory, &mut waiting).map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
-        Ok((Folded::whole(memory), None))
+        Ok((FoldedState::whole(memory), None))
     }
 
     /// Whether the log still has the line that `position` speaks of.
@@ -354,7 +355,9 @@ impl FileStore {
                 bytes.ends_with(b"\n") && wire::trailing_sum(bytes) == Some(position.sum)
             });
         }
-        let file = self.disk.open(&log::sealed_path(position.segment), How::Read);
+        let file = self
+            .disk
+            .open(&log::sealed_path(position.segment), OpenMode::Read);
         file.is_ok_and(|file| ends_line(&*file, position).unwrap_or(false))
     }
 
@@ -369,7 +372,7 @@ impl FileStore {
                     picture.end.sequence,
                     xxhash_rust::xxh3::xxh3_64(&old[same..])
                 );
-                write_all_at(&*self.disk.open(&path, How::Fresh)?, &old[same..], 0)?;
+                write_all_at(&*self.disk.open(&path, OpenMode::Fresh)?, &old[same..], 0)?;
             }
             write_all_at(log, &good[same..], same as u64)?;
             log.set_len(good.len() as u64)
@@ -379,18 +382,21 @@ impl FileStore {
 
     /// Throws the folded state away; the next load folds it again.
     pub(super) fn discard_state(&self) -> Outcome<()> {
-        match self.disk.remove(folded::JOURNAL) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", folded::JOURNAL, &e)),
+        match self.disk.remove(folded_state::JOURNAL) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(self.io("remove", folded_state::JOURNAL, &e))
+            }
             _ => Ok(()),
         }
     }
 
     /// Reads without trusting anything but the log, and without writing.
-    pub(super) fn fold_in_memory(&self, now: Now) -> Result<View, Snag> {
+    pub(super) fn fold_in_memory(&self, now: Now) -> Result<View, LoadError> {
         // What is promised is asked first, and what rests on the log before the log: that goes on meanwhile.
         let slots = self.slots()?;
-        let journal = folded::read_journal(&*self.disk).map_err(|e| self.io("read", folded::JOURNAL, &e))?;
-        let log = self.open_log(How::Read)?;
+        let journal = folded_state::read_journal(&*self.disk)
+            .map_err(|e| self.io("read", folded_state::JOURNAL, &e))?;
+        let log = self.open_log(OpenMode::Read)?;
         let covered = journal
             .as_ref()
             .map_or(0, |journal| journal.header.covers.sequence);
@@ -406,10 +412,10 @@ impl FileStore {
     }
 }
 
-pub(super) fn absorb(memory: &mut Memory, waiting: &mut Vec<Stamped>) -> Result<(), Trouble> {
+pub(super) fn absorb(memory: &mut Memory, waiting: &mut Vec<Stamped>) -> Result<(), LogTrouble> {
     let mut overlay = Overlay::new(memory);
     for stamped in waiting.drain(..) {
-        state::apply(&mut overlay, &stamped).map_err(|e| Trouble::Io(io::Error::other(e)))?;
+        state::apply(&mut overlay, &stamped).map_err(|e| LogTrouble::Io(io::Error::other(e)))?;
     }
     let changes = overlay.changes;
     memory.absorb(changes);

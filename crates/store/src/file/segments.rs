@@ -12,9 +12,9 @@ use xxhash_rust::xxh3::Xxh3;
 use super::lock_file::{BOOT_AT, LOCK, Slots, boot_mark};
 use super::repair::Trust;
 use super::{FileStore, damaged};
-use crate::disk::{DiskFile, How, open_if_there, read_range, write_all_at};
+use crate::disk::{DiskFile, OpenMode, open_if_there, read_range, write_all_at};
 use crate::journal::Position;
-use crate::log::{self, Damage, Rules, Segment, Trouble};
+use crate::log::{self, Damage, LogTrouble, ReadRules, Segment};
 use crate::port::Outcome;
 use crate::refusals;
 
@@ -132,14 +132,14 @@ impl FileStore {
     }
 
     pub(super) fn write_durably(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        let file = self.disk.open(path, How::Fresh)?;
+        let file = self.disk.open(path, OpenMode::Fresh)?;
         write_all_at(&*file, bytes, 0)?;
         file.sync()?;
         self.disk.sync_dir("events")
     }
 
     /// Opens the active segment; a writer finishes a sealing that was interrupted.
-    pub(super) fn open_log(&self, how: How) -> Outcome<Box<dyn DiskFile>> {
+    pub(super) fn open_log(&self, how: OpenMode) -> Outcome<Box<dyn DiskFile>> {
         let missing = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
         // Names move while a reader looks from one to the other.
         for _ in 0..3 {
@@ -148,7 +148,7 @@ impl FileStore {
                 Err(e) if missing(&e) => {}
                 Err(e) => return Err(self.io("open", log::ACTIVE, &e)),
             }
-            if how == How::Existing {
+            if how == OpenMode::Existing {
                 if !self.next_is_whole()? {
                     break;
                 }
@@ -208,7 +208,7 @@ impl FileStore {
                 Ok(())
             })?;
             let path = format!("events/torn-{:016}-{:016x}", end.sequence + 1, sum.digest());
-            let copy = self.disk.open(&path, How::Fresh)?;
+            let copy = self.disk.open(&path, OpenMode::Fresh)?;
             each_piece(&mut |piece, at| write_all_at(&*copy, piece, at))?;
             log.set_len(end.offset)?;
             Ok(format!(
@@ -229,7 +229,7 @@ impl FileStore {
         // What is known to be durable is asked first: the log may only grow meanwhile.
         let rules = Self::rules(self.slots()?, &self.now()?, 0);
         // The active one first: whatever is sealed afterwards, this open file goes on from the sealed ones before it.
-        let active = self.open_log(How::Read)?;
+        let active = self.open_log(OpenMode::Read)?;
         let source: &dyn DiskFile = &*active;
         let unfit = |path: &str, sequence: u64, why: &str| {
             let damage = Damage {
@@ -265,7 +265,7 @@ impl FileStore {
             } else {
                 file = self
                     .disk
-                    .open(&segment.path, How::Read)
+                    .open(&segment.path, OpenMode::Read)
                     .map_err(|e| self.io("open", &segment.path, &e))?;
                 &*file
             };
@@ -282,14 +282,14 @@ impl FileStore {
                 ));
             };
             let start = Position::beginning(first, prev);
-            let rules = if until.is_none() { rules } else { Rules::SEALED };
+            let rules = if until.is_none() { rules } else { ReadRules::SEALED };
             // Lines before the oldest segment are asked for: it must be one that nothing comes before.
             let mut opening = n == 0 && after + 1 < first;
             // Stopping early is told to the reader of lines as an error of our own.
             let outcome =
                 log::read_segment(&source, &segment.path, start, until, rules, &mut |line, _, _| {
                     if std::mem::take(&mut opening) && !line.begins_log() {
-                        return Err(Trouble::Damage(Damage {
+                        return Err(LogTrouble::Damage(Damage {
                             path: segment.path.clone(),
                             line: 1,
                             offset: 0,
@@ -300,7 +300,7 @@ impl FileStore {
                     let sequence = line.stamped.sequence;
                     if sequence > upto || (sequence > after && each(line.stamped).is_break()) {
                         stopped = true;
-                        return Err(Trouble::Io(io::ErrorKind::Interrupted.into()));
+                        return Err(LogTrouble::Io(io::ErrorKind::Interrupted.into()));
                     }
                     Ok(())
                 });

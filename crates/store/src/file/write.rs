@@ -17,11 +17,11 @@ use jit_core::wire::encode_line;
 use super::lock_file::{BOOT_AT, LOCK, SUSPECT_AT, SYNCED_AT, Slots, boot_mark};
 use super::repair::Trust;
 use super::segments::ends_line;
-use super::{FileStore, Snag, damaged};
-use crate::disk::{DiskFile, How, LockGuard, open_if_there, read_range, write_all_at};
-use crate::folded::{self, Folded};
+use super::{FileStore, LoadError, damaged};
+use crate::disk::{DiskFile, LockGuard, OpenMode, open_if_there, read_range, write_all_at};
+use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Position, ViewMarks};
-use crate::log::{self, Damage, Rules, Trouble};
+use crate::log::{self, Damage, LogTrouble, ReadRules};
 use crate::port::{Ask, Done, Outcome};
 use crate::{refusals, views};
 
@@ -36,7 +36,7 @@ const LAST_LINES: usize = 16 * 1024;
 /// The log, the state at its end, and what is still to be put into journal and views.
 pub(super) struct Loaded {
     log: Box<dyn DiskFile>,
-    pub(super) folded: Folded,
+    pub(super) folded: FoldedState,
     pub(super) position: Position,
     pub(super) marks: ViewMarks,
     /// Lines that are in the log but not in the journal: as events and as bytes.
@@ -46,8 +46,8 @@ pub(super) struct Loaded {
 }
 
 impl FileStore {
-    /// One attempt at a transaction. `Err(Snag::Repair)` when the state turned out to be unreadable on the way.
-    pub(super) fn attempt(&self, ask: &mut Ask<'_>) -> Result<Done, Snag> {
+    /// One attempt at a transaction. `Err(LoadError::Repair)` when the state turned out to be unreadable on the way.
+    pub(super) fn attempt(&self, ask: &mut Ask<'_>) -> Result<Done, LoadError> {
         let mut guard = self.lock(ask.actor)?;
         let (mut loaded, now, slots) = self.load_for_write(&*guard, ask.actor)?;
         let request = Request {
@@ -119,7 +119,7 @@ impl FileStore {
     }
 
     /// The events that answered a request before, if any did.
-    fn answer_of(&self, loaded: &Loaded, request: &Request) -> Result<Option<Vec<Event>>, Snag> {
+    fn answer_of(&self, loaded: &Loaded, request: &Request) -> Result<Option<Vec<Event>>, LoadError> {
         let range = if request.id.is_made_up() {
             // These are not kept in the state, only in the log.
             Some((0, loaded.position.sequence, None))
@@ -160,21 +160,25 @@ impl FileStore {
     }
 
     /// Loads for writing, with whatever repair that takes.
-    fn load_for_write(&self, guard: &dyn LockGuard, actor: &Actor) -> Result<(Loaded, Now, Slots), Snag> {
+    fn load_for_write(
+        &self,
+        guard: &dyn LockGuard,
+        actor: &Actor,
+    ) -> Result<(Loaded, Now, Slots), LoadError> {
         let now = self.now()?;
         let read_slots = || Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e));
         let mut slots = read_slots()?;
         let mut notices = Vec::new();
         let first_look = if slots.boot != boot_mark(&now.boot) || slots.suspect != 0 {
             // Journal and views were not synced, or pages of the log were lost: look at everything once.
-            Err(Snag::Repair(String::new()))
+            Err(LoadError::Repair(String::new()))
         } else {
-            self.load(self.open_log(How::Existing)?, &now, slots, true)
+            self.load(self.open_log(OpenMode::Existing)?, &now, slots, true)
         };
         let mut loaded = match first_look {
             Ok(loaded) => loaded,
-            Err(Snag::Refused(refusal)) => return Err(refusal.into()),
-            Err(Snag::Repair(why)) => {
+            Err(LoadError::Refused(refusal)) => return Err(refusal.into()),
+            Err(LoadError::Repair(why)) => {
                 notices.extend(self.repair(&now, slots, &why, Trust::AsLeft)?);
                 // Repaired and verified: from here on this boot's rules hold.
                 Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot))
@@ -223,15 +227,15 @@ impl FileStore {
         now: &Now,
         slots: Slots,
         write: bool,
-    ) -> Result<Loaded, Snag> {
-        let repair = |why: &str| Snag::Repair(why.to_owned());
-        let journal = folded::read_journal(&*self.disk)
-            .map_err(|e| self.io("read", folded::JOURNAL, &e))?
+    ) -> Result<Loaded, LoadError> {
+        let repair = |why: &str| LoadError::Repair(why.to_owned());
+        let journal = folded_state::read_journal(&*self.disk)
+            .map_err(|e| self.io("read", folded_state::JOURNAL, &e))?
             .ok_or_else(|| {
                 repair("the folded state was missing or unreadable; it was made anew from the log")
             })?;
-        let runs = folded::open_runs(&*self.disk, &journal.header, false)
-            .map_err(|e| Snag::Repair(format!("{e}; the state was made anew from the log")))?;
+        let runs = folded_state::open_runs(&*self.disk, &journal.header, false)
+            .map_err(|e| LoadError::Repair(format!("{e}; the state was made anew from the log")))?;
         let from = journal.position();
         let len = log.meta().map_err(|e| self.io("read", log::ACTIVE, &e))?.len;
         if !ends_line(&*log, &from).map_err(|e| self.io("read", log::ACTIVE, &e))? {
@@ -250,7 +254,7 @@ impl FileStore {
         let marks = journal.marks();
         let mut loaded = Loaded {
             log,
-            folded: Folded::from_runs(journal, runs),
+            folded: FoldedState::from_runs(journal, runs),
             position: from,
             marks,
             tail: Vec::new(),
@@ -274,13 +278,13 @@ impl FileStore {
             Ok(())
         })
         .map_err(|trouble| match trouble {
-            Trouble::Io(e) => Snag::Refused(self.io("read", log::ACTIVE, &e)),
+            LogTrouble::Io(e) => LoadError::Refused(self.io("read", log::ACTIVE, &e)),
             // The journal may still have what the log lost.
-            Trouble::Damage(damage) => Snag::Repair(damaged(&damage, &*self.disk).message),
+            LogTrouble::Damage(damage) => LoadError::Repair(damaged(&damage, &*self.disk).message),
         })?;
         let mut overlay = Overlay::new(&loaded.folded);
         for line in &tail {
-            state::apply(&mut overlay, line).map_err(|e| Snag::Repair(e.to_string()))?;
+            state::apply(&mut overlay, line).map_err(|e| LoadError::Repair(e.to_string()))?;
         }
         loaded.folded.fresh = overlay.changes;
         if write {
@@ -297,10 +301,10 @@ impl FileStore {
     }
 
     fn load_again(&self, now: &Now, slots: Slots) -> Outcome<Loaded> {
-        self.load(self.open_log(How::Existing)?, now, slots, true)
+        self.load(self.open_log(OpenMode::Existing)?, now, slots, true)
             .map_err(|snag| match snag {
-                Snag::Refused(refusal) => refusal,
-                Snag::Repair(why) => Box::new(Refusal::new(
+                LoadError::Refused(refusal) => refusal,
+                LoadError::Repair(why) => Box::new(Refusal::new(
                     Code::Io,
                     format!("the state could not be mended: {why}"),
                 )),
@@ -341,7 +345,7 @@ impl FileStore {
             .as_ref()
             .map_or(0, |j| j.header.covers.sequence);
         let sure = slots.synced.max(covered);
-        let rules = Rules {
+        let rules = ReadRules {
             power_loss: false,
             durable: 0,
         };
@@ -464,13 +468,13 @@ impl FileStore {
             &loaded.position,
             wall,
         )?;
-        if let views::Found::Repaired(note) = found {
+        if let views::IndexCheck::Repaired(note) = found {
             loaded.notices.push(note.into());
         }
         loaded.tail_bytes.extend_from_slice(bytes);
         if let Some(journal) = &loaded.folded.journal {
             let (marks, fresh) = (&loaded.marks, &loaded.folded.fresh);
-            folded::append(disk, journal, &loaded.position, marks, &loaded.tail_bytes, fresh)?;
+            folded_state::append(disk, journal, &loaded.position, marks, &loaded.tail_bytes, fresh)?;
         }
         Ok(())
     }
@@ -497,7 +501,7 @@ impl FileStore {
             lock_wait: Duration::ZERO,
             ..self.clone()
         };
-        let mend = || -> Result<Vec<String>, Snag> {
+        let mend = || -> Result<Vec<String>, LoadError> {
             let guard = quick.lock(actor)?;
             let now = self.now()?;
             let slots = Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e))?;
@@ -506,7 +510,7 @@ impl FileStore {
                 return Ok(Vec::new());
             }
             // Opened for reading: whatever is wrong with the log itself is not a reader's business.
-            let mut loaded = self.load(self.open_log(How::Read)?, &now, slots, false)?;
+            let mut loaded = self.load(self.open_log(OpenMode::Read)?, &now, slots, false)?;
             state::refuse_newer(&loaded.folded)?;
             self.tend(&mut loaded, now.wall);
             Ok(loaded.notices)
@@ -524,7 +528,7 @@ impl FileStore {
         trusted: Option<Ground>,
     ) -> io::Result<Ground> {
         let refused = |refusal: Box<Refusal>| io::Error::other(refusal.message);
-        let source = self.open_log(How::Read).map_err(refused)?;
+        let source = self.open_log(OpenMode::Read).map_err(refused)?;
         let active = log::first_of(&&*source)?.map_or(1, |(first, _)| first);
         let sealed = log::sealed(&*self.disk)?;
         let oldest = sealed.first().map_or(active, |segment| segment.first.min(active));
@@ -607,10 +611,10 @@ impl FileStore {
                         && answered.last + REQUEST_MEMORY_LINES < loaded.position.sequence
                 })
         };
-        if let Ok(Some(compaction)) = folded::compact(&*self.disk, loaded.position.sequence, &forgotten)
+        if let Ok(Some(compaction)) = folded_state::compact(&*self.disk, loaded.position.sequence, &forgotten)
             && let Ok(_guard) = self.lock(actor)
         {
-            let _ = folded::install(&*self.disk, &compaction);
+            let _ = folded_state::install(&*self.disk, &compaction);
         }
     }
 }

@@ -101,11 +101,11 @@ pub fn field<'a>(list: &'a Value, name: &str) -> Vec<&'a str> {
 /// A folder kept in memory: every file with its content, every symbolic link, every mode.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Folder {
-    entries: BTreeMap<PathBuf, (u32, Kept)>,
+    entries: BTreeMap<PathBuf, (u32, FolderEntry)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kept {
+enum FolderEntry {
     Folder,
     File(Vec<u8>),
     Link(PathBuf),
@@ -123,11 +123,11 @@ impl Folder {
         let path = root.join(below);
         let meta = fs::symlink_metadata(&path)?;
         let kept = if meta.is_dir() {
-            Kept::Folder
+            FolderEntry::Folder
         } else if meta.is_symlink() {
-            Kept::Link(fs::read_link(&path)?)
+            FolderEntry::Link(fs::read_link(&path)?)
         } else {
-            Kept::File(fs::read(&path)?)
+            FolderEntry::File(fs::read(&path)?)
         };
         self.entries
             .insert(below.to_owned(), (meta.permissions().mode() & 0o7777, kept));
@@ -155,9 +155,9 @@ impl Folder {
                 path.join(below)
             };
             match kept {
-                Kept::Folder => fs::create_dir(&place)?,
-                Kept::File(content) => fs::write(&place, content)?,
-                Kept::Link(target) => {
+                FolderEntry::Folder => fs::create_dir(&place)?,
+                FolderEntry::File(content) => fs::write(&place, content)?,
+                FolderEntry::Link(target) => {
                     std::os::unix::fs::symlink(target, &place)?;
                     continue;
                 }
@@ -171,7 +171,7 @@ impl Folder {
     pub fn modes(&self) -> impl Iterator<Item = (&Path, bool, u32)> {
         self.entries
             .iter()
-            .map(|(path, (mode, kept))| (path.as_path(), *kept == Kept::Folder, *mode))
+            .map(|(path, (mode, kept))| (path.as_path(), *kept == FolderEntry::Folder, *mode))
     }
 }
 
@@ -184,7 +184,7 @@ pub struct Snapshot {
 
 /// A system call in a trace: its name, the how-many-eth of that name it is, and the line.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct TracedCall {
     pub name: String,
     pub nth: usize,
     pub line: String,
@@ -274,7 +274,11 @@ impl World {
 
     /// The system calls of `jit` with these arguments, in order, from its start to its end.
     #[track_caller]
-    pub fn trace<A: AsRef<OsStr>>(&self, agent: &str, args: impl IntoIterator<Item = A>) -> (Ran, Vec<Call>) {
+    pub fn trace<A: AsRef<OsStr>>(
+        &self,
+        agent: &str,
+        args: impl IntoIterator<Item = A>,
+    ) -> (Ran, Vec<TracedCall>) {
         let out = self.root().join("trace");
         let way: [OsString; 6] = [
             "strace".into(),
@@ -299,7 +303,7 @@ impl World {
             }
             let nth = counts.entry(name.to_owned()).or_default();
             *nth += 1;
-            calls.push(Call {
+            calls.push(TracedCall {
                 name: name.to_owned(),
                 nth: *nth,
                 line: rest.to_owned(),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use jit_core::command::Reply as Decided;
 use jit_core::conflict::{Conflict, MOST_PATHS, Seen, Side};
-use jit_os::trees::Trees;
+use jit_os::watch_trees::Trees;
 
 use super::*;
 use crate::landing::live::{Live, Touched};
