@@ -71,6 +71,19 @@ pub struct Damage {
     pub why: String,
 }
 
+impl Damage {
+    /// At the first line of a segment.
+    pub fn at_start(path: &str, sequence: u64, why: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: 1,
+            offset: 0,
+            sequence,
+            why: why.to_owned(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub enum LogTrouble {
     Io(io::Error),
@@ -144,51 +157,23 @@ pub fn read_segment(
         let text = match reader.next()? {
             NextLine::Line(text) => text,
             NextLine::Rest(rest) => {
-                let torn = reader.at + rest as u64 - good.offset;
-                // Lines that had been durable are gone, at the end of a line or in the midst of one.
-                if good.sequence < rules.durable && until.is_none() {
-                    return Err(damage(path, source, offset, sequence + 1, "it is cut off"));
-                }
-                if rest > MAX_LINE && !rules.power_loss {
-                    return Err(damage(path, source, offset, sequence + 1, "it has no end"));
-                }
-                if until.is_some() {
-                    return Err(damage(
-                        path,
-                        source,
-                        offset,
-                        sequence + 1,
-                        "lines are missing at its end",
-                    ));
-                }
-                return Ok(SegmentEnd { position: good, torn });
+                return match wrong_end(rest, good, until, rules) {
+                    Some(why) => Err(damage(path, source, offset, sequence + 1, why)),
+                    None => Ok(SegmentEnd {
+                        position: good,
+                        torn: reader.at + rest as u64 - good.offset,
+                    }),
+                };
             }
         };
-        let fits = decode_line(&text).and_then(|line| {
-            let part = line.stamped.part;
-            if line.stamped.sequence != sequence + 1 {
-                Err(format!(
-                    "sequence {} where {} was expected",
-                    line.stamped.sequence,
-                    sequence + 1
-                ))
-            } else if line.prev != sum {
-                Err("it does not continue the line before".into())
-            } else if part.0 as usize != pending.len() + 1
-                || part.0 > part.1
-                || pending
-                    .first()
-                    .is_some_and(|(first, ..)| first.stamped.part.1 != part.1)
-            {
-                Err(format!(
-                    "part {} of {} of a transaction does not fit here",
-                    part.0, part.1
-                ))
-            } else {
-                Ok(line)
-            }
-        });
-        match fits {
+        let parts = pending.first().map(|(first, ..)| first.stamped.part.1);
+        let expected = Expected {
+            sequence: sequence + 1,
+            prev: sum,
+            part: pending.len() + 1,
+            parts,
+        };
+        match decode_line(&text).and_then(|line| expected.check(line)) {
             Ok(line) => {
                 (sequence, sum) = (line.stamped.sequence, line.sum);
                 let whole = line.stamped.part.0 == line.stamped.part.1;
@@ -206,7 +191,7 @@ pub fn read_segment(
                 }
             }
             Err(why) => {
-                let expected = sequence + 1;
+                let expected = expected.sequence;
                 let cut_here = rules.power_loss
                     && until.is_none()
                     && rules.durable < expected
@@ -220,6 +205,46 @@ pub fn read_segment(
                 });
             }
         }
+    }
+}
+
+/// The next line as it must be to continue the lines before it.
+struct Expected {
+    sequence: u64,
+    /// Checksum of the line before.
+    prev: u64,
+    /// Its number within its transaction, and how many that has if a line of it was read.
+    part: usize,
+    parts: Option<u32>,
+}
+
+impl Expected {
+    fn check(&self, line: Line) -> Result<Line, String> {
+        let (part, parts) = line.stamped.part;
+        if line.stamped.sequence != self.sequence {
+            let found = line.stamped.sequence;
+            return Err(format!("sequence {found} where {} was expected", self.sequence));
+        }
+        if line.prev != self.prev {
+            return Err("it does not continue the line before".into());
+        }
+        if part as usize != self.part || part > parts || self.parts.is_some_and(|all| all != parts) {
+            return Err(format!(
+                "part {part} of {parts} of a transaction does not fit here"
+            ));
+        }
+        Ok(line)
+    }
+}
+
+/// Why a segment may not end after `good`, with `rest` bytes that have no newline; `None` if it may.
+fn wrong_end(rest: usize, good: Position, until: Option<u64>, rules: ReadRules) -> Option<&'static str> {
+    match until {
+        // Durable lines are gone, at the end of a line or within one.
+        None if good.sequence < rules.durable => Some("it is cut off"),
+        _ if rest > MAX_LINE && !rules.power_loss => Some("it has no end"),
+        Some(_) => Some("lines are missing at its end"),
+        None => None,
     }
 }
 

@@ -303,7 +303,7 @@ fn take_out(text: &str, blank: &[u8], object: &Object, which: usize) -> String {
     before + after
 }
 
-/// `None` is no file.
+/// Adds or removes the entry. `None` is no file.
 pub fn edit(
     file: Option<&str>,
     section: &str,
@@ -331,79 +331,114 @@ pub fn edit(
     {
         return Ok(Edit::Write(format!("{mark}{blanks}")));
     }
-    let blank = if comments {
-        blanked(text)
-    } else {
-        text.as_bytes().to_vec()
+    let document = Document::read(text, section, comments)?;
+    let edited = match (install, document.entry) {
+        (_, Some((_, false))) => return Err(EditError::Foreign),
+        (true, Some((_, true))) | (false, None) => return Ok(Edit::Nothing),
+        (true, None) => Some(document.with_entry(section, typed)),
+        (false, Some((which, true))) => document.without_entry(which),
     };
-    let broken = |line, column, why: &str| EditError::Broken(line, column, why.to_owned());
-    let value: Value = serde_json::from_slice(&blank).map_err(|e| {
-        let why = e.to_string();
-        let why = why.split(" at line ").next().unwrap_or_default();
-        broken(e.line(), e.column(), why)
-    })?;
-    let is_object = |found: Option<Object>, at: usize, what: &str| {
-        let (line, column) = position(text, at);
-        found.ok_or_else(|| broken(line, column, &format!("{what} is not an object")))
-    };
-    let root = is_object(object(&blank, 0), 0, "the whole")?;
-    let style = style(text, &root);
-    let servers = match root.named(&blank, section) {
-        Some(which) => {
-            let at = root.members[which].value;
-            Some((which, is_object(object(&blank, at), at, section)?))
-        }
-        None => None,
-    };
-    let there = servers
-        .as_ref()
-        .and_then(|(_, servers)| servers.named(&blank, NAME))
-        .map(|which| (which, ours(&value[section][NAME])));
-    let done = match (install, &servers, there) {
-        (_, _, Some((_, false))) => return Err(EditError::Foreign),
-        (true, _, Some((_, true))) | (false, _, None) => return Ok(Edit::Nothing),
-        (true, Some((which, servers)), None) => {
-            let outer = indentation(text, root.members[*which].name).unwrap_or_default();
-            let depth = match servers
-                .members
-                .first()
-                .and_then(|first| indentation(text, first.name))
-            {
-                Some(depth) => depth.to_owned(),
-                None => format!("{outer}{}", style.unit),
-            };
-            // One line stays one line.
-            let on_lines = match servers.members.is_empty() {
-                true => style.on_lines,
-                false => text[servers.open..servers.close].contains('\n'),
-            };
-            let style = Style { on_lines, ..style };
-            put_in(text, servers, &member(typed, &style, &depth), &depth, &style)
-        }
-        (true, None, None) => {
+    Ok(match edited {
+        Some(edited) => Edit::Write(format!("{mark}{edited}")),
+        None => Edit::Delete,
+    })
+}
+
+/// A configuration file that was read.
+#[derive(Debug)]
+struct Document<'a> {
+    text: &'a str,
+    /// The text without comments, if its program allows them.
+    blank: Vec<u8>,
+    root: Object,
+    /// The section with the servers, and its place in `root`.
+    servers: Option<(usize, Object)>,
+    /// The place of an entry of our name in that section, and whether it starts jit.
+    entry: Option<(usize, bool)>,
+    style: Style,
+}
+
+impl<'a> Document<'a> {
+    fn read(text: &'a str, section: &str, comments: bool) -> Result<Self, EditError> {
+        let blank = if comments {
+            blanked(text)
+        } else {
+            text.as_bytes().to_vec()
+        };
+        let broken = |line, column, why: &str| EditError::Broken(line, column, why.to_owned());
+        let value: Value = serde_json::from_slice(&blank).map_err(|e| {
+            let why = e.to_string();
+            let why = why.split(" at line ").next().unwrap_or_default();
+            broken(e.line(), e.column(), why)
+        })?;
+        let is_object = |found: Option<Object>, at: usize, what: &str| {
+            let (line, column) = position(text, at);
+            found.ok_or_else(|| broken(line, column, &format!("{what} is not an object")))
+        };
+        let root = is_object(object(&blank, 0), 0, "the whole")?;
+        let servers = match root.named(&blank, section) {
+            Some(which) => {
+                let at = root.members[which].value;
+                Some((which, is_object(object(&blank, at), at, section)?))
+            }
+            None => None,
+        };
+        let entry = servers
+            .as_ref()
+            .and_then(|(_, servers)| servers.named(&blank, NAME))
+            .map(|which| (which, ours(&value[section][NAME])));
+        Ok(Self {
+            text,
+            style: style(text, &root),
+            blank,
+            root,
+            servers,
+            entry,
+        })
+    }
+
+    fn with_entry(&self, section: &str, typed: bool) -> String {
+        let (text, style) = (self.text, &self.style);
+        let Some((which, servers)) = &self.servers else {
             let (unit, end) = (&style.unit, style.end);
             let whole = match style.on_lines {
                 true => {
-                    let member = member(typed, &style, &format!("{unit}{unit}"));
+                    let member = member(typed, style, &format!("{unit}{unit}"));
                     format!("\"{section}\": {{{end}{unit}{unit}{member}{end}{unit}}}")
                 }
-                false => format!("\"{section}\": {{ {} }}", member(typed, &style, "")),
+                false => format!("\"{section}\": {{ {} }}", member(typed, style, "")),
             };
-            put_in(text, &root, &whole, &style.unit, &style)
+            return put_in(text, &self.root, &whole, &style.unit, style);
+        };
+        let outer = indentation(text, self.root.members[*which].name).unwrap_or_default();
+        let first = servers.members.first();
+        let depth = match first.and_then(|first| indentation(text, first.name)) {
+            Some(depth) => depth.to_owned(),
+            None => format!("{outer}{}", style.unit),
+        };
+        // One line stays one line.
+        let on_lines = match servers.members.is_empty() {
+            true => style.on_lines,
+            false => text[servers.open..servers.close].contains('\n'),
+        };
+        let style = Style {
+            on_lines,
+            ..style.clone()
+        };
+        put_in(text, servers, &member(typed, &style, &depth), &depth, &style)
+    }
+
+    /// `None` if nothing would be left of the file.
+    fn without_entry(&self, entry: usize) -> Option<String> {
+        let (section, servers) = self.servers.as_ref()?;
+        if servers.members.len() > 1 || servers.was_there() {
+            return Some(take_out(self.text, &self.blank, servers, entry));
         }
-        (false, Some((which, servers)), Some((ours, true))) => {
-            if servers.members.len() > 1 || servers.was_there() {
-                take_out(text, &blank, servers, ours)
-            } else if root.members.len() > 1 || root.was_there() || blank != text.as_bytes() {
-                // A comment may be left, if nothing else.
-                take_out(text, &blank, &root, *which)
-            } else {
-                return Ok(Edit::Delete);
-            }
-        }
-        (false, None, Some(_)) => return Ok(Edit::Nothing),
-    };
-    Ok(Edit::Write(format!("{mark}{done}")))
+        // A comment may be left, if nothing else.
+        let has_comments = self.blank != self.text.as_bytes();
+        let keeps = self.root.members.len() > 1 || self.root.was_there() || has_comments;
+        keeps.then(|| take_out(self.text, &self.blank, &self.root, *section))
+    }
 }
 
 fn style(text: &str, root: &Object) -> Style {

@@ -18,15 +18,39 @@ use super::FileStore;
 use super::lock_file::{LOCK, SUSPECT_AT, Slots};
 use super::repair::{FOLD_EVERY, Trust, absorb};
 use super::segments::DIRS;
-use crate::disk::{OpenMode, open_if_there};
+use crate::disk::{DiskFile, OpenMode, open_if_there};
 use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Journal, ViewMarks};
-use crate::log;
+use crate::log::{self, ReadRules};
 use crate::port::{LogProblem, LogReport, Outcome, Recovered};
 use crate::{refusals, views};
 
 /// A new log in the making, before it takes the place of an older one in the making.
 const RECOVERED: &str = "events/recovered.jsonl";
+
+/// The log as [`FileStore::check_log`] read it.
+struct CheckedLog {
+    memory: Memory,
+    /// Its last sequence.
+    end: u64,
+    /// The length that `claims.jsonl` must have.
+    claims_upto: u64,
+    /// `claims.jsonl` has exactly the records of the log, up to there.
+    claims_fine: bool,
+}
+
+fn problem(check: &'static str, message: String, heals: bool) -> LogProblem {
+    LogProblem {
+        check,
+        message,
+        heals,
+        help: if heals {
+            "any jit command that writes mends it".into()
+        } else {
+            "jit recover".into()
+        },
+    }
+}
 
 impl FileStore {
     /// Compares everything with the log, changing nothing. Takes the store's lock, so that nothing moves meanwhile.
@@ -42,53 +66,8 @@ impl FileStore {
             .as_ref()
             .map_or(0, |journal| journal.header.covers.sequence);
         let rules = Self::rules(slots, &now, covered);
-        let problem = |check, message: String, heals| LogProblem {
-            check,
-            message,
-            heals,
-            help: if heals {
-                "any jit command that writes mends it".into()
-            } else {
-                "jit recover".into()
-            },
-        };
-        let (mut claims_upto, mut claims_fine) = (0, true);
-        let whole = self.picture(&*log, None, rules).and_then(|picture| {
-            if picture.torn > 0 {
-                report.problems.push(problem(
-                    "log",
-                    format!("{} bytes of an unfinished write at its end", picture.torn),
-                    true,
-                ));
-            }
-            let mut memory = Memory::default();
-            let mut waiting = Vec::new();
-            let segments = self.segments(picture.first)?;
-            report.segments = segments.len() as u64;
-            let oldest = segments.first().map_or(picture.first, |segment| segment.first);
-            claims_upto =
-                views::trusted_claims(&*self.disk, Ground::default(), oldest - 1).map_or(0, |(len, _)| len);
-            let mut records = Vec::new();
-            self.replay(None, &picture, rules, &mut |line| {
-                report.lines += 1;
-                records.extend(wire::claims_record(&line.stamped).unwrap_or_default());
-                if records.len() > 1 << 18 || line.stamped.sequence == picture.end.sequence {
-                    claims_fine &= views::claims_say(&*self.disk, claims_upto, &records).unwrap_or(false);
-                    claims_upto += records.len() as u64;
-                    records.clear();
-                }
-                waiting.push(line.stamped);
-                if waiting.len() >= FOLD_EVERY {
-                    absorb(&mut memory, &mut waiting)
-                } else {
-                    Ok(())
-                }
-            })?;
-            absorb(&mut memory, &mut waiting).map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
-            Ok((memory, picture))
-        });
-        let (memory, picture) = match whole {
-            Ok(found) => found,
+        let checked = match self.check_log(&*log, rules, &mut report) {
+            Ok(checked) => checked,
             Err(refusal) if refusal.code == Code::Damaged => {
                 let heals = self
                     .picture(&*log, journal.as_ref(), rules)
@@ -102,35 +81,74 @@ impl FileStore {
             }
             Err(refusal) => return Err(refusal),
         };
+        let memory = &checked.memory;
         let unreadable = |e: jit_core::table::Unreadable| Box::new(Refusal::new(Code::Io, e.to_string()));
-        let leases = state::leases(&memory).map_err(unreadable)?;
+        let leases = state::leases(memory).map_err(unreadable)?;
         report.leases = leases.len() as u64;
-        report.issues = state::issues(&memory).map_err(unreadable)?.len() as u64;
-        self.check_state(&memory, journal, picture.end.sequence, &mut report);
+        report.issues = state::issues(memory).map_err(unreadable)?.len() as u64;
+        self.check_state(memory, journal, checked.end, &mut report);
         let marks = folded_state::read_journal(&*self.disk)
             .ok()
             .flatten()
             .map_or_else(ViewMarks::default, |j| j.marks());
-        self.check_views(&memory, &marks, &mut report);
-        let len = self
-            .disk
-            .meta(views::CLAIMS)
-            .ok()
-            .flatten()
-            .map_or(0, |meta| meta.len);
-        if !claims_fine || len != claims_upto {
-            let mut found = problem(
-                "claims",
-                "claims.jsonl is missing, torn or was changed by somebody else".into(),
-                true,
-            );
-            if !views::claims_will_be_mended(&*self.disk, &marks).unwrap_or(false) {
-                // Everyday commands look only at its end.
-                found.help = "jit recover".into();
-            }
-            report.problems.push(found);
-        }
+        self.check_views(memory, &marks, &mut report);
+        self.check_claims(&checked, &marks, &mut report);
         Ok(report)
+    }
+
+    /// Reads every line of the log, folds it, and compares `claims.jsonl` on the way.
+    fn check_log(&self, log: &dyn DiskFile, rules: ReadRules, report: &mut LogReport) -> Outcome<CheckedLog> {
+        let picture = self.picture(log, None, rules)?;
+        if picture.torn > 0 {
+            let message = format!("{} bytes of an unfinished write at its end", picture.torn);
+            report.problems.push(problem("log", message, true));
+        }
+        let segments = self.segments(picture.first)?;
+        report.segments = segments.len() as u64;
+        let oldest = segments.first().map_or(picture.first, |segment| segment.first);
+        let mut memory = Memory::default();
+        let mut waiting = Vec::new();
+        let mut claims_upto =
+            views::trusted_claims(&*self.disk, Ground::default(), oldest - 1).map_or(0, |(len, _)| len);
+        let mut claims_fine = true;
+        let mut records = Vec::new();
+        self.replay(None, &picture, rules, &mut |line| {
+            report.lines += 1;
+            records.extend(wire::claims_record(&line.stamped).unwrap_or_default());
+            if records.len() > 1 << 18 || line.stamped.sequence == picture.end.sequence {
+                claims_fine &= views::claims_say(&*self.disk, claims_upto, &records).unwrap_or(false);
+                claims_upto += records.len() as u64;
+                records.clear();
+            }
+            waiting.push(line.stamped);
+            if waiting.len() >= FOLD_EVERY {
+                absorb(&mut memory, &mut waiting)
+            } else {
+                Ok(())
+            }
+        })?;
+        absorb(&mut memory, &mut waiting).map_err(|trouble| self.trouble(log::ACTIVE, trouble))?;
+        Ok(CheckedLog {
+            memory,
+            end: picture.end.sequence,
+            claims_upto,
+            claims_fine,
+        })
+    }
+
+    fn check_claims(&self, checked: &CheckedLog, marks: &ViewMarks, report: &mut LogReport) {
+        let meta = self.disk.meta(views::CLAIMS).ok().flatten();
+        let len = meta.map_or(0, |meta| meta.len);
+        if checked.claims_fine && len == checked.claims_upto {
+            return;
+        }
+        let message = "claims.jsonl is missing, torn or was changed by somebody else".into();
+        let mut found = problem("claims", message, true);
+        if !views::claims_will_be_mended(&*self.disk, marks).unwrap_or(false) {
+            // Everyday commands look only at its end.
+            found.help = "jit recover".into();
+        }
+        report.problems.push(found);
     }
 
     fn check_state(&self, memory: &Memory, journal: Option<Journal>, end: u64, report: &mut LogReport) {
@@ -346,7 +364,7 @@ impl FileStore {
         Ok((memory, last.max(known), lost))
     }
 
-    /// The new first segment: what survived, said again.
+    /// The new first segment: the surviving state as events.
     fn restatement(
         &self,
         memory: &Memory,
@@ -370,33 +388,7 @@ impl FileStore {
                 ticks: now.ticks,
             },
         ];
-        for issue in [
-            state::issues(memory).map_err(unreadable)?,
-            state::tombstones(memory).map_err(unreadable)?,
-        ]
-        .concat()
-        {
-            let sheet = state::sheet(memory, &issue.id).map_err(unreadable)?;
-            let id = issue.id.clone();
-            events.push(Event::Issue {
-                did: Did::Restored,
-                issue,
-                sheet,
-            });
-            for comment in state::comments(memory, &id).map_err(unreadable)? {
-                events.push(Event::Commented {
-                    issue_id: id.clone(),
-                    comment,
-                });
-            }
-            for (gate, result) in state::gate_results(memory, &id).map_err(unreadable)? {
-                events.push(Event::GateJudged {
-                    issue_id: id.clone(),
-                    gate,
-                    result,
-                });
-            }
-        }
+        restate_issues(memory, &mut events).map_err(unreadable)?;
         for unit in state::units(memory).map_err(unreadable)? {
             events.push(Event::Unit {
                 input: jit_core::unit::Input::CreateWorktree,
@@ -430,4 +422,31 @@ impl FileStore {
         }
         Ok(bytes)
     }
+}
+
+/// Every issue, deleted ones too, with its comments and gate results.
+fn restate_issues(memory: &Memory, events: &mut Vec<Event>) -> Result<(), jit_core::table::Unreadable> {
+    for issue in [state::issues(memory)?, state::tombstones(memory)?].concat() {
+        let sheet = state::sheet(memory, &issue.id)?;
+        let id = issue.id.clone();
+        events.push(Event::Issue {
+            did: Did::Restored,
+            issue,
+            sheet,
+        });
+        for comment in state::comments(memory, &id)? {
+            events.push(Event::Commented {
+                issue_id: id.clone(),
+                comment,
+            });
+        }
+        for (gate, result) in state::gate_results(memory, &id)? {
+            events.push(Event::GateJudged {
+                issue_id: id.clone(),
+                gate,
+                result,
+            });
+        }
+    }
+    Ok(())
 }

@@ -11,7 +11,7 @@ use jit_core::wire::{self, Line};
 
 use super::lock_file::{Slots, boot_mark};
 use super::segments::{DIRS, ends_line};
-use super::{FileStore, LoadError, damaged};
+use super::{FileStore, LoadError};
 use crate::disk::{DiskFile, OpenMode, read_range, write_all_at};
 use crate::folded_state::{self, FoldedState};
 use crate::journal::{Ground, Header, Journal, Position, ViewMarks, encode_batch};
@@ -40,6 +40,14 @@ pub(super) enum Trust {
     /// If nobody has changed the file since, or the machine was started anew.
     AsLeft,
     No,
+}
+
+/// The views after a repair.
+#[derive(Clone, Copy)]
+struct RebuiltViews {
+    marks: ViewMarks,
+    /// How far `claims.jsonl` may be believed next time.
+    ground: Ground,
 }
 
 impl FileStore {
@@ -73,28 +81,20 @@ impl FileStore {
         // Whoever made the names may have been killed before they were durable.
         self.sync_names()?;
         let (folded, header) = folded?;
-        let mut marks = journal.as_ref().map_or_else(ViewMarks::default, Journal::marks);
-        let mut ground = Ground::default();
-        let position = picture.end;
-        let views = || -> io::Result<Vec<String>> {
-            let mut found = Vec::new();
-            let was = marks;
-            let as_left = slots.boot != boot_mark(&now.boot)
-                || (marks.claims_changed > 0 && views::claims_untouched(&*self.disk, &marks)?);
-            let before = journal.as_ref().map_or_else(Ground::default, |j| j.header.ground);
-            let trusted = (trust == Trust::AsLeft && as_left).then_some(before);
-            ground = self.mend_claims(&mut marks, position.sequence, trusted)?;
-            if was.claims_len != 0 && was.claims_len > marks.claims_len {
-                found.push("claims.jsonl was ahead of the log; it was cut back".to_owned());
-            }
-            views::rebuild_index(&*self.disk, &mut marks, &folded, &position, now.wall)?;
-            Ok(found)
+        let mut views = RebuiltViews {
+            marks: journal.as_ref().map_or_else(ViewMarks::default, Journal::marks),
+            ground: Ground::default(),
         };
-        let mut views = views;
-        match views() {
+        let before = journal.as_ref().map_or_else(Ground::default, |j| j.header.ground);
+        let trusted = |marks: &ViewMarks| -> io::Result<Option<Ground>> {
+            let as_left = slots.boot != boot_mark(&now.boot)
+                || (marks.claims_changed > 0 && views::claims_untouched(&*self.disk, marks)?);
+            Ok((trust == Trust::AsLeft && as_left).then_some(before))
+        };
+        match self.rebuild_views(&mut views, &folded, &picture.end, now, &trusted) {
             Ok(found) => notices.extend(found),
             Err(e) => {
-                marks = ViewMarks {
+                views.marks = ViewMarks {
                     claims_changed: views::NOT_MENDED,
                     ..ViewMarks::default()
                 };
@@ -103,43 +103,72 @@ impl FileStore {
                 ));
             }
         }
-        let write = || -> io::Result<()> {
-            match &header {
-                Some(header) => {
-                    let mut batch = Vec::new();
-                    if position.sequence > header.covers.sequence {
-                        // The journal's copy of the log holds what is in the position's own segment.
-                        let from = if header.covers.segment == picture.first {
-                            header.covers.offset
-                        } else {
-                            0
-                        };
-                        let lines = &picture.bytes[from as usize..position.offset as usize];
-                        batch = encode_batch(&position, &marks, lines, &folded.fresh)?;
-                    }
-                    let header = Header {
-                        marks,
-                        ground,
-                        ..header.clone()
-                    };
-                    folded_state::replace_journal(&*self.disk, &header, &batch)
-                }
-                None => {
-                    // Runs cover only what is durable. A sync that failed before, unknown to us, may have left pages
-                    // that look clean and are not on disk.
-                    if position.sequence > slots.synced {
-                        write_all_at(&*log, &picture.bytes[..position.offset as usize], 0)?;
-                    }
-                    log.sync()?;
-                    folded_state::write_whole(&*self.disk, &folded, &position, &marks, ground)
-                }
-            }
-        };
-        write().map_err(|e| self.io("write", folded_state::JOURNAL, &e))?;
+        self.rewrite_journal(&*log, &picture, &folded, header, slots, &views)
+            .map_err(|e| self.io("write", folded_state::JOURNAL, &e))?;
         if !why.is_empty() {
             notices.insert(0, why.to_owned());
         }
         Ok(notices)
+    }
+
+    /// Makes `claims.jsonl` and the index say what the log says, up to `end`. `trusted` tells how far `claims.jsonl` may
+    /// be believed unread.
+    fn rebuild_views(
+        &self,
+        views: &mut RebuiltViews,
+        folded: &FoldedState,
+        end: &Position,
+        now: &Now,
+        trusted: &dyn Fn(&ViewMarks) -> io::Result<Option<Ground>>,
+    ) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        let was = views.marks;
+        let trusted = trusted(&was)?;
+        views.ground = self.mend_claims(&mut views.marks, end.sequence, trusted)?;
+        if was.claims_len != 0 && was.claims_len > views.marks.claims_len {
+            found.push("claims.jsonl was ahead of the log; it was cut back".to_owned());
+        }
+        views::rebuild_index(&*self.disk, &mut views.marks, folded, end, now.wall)?;
+        Ok(found)
+    }
+
+    /// Writes a journal for the state: on the runs that `header` names, or on a new run with all of it.
+    fn rewrite_journal(
+        &self,
+        log: &dyn DiskFile,
+        picture: &Picture,
+        folded: &FoldedState,
+        header: Option<Header>,
+        slots: Slots,
+        views: &RebuiltViews,
+    ) -> io::Result<()> {
+        let (position, RebuiltViews { marks, ground }) = (picture.end, *views);
+        let Some(header) = header else {
+            // Runs cover only what is durable. A sync that failed before, unknown to us, may have left pages that look
+            // clean and are not on disk.
+            if position.sequence > slots.synced {
+                write_all_at(log, &picture.bytes[..position.offset as usize], 0)?;
+            }
+            log.sync()?;
+            return folded_state::write_whole(&*self.disk, folded, &position, &marks, ground);
+        };
+        let mut batch = Vec::new();
+        if position.sequence > header.covers.sequence {
+            // The journal's copy of the log holds only lines of the position's own segment.
+            let from = if header.covers.segment == picture.first {
+                header.covers.offset
+            } else {
+                0
+            };
+            let lines = &picture.bytes[from as usize..position.offset as usize];
+            batch = encode_batch(&position, &marks, lines, &folded.fresh)?;
+        }
+        let header = Header {
+            marks,
+            ground,
+            ..header
+        };
+        folded_state::replace_journal(&*self.disk, &header, &batch)
     }
 
     /// A failed sync is a small power loss: pages may be missing that nobody was told yes about.
@@ -160,13 +189,8 @@ impl FileStore {
         let bytes = self.read_active(log)?;
         let scan = |bytes: &Vec<u8>| -> Result<(u64, log::SegmentEnd), LogTrouble> {
             let Some((first, prev)) = log::first_of(bytes)? else {
-                return Err(LogTrouble::Damage(Damage {
-                    path: log::ACTIVE.into(),
-                    line: 1,
-                    offset: 0,
-                    sequence: 0,
-                    why: "its first line is missing or unreadable".into(),
-                }));
+                let why = "its first line is missing or unreadable";
+                return Err(LogTrouble::Damage(Damage::at_start(log::ACTIVE, 0, why)));
             };
             let start = Position::beginning(first, prev);
             Ok((
@@ -251,30 +275,9 @@ impl FileStore {
                 on_disk = &*file;
                 &on_disk
             };
-            let start = if let Some(from) = from.filter(|from| from.segment == segment.first) {
-                from
-            } else {
-                let first = log::first_of(source).map_err(|e| self.io("read", &segment.path, &e))?;
-                let expected = at.map(|at| (at.sequence + 1, at.sum));
-                match first {
-                    Some((first, prev))
-                        if first == segment.first && expected.is_none_or(|e| e == (first, prev)) =>
-                    {
-                        Position::beginning(first, prev)
-                    }
-                    _ => {
-                        return Err(damaged(
-                            &Damage {
-                                path: segment.path.clone(),
-                                line: 1,
-                                offset: 0,
-                                sequence: expected.map_or(segment.first, |(sequence, _)| sequence),
-                                why: "it does not continue the segment before".into(),
-                            },
-                            &*self.disk,
-                        ));
-                    }
-                }
+            let start = match from.filter(|from| from.segment == segment.first) {
+                Some(from) => from,
+                None => self.segment_start(segment, source, at)?,
             };
             let mut opening = at.is_none() && from.is_none();
             let rules = if until.is_none() { rules } else { ReadRules::SEALED };

@@ -14,7 +14,7 @@ use super::repair::Trust;
 use super::{FileStore, damaged};
 use crate::disk::{DiskFile, OpenMode, open_if_there, read_range, write_all_at};
 use crate::journal::Position;
-use crate::log::{self, Damage, LogTrouble, ReadRules, Segment};
+use crate::log::{self, Damage, LogTrouble, ReadRules, Segment, SegmentBytes};
 use crate::port::Outcome;
 use crate::refusals;
 
@@ -219,6 +219,29 @@ impl FileStore {
         attempt().map_err(|e| self.io("mend", log::ACTIVE, &e))
     }
 
+    /// The position before the first line of a segment. It is damage if the segment does not continue `before`, the end
+    /// of the one before it.
+    pub(super) fn segment_start(
+        &self,
+        segment: &Segment,
+        source: &dyn SegmentBytes,
+        before: Option<Position>,
+    ) -> Outcome<Position> {
+        let first = log::first_of(source).map_err(|e| self.io("read", &segment.path, &e))?;
+        let expected = before.map(|before| (before.sequence + 1, before.sum));
+        match first {
+            Some((first, prev)) if first == segment.first && expected.is_none_or(|e| e == (first, prev)) => {
+                Ok(Position::beginning(first, prev))
+            }
+            _ => {
+                let sequence = expected.map_or(segment.first, |(sequence, _)| sequence);
+                let why = "it does not continue the segment before";
+                let damage = Damage::at_start(&segment.path, sequence, why);
+                Err(damaged(&damage, &*self.disk))
+            }
+        }
+    }
+
     /// Events of `after + 1 ..= upto`, while segments may be sealed meanwhile.
     pub(super) fn events_between(
         &self,
@@ -231,27 +254,13 @@ impl FileStore {
         // The active one first: whatever is sealed afterwards, this open file goes on from the sealed ones before it.
         let active = self.open_log(OpenMode::Read)?;
         let source: &dyn DiskFile = &*active;
-        let unfit = |path: &str, sequence: u64, why: &str| {
-            let damage = Damage {
-                path: path.to_owned(),
-                line: 1,
-                offset: 0,
-                sequence,
-                why: why.to_owned(),
-            };
-            damaged(&damage, &*self.disk)
-        };
         let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
         let Some((active_first, _)) = first else {
             // A segment gets its name when its first transaction is on disk.
-            return Err(unfit(log::ACTIVE, 0, "its first line is missing or unreadable"));
+            let damage = Damage::at_start(log::ACTIVE, 0, "its first line is missing or unreadable");
+            return Err(damaged(&damage, &*self.disk));
         };
-        let mut segments = self.sealed()?;
-        segments.retain(|segment| segment.first < active_first);
-        segments.push(log::Segment {
-            path: log::ACTIVE.into(),
-            first: active_first,
-        });
+        let segments = self.segments(active_first)?;
         let mut stopped = false;
         let mut before: Option<Position> = None;
         for (n, segment) in segments.iter().enumerate() {
@@ -269,33 +278,20 @@ impl FileStore {
                     .map_err(|e| self.io("open", &segment.path, &e))?;
                 &*file
             };
-            let first = log::first_of(&source).map_err(|e| self.io("read", &segment.path, &e))?;
-            let continues = |(first, prev): &(u64, u64)| {
-                *first == segment.first && before.is_none_or(|b| (b.sequence + 1, b.sum) == (*first, *prev))
-            };
-            let Some((first, prev)) = first.filter(continues) else {
-                let expected = before.map_or(segment.first, |b| b.sequence + 1);
-                return Err(unfit(
-                    &segment.path,
-                    expected,
-                    "it does not continue the segment before",
-                ));
-            };
-            let start = Position::beginning(first, prev);
+            let start = self.segment_start(segment, &source, before)?;
             let rules = if until.is_none() { rules } else { ReadRules::SEALED };
             // Lines before the oldest segment are asked for: it must be one that nothing comes before.
-            let mut opening = n == 0 && after + 1 < first;
+            let mut opening = n == 0 && after + 1 < segment.first;
             // Stopping early is told to the reader of lines as an error of our own.
             let outcome =
                 log::read_segment(&source, &segment.path, start, until, rules, &mut |line, _, _| {
                     if std::mem::take(&mut opening) && !line.begins_log() {
-                        return Err(LogTrouble::Damage(Damage {
-                            path: segment.path.clone(),
-                            line: 1,
-                            offset: 0,
-                            sequence: first,
-                            why: "an earlier segment is missing".into(),
-                        }));
+                        let why = "an earlier segment is missing";
+                        return Err(LogTrouble::Damage(Damage::at_start(
+                            &segment.path,
+                            segment.first,
+                            why,
+                        )));
                     }
                     let sequence = line.stamped.sequence;
                     if sequence > upto || (sequence > after && each(line.stamped).is_break()) {
