@@ -20,18 +20,18 @@ pub struct DefaultBranch {
     pub because: Because,
 }
 
-/// Why that branch is the default one.
+/// The reason why a branch is the default one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Because {
     RemoteHead,
     Configured,
-    /// It was the current one when jit was set up, and nothing else told.
+    /// `jit init` recorded it, because nothing else named the default branch.
     Noted,
     Usual,
     Current,
 }
 
-/// What was noted as the default branch when jit was set up.
+/// The default branch that `jit init` recorded.
 fn noted_default(common: &Path) -> Option<String> {
     let text = std::fs::read(common.join("config")).ok()?;
     let mut settings = RepoConfig::default();
@@ -39,9 +39,15 @@ fn noted_default(common: &Path) -> Option<String> {
     settings.default_branch?.into_string().ok()
 }
 
-/// The default branch: what the remote's HEAD says, else the configured one, else what was noted when jit was set up, else
-/// main or master, else the current one. `None` only when HEAD is detached and nothing else is known. A remote HEAD counts for `origin`, or for the
-/// only remote.
+/// The default branch. The first of these that exists:
+///
+/// 1. the branch that the HEAD of the remote names (of `origin`, or of the only remote);
+/// 2. the `configured` one;
+/// 3. the one that `jit init` recorded;
+/// 4. `main`, then `master`;
+/// 5. the branch that is checked out, even without a commit.
+///
+/// `None` if HEAD is detached and there is no other candidate.
 pub fn default_branch(place: &Place, configured: Option<&str>) -> Result<Option<DefaultBranch>, GitError> {
     let Some(git_dir) = &place.git_dir else {
         return Ok(None);

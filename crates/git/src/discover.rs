@@ -1,11 +1,11 @@
-//! Where the repository, the worktree and jit's own folders are, found by reading files: no process is started.
+//! Finds the repository, the worktree and jit's own folders by reading files, without starting a process.
 //!
 //! What must hold, each checked against git itself in `tests/paths.rs` (A2):
 //! - `common_dir`, `git_dir` and `worktree_root` are what `git rev-parse` says from the same folder with the same
-//!   environment, as physical paths: no symbolic links, no `..`, bytes untouched;
-//! - every worktree of a repository finds the same `control_dir`;
-//! - no git at all is an ordinary case: the nearest `.jit/` upwards, else the start, serves as both planes (A3);
-//! - a `.git` that is there but leads nowhere is an error, never "no git": guessing would split the control plane.
+//!   environment, as physical paths: no symbolic links, no `..`, bytes unchanged.
+//! - Every worktree of a repository finds the same `control_dir`.
+//! - No git at all is an ordinary case: the nearest `.jit/` upwards, else the start, serves as both planes (A3).
+//! - A `.git` that leads nowhere is an error, never "no git": guessing would split the control plane.
 //!
 //! Limitations: `safe.directory` is not checked (nothing that comes with the repository is run from here);
 //! includes in git's configuration are ignored, see [`crate::config`]; refs kept as reftable have no readable HEAD,
@@ -26,7 +26,7 @@ use crate::config::{BadConfig, RepoConfig, Shared};
 use crate::files::{physical, physical_from, physical_or_plain, read, read_head, without_line_end};
 use crate::run::{Git, GitError};
 
-/// The environment that moves things, as plain values.
+/// The environment variables that change where git and jit look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitEnv {
     pub git_dir: Option<OsString>,
@@ -40,7 +40,7 @@ pub struct GitEnv {
 
 impl GitEnv {
     pub fn from_process() -> Self {
-        // Set but empty is the same as unset for all of these.
+        // For all of these, empty means unset.
         let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         Self {
             git_dir: var("GIT_DIR"),
@@ -63,7 +63,7 @@ impl GitEnv {
     }
 }
 
-/// Why it cannot be said where we are.
+/// Discovery failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
     #[error("cannot work in {path:?}: {source}")]
@@ -92,10 +92,10 @@ pub enum DiscoverError {
     Git(#[from] GitError),
 }
 
-/// Where we are.
+/// The folders of a repository and of jit, seen from one folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// What all worktrees of the repository share; `None` without git.
+    /// The git folder that all worktrees of the repository share; `None` without git.
     pub common_dir: Option<PathBuf>,
     /// This worktree's own git folder: the common one, or `<common>/worktrees/<name>`.
     pub git_dir: Option<PathBuf>,
@@ -103,17 +103,17 @@ pub struct Place {
     pub worktree_root: Option<PathBuf>,
     /// Versioned plane: `<worktree_root>/.jit`, which need not exist.
     pub local_jit: Option<PathBuf>,
-    /// Shared plane: `<common_dir>/jit`, or `.jit` without git, or what JIT_DIR says. Need not exist.
+    /// Shared plane: `<common_dir>/jit`, or `.jit` without git, or the value of JIT_DIR. Need not exist.
     pub control_dir: PathBuf,
     /// The folder the search began in, as a physical path.
     pub start: PathBuf,
-    /// `core.sharedRepository`, for whoever creates files in the control plane.
+    /// `core.sharedRepository`: the permissions of new files in the control plane.
     pub shared: Shared,
     bare: bool,
     head: Vec<u8>,
 }
 
-/// What HEAD says.
+/// The content of a HEAD file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HeadFile {
     /// A full ref name.
@@ -123,6 +123,7 @@ pub(super) enum HeadFile {
     Elsewhere,
 }
 
+/// A git folder that was found.
 struct GitFolder {
     git_dir: PathBuf,
     common_dir: PathBuf,
@@ -282,7 +283,7 @@ pub(super) fn short_branch(full: &[u8]) -> Result<Option<String>, DiscoverError>
     }
 }
 
-/// What a HEAD file means; `None` if it is not one.
+/// Parses a HEAD file; `None` if it is not one.
 pub(super) fn parse_head(bytes: &[u8]) -> Option<HeadFile> {
     let bytes = bytes.trim_ascii_end();
     if let Some(name) = bytes.strip_prefix(b"ref:") {
@@ -313,7 +314,7 @@ impl Limits {
             for entry in list.as_bytes().split(|b| *b == b':') {
                 let path = Path::new(OsStr::from_bytes(entry));
                 if entry.is_empty() {
-                    // By git's rule: what follows an empty entry is taken literally, for slow network folders.
+                    // By git's rule: paths after an empty entry are literal, for slow network folders.
                     resolve = false;
                 } else if path.is_absolute() {
                     let path = if resolve {
@@ -360,11 +361,11 @@ fn physical_folder(path: PathBuf, from: &'static str) -> Result<PathBuf, Discove
     physical(&path).map_err(|source| DiscoverError::WorkTree { path, from, source })
 }
 
-/// What is at `<folder>/.git`: nothing we know, a git folder, or a file that names one.
+/// Reads `<folder>/.git`: nothing known, a git folder, or a file that names one.
 fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFolder>, DiscoverError> {
     let stat = match rustix::fs::lstat(dot_git) {
         Ok(stat) => stat,
-        // Nothing there, or not for us to see: git goes on upwards too.
+        // Missing or unreadable: git continues upwards too.
         Err(_) => return Ok(None),
     };
     let mut kind = FileType::from_raw_mode(stat.st_mode);
@@ -385,7 +386,7 @@ fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFolder>
     }
     match kind {
         FileType::Directory => git_folder(&real, env, start),
-        // What the file says is seen from where it was found, also when that is a link to it.
+        // A relative path in the file starts at the place where it was found, even if that is a link to the file.
         FileType::RegularFile => follow_git_file(dot_git, env, start).map(Some),
         _ => Err(DiscoverError::BadGitFile {
             file: dot_git.to_owned(),
@@ -443,7 +444,7 @@ fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFol
         Ok(head) => head,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return Ok(None),
         Err(error) => {
-            // Something called HEAD that we may not read: silence would mean "no git here".
+            // An unreadable HEAD: ignoring it would mean "no git here".
             return if folder.file_name() == Some(OsStr::new(".git")) {
                 Err(failed(&folder.join("HEAD"), error))
             } else {
@@ -472,7 +473,7 @@ fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFol
     }))
 }
 
-/// The folder this git folder shares with others, and whether that is another one.
+/// The common folder of a git folder, and whether it is another folder.
 pub(super) fn common_of(git_dir: &Path) -> Result<(PathBuf, bool), DiscoverError> {
     let file = git_dir.join("commondir");
     match read(&file) {

@@ -1,14 +1,15 @@
-//! The only place that starts git.
+//! Starts git. No other code does.
 //!
-//! Invariants:
-//! - none of the variables by which a running git tells its children where they are (GIT_DIR, GIT_INDEX_FILE and the
-//!   like, which hooks inherit) reaches a git started here; only the ones in [`KEPT`] do, which hold a user's settings;
-//! - git never waits for a person: no prompt, no editor, no pager, no standard input;
-//! - no garbage collection is started on the side, and messages are in English, so that they can be shown and logged;
-//! - a git that holds a lock of ours ([`Git::holding`]) has it as its standard input, where there is nothing to read: the
-//!   kernel's lock then lasts as long as that git does, also when this process is killed;
-//! - output is bytes; a failure keeps the command and the end of what git said;
-//! - a worktree that somebody is just making breaks no command: git dies of its half-written files, and is asked again.
+//! What must hold:
+//! - Variables by which a running git tells its children where they are (GIT_DIR, GIT_INDEX_FILE and the like, which hooks
+//!   inherit) do not reach a git started here. Only those in `KEPT` do: they hold a user's settings.
+//! - Git never waits for a person: no prompt, no editor, no pager, no standard input.
+//! - Git starts no garbage collection, and its messages are in English.
+//! - A git that holds a lock of this process ([`Git::holding`]) has it as its standard input, which is empty. The kernel
+//!   keeps the lock until that git exits, even if this process is killed.
+//! - Output is bytes. A failure keeps the command and the end of git's error output.
+//! - A worktree that another process is just creating breaks no command: git fails on its half-written files and is
+//!   started again.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-/// Variables of the user rather than of a running git: which configuration files, how to reach a server.
+/// Variables that hold a user's settings: configuration files, how to reach a server.
 const KEPT: &[&str] = &[
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_SYSTEM",
@@ -33,7 +34,7 @@ const KEPT: &[&str] = &[
     "GIT_PROXY_COMMAND",
 ];
 
-/// Whether a variable says who the user is, or how their git is set up: what an agent that commits for them needs.
+/// Whether a variable holds the identity or the git settings of the user. An agent that commits for them needs these.
 pub fn is_users_own(name: &OsStr) -> bool {
     let who = [
         "GIT_AUTHOR_NAME",
@@ -44,13 +45,13 @@ pub fn is_users_own(name: &OsStr) -> bool {
     who.iter().chain(KEPT).any(|kept| name == *kept)
 }
 
-/// How often git is asked again when it met somebody who makes or removes a worktree, 10 milliseconds apart.
+/// How often git is started again, 10 milliseconds apart, while another process creates or removes a worktree.
 const MAKING_TRIES: usize = 200;
 
-/// How much of git's complaint is kept.
+/// How many bytes of git's error output are kept.
 const TAIL: usize = 2000;
 
-/// A git command that did not do what was asked.
+/// A git command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("cannot start git in {dir:?}: {source}")]
@@ -67,7 +68,7 @@ pub enum GitError {
 }
 
 impl GitError {
-    /// The exit code, when git ran and ended by itself.
+    /// The exit code, if git ran and was not killed.
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Failed { status, .. } => status.code(),
@@ -76,7 +77,7 @@ impl GitError {
     }
 }
 
-/// One git command being put together.
+/// Builds one git command.
 #[derive(Debug)]
 pub struct Git {
     dir: PathBuf,
@@ -130,7 +131,7 @@ impl Git {
         self
     }
 
-    /// Runs no hook of the repository: for commits and checkouts that are jit's own business.
+    /// Disables the hooks of the repository: for jit's own commits and checkouts.
     #[must_use]
     pub fn without_hooks(self) -> Self {
         self.setting("core.hooksPath", "/dev/null")
@@ -144,7 +145,7 @@ impl Git {
         self
     }
 
-    /// Obeys what the caller of a hook set for one command, with `git -c`.
+    /// Applies the settings that the caller of a hook passed with `git -c`.
     #[must_use]
     pub fn with_callers_settings(mut self) -> Self {
         let own = ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
@@ -160,7 +161,7 @@ impl Git {
         self
     }
 
-    /// Sees the objects of a push that git has not accepted yet, when called from a hook that judges it.
+    /// Sees the objects of a push that git has not accepted yet, if called from the hook that checks it.
     #[must_use]
     pub fn in_quarantine(mut self) -> Self {
         let own = [
@@ -178,7 +179,7 @@ impl Git {
         self
     }
 
-    /// This lock lasts until the command has ended, whatever becomes of this process. Not for one that gets something to read.
+    /// Keeps this lock until the command exits, even if this process is killed. Not for a command with standard input.
     #[must_use]
     pub fn holding(mut self, lock: Option<Arc<File>>) -> Self {
         self.holds = lock;
@@ -191,7 +192,7 @@ impl Git {
         self
     }
 
-    /// Runs it and gives what it printed; any exit code but 0 is an error.
+    /// Runs the command and returns its output; any exit code but 0 is an error.
     pub fn run(self) -> Result<Vec<u8>, GitError> {
         let output = self.output()?;
         if output.status.success() {
@@ -201,7 +202,7 @@ impl Git {
         }
     }
 
-    /// Runs it and says yes for exit code 0 and no for 1; anything else is an error.
+    /// Runs the command and returns true for exit code 0 and false for 1; anything else is an error.
     pub fn test(self) -> Result<bool, GitError> {
         let output = self.output()?;
         match output.status.code() {
@@ -211,7 +212,7 @@ impl Git {
         }
     }
 
-    /// Runs it and gives its output as one text without the line end.
+    /// Runs the command and returns its output as text without the final newline.
     pub fn line(self) -> Result<String, GitError> {
         let command = self.shown();
         let mut bytes = self.run()?;
@@ -229,7 +230,7 @@ impl Git {
         self.symbolic("HEAD")
     }
 
-    /// What a ref is another name for in the end, `None` where it is a ref of its own, or there is none.
+    /// The ref that a symbolic ref leads to; `None` if it is not symbolic or does not exist.
     pub fn symbolic(self, name: &str) -> Result<Option<String>, GitError> {
         let git = self.args(["symbolic-ref", "-q", name]);
         let output = git.output()?;
@@ -262,7 +263,7 @@ impl Git {
         }
     }
 
-    /// Runs it and gives exit code, output and the end of what it complained about, whatever the code is.
+    /// Runs the command and returns exit code, output and the end of the error output, whatever the code is.
     pub fn try_run(self) -> Result<(Option<i32>, Vec<u8>, String), GitError> {
         let output = self.output()?;
         let stderr = output.stderr.trim_ascii();
@@ -292,7 +293,7 @@ impl Git {
         let input = child.stdin.take().zip(self.stdin.as_deref());
         std::thread::scope(|scope| {
             if let Some((mut pipe, bytes)) = input {
-                // Beside the reading, or both sides wait for a full pipe. A git that does not want it all is fine.
+                // In its own thread, or both sides wait for a full pipe. Git need not read all of it.
                 scope.spawn(move || pipe.write_all(bytes));
             }
             child.wait_with_output().map_err(start)
@@ -361,12 +362,13 @@ impl Git {
     }
 }
 
-/// Git lists all worktrees before it does anything, and dies when one has its `commondir` but not yet a word in it. The
-/// reason it then gives means nothing: reading nothing is no error, so it tells of whichever call failed last.
+/// Whether git failed because another process was creating or removing a worktree. Git lists all worktrees first, and
+/// fails if the `commondir` of one is still empty. The reason it prints is meaningless: an empty read is no error, so it
+/// prints the error of an earlier call.
 fn met_another_at_worktrees(stderr: &[u8]) -> bool {
     let has = |what: &[u8]| stderr.windows(what.len()).any(|part| part == what);
     let half_made = has(b"failed to read ") && has(b"/commondir: ");
-    // Whoever removes the last worktree takes the folder of all of them along.
+    // Removing the last worktree removes the folder of all worktrees.
     let folder_gone = has(b"could not create directory of ") && has(b": No such file or directory");
     half_made || folder_gone
 }
@@ -380,7 +382,7 @@ pub fn is_dirty(root: &Path) -> Result<bool, GitError> {
     Ok(!status.is_empty())
 }
 
-/// The contents of objects, up to the first that is not there. Where git does not say, none.
+/// The contents of objects, up to the first that does not exist. Empty if git fails.
 pub fn contents(at: &Path, names: impl IntoIterator<Item = String>) -> Vec<Vec<u8>> {
     let names: String = names.into_iter().map(|name| format!("{name}\n")).collect();
     let read = Git::at(at).args(["cat-file", "--batch"]).stdin(names).run();
