@@ -1,19 +1,20 @@
-//! The store in files: the write path and the read path.
+//! The store in files.
 //!
 //! # The write path, and what each step may rely on
 //!
 //! 1. Wait for the kernel lock on `locks/control.lock`. The file is never unlinked.
 //! 2. Load: the journal's last position must be the end of the log, checksum included; otherwise repair first.
 //! 3. Decide.
-//! 4. Append to the log with one write. Anything short of all of it is taken back.
-//! 5. Bring the views and the journal up to date. They may fail: the log has the truth.
-//! 6. Let the lock go, then sync the log. Many processes share one flush, and a yes covers every earlier line.
-//! 7. If no sync of this segment has failed meanwhile, note how far it is synced, and say yes.
+//! 4. Append to the log with one write. A short write is cut off again.
+//! 5. Update the views and the journal. They may fail: the log is the truth.
+//! 6. Release the lock, then sync the log. Many processes share one flush, and a yes covers every earlier line.
+//! 7. If no sync of this segment has failed meanwhile, record how far it is synced, and say yes.
 //!
-//! A failed sync may have thrown dirty pages away while later syncs succeed. So the segment is marked suspect (in the
-//! lock file), nobody says yes on top of it, and the next writer copies every line that is not surely on disk into a new
-//! segment first. And should the process that saw the failure die before it could say so: step 4 writes the lines that
-//! nobody has vouched for once more, together with the new ones, so that their pages are dirty again.
+//! A failed sync may have lost dirty pages while later syncs succeed. So the process that saw the failure marks the segment
+//! suspect in the lock file. No process says yes on top of a suspect segment; the next writer first copies every line that
+//! is not known to be on disk into a new segment. The process that saw the failure may die before it sets the mark.
+//! Therefore step 4 writes the lines that are not known to be synced once more, together with the new ones, so that their
+//! pages are dirty again.
 
 mod lock_file;
 mod recover;
@@ -59,10 +60,10 @@ pub struct FileStore {
     alone: bool,
 }
 
-/// Why loading did not work.
+/// Loading the state failed.
 enum LoadError {
     Refused(Box<Refusal>),
-    /// The folded state is not to be trusted: fold again.
+    /// The folded state cannot be trusted: fold the log again.
     Repair(String),
 }
 
@@ -122,15 +123,15 @@ impl FileStore {
         }
     }
 
-    /// For a program that uses the store from its first thread only, and the alarm clock of the process for nothing
-    /// else: waiting for the lock costs less then.
+    /// For a program that uses the store from its first thread only, and the alarm timer of the process for nothing else:
+    /// waiting for the lock is cheaper then.
     #[must_use]
     pub fn alone(mut self) -> Self {
         self.alone = true;
         self
     }
 
-    /// The same store for somebody who waits no longer than this for the lock.
+    /// The same store for a caller that waits at most this long for the lock.
     #[must_use]
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.lock_wait = self.lock_wait.min(wait);
@@ -166,7 +167,7 @@ impl FileStore {
         self.clock.now().map_err(|e| refusals::clock_unreadable(&e))
     }
 
-    /// The log as it is now: one that was written to since is not the same. `None` when that cannot be told.
+    /// Identifies the present content of the log: it changes with every append. `None` if it cannot be read.
     pub fn stamp(&self) -> Option<Meta> {
         self.disk.meta(log::ACTIVE).ok().flatten()
     }
@@ -177,7 +178,7 @@ impl FileStore {
             Ok(done) => Ok(done),
             Err(LoadError::Refused(refusal)) => Err(refusal),
             Err(LoadError::Repair(why)) => {
-                // A record of the folded state was garbled. Nothing has been written: fold the log again, once.
+                // A record of the folded state was corrupt. Nothing was written: fold the log again, once.
                 {
                     let _guard = self.lock(ask.actor)?;
                     self.discard_state()?;
@@ -197,7 +198,7 @@ impl FileStore {
         }
     }
 
-    /// One attempt at reading. The log may move on under a reader; then it looks again.
+    /// One attempt at reading. It can fail if a writer changes the files meanwhile; then the caller tries again.
     fn look(&self) -> Result<View, LoadError> {
         let now = self.now()?;
         let slots = match open_if_there(&*self.disk, LOCK).map_err(|e| self.io("open", LOCK, &e))? {
@@ -221,7 +222,7 @@ impl FileStore {
         let unreadable = |e: Unreadable| LoadError::Repair(e.to_string());
         let anchor = state::anchor(&folded).map_err(unreadable)?;
         if anchor.is_some_and(|anchor| anchor.boot_id != now.boot) {
-            // What the first writer of this boot will record, seen already.
+            // The first writer of this boot will record it; readers see its effect already.
             let mut overlay = Overlay::new(&folded);
             state::reanchor(&mut overlay, &now.boot, now.ticks, now.wall).map_err(unreadable)?;
             let changes = overlay.changes;
@@ -255,7 +256,7 @@ impl Store for FileStore {
                 Err(_) => {}
             }
         }
-        // Not a passing thing: fold the log in memory, without touching anything. That may be overtaken too.
+        // The failure lasts: fold the log in memory, without writing. A writer may interfere with that too.
         let mut tries = 1;
         loop {
             match self.fold_in_memory(self.now()?) {

@@ -1,4 +1,4 @@
-//! The log: one file that is appended to, and the sealed ones before it.
+//! The log: the active segment, which writers append to, and the sealed segments before it.
 //!
 //! # Format
 //!
@@ -9,10 +9,10 @@
 //!
 //! - Sequences have no gaps and each line names the checksum of the one before, across segments.
 //! - A transaction counts when all of its lines are there.
-//! - An unfinished end (no newline, or part of a transaction) is *torn*: it was never acknowledged and is cut. Anything
-//!   else that does not fit is *damage* and is refused with line and offset. After a power loss or a failed sync the
-//!   first bad line is torn too, unless it is known to have been durable: then it is damage.
-//! - A log that ends before what is known to have been durable is damaged, even where it ends with a line.
+//! - An unfinished end (no newline, or part of a transaction) is *torn*: it was never acknowledged and is cut off. Any other
+//!   mismatch is *damage* and is refused with line and offset. After a power loss or a failed sync the first bad line is
+//!   torn too, unless it is known to have been durable: then it is damage.
+//! - A log that ends before a line that is known to have been durable is damaged, even if its last line is complete.
 
 use std::io;
 
@@ -27,7 +27,7 @@ pub const NEXT: &str = "events/next.jsonl";
 const CHUNK: usize = 1 << 18;
 /// No line of ours comes near this; a longer one is damage and must not fill the memory.
 const MAX_LINE: usize = 16 << 20;
-/// No longer line is written, so that every one can be read.
+/// No longer line is written, so that every line can be read.
 pub const LONGEST: usize = MAX_LINE / 2;
 
 /// A segment's file and its first sequence.
@@ -59,7 +59,7 @@ pub fn sealed(disk: &dyn Disk) -> io::Result<Vec<Segment>> {
     Ok(found)
 }
 
-/// Where the log stops making sense.
+/// The place where the log is damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     pub path: String,
@@ -96,7 +96,7 @@ impl From<io::Error> for LogTrouble {
     }
 }
 
-/// How to judge what does not fit.
+/// How to treat lines that do not fit.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadRules {
     /// Unsynced pages may be missing anywhere.
@@ -263,7 +263,7 @@ fn proves_durable(reader: &mut LineReader<'_>, first: &[u8], sequence: u64) -> i
 }
 
 fn damage(path: &str, source: &dyn SegmentBytes, offset: u64, sequence: u64, why: &str) -> LogTrouble {
-    // Lines are counted only now, when somebody has to find the place.
+    // Lines are counted only now, for the error message.
     let line = count_lines(source, offset).unwrap_or(0) + 1;
     LogTrouble::Damage(Damage {
         path: path.to_owned(),
@@ -287,7 +287,7 @@ fn count_lines(source: &dyn SegmentBytes, upto: u64) -> io::Result<u64> {
     Ok(lines)
 }
 
-/// Bytes of a segment: a file, or a file as it would look after a repair.
+/// The bytes of a segment: a file, or its content as it would be after a repair.
 pub trait SegmentBytes {
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>>;
     fn size(&self) -> io::Result<u64>;
@@ -318,7 +318,7 @@ impl SegmentBytes for Vec<u8> {
 enum NextLine {
     /// Without its newline.
     Line(Vec<u8>),
-    /// No further newline; so many bytes are left.
+    /// No further newline; this many bytes are left.
     Rest(usize),
 }
 
@@ -358,7 +358,7 @@ impl LineReader<'_> {
     }
 }
 
-/// Whether the segment's first transaction is all there.
+/// Whether the segment's first transaction is complete.
 pub fn has_transaction(source: &dyn SegmentBytes, path: &str) -> io::Result<bool> {
     let Some((first, prev)) = first_of(source)? else {
         return Ok(false);
@@ -392,7 +392,7 @@ pub fn first_if_whole(source: &dyn SegmentBytes) -> io::Result<Option<u64>> {
     }
 }
 
-/// The first sequence in a segment and the checksum before it, from its first line; `None` when it has none.
+/// The first sequence in a segment and the checksum before it, from its first line; `None` if that cannot be read.
 pub fn first_of(source: &dyn SegmentBytes) -> io::Result<Option<(u64, u64)>> {
     let mut reader = LineReader {
         source,

@@ -9,9 +9,9 @@
 //!
 //! # Invariants
 //!
-//! - Keys are unique and ascending. Nothing is ever changed in place.
-//! - Whatever is read is checked first: a run that does not match its checksums is an error, never a wrong answer. The
-//!   state can always be folded from the log again.
+//! - Keys are unique and ascending. A run is never changed in place.
+//! - Every byte that is read is checked first: a run that does not match its checksums is an error, never a wrong answer.
+//!   The state can always be folded from the log again.
 //! - A lookup reads the end of the file, its index and then one block: its cost hardly grows with the size of the state.
 
 use std::cell::RefCell;
@@ -34,8 +34,8 @@ fn corrupt(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("state run: {what}"))
 }
 
-#[derive(Debug)]
 /// Bounds-checked reading of little-endian integers.
+#[derive(Debug)]
 pub struct Cursor<'a>(pub &'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
         Some((std::str::from_utf8(key).ok()?, value))
     }
 
-    /// The same without a look at the key.
+    /// Like [`Self::record`], without checking that the key is text.
     pub fn raw_record(&mut self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
         let key_len = self.u16()?;
         let value_len = self.u32()?;
@@ -92,7 +92,7 @@ pub fn put_record(out: &mut Vec<u8>, key: &str, value: Option<&[u8]>) -> io::Res
     Ok(())
 }
 
-/// Writes a run and returns its length. Not synced: a run that is lost or garbled is folded again.
+/// Writes a run and returns its length. Not synced: a lost or corrupt run is folded again.
 pub fn write(
     disk: &dyn Disk,
     path: &str,
@@ -186,7 +186,7 @@ struct Block {
     at: u64,
     len: u32,
     sum: u64,
-    /// Where its first key is in the index: there are as many as there are pages of state, and most are never looked at.
+    /// Place of its first key in the index. Not copied: there are many blocks, and most are never read.
     first_key: (usize, usize),
 }
 
@@ -197,7 +197,7 @@ pub struct Run {
     index: Vec<u8>,
     data_sum: u64,
     index_at: u64,
-    /// The block read last: neighbouring keys are often asked for together.
+    /// The block read last: neighboring keys are often read together.
     last: RefCell<Option<(usize, std::rc::Rc<Vec<u8>>)>>,
 }
 
@@ -288,7 +288,7 @@ impl Run {
             return Ok(bytes.clone());
         }
         let block = &self.blocks[n];
-        // Mostly nobody looks at the last one any more.
+        // The memory of the last block can be reused, unless an iterator still holds it.
         let last = self.last.take().map(|(_, bytes)| bytes);
         let room = last.and_then(std::rc::Rc::into_inner).unwrap_or_default();
         let bytes = read_range_into(&*self.file, block.at, block.len as usize, room)?;
@@ -357,7 +357,7 @@ impl std::fmt::Debug for RunIter<'_> {
 }
 
 impl RunIter<'_> {
-    /// Moves to the next record that counts and returns where it is: block, and place in it.
+    /// Moves to the next record from `from` on and returns its place.
     fn step(&mut self) -> io::Result<Option<Spot>> {
         loop {
             let bytes = match &self.bytes {
@@ -381,7 +381,7 @@ impl RunIter<'_> {
             let end = bytes.len() - cursor.0.len();
             self.at = end;
             if key >= self.from.as_bytes() {
-                // Keys and values lie one behind the other, values at the end.
+                // Only the places are kept; the block is shared.
                 let key_from = offset(bytes, key);
                 return Ok(Some(Spot {
                     key: (key_from, key_from + key.len()),
@@ -394,12 +394,12 @@ impl RunIter<'_> {
     }
 }
 
-/// Where a part of a buffer begins in it.
+/// The offset of a slice within the buffer that it is a part of.
 fn offset(whole: &[u8], part: &[u8]) -> usize {
     part.as_ptr() as usize - whole.as_ptr() as usize
 }
 
-/// A record where it lies.
+/// A record within its block, not copied.
 pub struct Spot {
     bytes: std::rc::Rc<Vec<u8>>,
     key: (usize, usize),
@@ -426,7 +426,7 @@ impl Spot {
 }
 
 impl RunIter<'_> {
-    /// The next record, where it lies.
+    /// The next record, not copied.
     pub fn spot(&mut self) -> io::Result<Option<Spot>> {
         self.step()
     }

@@ -19,21 +19,21 @@ use crate::port::Outcome;
 
 pub(super) const LOCK: &str = "locks/control.lock";
 
-/// What is kept in the lock file itself, before who holds it: three numbers, each with a checksum, written in place.
+/// The three numbers in the lock file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Slots {
     /// Lines up to this sequence are surely on disk.
     pub synced: u64,
     /// A sync of the segment with this first sequence has failed.
     pub suspect: u64,
-    /// Which boot the last writer saw.
+    /// Identifies the boot of the last writer.
     pub boot: u64,
 }
 
 pub(super) const SYNCED_AT: u64 = 0;
 pub(super) const SUSPECT_AT: u64 = 64;
 pub(super) const BOOT_AT: u64 = 128;
-/// Who took the lock last, as JSON, filled up with spaces to [`HOLDER_LEN`].
+/// The last holder as JSON, padded with spaces to [`HOLDER_LEN`].
 const HOLDER_AT: u64 = 256;
 const HOLDER_LEN: usize = 512;
 /// Twenty digits, a space, sixteen hex digits, a newline.
@@ -49,7 +49,7 @@ impl Slots {
             let sum = u64::from_str_radix(sum, 16).ok()?;
             (sum == xxh3_64(number.as_bytes())).then_some(number.parse().ok()?)
         };
-        // A mark that is garbled, or half written at this moment, may have been one: nobody builds on that.
+        // A corrupt or half-written suspect mark counts as a mark on every segment.
         let marked = bytes
             .iter()
             .skip(SUSPECT_AT as usize)
@@ -80,12 +80,12 @@ pub(super) fn boot_mark(boot: &BootId) -> u64 {
 }
 
 impl FileStore {
-    /// Nobody writes while this is held. Not to be taken twice by one process.
+    /// Stops all writers while the guard is held. Not reentrant.
     pub fn hold_still(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
         self.lock(actor)
     }
 
-    /// Takes the store's lock, and says in its file who has it.
+    /// Acquires the store's lock and writes the holder into its file.
     pub(super) fn lock(&self, actor: &Actor) -> Outcome<Box<dyn LockGuard>> {
         let locked = if self.alone {
             self.disk.lock_alone(LOCK, self.lock_wait)
@@ -95,11 +95,11 @@ impl FileStore {
         let guard = match locked {
             Ok(guard) => guard,
             Err(e) if e.kind() == io::ErrorKind::TimedOut => return Err(self.busy()),
-            // The folder for locks is made with the log.
+            // The folder for locks is created with the log.
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(self.no_log()),
             Err(e) => return Err(self.io("lock", LOCK, &e)),
         };
-        // For people only: a failure here is not a failure.
+        // The holder is for people only, so an error is ignored.
         let _ = self.write_holder(guard.file(), actor);
         Ok(guard)
     }
@@ -120,7 +120,7 @@ impl FileStore {
         write_all_at(lock, &text, HOLDER_AT)
     }
 
-    /// Who had the store's lock last, as written in its file.
+    /// The last holder of the store's lock, from its file.
     pub fn lock_holder(&self) -> Option<serde_json::Value> {
         let file = open_if_there(&*self.disk, LOCK).ok()??;
         serde_json::from_slice(&read_range(&*file, HOLDER_AT, HOLDER_LEN).ok()?).ok()
@@ -137,7 +137,7 @@ impl FileStore {
                     .map(|v| v.to_string().trim_matches('"').to_owned())
             };
             let (pid, agent, since) = (text("pid"), text("agent_id"), text("since"));
-            // In its file stands who took it last through jit; somebody else may have it by other means.
+            // The file names the last holder that is jit; another program may hold the lock.
             let alive = |pid: u32| matches!(jit_os::process::start_time(pid), Ok(Some(_)));
             let there = pid.as_deref().and_then(|pid| pid.parse().ok()).is_some_and(alive);
             let how = if there {

@@ -25,7 +25,7 @@ use crate::log::{self, ReadRules};
 use crate::port::{LogProblem, LogReport, Outcome, Recovered};
 use crate::{refusals, views};
 
-/// A new log in the making, before it takes the place of an older one in the making.
+/// The recovered log, before it replaces an unfinished next segment.
 const RECOVERED: &str = "events/recovered.jsonl";
 
 /// The log as [`FileStore::check_log`] read it.
@@ -172,7 +172,7 @@ impl FileStore {
         match folded.scan("", usize::MAX) {
             Err(e) => problem(e.to_string()),
             Ok(records) => {
-                // Forgotten requests may be missing; the journal may end before a killed writer's last lines.
+                // Old requests may be missing; the journal may end before the last lines of a killed writer.
                 let same = |k: &String| !k.starts_with("q/");
                 let on_disk: std::collections::BTreeMap<_, _> =
                     records.into_iter().filter(|(k, _)| same(k)).collect();
@@ -208,7 +208,7 @@ impl FileStore {
         }
     }
 
-    /// Saves what can be saved from a damaged log. The old files are moved to a backup, never deleted.
+    /// Recovers as much as possible from a damaged log. The old files are moved to a backup, never deleted.
     pub fn salvage(&self, actor: &Actor) -> Outcome<Recovered> {
         for dir in DIRS {
             self.disk.make_dir(dir).map_err(|e| self.io("create", dir, &e))?;
@@ -225,7 +225,7 @@ impl FileStore {
                 lines += 1;
                 Ok(())
             })?;
-            // The log is there and sound, so a segment in the making is a leftover.
+            // The log is sound, so an unfinished next segment is a leftover.
             match self.disk.remove(log::NEXT) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove", log::NEXT, &e)),
                 _ => Ok(Recovered::Sound { lines, mended }),
@@ -237,14 +237,14 @@ impl FileStore {
         }
         let (memory, last, lost) = self.survivors(&now, slots.synced)?;
         state::refuse_newer(&memory).map_err(refusals::from_stop)?;
-        // Tokens up to there were given out, even if nothing else is known of them.
+        // Tokens up to there were granted, even if nothing else is known of them.
         let last = last.max(slots.synced);
         let backup = self.fresh_backup(&now)?;
         let bytes = self.restatement(&memory, last, lost, &backup, &now, actor)?;
-        // Whatever happens in between: either the damaged log is still there to be salvaged again, or everything of
-        // it is in the backup and the new one only waits for its name.
+        // At any crash in between, either the damaged log is still there to be salvaged again, or all of it is in the
+        // backup and the new one only lacks its name.
         let attempt = || -> io::Result<()> {
-            // Not in place: what an earlier recovery wrote there may be all that is left.
+            // Not in place: the file of an earlier recovery may be all that is left.
             self.write_durably(RECOVERED, &bytes)?;
             self.disk.rename(RECOVERED, log::NEXT)?;
             self.disk.sync_dir("events")?;
@@ -299,8 +299,8 @@ impl FileStore {
         attempt().map_err(|e| self.io("create", &name, &e))
     }
 
-    /// The state that every readable line adds up to, the highest sequence seen, and how many lines are lost. Where the
-    /// folded state is sound it is the better witness: it remembers lines that can no longer be read.
+    /// The state of all readable lines, the highest sequence, and the number of lost lines. If the folded state is sound,
+    /// it is the better source: it includes lines that can no longer be read.
     fn survivors(&self, now: &Now, synced: u64) -> Outcome<(Memory, u64, u64)> {
         let mut memory = Memory::default();
         let mut known = 0;
@@ -323,9 +323,9 @@ impl FileStore {
                 continue;
             };
             let bytes = self.read_active(&*file)?;
-            // A segment in the making counts when it is whole: an earlier recovery that was interrupted says all
-            // there is to say, half of one says less than the files it was made from. When the log has gone on
-            // since, it is out of date and says nothing.
+            // The next segment counts if it is complete. Then it is from an earlier, interrupted recovery and has all
+            // of the state; an incomplete one has less than the files it was made from. It does not count if the log
+            // has grown since.
             if path == log::NEXT {
                 let seen = last.max(known).max(synced);
                 let first = log::first_if_whole(&bytes).map_err(|e| self.io("read", &path, &e))?;

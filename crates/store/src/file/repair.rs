@@ -19,7 +19,7 @@ use crate::log::{self, Damage, LogTrouble, ReadRules, SegmentBytes};
 use crate::port::{Outcome, View};
 use crate::{refusals, views};
 
-/// How many events are applied before they are folded into the table under them.
+/// Number of events that are applied before they are merged into the table.
 pub(super) const FOLD_EVERY: usize = 4096;
 
 /// The active segment as it should be.
@@ -30,14 +30,14 @@ pub(super) struct Picture {
     pub(super) end: Position,
     /// Bytes after it that do not count.
     pub(super) torn: u64,
-    /// It differs from the file: lines were given back by the journal.
+    /// It differs from the file: the journal restored lines.
     pub(super) patched: bool,
 }
 
 /// Whether the part of `claims.jsonl` about sealed segments may be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// If nobody has changed the file since, or the machine was started anew.
+    /// If the file is unchanged since, or the machine was rebooted.
     AsLeft,
     No,
 }
@@ -51,12 +51,12 @@ struct RebuiltViews {
 }
 
 impl FileStore {
-    /// Puts log, journal, state and views right. Call with the store's lock held.
+    /// Repairs log, journal, state and views. Call with the store's lock held.
     pub(super) fn repair(&self, now: &Now, slots: Slots, why: &str, trust: Trust) -> Outcome<Vec<String>> {
         let mut notices = Vec::new();
         let log = self.open_log(OpenMode::Existing)?;
         for dir in DIRS {
-            // Somebody may have deleted what can be made again, folder and all.
+            // The user may have deleted files that can be made again, with their folder.
             self.disk.make_dir(dir).map_err(|e| self.io("create", dir, &e))?;
         }
         let journal = folded_state::read_journal(&*self.disk)
@@ -78,7 +78,7 @@ impl FileStore {
         } else if picture.torn > 0 {
             notices.push(self.set_aside(&*log, &picture.end)?);
         }
-        // Whoever made the names may have been killed before they were durable.
+        // The process that created the names may have been killed before they were durable.
         self.sync_names()?;
         let (folded, header) = folded?;
         let mut views = RebuiltViews {
@@ -171,7 +171,7 @@ impl FileStore {
         folded_state::replace_journal(&*self.disk, &header, &batch)
     }
 
-    /// A failed sync is a small power loss: pages may be missing that nobody was told yes about.
+    /// A failed sync is like a power loss: pages of unacknowledged lines may be missing.
     pub(super) fn rules(slots: Slots, now: &Now, covered: u64) -> ReadRules {
         ReadRules {
             power_loss: slots.boot != boot_mark(&now.boot) || slots.suspect != 0,
@@ -255,8 +255,8 @@ impl FileStore {
         for (n, segment) in segments.iter().enumerate() {
             let until = segments.get(n + 1).map(|next| next.first);
             let before = |from: Position| {
-                // A segment that was left because of a failed sync counts only up to where the next one begins: what
-                // was known of its end is continued there.
+                // A segment that was left because of a failed sync counts only up to the beginning of the next one,
+                // which has its last lines again.
                 segment.first < from.segment
                     || (segment.first == from.segment && until.is_some_and(|until| until <= from.sequence))
             };
@@ -315,7 +315,7 @@ impl FileStore {
     }
 
     /// Folds the state: from the runs if they can be trusted, else from the whole log. Also returns the header of a
-    /// journal that can stand on those runs.
+    /// journal that can build on those runs.
     fn fold(
         &self,
         journal: Option<&Journal>,
@@ -383,7 +383,7 @@ impl FileStore {
         attempt().map_err(|e| self.io("mend", log::ACTIVE, &e))
     }
 
-    /// Throws the folded state away; the next load folds it again.
+    /// Discards the folded state; the next load folds it again.
     pub(super) fn discard_state(&self) -> Outcome<()> {
         match self.disk.remove(folded_state::JOURNAL) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -393,9 +393,9 @@ impl FileStore {
         }
     }
 
-    /// Reads without trusting anything but the log, and without writing.
+    /// Folds the state from the log alone, without writing.
     pub(super) fn fold_in_memory(&self, now: Now) -> Result<View, LoadError> {
-        // What is promised is asked first, and what rests on the log before the log: that goes on meanwhile.
+        // The durable sequence is read first, and the journal before the log: the log can grow meanwhile.
         let slots = self.slots()?;
         let journal = folded_state::read_journal(&*self.disk)
             .map_err(|e| self.io("read", folded_state::JOURNAL, &e))?;

@@ -18,7 +18,7 @@ use crate::log::{self, Damage, LogTrouble, ReadRules, Segment, SegmentBytes};
 use crate::port::Outcome;
 use crate::refusals;
 
-/// Made by `create`, in this order.
+/// Created by `create`, in this order.
 pub(super) const DIRS: &[&str] = &["events", "state", "locks", "heartbeat"];
 
 impl FileStore {
@@ -33,14 +33,14 @@ impl FileStore {
         Ok(there(log::ACTIVE)? || !self.sealed()?.is_empty() || self.next_is_whole()?)
     }
 
-    /// Makes the directories and the first segment; says whether there was anything to make.
+    /// Creates the directories and the first segment. Returns whether there was none before.
     pub fn create(&self, actor: &Actor) -> Outcome<bool> {
         for dir in DIRS {
             self.disk.make_dir(dir).map_err(|e| self.io("create", dir, &e))?;
         }
         let guard = self.lock(actor)?;
         if self.exists()? {
-            // Whoever made it may have been killed before the names were on disk.
+            // The process that created it may have been killed before the names were durable.
             self.sync_names()?;
             return Ok(false);
         }
@@ -77,8 +77,8 @@ impl FileStore {
         Ok(true)
     }
 
-    /// Whether a segment in the making was finished and only its name is missing: it is synced before it is renamed,
-    /// so its first transaction is all there or it is not a segment yet.
+    /// Whether the next segment is complete and only its rename is missing. It is synced before the rename: if its first
+    /// transaction is incomplete, it is not a segment yet.
     fn next_is_whole(&self) -> Outcome<bool> {
         let look = || -> io::Result<bool> {
             let Some(file) = open_if_there(&*self.disk, log::NEXT)? else {
@@ -105,7 +105,7 @@ impl FileStore {
         Ok(segments)
     }
 
-    /// Makes the names of the log and of the directories durable, whoever made them.
+    /// Makes the names of the log and of the directories durable.
     pub(super) fn sync_names(&self) -> Outcome<()> {
         for dir in ["events", ""] {
             self.disk.sync_dir(dir).map_err(|e| self.io("sync", dir, &e))?;
@@ -113,9 +113,9 @@ impl FileStore {
         Ok(())
     }
 
-    /// Writes a new active segment, durable before it takes the place of the old one, which is sealed.
+    /// Writes a new active segment, makes it durable, and then seals the old one.
     ///
-    /// The directory is synced between the steps: nobody promises that a power loss keeps renames in their order.
+    /// The directory is synced between the steps: a power loss may reorder renames.
     pub(super) fn place_segment(&self, bytes: &[u8], old: Option<u64>) -> io::Result<()> {
         self.write_next(bytes)?;
         if let Some(first) = old {
@@ -126,7 +126,7 @@ impl FileStore {
         self.disk.sync_dir("events")
     }
 
-    /// Writes a segment under a name that does not count yet, durably.
+    /// Writes the next segment durably, under a temporary name.
     fn write_next(&self, bytes: &[u8]) -> io::Result<()> {
         self.write_durably(log::NEXT, bytes)
     }
@@ -138,10 +138,10 @@ impl FileStore {
         self.disk.sync_dir("events")
     }
 
-    /// Opens the active segment; a writer finishes a sealing that was interrupted.
+    /// Opens the active segment. A writer also finishes a sealing that was interrupted.
     pub(super) fn open_log(&self, how: OpenMode) -> Outcome<Box<dyn DiskFile>> {
         let missing = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
-        // Names move while a reader looks from one to the other.
+        // Another process may rename the files meanwhile.
         for _ in 0..3 {
             match self.disk.open(log::ACTIVE, how) {
                 Ok(file) => return Ok(file),
@@ -185,11 +185,11 @@ impl FileStore {
         refusals::not_initialized()
     }
 
-    /// Cuts the log at `end`, keeping what was after it in a file of its own.
+    /// Cuts the log at `end` and moves the bytes after it to another file.
     pub(super) fn set_aside(&self, log: &dyn DiskFile, end: &Position) -> Outcome<String> {
         let attempt = || -> io::Result<String> {
             let len = log.meta()?.len - end.offset;
-            // In pieces: nobody knows how much somebody may have appended.
+            // In pieces: another program may have appended any amount.
             let each_piece = |each: &mut dyn FnMut(&[u8], u64) -> io::Result<()>| {
                 let mut at = 0;
                 while at < len {
@@ -249,9 +249,9 @@ impl FileStore {
         upto: u64,
         each: &mut dyn FnMut(Stamped) -> ControlFlow<()>,
     ) -> Outcome<()> {
-        // What is known to be durable is asked first: the log may only grow meanwhile.
+        // The durable sequence is read first: the log can only grow meanwhile.
         let rules = Self::rules(self.slots()?, &self.now()?, 0);
-        // The active one first: whatever is sealed afterwards, this open file goes on from the sealed ones before it.
+        // The active segment is opened first: if it is sealed afterwards, this open file still continues the sealed ones.
         let active = self.open_log(OpenMode::Read)?;
         let source: &dyn DiskFile = &*active;
         let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
@@ -280,9 +280,9 @@ impl FileStore {
             };
             let start = self.segment_start(segment, &source, before)?;
             let rules = if until.is_none() { rules } else { ReadRules::SEALED };
-            // Lines before the oldest segment are asked for: it must be one that nothing comes before.
+            // The caller asked for lines before the oldest segment, so that must be the beginning of the log.
             let mut opening = n == 0 && after + 1 < segment.first;
-            // Stopping early is told to the reader of lines as an error of our own.
+            // To stop early, the callback returns an error that is ignored below.
             let outcome =
                 log::read_segment(&source, &segment.path, start, until, rules, &mut |line, _, _| {
                     if std::mem::take(&mut opening) && !line.begins_log() {

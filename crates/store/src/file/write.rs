@@ -26,27 +26,27 @@ use crate::port::{Ask, Done, Outcome};
 use crate::{refusals, views};
 
 const COMPACT_LOCK: &str = "locks/compact.lock";
-/// How long answers to requests are remembered.
+/// Requests are remembered at least this long, and for this many lines.
 const REQUEST_MEMORY_MS: i64 = 24 * 3600 * 1000;
 const REQUEST_MEMORY_LINES: u64 = 10_000;
 
-/// How much of the log's end is compared with the journal's copy by every command.
+/// How many bytes of the log's end every command compares with the journal's copy.
 const LAST_LINES: usize = 16 * 1024;
 
-/// The log, the state at its end, and what is still to be put into journal and views.
+/// The log, the state at its end, and the lines that are missing in journal and views.
 pub(super) struct Loaded {
     log: Box<dyn DiskFile>,
     pub(super) folded: FoldedState,
     pub(super) position: Position,
     pub(super) marks: ViewMarks,
-    /// Lines that are in the log but not in the journal: as events and as bytes.
+    /// Lines that are in the log but not in the journal, as events and as bytes.
     pub(super) tail: Vec<Stamped>,
     tail_bytes: Vec<u8>,
     notices: Vec<String>,
 }
 
 impl FileStore {
-    /// One attempt at a transaction. `Err(LoadError::Repair)` when the state turned out to be unreadable on the way.
+    /// One attempt at a transaction. `Err(LoadError::Repair)` if the state turned out to be unreadable on the way.
     pub(super) fn attempt(&self, ask: &mut Ask<'_>) -> Result<Done, LoadError> {
         let mut guard = self.lock(ask.actor)?;
         let (mut loaded, now, slots) = self.load_for_write(&*guard, ask.actor)?;
@@ -86,7 +86,7 @@ impl FileStore {
                 }
                 Ok(Answer::Done) => {
                     let events = draft.events().to_vec();
-                    // Everything that may have to be tried again comes before the append.
+                    // Steps that may fail and be repeated come before the append.
                     let own = own_in(draft.state())?;
                     let notices = draft.take_notices();
                     let (lines, changes) = draft.finish(Some(&request))?;
@@ -99,7 +99,7 @@ impl FileStore {
                 }
             }
         };
-        // A yes rests on every line before it, so these must be durable even when nothing was written now.
+        // A yes depends on every line before it, so these must be durable even if nothing was written now.
         if loaded.position.sequence > slots.synced {
             if !wrote {
                 Self::write_unsynced(&loaded, slots).map_err(|e| self.io("write", log::ACTIVE, &e))?;
@@ -118,10 +118,10 @@ impl FileStore {
         })
     }
 
-    /// The events that answered a request before, if any did.
+    /// The events of an earlier run of the same request, if there was one.
     fn answer_of(&self, loaded: &Loaded, request: &Request) -> Result<Option<Vec<Event>>, LoadError> {
         let range = if request.id.is_made_up() {
-            // These are not kept in the state, only in the log.
+            // Made-up ids are only in the log, not in the state.
             Some((0, loaded.position.sequence, None))
         } else {
             let answered = state::answered(&loaded.folded, &request.id)?;
@@ -146,7 +146,7 @@ impl FileStore {
             return Err(refusals::request_reused(&request.id).into());
         }
         if events.is_empty() && digest.is_some() {
-            // Doing it again would do it twice.
+            // Repeating the command would carry it out twice.
             let damage = Damage {
                 path: log::ACTIVE.into(),
                 line: 0,
@@ -159,7 +159,7 @@ impl FileStore {
         Ok(if events.is_empty() { None } else { Some(events) })
     }
 
-    /// Loads for writing, with whatever repair that takes.
+    /// Loads for writing, after any repair that is necessary.
     fn load_for_write(
         &self,
         guard: &dyn LockGuard,
@@ -170,7 +170,7 @@ impl FileStore {
         let mut slots = read_slots()?;
         let mut notices = Vec::new();
         let first_look = if slots.boot != boot_mark(&now.boot) || slots.suspect != 0 {
-            // Journal and views were not synced, or pages of the log were lost: look at everything once.
+            // Journal and views were not synced, or pages of the log were lost: check everything once.
             Err(LoadError::Repair(String::new()))
         } else {
             self.load(self.open_log(OpenMode::Existing)?, &now, slots, true)
@@ -180,7 +180,7 @@ impl FileStore {
             Err(LoadError::Refused(refusal)) => return Err(refusal.into()),
             Err(LoadError::Repair(why)) => {
                 notices.extend(self.repair(&now, slots, &why, Trust::AsLeft)?);
-                // Repaired and verified: from here on this boot's rules hold.
+                // Repaired and verified: from here on the rules of this boot hold.
                 Slots::write(guard.file(), BOOT_AT, boot_mark(&now.boot))
                     .map_err(|e| self.io("write", LOCK, &e))?;
                 slots = read_slots()?;
@@ -197,7 +197,7 @@ impl FileStore {
             slots = read_slots()?;
         }
         if loaded.position.offset > self.segment_limit {
-            // So that what a killed writer left is not taken for somebody else's work.
+            // So that lines of a killed writer are not mistaken for changes by another program.
             self.tend(&mut loaded, now.wall);
             self.seal(&loaded, &now, slots, actor)?;
             loaded = self.load_again(&now, slots)?;
@@ -219,8 +219,8 @@ impl FileStore {
         Ok((loaded, now, slots))
     }
 
-    /// The quick way in: the journal ends where the log ends, or the log has a few whole lines more. To `write` is
-    /// refused where a newer program wrote something this one does not know, before anything is changed.
+    /// Loads the state if the journal ends where the log ends, or the log has a few complete lines more. With `write`,
+    /// refuses a log with events of a newer jit, before anything is changed.
     pub(super) fn load(
         &self,
         log: Box<dyn DiskFile>,
@@ -243,7 +243,7 @@ impl FileStore {
                 "journal and log did not agree; they were compared and mended",
             ));
         }
-        // The checksum at the end is only what the line says of itself.
+        // The checksum at the end proves only the last line, so earlier lines are compared too.
         if let Some((at, lines)) = journal.last_lines(LAST_LINES)
             && read_range(&*log, at, lines.len()).map_err(|e| self.io("read", log::ACTIVE, &e))? != lines
         {
@@ -267,7 +267,7 @@ impl FileStore {
             }
             return Ok(loaded);
         }
-        // Lines of a writer that was killed before it reached the journal, or that is at work right now.
+        // Lines of a writer that was killed before it wrote the journal, or that is at work right now.
         let rules = Self::rules(slots, now, 0);
         let (mut tail, mut bytes) = (Vec::new(), Vec::new());
         let source: &dyn DiskFile = &*loaded.log;
@@ -279,7 +279,7 @@ impl FileStore {
         })
         .map_err(|trouble| match trouble {
             LogTrouble::Io(e) => LoadError::Refused(self.io("read", log::ACTIVE, &e)),
-            // The journal may still have what the log lost.
+            // The journal may still have the lines that the log lost.
             LogTrouble::Damage(damage) => LoadError::Repair(damaged(&damage, &*self.disk).message),
         })?;
         let mut overlay = Overlay::new(&loaded.folded);
@@ -338,7 +338,7 @@ impl FileStore {
         let first = log::first_of(&source).map_err(|e| self.io("read", log::ACTIVE, &e))?;
         let start = first.map_or(position, |(first, prev)| Position::beginning(first, prev));
         let mut kept = Vec::new();
-        // What runs cover had been synced, whether or not that was noted.
+        // Lines that runs cover had been synced, even if the lock file does not say so.
         let covered = loaded
             .folded
             .journal
@@ -373,12 +373,12 @@ impl FileStore {
         }
     }
 
-    /// After the log went on in a new file: journal and views follow.
+    /// Updates journal and views after the log continued in a new segment.
     fn rejournal(&self, now: &Now, slots: Slots) -> Outcome<()> {
         self.repair(now, slots, "", Trust::AsLeft).map(|_| ())
     }
 
-    /// Appends a transaction to the log and brings everything else up to date. The caller syncs.
+    /// Appends a transaction to the log and updates views and journal. The caller syncs.
     fn commit(
         &self,
         loaded: &mut Loaded,
@@ -398,7 +398,7 @@ impl FileStore {
         let (at, mut all) = Self::unsynced(loaded, slots);
         all.extend_from_slice(&bytes);
         if let Err(e) = write_all_at(&*loaded.log, &all, at) {
-            // What got there is taken back; should that fail too, the next writer finds a torn end.
+            // Cuts off the part that was written. If that fails too, the next writer finds a torn end.
             let _ = loaded.log.set_len(before.offset);
             let mut refusal = self.io("write", log::ACTIVE, &e);
             refusal.message.push_str("; nothing was changed");
@@ -419,7 +419,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// The lines at the end of the log that nobody has vouched for yet, from the journal's copy, and where they begin.
+    /// The lines at the end of the log that are not known to be synced, from the journal's copy, with their offset.
     fn unsynced(loaded: &Loaded, slots: Slots) -> (u64, Vec<u8>) {
         let mut found: Option<(u64, Vec<u8>)> = None;
         if let Some(journal) = &loaded.folded.journal {
@@ -436,13 +436,13 @@ impl FileStore {
         (at, bytes)
     }
 
-    /// Makes the pages of lines dirty again that nobody has vouched for.
+    /// Makes the pages of lines that are not known to be synced dirty again.
     fn write_unsynced(loaded: &Loaded, slots: Slots) -> io::Result<()> {
         let (at, bytes) = Self::unsynced(loaded, slots);
         write_all_at(&*loaded.log, &bytes, at)
     }
 
-    /// Views and journal after an append.
+    /// Updates views and journal after an append.
     fn catch_up(&self, loaded: &mut Loaded, lines: &[Stamped], bytes: &[u8], wall: Wall) -> io::Result<()> {
         let disk = &*self.disk;
         let mut all = std::mem::take(&mut loaded.tail);
@@ -453,7 +453,7 @@ impl FileStore {
                 .push("claims.jsonl was not as it was left; it was mended from the log".into());
             let mended = self.mend_claims(&mut loaded.marks, loaded.position.sequence, None);
             if let Err(e) = mended {
-                // The journal must not fall behind because of it.
+                // The journal must be written all the same.
                 loaded.marks.claims_changed = views::NOT_MENDED;
                 loaded.notices.push(format!(
                     "claims.jsonl could not be mended ({e}); the next command will try"
@@ -479,7 +479,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// Puts right what a killed writer or somebody else left wrong beside the log, where nothing else is to be written.
+    /// Repairs journal and views after a killed writer or a change by another program, when no line is appended.
     fn tend(&self, loaded: &mut Loaded, wall: Wall) {
         let wrong = !loaded.tail.is_empty() || !self.views_untouched(&loaded.marks);
         if wrong && let Err(e) = self.catch_up(loaded, &[], &[], wall) {
@@ -494,8 +494,8 @@ impl FileStore {
             && views::claims_untouched(&*self.disk, marks).unwrap_or(false)
     }
 
-    /// For a command that only reads and found that the views need mending: does it if nobody is writing. Never waits.
-    /// Says what it did.
+    /// Repairs the views for a command that only reads, if no process is writing. Never waits. Returns a line for each
+    /// repair.
     pub fn mend_views(&self, actor: &Actor) -> Vec<String> {
         let quick = Self {
             lock_wait: Duration::ZERO,
@@ -506,10 +506,10 @@ impl FileStore {
             let now = self.now()?;
             let slots = Slots::read(guard.file()).map_err(|e| self.io("read", LOCK, &e))?;
             if slots.boot != boot_mark(&now.boot) {
-                // The first writer of this boot looks at everything anyway.
+                // The first writer of this boot checks everything anyway.
                 return Ok(Vec::new());
             }
-            // Opened for reading: whatever is wrong with the log itself is not a reader's business.
+            // Opened for reading: a reader does not repair the log itself.
             let mut loaded = self.load(self.open_log(OpenMode::Read)?, &now, slots, false)?;
             state::refuse_newer(&loaded.folded)?;
             self.tend(&mut loaded, now.wall);
@@ -518,9 +518,9 @@ impl FileStore {
         mend().unwrap_or_default()
     }
 
-    /// Makes `claims.jsonl` what the log says it is, up to sequence `upto`. Its part about sealed segments was synced
-    /// when they were sealed: if `trusted` it is believed, and what comes before that place is not even looked at. That
-    /// is not for a file that somebody else may have changed. Returns up to where it may be believed next time.
+    /// Makes `claims.jsonl` agree with the log up to sequence `upto`. Its part about sealed segments was synced when they
+    /// were sealed: bytes before `trusted` are believed without reading them. Pass `None` if another program may have
+    /// changed the file. Returns how far it may be believed next time.
     pub(super) fn mend_claims(
         &self,
         marks: &mut ViewMarks,
@@ -555,18 +555,18 @@ impl FileStore {
         })
         .map_err(refused)?;
         outcome?;
-        // Nobody is going to look at that part again: it must not be lost.
+        // That part is not compared again, so it must be durable.
         mender.finish(&*self.disk, marks, trusted.is_none() || found != ground)?;
         Ok(found)
     }
 
-    /// Makes sure that everything up to the end of what was loaded is on disk, and notes it.
+    /// Syncs the log up to the loaded position and records that in the lock file.
     fn make_durable(&self, guard: &mut dyn LockGuard, loaded: &Loaded) -> Outcome<()> {
-        // Should it fail, others wait a little longer.
+        // If it fails, other writers wait a little longer.
         let _ = guard.release();
         let segment = loaded.position.segment;
         if let Err(e) = loaded.log.sync() {
-            // Segments are numbered upwards: a mark on a later one must stay.
+            // Segment numbers grow: a mark on a later segment must stay.
             if Slots::read(guard.file()).map_or(true, |slots| slots.suspect <= segment) {
                 let _ = Slots::write(guard.file(), SUSPECT_AT, segment);
             }
@@ -590,7 +590,7 @@ impl FileStore {
         ))
     }
 
-    /// Folds the journal into runs when it has grown. Failing is harmless: the next command tries again.
+    /// Folds the journal into runs when it has grown. A failure is harmless: the next command tries again.
     fn compact_if_heavy(&self, loaded: &Loaded, wall: Wall, actor: &Actor) {
         let weight = loaded
             .folded
@@ -603,7 +603,7 @@ impl FileStore {
         let Ok(_turn) = self.disk.lock(COMPACT_LOCK, Duration::ZERO) else {
             return;
         };
-        // The wall clock may jump, so what is near in the log is kept whatever the clock says.
+        // The wall clock may jump, so requests near the end of the log are kept whatever the clock says.
         let forgotten = |key: &str, value: &[u8]| {
             key.starts_with("q/")
                 && serde_json::from_slice::<state::Answered>(value).is_ok_and(|answered| {
