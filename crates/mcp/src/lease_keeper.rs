@@ -1,11 +1,11 @@
-//! Claims and file locks that were taken here are renewed at half of their time, while the agent is connected (B5).
+//! Renews the leases of the connected agent, claims and file locks, at half of their time (B5).
 //!
 //! What must hold:
-//! - only what was taken through this connection is renewed: what the same agent took elsewhere is not ours to keep;
-//! - file locks that are due together are extended together; one that cannot be is no reason to lose the others;
-//! - one timer, to the next lease that is due; without leases there is none;
-//! - a lease that cannot be kept is let go of, and the agent is told so at its next call;
-//! - a renewal that did not move the end (it lives inside another lease) is not tried again and again.
+//! - Only leases that were acquired through this connection are renewed, not those that the same agent acquired elsewhere.
+//! - File locks that are due together are extended together. If one cannot be extended, the others still are.
+//! - There is one timer, for the next lease that is due; without leases there is none.
+//! - A lease that cannot be renewed is dropped, and the agent gets a warning with its next call.
+//! - A renewal that did not move the deadline (the lease is inside another lease) is not repeated.
 //!
 //! Deadlines are counted by the boot clock, which goes on while the machine sleeps.
 
@@ -26,12 +26,12 @@ use jit_os::clock;
 use jit_store::Outcome;
 use tokio::sync::Notify;
 
-/// After a failure that may pass, in milliseconds.
+/// The wait after a temporary failure, in milliseconds.
 const AGAIN: u64 = 5_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KeptLease {
-    /// What it is on, in a sentence.
+    /// Its resource, for messages.
     what: String,
     is_lock: bool,
     issue: Option<IssueId>,
@@ -55,7 +55,7 @@ impl KeptLease {
 
 #[derive(Debug, Default)]
 pub struct LeaseKeeper {
-    /// Whom to renew them for; known from the first call on.
+    /// The agent to renew for; known from the first call on.
     options: OnceLock<Options>,
     leases: Mutex<BTreeMap<LeaseId, KeptLease>>,
     lost: Mutex<Vec<String>>,
@@ -75,7 +75,7 @@ impl LeaseKeeper {
         self.options.get_or_init(make)
     }
 
-    /// From now on this claim is renewed.
+    /// Renews this claim from now on.
     pub fn begin(&self, lease: &LeaseView) {
         let what = lease.issue_id.as_ref().map_or("?", IssueId::as_str);
         let kept = KeptLease::new(
@@ -86,7 +86,7 @@ impl LeaseKeeper {
         self.insert(&lease.lease_id, kept);
     }
 
-    /// From now on this lock is renewed.
+    /// Renews this lock from now on.
     pub fn begin_lock(&self, lock: &LockView) {
         let kept = KeptLease {
             is_lock: true,
@@ -100,19 +100,19 @@ impl LeaseKeeper {
         self.changed.notify_one();
     }
 
-    /// It was given back.
+    /// Stops renewing a lease that was released.
     pub fn end_lease(&self, id: &LeaseId) {
         locked(&self.leases).remove(id);
         self.changed.notify_one();
     }
 
-    /// It was given back, or its issue is closed.
+    /// Stops renewing the lease on an issue that was released or closed.
     pub fn end(&self, issue: &IssueId) {
         locked(&self.leases).retain(|_, kept| kept.issue.as_ref() != Some(issue));
         self.changed.notify_one();
     }
 
-    /// What the agent should know and does not yet.
+    /// Warnings for the agent since the last call.
     pub fn news(&self) -> Vec<String> {
         std::mem::take(&mut *locked(&self.lost))
     }
@@ -123,7 +123,7 @@ impl LeaseKeeper {
         due.map(|(id, kept)| (id.clone(), kept.clone())).collect()
     }
 
-    /// Renews what is due.
+    /// Renews the leases that are due.
     pub fn renew(&self) {
         let Some(options) = self.options.get() else { return };
         let (locks, claims): (Vec<_>, Vec<_>) =
@@ -159,7 +159,8 @@ impl LeaseKeeper {
         }
     }
 
-    /// The client is gone: nobody edits these files through us any more. Claims stay, by the rules of their leases.
+    /// Releases all file locks, because the client has disconnected and edits no files any more. Claims stay until they
+    /// expire.
     pub fn release_locks(&self) {
         let Some(options) = self.options.get() else { return };
         let held: Vec<LeaseId> = locked(&self.leases)
@@ -168,7 +169,7 @@ impl LeaseKeeper {
             .map(|(id, _)| id.clone())
             .collect();
         for id in held {
-            // One that ran out or was taken away needs no release.
+            // A lease that expired or was evicted needs no release.
             let target = Target::Lease(id);
             let _ = ask(options, Request::Release { target });
         }
@@ -225,7 +226,7 @@ impl LeaseKeeper {
         ));
     }
 
-    /// For as long as the connection lasts.
+    /// Renews leases for as long as the connection lasts.
     pub async fn run(self: Arc<Self>) {
         loop {
             let next = locked(&self.leases).values().map(|kept| kept.due).min();

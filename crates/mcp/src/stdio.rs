@@ -1,14 +1,13 @@
-//! Messages, a line each, on standard input and output.
+//! The transport: one message a line, on standard input and output.
 //!
-//! The SDK's own transport says nothing about a line that it cannot read. Here whoever sent it learns what was wrong with
-//! it, and the conversation goes on. It also needs no more of tokio than channels: a thread of its own waits for input,
-//! so an idle server wakes up for nothing.
+//! The SDK's own transport ignores a line that it cannot read. This one answers it with an error, and the conversation goes
+//! on. It needs only channels of tokio: a separate thread waits for input, so an idle server never wakes up.
 //!
 //! What must hold:
-//! - a line that is no JSON, or no message, or too long is answered by an error of JSON-RPC, with its id where it has
-//!   one; never by silence, unless it was a notification, which nobody may answer;
-//! - before the client has introduced itself, what is no request is passed over: the SDK would end for it;
-//! - when nobody reads the answers any more, the conversation is over.
+//! - A line that is not JSON, not a message, or too long is answered by a JSON-RPC error, with its id if it has one. Only
+//!   notifications are not answered, as the protocol demands.
+//! - Before the client has introduced itself, messages other than requests are ignored: the SDK would exit.
+//! - If the client no longer reads the answers, the conversation ends.
 
 use std::io::{self, BufRead, Read as _, Write as _};
 use std::sync::Arc;
@@ -33,14 +32,14 @@ enum InputLine {
 #[derive(Debug)]
 pub struct Stdio {
     lines: mpsc::Receiver<InputLine>,
-    /// Nobody reads what we write.
+    /// Writing failed: the client no longer reads.
     deaf: Arc<Notify>,
     introduced: bool,
 }
 
 impl Stdio {
     pub fn open() -> io::Result<Self> {
-        // Few: whoever sends more waits, as with any pipe.
+        // A small buffer: a client that sends more waits, as with any pipe.
         let (sender, lines) = mpsc::channel(8);
         std::thread::Builder::new().name("stdin".into()).spawn(move || {
             read_lines(io::stdin().lock(), MAX_LINE, |line| {
@@ -55,7 +54,7 @@ impl Stdio {
     }
 }
 
-/// Hands on line after line until the input ends or `take` says no. The last line may lack its end.
+/// Passes each line to `take` until the input ends or `take` returns false. The last line may lack its newline.
 fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(InputLine) -> bool) {
     loop {
         let mut line = Vec::new();
@@ -77,7 +76,7 @@ fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(InputLi
     }
 }
 
-/// What a line says; `None` when it is nothing to answer or to act upon.
+/// Parses a line; `None` if there is nothing to answer or to do. The error is the answer to send.
 fn understand(line: InputLine) -> Result<Option<ClientJsonRpcMessage>, Box<ServerJsonRpcMessage>> {
     let error =
         |error: ErrorData, id: Option<RequestId>| Err(Box::new(ServerJsonRpcMessage::error(error, id)));
@@ -118,7 +117,7 @@ fn understand(line: InputLine) -> Result<Option<ClientJsonRpcMessage>, Box<Serve
     error(ErrorData::invalid_request(message, None), id)
 }
 
-/// A message as it is sent. The SDK leaves out the id of an error that has none; JSON-RPC wants it said: null.
+/// Encodes a message. The SDK leaves out the id of an error that has none; JSON-RPC demands `null`.
 fn as_json(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     let ServerJsonRpcMessage::Error(error) = message else {
         return serde_json::to_vec(message);

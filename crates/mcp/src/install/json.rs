@@ -1,7 +1,7 @@
-//! The entry in a JSON file, put in as text: everything else keeps its order, its spaces and its comments.
+//! Edits the entry in a JSON file as text: the rest of the file keeps its order, spaces and comments.
 //!
-//! How: a copy of the text in which comments and commas after the last thing are blanks, of the same length, is checked
-//! by a real parser and then searched for the places of keys and values. Cuts are made in the text itself.
+//! Method: comments and trailing commas are replaced by blanks in a copy of the same length. A real parser checks the copy,
+//! then it is searched for the places of keys and values. The text itself is cut at these places.
 
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ fn blanked(text: &str) -> Vec<u8> {
                 let end = rest[2..].windows(2).position(|two| two == b"*/");
                 match end {
                     Some(end) => (end + 4, true),
-                    // Not closed: left for the parser to complain about.
+                    // Not closed: the parser reports it.
                     None => (1, false),
                 }
             }
@@ -108,7 +108,7 @@ fn blanked(text: &str) -> Vec<u8> {
     out
 }
 
-/// The bytes of a string that begins here, quotes included; all of them where it does not end.
+/// The length of the string that begins here, with its quotes; all of the text if it does not end.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
     while at < text.len() {
@@ -121,7 +121,7 @@ fn string_length(text: &[u8]) -> usize {
     text.len()
 }
 
-/// A name and what it stands for: where they begin, and where the latter ends.
+/// A name with its value: where they begin, and where the value ends.
 #[derive(Debug, Clone, Copy)]
 struct Member {
     name: usize,
@@ -129,7 +129,7 @@ struct Member {
     end: usize,
 }
 
-/// An object in a text that is known to be JSON: its brackets and what is between them.
+/// An object in a text that is known to be JSON: its brackets and its members.
 #[derive(Debug)]
 struct Object {
     open: usize,
@@ -137,7 +137,7 @@ struct Object {
     members: Vec<Member>,
 }
 
-/// Where the value that begins here ends.
+/// The end of the value that begins here.
 fn value_end(text: &[u8], start: usize) -> usize {
     let mut depth = 0usize;
     let mut at = start;
@@ -174,7 +174,7 @@ fn skip_blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The object that begins at or after `start`; `None` where there is something else.
+/// The object that begins at or after `start`; `None` if there is another value.
 fn object(text: &[u8], start: usize) -> Option<Object> {
     let open = skip_blank(text, start);
     if text.get(open) != Some(&b'{') {
@@ -201,14 +201,14 @@ fn object(text: &[u8], start: usize) -> Option<Object> {
 }
 
 impl Object {
-    /// Whether what is alone in here was put into something empty that was not ours.
+    /// Whether the first member was put into an object that existed before and was empty.
     fn was_there(&self) -> bool {
         self.members
             .first()
             .is_some_and(|first| first.name == self.open + 1)
     }
 
-    /// The last one of that name: it is the one that counts.
+    /// The last member of that name: it is the one that counts.
     fn named(&self, text: &[u8], name: &str) -> Option<usize> {
         let is = |member: &Member| {
             let end = member.name + string_length(&text[member.name..]);
@@ -218,22 +218,22 @@ impl Object {
     }
 }
 
-/// The spaces before the first thing on the line of `at`; `None` when `at` is not that thing.
+/// The indentation of the line of `at`; `None` if there is other text before `at`.
 fn indentation(text: &str, at: usize) -> Option<&str> {
     let start = text[..at].rfind('\n')? + 1;
     let blank = &text[start..at];
     blank.bytes().all(|b| b == b' ' || b == b'\t').then_some(blank)
 }
 
-/// Puts `member` behind everything that is in the object.
+/// Adds `member` at the end of the object.
 fn put_in(text: &str, object: &Object, member: &str, depth: &str, style: &Style) -> String {
     let end = style.end;
     let Some(last) = object.members.last() else {
-        // Directly behind the bracket: so it is known later that the brackets were not ours.
+        // Directly behind the bracket: so it is known later that the brackets were there before.
         let (before, after) = (&text[..=object.open], &text[object.open + 1..]);
         return format!("{before}{member}{after}");
     };
-    // There may be a comma already, where that is allowed: then ours has one too. Comments stay where they are.
+    // If there is a trailing comma, the new member gets one too. Comments stay in place.
     let tail = &text[last.end..object.close];
     let (comma, own) = if closing_comma(tail) { ("", ",") } else { (",", "") };
     let line = tail.rfind('\n').map(|newline| last.end + newline + 1);
@@ -251,13 +251,13 @@ fn put_in(text: &str, object: &Object, member: &str, depth: &str, style: &Style)
     }
 }
 
-/// Whether there is a comma in what follows the last thing, outside comments.
+/// Whether there is a trailing comma, outside comments.
 fn closing_comma(tail: &str) -> bool {
-    // Blanking takes commas before a bracket only.
+    // Blanking removes only commas before a bracket.
     blanked(tail).contains(&b',')
 }
 
-/// Takes a member out, with its line and the comma that is no longer needed.
+/// Removes a member, with its line and the comma that is no longer needed.
 fn take_out(text: &str, blank: &[u8], object: &Object, which: usize) -> String {
     let member = object.members[which];
     if which == 0 && object.was_there() {
@@ -275,7 +275,7 @@ fn take_out(text: &str, blank: &[u8], object: &Object, which: usize) -> String {
         }
     };
     let is_last = which + 1 == object.members.len();
-    // Up to what follows, so that a comma after the last one is seen too.
+    // Up to the next member or the bracket, so that a trailing comma is seen too.
     let follows = object
         .members
         .get(which + 1)

@@ -1,4 +1,4 @@
-//! The entry in a TOML file: `[mcp_servers.jit]`. Everything else keeps its place, its comments and its spaces.
+//! Edits the entry `[mcp_servers.jit]` in a TOML file. The rest of the file keeps its order, comments and spaces.
 
 use toml_edit::{DocumentMut, Item, Table, Value, value};
 
@@ -28,8 +28,8 @@ fn ours(item: &Item) -> bool {
     is_ours(entry.get("command").and_then(Item::as_str), &words)
 }
 
-/// The file with the entry behind all that is in it. A file that lacks the end of its last line lacks it still: that is how
-/// it is known, later, that it did.
+/// The file with the entry at its end. If the last line has no newline, neither has the result: so [`before`] can tell
+/// later.
 fn appended(text: Option<&str>) -> String {
     match text {
         None => fresh(),
@@ -39,7 +39,7 @@ fn appended(text: Option<&str>) -> String {
     }
 }
 
-/// What was there before [`appended`]; `None` where it is not as that left it.
+/// Undoes [`appended`]; `None` if the text was changed since.
 fn before(text: &str) -> Option<Edit> {
     let (entry, open) = (fresh(), fresh().trim_end().to_owned());
     if text == entry {
@@ -52,14 +52,14 @@ fn before(text: &str) -> Option<Edit> {
         Some(rest) => rest.strip_suffix('\n').filter(|rest| rest.ends_with('\n')),
         None => text.strip_suffix(&open)?.strip_suffix("\n\n"),
     };
-    // Inside a text of several lines it may look the same.
+    // The same text could be inside a multi-line string.
     let document: DocumentMut = rest?.parse().ok()?;
     let section = document.get(SECTION).and_then(Item::as_table_like);
     let gone = section.is_none_or(|section| !section.contains_key(NAME));
     gone.then(|| Edit::Write(rest.unwrap_or_default().to_owned()))
 }
 
-/// `None` is no file.
+/// Adds or removes the entry. `None` is no file.
 pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, EditError> {
     let text = file.unwrap_or_default();
     let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
@@ -84,7 +84,7 @@ pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, EditError> {
         (true, None) => {
             let section = document.entry(SECTION).or_insert_with(|| {
                 let mut section = Table::new();
-                // No header of its own: the entry's says it all.
+                // Without a header: that of the entry is enough.
                 section.set_implicit(true);
                 Item::Table(section)
             });
@@ -96,7 +96,7 @@ pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, EditError> {
                     }
                     section.insert(NAME, Item::Table(entry));
                 }
-                // Written in one line, and so is what comes into it.
+                // An inline table; the entry becomes one too.
                 other => {
                     let section = other.as_table_like_mut().ok_or_else(|| broken(SECTION))?;
                     section.insert(NAME, value(entry().into_inline_table()));

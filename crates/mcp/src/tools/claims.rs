@@ -1,8 +1,7 @@
-//! Taking an issue and giving it back.
+//! Claims and releases issues.
 //!
-//! Who takes an issue gets all there is to know about it in the same answer. What is taken is renewed by the server;
-//! taking it again with a `ttl` changes how long it lasts. Giving it back may leave a note for whoever goes on: a comment
-//! that begins with `Handoff:`.
+//! The answer to a claim contains the whole issue. The server renews the lease; claiming again with a `ttl` changes its
+//! duration. A release may leave a note for the next agent: a comment that begins with `Handoff:`.
 
 use jit_core::command::Target;
 use jit_core::refusal::{Code, Refusal};
@@ -32,7 +31,7 @@ pub static RELEASE: Tool = Tool {
     run: release,
 };
 
-/// What `claim` calls the best ready issue.
+/// The argument of `claim` for the best ready issue.
 const NEXT: &str = "next";
 
 #[derive(Debug, Deserialize)]
@@ -82,7 +81,7 @@ fn claim(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
         return Ok(json!({ "claim": claimed(&lease) }));
     };
     let issue = id.as_str().parse().map_err(invalid)?;
-    // It is taken, whether or not it can be shown.
+    // The claim stands, even if the issue cannot be shown.
     let mut told = match call.ask(Request::ShowIssue { issue }) {
         Ok(Reply::Issue(issue)) => issues::whole(&issue),
         Ok(_) => json!({ "id": id }),
@@ -119,7 +118,7 @@ fn release(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
     } = read(given)?;
     let note = note.filter(|note| !note.trim().is_empty());
     if let Some(note) = &note {
-        // Before it is given back, so that nobody can take it without finding the note; and only by its holder.
+        // Before the release, so that the next holder always finds the note; and only by the present holder.
         let shown = match call.ask(Request::ShowIssue { issue: issue.clone() })? {
             Reply::Issue(shown) => shown,
             other => return Err(unexpected(&other)),

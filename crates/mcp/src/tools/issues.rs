@@ -1,4 +1,4 @@
-//! One issue: reading, making and changing it, and saying something about it.
+//! Shows, creates, updates and comments on one issue.
 
 use jit_core::command::Change;
 use jit_core::ids::IssueId;
@@ -43,10 +43,10 @@ pub static COMMENT: Tool = Tool {
     run: comment,
 };
 
-/// Newest comments that are shown.
+/// Number of newest comments that are shown.
 const COMMENTS: usize = 20;
 
-/// Of an issue, whole or in a list: what lists show.
+/// The fields of an issue that lists show.
 pub fn brief(shown: &impl Serialize) -> Value {
     const SHOWN: [&str; 6] = ["id", "title", "type", "priority", "labels", "resume_from"];
     let mut told = serde_json::to_value(shown).unwrap_or_default();
@@ -56,7 +56,7 @@ pub fn brief(shown: &impl Serialize) -> Value {
     without_blanks(told)
 }
 
-/// All that somebody who works on it wants to know.
+/// All fields of an issue that an agent needs to work on it.
 pub fn whole(view: &IssueView) -> Value {
     let issue = &view.issue;
     let comments = view.comments.as_deref().unwrap_or_default();
@@ -88,7 +88,7 @@ pub fn whole(view: &IssueView) -> Value {
     told
 }
 
-/// What a change answers: enough to see that it was made.
+/// The answer to a change: id, title and state.
 fn changed(reply: Reply) -> Outcome<(IssueId, Value)> {
     match reply {
         Reply::Issue(view) => {
@@ -128,7 +128,7 @@ struct CreateArgs {
     gates: Option<Vec<String>>,
 }
 
-/// Words without surprises.
+/// Checks that each is a valid word, and trims it.
 fn words(name: &str, given: Option<Vec<String>>) -> Outcome<Vec<String>> {
     let given = given.unwrap_or_default();
     for word in &given {

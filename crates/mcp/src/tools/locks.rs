@@ -1,4 +1,4 @@
-//! Locks on files, so that nobody else edits them meanwhile (F2). They are renewed like claims.
+//! Locks files against edits by other agents (F2). The server renews the locks like claims.
 
 use std::ffi::OsString;
 
@@ -38,7 +38,7 @@ struct LockArgs {
     ttl: Option<Length>,
 }
 
-/// A lock as answers show it.
+/// The fields of a lock in answers.
 fn brief(lock: &LockView) -> Value {
     json!({ "path": lock.file_path, "type": lock.lock_type, "scope": lock.lock_scope, "expires_at": lock.expires_at })
 }

@@ -1,4 +1,4 @@
-//! What there is to do, and who does what.
+//! The overview: ready issues, and the status of all agents.
 
 use jit_engine::request::{Counts, IssueFilter, Reply, Request, StatusIssue};
 use jit_store::Outcome;
@@ -99,7 +99,7 @@ fn status(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
     })))
 }
 
-/// Without those of which there are none.
+/// The counts that are not zero.
 fn counted(counts: &Counts) -> Value {
     let all = serde_json::to_value(counts).unwrap_or_default();
     match all {
