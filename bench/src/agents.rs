@@ -1,7 +1,7 @@
-//! A workflow of many agents that talk, to see what watching them costs.
+//! Measures the cost of watching a workflow of many agents that produce output.
 //!
-//! Of all that runs only the coordinator and the shims are counted: their time of the processor from `/proc/<pid>/stat`,
-//! their memory from `/proc/<pid>/smaps_rollup`.
+//! Only the coordinator and the shims are counted: their CPU time from `/proc/<pid>/stat`, their memory from
+//! `/proc/<pid>/smaps_rollup`.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::scratch::Repo;
 
 pub const AGENTS: usize = 100;
-/// What one agent says in a second.
+/// Lines that one agent prints in a second.
 pub const EACH: usize = 10;
-/// The unit of `/proc/<pid>/stat`, the same on every Linux there is today.
+/// The unit of `/proc/<pid>/stat`, the same on every present Linux.
 const HZ: f64 = 100.0;
-/// How long it may take until all are at work.
+/// The time limit until all agents run.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Not counted, after the last one has begun.
+/// The time after the last agent started that is not counted.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// What was seen of a workflow at work.
+/// The measurements of a running workflow.
 #[derive(Debug)]
 pub struct Watched {
     /// Of one core.
@@ -59,10 +59,10 @@ fn plan(repo: &Repo<'_>, name: &str, units: usize, command: &[String]) -> io::Re
     Ok(path)
 }
 
-/// Time of the processor, in seconds.
+/// CPU time, in seconds.
 fn used(pid: u32) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything; what follows it does not.
+    // The name may contain anything; the fields after it may not.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<f64>().ok();
     Some((ticks()? + ticks()?) / HZ)
@@ -92,7 +92,7 @@ fn shims(repo: &Repo<'_>) -> io::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// How much was said by all of them.
+/// The bytes that all agents printed.
 fn events(repo: &Repo<'_>, units: usize) -> usize {
     let count = |n: usize| {
         let folder = format!(".git/jit/units/many-{n}/attempt-1/events.jsonl");
@@ -102,7 +102,7 @@ fn events(repo: &Repo<'_>, units: usize) -> usize {
     (0..units).map(count).sum()
 }
 
-/// Runs [`AGENTS`] agents at once and counts for so long.
+/// Runs [`AGENTS`] agents at once and measures for this long.
 pub fn watch(repo: &Repo<'_>, speaker: &Path, counted: Duration, complaints: &File) -> io::Result<Watched> {
     let lines = 10_000 * EACH;
     let words = [
@@ -115,7 +115,7 @@ pub fn watch(repo: &Repo<'_>, speaker: &Path, counted: Duration, complaints: &Fi
         .jit(&["run", &plan.to_string_lossy(), "--quiet"])
         .start(complaints)?;
     let watched = count(repo, &mut coordinator, counted);
-    // Whatever came of it, nobody is left behind.
+    // In any case, no process is left behind.
     let cancelled = repo.jit(&["workflow", "cancel", "many"]).may_exit(6).run();
     let _ = coordinator.wait();
     let watched = watched?;
@@ -182,7 +182,7 @@ pub fn first(
         ];
         let plan = plan(repo, &name, 1, &words)?;
         let begun = since_1970();
-        // It ends without a commit, so the workflow fails; that is not what is asked here.
+        // The agent exits without a commit, so the workflow fails; that does not matter here.
         repo.jit(&["run", &plan.to_string_lossy(), "--quiet"])
             .may_exit(6)
             .time(complaints)?;

@@ -1,7 +1,7 @@
-//! Fills a control plane with a long history, to see whether a claim still costs what it costs on an empty one.
+//! Fills a control plane with a long history, to compare the cost of a claim with that on an empty one.
 //!
 //! The log is written directly, line by line in the store's own encoding: running the command a million times would
-//! take the better part of an hour. What is derived from the log is removed, so the first command folds all of it.
+//! take the better part of an hour. Files that are derived from the log are removed, so the first command folds all of it.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -132,7 +132,7 @@ impl Log {
     }
 }
 
-/// Gives the repository at `repo` that history, or says why it cannot.
+/// Gives the repository at `repo` that history.
 pub fn fill(repo: &Path, history: History) -> Result<(), String> {
     write(&repo.join(".git/jit"), history).map_err(|e| e.to_string())
 }

@@ -1,4 +1,4 @@
-//! A folder of its own with real git in it, cut off from the user's settings.
+//! A temporary folder for tests with real git, isolated from the user's settings.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;

@@ -1,10 +1,10 @@
-//! A model to run real agents against: it says what a script says, over HTTP on loopback.
+//! A scripted model for real agents, over HTTP on loopback.
 //!
 //! What must hold:
-//! - stateless: the answer follows from the request alone (how often the model has spoken in it), so a request may be
-//!   repeated, and many agents may share one server;
-//! - every request is kept, so that a test can see what the model was told;
-//! - a request without tools is a side errand of the agent (a title, a summary) and takes nothing from the script.
+//! - It is stateless: the answer depends on the request alone (the number of model turns in it). So a request may be
+//!   repeated, and many agents may share one server.
+//! - It records every request, so that a test can check what the agent sent.
+//! - A request without tools is a side request of the agent (a title, a summary) and uses no turn of the script.
 //!
 //! Format: Anthropic's Messages (streamed and whole), OpenAI's Responses (streamed), Google's generateContent (both).
 //!
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What the model does in one turn.
+/// One turn of the model.
 #[derive(Debug, Clone)]
 pub enum ModelTurn {
     Tool { name: String, input: Value },
@@ -42,7 +42,7 @@ impl ModelTurn {
     }
 }
 
-/// A server that ends with this value.
+/// A server that stops when this value is dropped.
 #[derive(Debug)]
 pub struct ModelApi {
     at: SocketAddr,
@@ -52,13 +52,13 @@ pub struct ModelApi {
 }
 
 impl ModelApi {
-    /// Serves on `listener`, which may belong to another network namespace than the caller. After its last step the
-    /// model says "Done."
+    /// Serves on `listener`, which may belong to another network namespace than the caller. After the last turn of the
+    /// script the model says "Done."
     pub fn start(listener: TcpListener, script: Vec<ModelTurn>) -> io::Result<Self> {
         Self::serving(listener, script, None)
     }
 
-    /// Refuses whatever it is asked, with this HTTP status.
+    /// Refuses every request with this HTTP status.
     pub fn start_refusing(listener: TcpListener, status: u16) -> io::Result<Self> {
         Self::serving(listener, Vec::new(), Some(status))
     }
@@ -75,7 +75,7 @@ impl ModelApi {
                     Ok((stream, _)) => {
                         let (kept, script) = (kept.clone(), script.clone());
                         std::thread::spawn(move || {
-                            // An agent that hangs up is its own affair.
+                            // An agent may hang up: that is no failure of the server.
                             let _ = serve(stream, &script, refuse, &kept);
                         });
                     }
@@ -95,19 +95,19 @@ impl ModelApi {
         format!("http://{}", self.at)
     }
 
-    /// Every conversation the model was sent, in order.
+    /// Every conversation that was sent to the model, in order.
     pub fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What came of each tool the model called, as it was told: the texts of the longest conversation, in order.
+    /// The tool results that were sent to the model: the texts of the longest conversation, in order.
     pub fn told(&self) -> Vec<String> {
         let asked = self.asked();
         let told = asked.iter().map(results);
         told.max_by_key(Vec::len).unwrap_or_default()
     }
 
-    /// Everything the model ever read, as one text.
+    /// Everything that was sent to the model, as one text.
     pub fn read(&self) -> String {
         self.asked().iter().map(|asked| format!("{asked}\n")).collect()
     }
@@ -126,7 +126,7 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value[name].as_array().into_iter().flatten()
 }
 
-/// A text, however it is wrapped.
+/// The text of a message, in any of its formats.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -260,7 +260,7 @@ fn serve(
     reply(&stream, "200 OK", kind, &body)
 }
 
-/// How often the model has spoken in this conversation.
+/// The number of model turns in this conversation.
 fn spoken(asked: &Value) -> usize {
     let claude = list(asked, "messages").filter(|message| message["role"] == "assistant");
     let codex = list(asked, "input").filter(|item| {
@@ -323,7 +323,7 @@ fn messages(asked: &Value, step: &ModelTurn, spoken: usize) -> (bool, String) {
 
 fn responses(_: &Value, step: &ModelTurn, spoken: usize) -> (bool, String) {
     let item = match step {
-        // A tool whose input is a text, not an object, is a free-form one.
+        // A tool whose input is text instead of an object is a free-form tool.
         ModelTurn::Tool {
             name,
             input: Value::String(text),
@@ -378,7 +378,7 @@ fn fitting(schema: &Value) -> Value {
 fn generate(asked: &Value, step: &ModelTurn, _: usize) -> (bool, String) {
     let schema = &asked["generationConfig"]["responseJsonSchema"];
     let part = match step {
-        // Gemini asks which model to ask, and wants that as JSON.
+        // Gemini asks which model to use, and expects JSON.
         ModelTurn::Text(_) if schema.is_object() => json!({ "text": fitting(schema).to_string() }),
         ModelTurn::Tool { name, input } => json!({ "functionCall": { "name": name, "args": input } }),
         ModelTurn::Text(text) => json!({ "text": text }),

@@ -1,6 +1,6 @@
-//! A disk in memory that behaves as badly as a real one may.
+//! A disk in memory that behaves as badly as a real disk may.
 //!
-//! # What is modelled
+//! # Model
 //!
 //! - **Page cache and disk.** Every file has the content that processes see and the content that a power loss leaves.
 //!   A write makes pages of 4096 bytes dirty; `sync` makes them and the size durable. Until then each page may be
@@ -10,21 +10,22 @@
 //!   makes that directory's operations durable. Syncing a new file keeps its name too, as ext4, xfs and btrfs do,
 //!   unless [`Options::sync_keeps_name`] is off.
 //! - **Files are inodes**: an open file survives renaming and removal.
-//! - **Death.** A process that is stopped at its n-th call leaves the page cache to the next one, and its locks.
+//! - **Death.** When a process is stopped at its n-th call, the page cache stays for the next one, and its locks are
+//!   released.
 //! - **Failed syncs** as on Linux: the pages count as clean afterwards, though they may not be on disk, so a later
-//!   sync that succeeds has not saved them. Everybody who had the file open learns of the failure once.
-//! - **Locks** belong to an open file, are handed on in the order of asking, and end with their process.
+//!   sync that succeeds has not saved them. Every process that had the file open gets the error once.
+//! - **Locks** belong to an open file, are granted in the order of the requests, and end with their process.
 //!
-//! # What is not
+//! # Limitations
 //!
-//! Data reaching the disk before a rename because of the rename (ext4's `auto_da_alloc`): it is not to be relied on.
-//! Renaming directories: nobody does it here. Access rights: inject `ACCESS` where they matter.
+//! A rename never forces data to disk (ext4's `auto_da_alloc` does): the store must not rely on it. Directories cannot be
+//! renamed. There are no access rights: inject `ACCESS` where they matter.
 //!
 //! # Processes
 //!
 //! A clone of a [`SimDisk`] is the same process: it shares call numbers, faults and fate.
-//! [`SimDisk::another_process`] sees the same files with a clean record. All call numbers count from the moment they
-//! are given, the first call being 1.
+//! [`SimDisk::another_process`] sees the same files without those. Call numbers count from the moment of the method call
+//! that takes them; the first call is 1.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -39,11 +40,11 @@ use crate::rng::Rng;
 
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
-/// States of a dirty page that are remembered besides the durable and the present one.
+/// Number of states of a dirty page that are kept besides the durable and the present one.
 const VERSIONS: usize = 6;
 const ROOT: &str = ".";
 
-/// What a power loss may do to names.
+/// The effect of a power loss on names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Names {
     /// Operations survive in order, up to some point.
@@ -53,7 +54,7 @@ pub enum Names {
     Subset,
 }
 
-/// How bad the disk is.
+/// The behavior of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     pub names: Names,
@@ -61,9 +62,9 @@ pub struct Options {
     pub sync_keeps_name: bool,
     /// Pages may be written in part, by sectors of 512 bytes.
     pub torn_pages: bool,
-    /// What was never written within a new size is garbage instead of zeros.
+    /// Bytes within a new size that were never written are garbage instead of zeros.
     pub garbage: bool,
-    /// Changing a file does not show in its time of change, as when two changes fall into one tick of the kernel's.
+    /// A change of a file does not change its time, as when two changes fall into one tick of the kernel.
     pub coarse_times: bool,
 }
 
@@ -92,7 +93,7 @@ impl Options {
     }
 }
 
-/// What a process can ask of the disk.
+/// The operations of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DiskCall {
     Open,
@@ -127,7 +128,7 @@ impl DiskCall {
         Self::Unlock,
     ];
 
-    /// Whether it can change what others see.
+    /// Whether the operation can change files or names.
     pub fn changes(self) -> bool {
         matches!(
             self,
@@ -136,7 +137,7 @@ impl DiskCall {
     }
 }
 
-/// One call: what, on which path, and the error it was given, if any.
+/// One call: its operation, its path, and whether it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRecord {
     pub kind: DiskCall,
@@ -157,7 +158,7 @@ impl Calls {
         self.0.iter().filter(|call| call.kind == kind).count() as u64
     }
 
-    /// How often this was done to this path.
+    /// The number of calls of this operation on this path.
     pub fn count_on(&self, kind: DiskCall, path: &str) -> u64 {
         let same = self
             .0
@@ -196,7 +197,7 @@ impl Calls {
     }
 }
 
-/// A failure to come.
+/// An injected failure.
 #[derive(Debug, Clone)]
 pub struct Fault {
     errno: Errno,
@@ -227,7 +228,7 @@ impl Fault {
         Self::nth(1, errno).lasting()
     }
 
-    /// Nothing can be changed any more, nor opened for that.
+    /// Every change fails, and every open for writing.
     pub fn read_only() -> Self {
         Self {
             changes_only: true,
@@ -249,14 +250,14 @@ impl Fault {
         self
     }
 
-    /// All later ones fail as well.
+    /// All later matching calls fail as well.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         self.lasting = true;
         self
     }
 
-    /// A write first succeeds with this many bytes; the next write is the one that fails. So do full disks.
+    /// A write first succeeds with this many bytes, and the next write fails, as on a full disk.
     #[must_use]
     pub fn short(mut self, bytes: usize) -> Self {
         self.short = Some(bytes);
@@ -264,7 +265,7 @@ impl Fault {
     }
 }
 
-/// Whether an error is the one a stopped process gets from every call.
+/// Whether an error is the one that a stopped process gets from every call.
 pub fn is_killed(error: &io::Error) -> bool {
     error
         .get_ref()
@@ -286,7 +287,7 @@ fn killed() -> io::Error {
     io::Error::other(Killed)
 }
 
-/// What survives a power loss, of all that may.
+/// The data that survives a power loss.
 #[derive(Debug)]
 enum Survivors<'a> {
     Nothing,
@@ -296,17 +297,17 @@ enum Survivors<'a> {
 
 #[derive(Debug, Default, Clone)]
 struct Inode {
-    /// As processes see it.
+    /// The content that processes see.
     content: Vec<u8>,
-    /// As it was when it was last surely on disk.
+    /// The content that is known to be on disk.
     durable: Vec<u8>,
-    /// The shortest it has been since then: what lies behind has been cut off at some time.
+    /// The shortest length since then: bytes beyond it were cut off at some time.
     floor: usize,
     /// Pages that a sync will write, each with the states it had since the last one.
     dirty: BTreeMap<usize, Vec<Vec<u8>>>,
     /// Pages whose writing failed: clean for the kernel, on disk or not.
     suspect: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// Failed writes so far, and whether anybody has been told of the last one.
+    /// Failed writes so far, and whether the last one was reported to a process.
     failures: u64,
     told: bool,
     changed: i128,
@@ -348,7 +349,7 @@ impl Inode {
         };
         states.push(was);
         if states.len() > VERSIONS {
-            // Neighbours are alike; the oldest and the newest are worth keeping.
+            // Neighboring states are similar; the oldest and the newest are kept.
             states.remove(VERSIONS / 2);
         }
     }
@@ -368,7 +369,7 @@ impl Inode {
 
     fn set_len(&mut self, len: usize) {
         if len < self.content.len() && !len.is_multiple_of(PAGE) {
-            // The kernel wipes the rest of the last page.
+            // The kernel zeroes the rest of the last page.
             self.touch(len / PAGE);
         }
         self.content.resize(len, 0);
@@ -392,7 +393,7 @@ impl Inode {
         self.failures += 1;
     }
 
-    /// Clean pages are forgotten and read again from the disk.
+    /// Drops clean pages, so that they are read again from the disk.
     fn drop_cache(&mut self) {
         for page in std::mem::take(&mut self.suspect).into_keys() {
             put_page(&mut self.content, page, &page_of(&self.durable, page));
@@ -410,7 +411,7 @@ impl Inode {
         let cut = self.floor < self.durable.len();
         let mut last_page = usize::MAX;
         if cut && rng.bool(0.5) {
-            // The cut was lost, and with it everything that was written behind it.
+            // The truncation was lost, and with it everything that was written behind it.
             last_page = self.floor.div_ceil(PAGE);
         } else {
             found.truncate(self.floor);
@@ -424,12 +425,12 @@ impl Inode {
             let grown_from = found.len();
             found.resize(usize::try_from(size).unwrap_or(grown_from), 0);
             if options.garbage && rng.bool(0.5) {
-                // Only whole blocks that were never written: the end of an old block is wiped when it is cut.
+                // Only whole blocks that were never written: truncation zeroes the end of an old block.
                 let from = (grown_from.div_ceil(PAGE) * PAGE).min(found.len());
                 rng.fill(&mut found[from..]);
             }
         }
-        // Some power losses take nearly all pages, some hardly any.
+        // Some power losses lose nearly all pages, some hardly any.
         let lost = *rng.choose(&[0.05, 0.5, 0.5, 0.95]);
         for (&page, states) in self.dirty.iter().chain(&self.suspect) {
             if page >= last_page {
@@ -562,11 +563,11 @@ type Hook = Box<dyn FnOnce() + Send>;
 struct Process {
     calls: Vec<CallRecord>,
     made: u64,
-    /// The call at which it dies, and how much of a write gets through before.
+    /// The call at which the process dies, and how many bytes of a write succeed before.
     stop: Option<(u64, usize)>,
     dead: bool,
     faults: Vec<Fault>,
-    /// What the write after a short one gets.
+    /// The error of the write after a short one.
     next_write: Option<Errno>,
     hooks: BTreeMap<u64, Hook>,
 }
@@ -580,12 +581,12 @@ impl fmt::Debug for Process {
     }
 }
 
-/// What is to become of a call.
+/// The outcome of a call.
 enum CallFate {
     Go,
-    /// A write of so many bytes, and then this; `None` is a short write.
+    /// A write of this many bytes, and then this error; `None` is a short write.
     Cut(usize, Option<io::Error>),
-    /// The sync that fails.
+    /// A sync that fails.
     Fail(io::Error),
 }
 
@@ -754,7 +755,7 @@ impl DiskState {
                 }
             }
             Names::Subset => {
-                // What happened to the same names before goes with it: it must not be replayed on top later.
+                // Earlier changes of the same names become durable with it: they must not be replayed on top later.
                 let mut names = BTreeSet::new();
                 let (mut now, mut later) = (VecDeque::new(), VecDeque::new());
                 for change in std::mem::take(&mut self.journal).into_iter().rev() {
@@ -820,7 +821,7 @@ impl DiskState {
             .sum()
     }
 
-    /// How far a file may grow to when it wants to grow to `end`.
+    /// The length that a file may reach if it is to grow to `end`.
     fn room(&self, id: u64, end: usize) -> usize {
         let now = self.inodes.get(&id).map_or(0, |inode| inode.content.len());
         match self.capacity {
@@ -899,7 +900,7 @@ struct SharedDisk {
     lock_moved: Condvar,
 }
 
-/// One process' view of a disk in memory.
+/// A disk in memory, as one process sees it.
 #[derive(Clone)]
 pub struct SimDisk {
     world: Arc<SharedDisk>,
@@ -948,7 +949,7 @@ impl SimDisk {
         self.world.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same disk, seen by a process of its own: no calls made, no faults to come, alive.
+    /// The same disk for another process: alive, with no calls and no faults.
     #[must_use]
     pub fn another_process(&self) -> Self {
         let mut state = self.state();
@@ -959,37 +960,37 @@ impl SimDisk {
         }
     }
 
-    // What a power loss leaves.
+    // Power loss.
 
-    /// The disk as found after a power loss at this moment: something between the least and the most that may
-    /// survive. The present disk stays as it is, so one moment can be lost in many ways.
+    /// The disk after a power loss at this moment: something between the least and the most that may survive. The present
+    /// disk does not change, so one moment can be tried in many ways.
     #[must_use]
     pub fn crash(&self, rng: &mut Rng) -> Self {
         let options = self.state().options;
         self.crash_as(options, rng)
     }
 
-    /// The same on a worse or better disk than this one was said to be; names that a sync has kept stay kept.
+    /// Like [`SimDisk::crash`], with other options; names that a sync made durable stay durable.
     #[must_use]
     pub fn crash_as(&self, options: Options, rng: &mut Rng) -> Self {
         Self::of(self.state().lost_power(Survivors::Any(rng), options))
     }
 
-    /// Only what was synced survives.
+    /// Only synced data survives.
     #[must_use]
     pub fn crash_losing_all(&self) -> Self {
         let state = self.state();
         Self::of(state.lost_power(Survivors::Nothing, state.options))
     }
 
-    /// All of it happened to be on disk already.
+    /// Everything happened to be on disk already.
     #[must_use]
     pub fn crash_losing_nothing(&self) -> Self {
         let state = self.state();
         Self::of(state.lost_power(Survivors::Everything, state.options))
     }
 
-    /// A copy that can be used up: same page cache, same durable content, no processes and no locks.
+    /// An independent copy: same page cache, same durable content, no processes and no locks.
     #[must_use]
     pub fn copy(&self) -> Self {
         let state = self.state();
@@ -1018,22 +1019,23 @@ impl SimDisk {
         })
     }
 
-    // How a process ends.
+    // Death of a process.
 
-    /// Its `nth` call from now and all later ones do nothing and fail; its locks are free from then on. Only
-    /// unlocking says yes: it is so, and real unlocking does not fail.
+    /// The `nth` call from now and all later ones do nothing and fail, and its locks are released. Only unlocking succeeds:
+    /// the lock is free, and a real unlock does not fail.
     pub fn stop_after(&self, nth: u64) {
         self.stop_mid_write(nth, 0);
     }
 
-    /// The same, but if that call is a write, its first `bytes` bytes (all but one, if it is shorter) get through.
+    /// Like [`SimDisk::stop_after`], but if that call is a write, its first `bytes` bytes (all but one, if it is shorter) are
+    /// written.
     pub fn stop_mid_write(&self, nth: u64, bytes: usize) {
         let mut state = self.state();
         let who = &mut state.processes[self.process];
         who.stop = Some((who.made + nth.max(1), bytes));
     }
 
-    /// Now.
+    /// Stops the process now.
     pub fn kill(&self) {
         self.state().kill(self.process);
         self.world.lock_moved.notify_all();
@@ -1043,19 +1045,19 @@ impl SimDisk {
         self.state().processes[self.process].dead
     }
 
-    // What goes wrong.
+    // Failures.
 
     /// Calls of this process fail as `fault` says.
     pub fn inject(&self, fault: Fault) {
         self.state().processes[self.process].faults.push(fault);
     }
 
-    /// The next sync of a file fails, and with it what it was to save.
+    /// The next sync of a file fails, and its data may be lost.
     pub fn fail_sync_once(&self) {
         self.inject(Fault::nth(1, Errno::IO).on(DiskCall::Sync));
     }
 
-    /// No more faults for this process, and no more stopping.
+    /// Removes all faults and stops of this process.
     pub fn heal(&self) {
         let mut state = self.state();
         let who = &mut state.processes[self.process];
@@ -1064,7 +1066,7 @@ impl SimDisk {
         who.stop = None;
     }
 
-    /// The kernel failed to write a file in the background; whoever syncs it next will hear of it.
+    /// The kernel fails to write a file in the background; the next sync reports it.
     pub fn fail_writeback(&self, path: &str) {
         let mut state = self.state();
         if let Ok(id) = state.require_file(clean(path)) {
@@ -1074,14 +1076,14 @@ impl SimDisk {
         }
     }
 
-    /// The kernel needs memory: pages it takes for clean are read again from the disk when next looked at.
+    /// The kernel needs memory: pages that it considers clean are read again from the disk.
     pub fn drop_cache(&self) {
         for inode in self.state().inodes.values_mut() {
             inode.drop_cache();
         }
     }
 
-    /// How many bytes all files may have together.
+    /// Limits the total size of all files.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
     }
@@ -1090,7 +1092,7 @@ impl SimDisk {
         self.state().used_bytes()
     }
 
-    /// Runs `rival` right before the `nth` call of this process from now, once: what happens in between.
+    /// Runs `rival` once, right before the `nth` call of this process from now: a concurrent action.
     pub fn before(&self, nth: u64, rival: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         let who = &mut state.processes[self.process];
@@ -1098,7 +1100,7 @@ impl SimDisk {
         who.hooks.insert(at, Box::new(rival));
     }
 
-    // What was done.
+    // Records of calls.
 
     /// The calls of this process since the start or the last [`SimDisk::forget_calls`].
     pub fn calls(&self) -> Calls {
@@ -1109,16 +1111,16 @@ impl SimDisk {
         self.state().processes[self.process].calls.clear();
     }
 
-    // Looking and meddling from outside: neither counted nor failing.
+    // Access from outside of the simulation: neither counted nor failing.
 
-    /// What processes see in a file.
+    /// The content of a file that processes see.
     pub fn read(&self, path: &str) -> Option<Vec<u8>> {
         let state = self.state();
         let id = state.require_file(clean(path)).ok()?;
         state.inodes.get(&id).map(|inode| inode.content.clone())
     }
 
-    /// What a power loss leaves of a file at least; `None` when not even its name is sure.
+    /// The durable content of a file; `None` if its name is not durable.
     pub fn read_durable(&self, path: &str) -> Option<Vec<u8>> {
         let state = self.state();
         match state.durable_tree.get(clean(path)) {
@@ -1127,7 +1129,7 @@ impl SimDisk {
         }
     }
 
-    /// Puts a file there, durably, in place of the content it has; folders on the way are made.
+    /// Writes a file durably, replacing its content; creates missing folders.
     pub fn put(&self, path: &str, content: &[u8]) {
         let path = clean(path);
         let mut state = self.state();
@@ -1159,7 +1161,7 @@ impl SimDisk {
         state.journal.retain(|change| change.inode() != Some(id));
     }
 
-    /// Takes a file away, durably.
+    /// Removes a file durably.
     pub fn take(&self, path: &str) -> Option<Vec<u8>> {
         let content = self.read(path);
         let mut state = self.state();
@@ -1178,7 +1180,7 @@ impl SimDisk {
         files.collect()
     }
 
-    /// Everything is synced, names too.
+    /// Syncs everything, names too.
     pub fn settle(&self) {
         let mut state = self.state();
         for inode in state.inodes.values_mut() {
@@ -1187,7 +1189,7 @@ impl SimDisk {
         state.commit(|_| true);
     }
 
-    /// How many wait for the lock at `path`, and whether somebody has it.
+    /// The number of waiters for the lock at `path`, and whether it is held.
     pub fn lock_queue(&self, path: &str) -> (usize, bool) {
         let state = self.state();
         let Ok(id) = state.require_file(clean(path)) else {
@@ -1199,7 +1201,7 @@ impl SimDisk {
             .map_or((0, false), |lock| (lock.waiting.len(), lock.holder.is_some()))
     }
 
-    // How a call begins.
+    // The start of a call.
 
     fn begin(
         &self,
@@ -1225,7 +1227,7 @@ impl SimDisk {
         Ok((state, verdict?))
     }
 
-    /// For calls that either happen or do not.
+    /// For calls that either succeed or have no effect.
     fn whole(&self, kind: DiskCall, path: &str) -> io::Result<MutexGuard<'_, DiskState>> {
         self.whole_as(kind, path, kind.changes())
     }
@@ -1240,7 +1242,7 @@ impl SimDisk {
 
     fn file(&self, state: &mut DiskState, inode: u64, path: &str, writable: bool) -> SimFile {
         let found = state.inode(inode);
-        // Whoever opens the file later hears only of failures that nobody has been told about.
+        // A process that opens the file later gets only failures that were not reported yet.
         let heard = match found.told {
             true => found.failures,
             false => found.failures.saturating_sub(1),
@@ -1333,7 +1335,7 @@ impl Disk for SimDisk {
             .filter(|(path, _)| parent(path) == dir)
             .map(|(path, _)| path.rsplit('/').next().unwrap_or(path).to_owned())
             .collect();
-        // In no order: nobody shall come to rely on the sorted one.
+        // Shuffled: callers must not rely on an order.
         names.sort_by_key(|name| {
             name.bytes().fold(7u32, |sum, b| {
                 sum.wrapping_mul(31).wrapping_add(b.into()).rotate_left(9)
@@ -1395,7 +1397,7 @@ impl Disk for SimDisk {
             if left.is_zero() {
                 break io::ErrorKind::TimedOut.into();
             }
-            // Not longer than a second at once: the longest durations overflow inside.
+            // At most a second at once: the longest durations would overflow.
             let waited = self
                 .world
                 .lock_moved
@@ -1421,7 +1423,7 @@ struct SimFile {
     inode: u64,
     path: String,
     writable: bool,
-    /// Failures of writing that this open file has been told of.
+    /// Write failures that were reported to this open file.
     heard: Mutex<u64>,
 }
 
@@ -1452,7 +1454,7 @@ impl SimFile {
 }
 
 fn offset(at: u64) -> io::Result<usize> {
-    // Far beyond what a test can mean, and still an allocation that succeeds.
+    // Larger than any test needs, and still an allocation that succeeds.
     match usize::try_from(at) {
         Ok(at) if at <= 1 << 30 => Ok(at),
         _ => Err(Errno::FBIG.into()),
@@ -1478,7 +1480,7 @@ impl DiskFile for SimFile {
             CallFate::Cut(bytes, outcome) => {
                 let bytes = bytes.min(buf.len().saturating_sub(1));
                 if outcome.is_none() && bytes == 0 {
-                    // Too little to be cut: the failure comes at once.
+                    // Too short to be cut: the failure comes at once.
                     let failure = state.processes[self.disk.process].next_write.take();
                     (0, failure.map(io::Error::from))
                 } else {
@@ -1532,7 +1534,7 @@ impl DiskFile for SimFile {
             *heard = inode.failures;
             return Err(e);
         }
-        // What is dirty gets written even where an older failure is to be told of.
+        // Dirty pages are written even if an older failure is reported.
         inode.sync();
         let news = *heard != inode.failures;
         *heard = inode.failures;
@@ -1573,7 +1575,7 @@ impl LockGuard for SimLock {
     fn release(&mut self) -> io::Result<()> {
         match self.file.disk.whole(DiskCall::Unlock, &self.file.path) {
             Ok(state) => drop(state),
-            // Death has let go of it already, and nobody is left to be told: the next call says so.
+            // The death of the process released it already; the next call reports that.
             Err(e) if is_killed(&e) => return Ok(()),
             Err(e) => return Err(e),
         }

@@ -1,4 +1,4 @@
-//! Short words for the commands that tests of a store give, and for what they look at afterwards.
+//! Short functions for the commands that tests send to a store, and for the state they check afterwards.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use jit_store::disk::Disk;
 use jit_store::file::FileStore;
 use jit_store::{Ask, Clock, Done, Outcome, Store};
 
-/// `agent:a`, in the worktree of that number; zero is none.
+/// An actor such as `agent:a` in the worktree with this number; zero is no worktree.
 pub fn actor(agent: &str, worktree: u32) -> Actor {
     Actor {
         agent_id: agent.parse().expect("an agent id"),
@@ -82,7 +82,7 @@ pub fn evict(of: &str) -> Command {
     }
 }
 
-/// A lease id that no other number gives.
+/// A lease id for each number.
 pub fn lease_id(n: u128) -> LeaseId {
     LeaseId::generate(1_767_441_600_000, n)
 }
@@ -93,7 +93,7 @@ pub fn ask(store: &dyn Store, who: &Actor, command: &Command, n: u128) -> Outcom
     give(store, who, command, n, request, false, None)
 }
 
-/// The same by a caller that waits at most this long for other writers.
+/// Like [`ask`], but waits at most this long for other writers.
 pub fn ask_within(
     store: &dyn Store,
     who: &Actor,
@@ -105,7 +105,7 @@ pub fn ask_within(
     give(store, who, command, n, request, false, Some(wait))
 }
 
-/// The same under a request id that the caller chose.
+/// Like [`ask`], with a request id that the caller chose.
 pub fn ask_as(store: &dyn Store, who: &Actor, command: &Command, n: u128, request: &str) -> Outcome<Done> {
     let request = request.parse().expect("a request id");
     give(store, who, command, n, request, true, None)
@@ -135,7 +135,7 @@ fn give(
     })
 }
 
-/// The one lease an answer is about.
+/// The lease in an answer.
 pub fn lease_in(done: &Done) -> &Lease {
     match &done.reply {
         Reply::Lease { lease, .. } => lease,

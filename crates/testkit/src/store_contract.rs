@@ -1,4 +1,4 @@
-//! What every store must do, whatever it is made of.
+//! The contract of every store, as a suite of checks.
 //!
 //! Each check is a function of a [`Backend`], which is a place for one log with a clock set by hand, and opens as many
 //! handles on it as a check wants, each standing for a process. [`store_contract!`](crate::store_contract) makes a test
@@ -24,17 +24,17 @@ use crate::store_commands::{
     renew, sequence, transfer,
 };
 
-/// A handle, as another process would have it.
+/// A handle on a store, as a process has it.
 pub type Handle = Arc<dyn Store>;
 
 /// One place for a log, without a log yet.
 pub trait Backend: Sync {
     fn clock(&self) -> &ManualClock;
-    /// Another handle on it.
+    /// Opens another handle on the log.
     fn open(&self) -> Handle;
 }
 
-/// Every check as a test; `$make` gives a new backend.
+/// Makes a test of every check; `$make` gives a new backend.
 #[macro_export]
 macro_rules! store_contract {
     ($name:ident, $make:expr) => {
@@ -134,7 +134,7 @@ pub fn a_holder_is_told_that_it_holds(make: Make<'_>) {
         before,
         "an answer that changes nothing writes nothing"
     );
-    // The same agent elsewhere is somebody else.
+    // The same agent in another worktree is another holder.
     assert_eq!(
         code(ask(
             &*backend.open(),
@@ -202,7 +202,7 @@ pub fn lapsed_leases_are_granted_again(make: Make<'_>) {
     ));
     assert!(lease_in(&again).token > lease_in(&first).token);
     backend.clock().advance(10_000);
-    // Somebody takes it: the late one is refused, and its token is older.
+    // Another agent acquires it: the late one is refused, and its token is older.
     let other = ask(&*backend.open(), &b(), &acquire("WI-1", 10), 3).expect("free");
     let late = lease_in(&first).lease_id.to_string();
     assert_eq!(
@@ -229,7 +229,7 @@ pub fn a_lease_changes_hands(make: Make<'_>) {
         code(ask(&*backend.open(), &a(), &renew("WI-1", None), 3)),
         Code::NotHolder
     );
-    // It stayed in its worktree.
+    // The lease stayed in its worktree.
     ask(&*backend.open(), &actor("agent:b", 1), &renew("WI-1", None), 4).expect("its new holder renews");
 }
 
@@ -260,7 +260,7 @@ pub fn a_refusal_writes_nothing(make: Make<'_>) {
     let store = backend.open();
     ask(&*store, &a(), &acquire("WI-1", 10), 1).expect("granted");
     ask(&*store, &a(), &acquire("WI-2", 100), 1).expect("granted");
-    // WI-1 lapses: not even that is noted by a command that is refused.
+    // WI-1 expires: a refused command does not even record that.
     backend.clock().advance(10_000);
     let before = (sequence(&*store), events(&*store).len());
     let h = actor("human:h", 1);
@@ -304,7 +304,7 @@ pub fn a_request_is_carried_out_once(make: Make<'_>) {
         }
         assert_eq!(sequence(&*backend.open()), before);
     }
-    // A made-up id is found as well, when somebody comes back with it.
+    // A made-up id is found as well, if the caller repeats it.
     let done = ask(&*backend.open(), &a(), &release("WI-1"), 77).expect("released");
     let id = jit_core::ids::RequestId::make_up(1_767_441_600_000, 77);
     let again = ask_as(&*backend.open(), &a(), &release("WI-1"), 78, id.as_str()).expect("found");
@@ -712,7 +712,7 @@ pub fn salvaging_a_sound_log_changes_nothing(make: Make<'_>) {
     ask(&*store, &b(), &acquire("WI-1", 60), 2).expect_err("still held");
 }
 
-/// What an answer comes down to.
+/// Reduces an answer to the model's terms.
 pub fn says(command: &Command, outcome: &Outcome<Done>) -> Says {
     match outcome {
         Ok(done) => match (&done.reply, command) {
@@ -737,7 +737,7 @@ pub fn says(command: &Command, outcome: &Outcome<Done>) -> Says {
     }
 }
 
-/// A command in the plain words of the model, to be given to both.
+/// A command for both the store and the model.
 #[derive(Debug, Clone)]
 pub enum ModelStep {
     Acquire(String, u64),
@@ -748,7 +748,7 @@ pub enum ModelStep {
 }
 
 impl ModelStep {
-    /// On one of `issues`, by a name that is an issue or a lease given before.
+    /// A random command on one of `issues`, or on a lease that was granted before.
     pub fn random(rng: &mut Rng, issues: &[&str], agents: &[&str], known: &[String]) -> Self {
         let issue = (*rng.choose(issues)).to_owned();
         let of = if !known.is_empty() && rng.bool(0.4) {
@@ -775,7 +775,7 @@ impl ModelStep {
         }
     }
 
-    /// What the model says to it, and becomes.
+    /// Applies the command to the model and returns its answer.
     pub fn judge(&self, model: &mut Model, who: &Actor, fresh: &str, now: &jit_core::time::Now) -> Says {
         let me = (
             who.agent_id.as_str(),
@@ -815,7 +815,7 @@ impl ByOwned {
     }
 }
 
-/// The leases of a store are those of the model.
+/// Asserts that the store has the leases of the model.
 pub fn same_leases(found: &BTreeMap<String, Lease>, model: &Model) {
     let plain = |lease: &Lease| {
         (
