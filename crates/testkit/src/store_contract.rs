@@ -1,7 +1,7 @@
 //! The contract of every store, as a suite of checks.
 //!
 //! Each check is a function of a [`Backend`], which is a place for one log with a clock set by hand, and opens as many
-//! handles on it as a check wants, each standing for a process. [`store_contract!`](crate::store_contract) makes a test
+//! handles on it as a check wants, each standing for a process. [`store_contract!`](macro@crate::store_contract) makes a test
 //! of each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
