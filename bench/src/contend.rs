@@ -1,4 +1,4 @@
-//! Many processes at one lock: how much gets through, and whether somebody is left standing.
+//! Many processes at one lock: measures throughput and fairness.
 //!
 //! Each worker is a thread that starts processes one after the other until the time is up, so there are always about as
 //! many processes alive as there are workers. The run is bounded by time and not by count, because then a starved worker
@@ -19,7 +19,7 @@ pub struct Crowd {
     pub worst: Duration,
     /// The same as a share of the run it happened in.
     pub worst_share: f64,
-    /// What the least lucky worker got done.
+    /// The rounds of the slowest worker.
     pub least: usize,
     pub workers: usize,
 }
@@ -29,12 +29,12 @@ impl Crowd {
         self.done as f64 / self.took.as_secs_f64()
     }
 
-    /// What the least lucky worker got, as a share of the average.
+    /// The rounds of the slowest worker, as a share of the average.
     pub fn least_share(&self) -> f64 {
         self.least as f64 * self.workers as f64 / self.done.max(1) as f64
     }
 
-    /// Two runs of the same thing taken as one.
+    /// Combines two runs of the same measurement.
     pub fn and(self, other: Self) -> Self {
         Self {
             done: self.done + other.done,
@@ -47,7 +47,7 @@ impl Crowd {
     }
 }
 
-/// One worker for each list; a worker goes round its list, and always finishes it, so that what it acquired it released.
+/// Runs one worker for each list. A worker repeats its list and always finishes it, so that it releases every lease.
 pub fn contend(lists: &[Vec<Program>], time: Duration, complaints: &File) -> io::Result<Crowd> {
     let gate = Barrier::new(lists.len());
     let one = |list: &Vec<Program>| -> io::Result<(usize, Duration)> {

@@ -1,7 +1,7 @@
-//! Fills a control plane with a long history, to see whether a claim still costs what it costs on an empty one.
+//! Fills a control plane with a long history, to compare the cost of a claim with that on an empty one.
 //!
 //! The log is written directly, line by line in the store's own encoding: running the command a million times would
-//! take the better part of an hour. What is derived from the log is removed, so the first command folds all of it.
+//! take the better part of an hour. Files that are derived from the log are removed, so the first command folds all of it.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -63,6 +63,57 @@ impl Log {
         self.file.write_all(&bytes)
     }
 
+    /// A new log, without a line.
+    fn create(dir: PathBuf) -> io::Result<Self> {
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_err(io::Error::other)?;
+        Ok(Self {
+            file: BufWriter::new(fs::File::create(dir.join("control.jsonl"))?),
+            dir,
+            first: 1,
+            written: 0,
+            sequence: 0,
+            sum: 0,
+            actor: Actor {
+                agent_id: "agent:filler".parse().map_err(io::Error::other)?,
+                worktree_id: None,
+            },
+            wall: Wall::from_ms(i64::try_from(now.as_millis()).unwrap_or(0)),
+        })
+    }
+
+    /// Appends a new issue.
+    fn issue(&mut self, n: usize) -> io::Result<IssueId> {
+        let id: IssueId = format!("FILL-{n:06}").parse().map_err(io::Error::other)?;
+        let issue = Issue {
+            id: id.clone(),
+            title: format!("Number {n}"),
+            kind: "issue".into(),
+            state: IssueState::Ready,
+            priority: Priority::Normal,
+            parent: None,
+            labels: Vec::new(),
+            depends_on: Vec::new(),
+            gates: Vec::new(),
+            actor: jit_core::model::issue::Performer::Any,
+            blocked: None,
+            pivot: None,
+            created_by: None,
+            text: None,
+            created_at: self.wall,
+            updated_at: self.wall,
+            revision: 1,
+            lives_in: None,
+        };
+        self.push(Event::Issue {
+            did: jit_core::log::event::IssueAction::Created,
+            issue,
+            sheet: jit_core::issue_files::stamps::Sheet::default(),
+        })?;
+        Ok(id)
+    }
+
     fn lease(&self, issue: &IssueId, agent: &AgentId, ticks: u64) -> Lease {
         Lease {
             lease_id: LeaseId::generate(self.wall.ms(), u128::from(self.sequence)),
@@ -82,85 +133,22 @@ impl Log {
     }
 }
 
-/// Gives the repository at `repo` that history, or says why it cannot.
+/// Gives the repository at `repo` that history.
 pub fn fill(repo: &Path, history: History) -> Result<(), String> {
     write(&repo.join(".git/jit"), history).map_err(|e| e.to_string())
 }
 
 fn write(control: &Path, history: History) -> io::Result<()> {
-    let bad = |e: &dyn std::fmt::Display| io::Error::other(e.to_string());
-    let uptime = fs::read_to_string("/proc/uptime")?;
-    let seconds: f64 = uptime
-        .split(' ')
-        .next()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(0.0);
-    let ticks = (seconds * 1000.0) as u64;
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?
-        .trim()
-        .to_owned();
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_err(|e| bad(&e))?;
-    for name in ["state", "claims.jsonl", "claims.index.json", "locks/control.lock"] {
-        let path = control.join(name);
-        if path.is_dir() {
-            fs::remove_dir_all(&path)?;
-            fs::create_dir(&path)?;
-        } else if path.exists() {
-            fs::remove_file(&path)?;
-        }
-    }
-    let dir = control.join("events");
-    let mut log = Log {
-        file: BufWriter::new(fs::File::create(dir.join("control.jsonl"))?),
-        dir,
-        first: 1,
-        written: 0,
-        sequence: 0,
-        sum: 0,
-        actor: Actor {
-            agent_id: "agent:filler".parse().map_err(|e| bad(&e))?,
-            worktree_id: None,
-        },
-        wall: Wall::from_ms(i64::try_from(now.as_millis()).unwrap_or(0)),
-    };
+    let (boot, ticks) = boot_and_ticks()?;
+    discard_derived_files(control)?;
+    let mut log = Log::create(control.join("events"))?;
     log.push(Event::SegmentStarted {
         reason: SegmentReason::Created,
     })?;
-    log.push(Event::Boot {
-        boot: BootId(boot),
-        ticks,
-    })?;
+    log.push(Event::Boot { boot, ticks })?;
     let mut issues = Vec::with_capacity(history.leases);
     for n in 0..history.leases {
-        let id: IssueId = format!("FILL-{n:06}").parse().map_err(|e| bad(&e))?;
-        let issue = Issue {
-            id: id.clone(),
-            title: format!("Number {n}"),
-            kind: "issue".into(),
-            state: IssueState::Ready,
-            priority: Priority::Normal,
-            parent: None,
-            labels: Vec::new(),
-            depends_on: Vec::new(),
-            gates: Vec::new(),
-            actor: jit_core::model::issue::Performer::Any,
-            blocked: None,
-            pivot: None,
-            created_by: None,
-            text: None,
-            created_at: log.wall,
-            updated_at: log.wall,
-            revision: 1,
-            lives_in: None,
-        };
-        log.push(Event::Issue {
-            did: jit_core::log::event::IssueAction::Created,
-            issue,
-            sheet: jit_core::issue_files::stamps::Sheet::default(),
-        })?;
-        issues.push(id);
+        issues.push(log.issue(n)?);
     }
     let agents: Vec<AgentId> = (0..100)
         .filter_map(|n| format!("agent:filler-{n}").parse().ok())
@@ -189,4 +177,30 @@ fn write(control: &Path, history: History) -> io::Result<()> {
     }
     log.file.flush()?;
     log.file.get_ref().sync_all()
+}
+
+/// This boot, and the milliseconds since it.
+fn boot_and_ticks() -> io::Result<(BootId, u64)> {
+    let uptime = fs::read_to_string("/proc/uptime")?;
+    let seconds: f64 = uptime
+        .split(' ')
+        .next()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(0.0);
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok((BootId(boot.trim().to_owned()), (seconds * 1000.0) as u64))
+}
+
+/// Removes the files that the store makes again from the log.
+fn discard_derived_files(control: &Path) -> io::Result<()> {
+    for name in ["state", "claims.jsonl", "claims.index.json", "locks/control.lock"] {
+        let path = control.join(name);
+        if path.is_dir() {
+            fs::remove_dir_all(&path)?;
+            fs::create_dir(&path)?;
+        } else if path.exists() {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }

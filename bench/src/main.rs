@@ -211,7 +211,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What one agent waits for its claim.
+    /// The time that one agent waits for its claim.
     fn claim(&mut self) -> io::Result<()> {
         let repo = Repo::create(self.scratch, self.tools, "claim")?;
         let log = self.scratch.dir("claim-floor")?;
@@ -249,7 +249,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Many agents at once, each taking and giving back an issue of its own: they meet at the store's lock.
+    /// Many agents at once, each acquiring and releasing its own issue: they contend for the store's lock.
     fn contend(&mut self) -> io::Result<()> {
         const TURNS: usize = 5;
         let workers = self.options.workers;
@@ -277,8 +277,8 @@ impl Bench<'_> {
             "x",
             Some(Limit::AtLeast(0.6)),
         );
-        // Someone who starves waits for about the whole run and gets next to nothing. Some unevenness is the scheduler's:
-        // the floor, which is nothing but the kernel's own queue, shows how much.
+        // A starving worker waits for about the whole run and gets next to nothing. Some unevenness comes from the
+        // scheduler: the floor, which is only the kernel's own queue, shows how much.
         for (name, crowd, limits) in [
             ("floor", &floor, [None, None]),
             (
@@ -304,7 +304,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The same claim with much behind it.
+    /// The same claim with a long history.
     fn scale(&mut self) -> io::Result<()> {
         const HISTORY: History = History {
             records: 1_000_000,
@@ -332,7 +332,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What an agent waits before each edit, and a commit before it is made.
+    /// The delay of the hooks before each edit and each commit.
     fn hooks(&mut self) -> io::Result<()> {
         const STAGED: usize = 1000;
         let repo = Repo::create(self.scratch, self.tools, "hooks")?;
@@ -376,7 +376,7 @@ impl Bench<'_> {
         r.against("PreToolUse, file held", &pre_tool, "git", &git, None);
         let staged = format!("pre-commit, {STAGED} files staged");
         r.against(&staged, &pre_commit, "git", &git, None);
-        // What neither can do without: asking git where it is, and one look at the state.
+        // The floor of both: asking git for its folders, and reading the state once.
         let both = (git.median + state.median).as_secs_f64();
         for (name, hook) in [("PreToolUse", &pre_tool), ("pre-commit", &pre_commit)] {
             let ratio = hook.median.as_secs_f64() / both;
@@ -436,7 +436,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What watching many agents costs, and how soon the first one is at work.
+    /// The cost of watching many agents, and the delay until the first one starts.
     fn agents(&mut self) -> io::Result<()> {
         if !cfg!(target_os = "linux") {
             self.report
@@ -484,7 +484,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What the number of issues costs: lists against git and against reading every file, single issues against few.
+    /// The cost of many issues: lists against git and against reading every file, single issues against few.
     fn issues(&mut self) -> io::Result<()> {
         const MANY: usize = 10_000;
         let few = Repo::create(self.scratch, self.tools, "issues-few")?;
@@ -503,8 +503,7 @@ impl Bench<'_> {
         ];
         let samples = spawn::interleave(&lists, &[], rounds, &self.scratch.complaints)?;
         let times: Vec<Summary> = samples.iter().filter_map(|s| Summary::of(s)).collect();
-        // By itself: it takes as long as a hundred lists, and what the machine does about its memory afterwards would count
-        // as theirs.
+        // Measured alone: it takes as long as a hundred lists, and freeing its memory afterwards would count as theirs.
         let whole = [many.jit(&["validate"]), few.jit(&["validate"])];
         let samples = spawn::interleave(&whole, &[], 5, &self.scratch.complaints)?;
         let validates: Vec<Summary> = samples.iter().filter_map(|s| Summary::of(s)).collect();

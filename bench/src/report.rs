@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::stats::Summary;
 
-/// What a figure has to be.
+/// The limit of a figure.
 #[derive(Debug, Clone, Copy)]
 pub enum Limit {
     AtMost(f64),

@@ -1,4 +1,4 @@
-//! A repository as large as people have them, with branches and worktrees, to see what bringing work together costs.
+//! A large repository with branches and worktrees, to measure the cost of merging work.
 //!
 //! Made with `git fast-import`: [`FILES`] files in folders of a hundred, and [`BRANCHES`] branches that change ten files of
 //! their own each; every fifth changes the same line of one file too, so some pairs conflict and most do not.
@@ -175,7 +175,7 @@ pub fn saves(repo: &Repo<'_>, rounds: usize, complaints: &File) -> io::Result<Ve
     for round in 0..rounds {
         let folder = &folders[round % folders.len()];
         for (own, conflicts) in [("changed here", true), ("as it was", false)] {
-            // People pause between saves. Who watches rests after a look, too.
+            // People pause between saves, and the watcher pauses after each check.
             std::thread::sleep(Duration::from_millis(300));
             save(folder, own)?;
             let begun = Instant::now();

@@ -9,9 +9,7 @@ use jit_core::model::actor::Actor;
 use jit_core::model::refusal::Code;
 use jit_os::clock::SystemClock;
 use jit_os::io_refusal;
-use jit_store::Outcome;
-use jit_store::disk::RealDisk;
-use jit_store::file::FileStore;
+use jit_store::{OpenOptions, Outcome};
 
 use crate::context::{Context, Options, Surroundings, ensure_control_dir, not_initialized};
 use crate::refusals::refuse;
@@ -30,22 +28,28 @@ pub fn within(surroundings: Surroundings, options: &Options, need: Need) -> Outc
         whoami,
     } = surroundings;
     let mut warnings = whoami.warnings.clone();
-    let disk = match RealDisk::open(&place.control_dir) {
-        Ok(disk) => disk,
+    let wait = options
+        .lock_timeout
+        .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
+    let open_store = || {
+        let options = OpenOptions {
+            lock_wait: wait,
+            single_threaded: options.single_threaded,
+        };
+        jit_store::open(&place.control_dir, Arc::new(SystemClock::default()), options)
+    };
+    let store = match open_store() {
+        Ok(store) => store,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             // A fresh clone of a repository that uses jit: the shared plane is made at first use.
             if !place.local_jit.as_deref().is_some_and(Path::is_dir) {
                 return Err(not_initialized(&place));
             }
             ensure_control_dir(&place)?;
-            RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?
+            open_store().map_err(|e| io_refusal("open", &place.control_dir, &e))?
         }
         Err(e) => return Err(io_refusal("open", &place.control_dir, &e)),
     };
-    let wait = options
-        .lock_timeout
-        .unwrap_or(Duration::from_secs(config.lock_timeout_secs()));
-    let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
     let (worktree_id, branch) = if place.worktree_root.is_some() {
         let (identity, notices) = identity::load_or_create(&place, jiff::Timestamp::now(), need)
             .map_err(|e| refuse(Code::Io, e))?;

@@ -18,7 +18,7 @@ use jit_core::query::ready_queue;
 use jit_core::query::session_and_lock_views::LockView;
 use jit_os::random;
 use jit_os::shell::shell_word;
-use jit_store::{Ask, Done, Outcome, Store as _, View};
+use jit_store::{Ask, Done, Outcome, View};
 
 use crate::api::{Answer, IssueView, Listing, Reply};
 use crate::context::Context;
@@ -88,10 +88,8 @@ pub(crate) fn transact_as(
         Some(id) => id.clone(),
         None => RequestId::make_up(wall, entropy()?),
     };
-    let beside = kept.aside.map(|wait| cx.store.clone().waiting(wait));
-    let store = beside.as_ref().unwrap_or(&cx.store);
     let outcome = with_log(cx, &mut || {
-        store.transact(&mut Ask {
+        cx.store.transact(&mut Ask {
             command,
             actor: kept.actor.unwrap_or(&cx.actor),
             branch: cx.branch.clone(),
@@ -99,6 +97,7 @@ pub(crate) fn transact_as(
             policy: kept.policy.unwrap_or(&cx.policy),
             request: request.clone(),
             repeatable: named.is_some(),
+            wait: kept.aside,
             prepare: &mut |events| cx.followers.prepare(cx, events, kept.texts),
             publish: &mut |lines, table| cx.followers.publish(cx, lines, table, kept.met, kept.project),
         })

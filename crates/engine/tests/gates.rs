@@ -20,7 +20,7 @@ use jit_git::snapshot::content_tree;
 use jit_git::{GitEnv, Place};
 use jit_os::process::{self, ProcessRef};
 
-use jit_testkit::git_world::World;
+use jit_testkit::git_world::GitWorld;
 
 const LONG: Duration = Duration::from_secs(120);
 
@@ -88,7 +88,7 @@ fn go_within(dir: &Path, command: &str, timeout: Duration) -> (Ran, Witness) {
 
 #[test]
 fn e6_a_command_passes_or_fails_by_its_exit_code() {
-    let world = World::new();
+    let world = GitWorld::new();
     let (ran, witness) = go(
         &world.top,
         "echo one; echo two >&2; echo three; printf four; exit 0",
@@ -108,7 +108,7 @@ fn e6_a_command_passes_or_fails_by_its_exit_code() {
 
 #[test]
 fn e6_what_cannot_run_has_failed_with_the_reason() {
-    let world = World::new();
+    let world = GitWorld::new();
     let (ran, _) = go(&world.top, "no-such-command-anywhere");
     assert_eq!(ran.exit_code, Some(127));
     assert!(ran.reason().expect("failed").contains("not found"));
@@ -133,7 +133,7 @@ fn e6_what_cannot_run_has_failed_with_the_reason() {
 
 #[test]
 fn e6_it_runs_where_it_is_told_with_nothing_to_read() {
-    let world = World::new();
+    let world = GitWorld::new();
     let dir = world.path("a folder $HOME 'x'");
     fs::create_dir(&dir).expect("folder");
     let (ran, witness) = go(&dir, "pwd; read x || echo nothing; echo $JIT_ISSUE $JIT_GATE");
@@ -143,7 +143,7 @@ fn e6_it_runs_where_it_is_told_with_nothing_to_read() {
 
 #[test]
 fn e6_large_and_binary_output_is_kept() {
-    let world = World::new();
+    let world = GitWorld::new();
     let (ran, witness) = go(
         &world.top,
         "i=0; while [ $i -lt 5000 ]; do echo line number $i; i=$((i+1)); done; printf end",
@@ -171,7 +171,7 @@ fn e6_a_cut_character_does_not_show() {
 
 #[test]
 fn e6_a_timeout_ends_the_process_group_and_what_left_it() {
-    let world = World::new();
+    let world = GitWorld::new();
     let (ran, witness) = go_within(
         &world.top,
         "setsid sh -c 'echo pid $$; exec sleep 1000' &
@@ -188,7 +188,7 @@ fn e6_a_timeout_ends_the_process_group_and_what_left_it() {
 
 #[test]
 fn e6_whoever_does_not_listen_is_killed_even_when_stopped() {
-    let world = World::new();
+    let world = GitWorld::new();
     let (ran, witness) = go_within(
         &world.top,
         "trap '' TERM; echo pid $$; kill -STOP $$; while :; do sleep 1000; done",
@@ -201,7 +201,7 @@ fn e6_whoever_does_not_listen_is_killed_even_when_stopped() {
 
 #[test]
 fn e6_one_who_listens_may_clean_up() {
-    let world = World::new();
+    let world = GitWorld::new();
     let mut witness = Witness::default();
     let what = Run {
         command: "trap 'echo cleaned; exit 7' TERM; echo pid $$; while :; do sleep 1000 & wait $!; done",
@@ -219,7 +219,7 @@ fn e6_one_who_listens_may_clean_up() {
 
 #[test]
 fn e6_what_is_left_in_the_background_is_ended_too() {
-    let world = World::new();
+    let world = GitWorld::new();
     // In the group, output closed.
     let (ran, witness) = go(&world.top, "sleep 1000 >/dev/null 2>&1 & echo pid $!; exit 0");
     assert!(ran.passed(), "{ran:?}");
@@ -251,7 +251,7 @@ fn e6_what_is_left_in_the_background_is_ended_too() {
 
 #[test]
 fn e6_output_from_the_background_is_waited_for_a_moment() {
-    let world = World::new();
+    let world = GitWorld::new();
     let (ran, witness) = go(&world.top, "(echo late) & exit 0");
     assert!(ran.passed());
     assert_eq!(witness.text(), "late\n");
@@ -259,7 +259,7 @@ fn e6_output_from_the_background_is_waited_for_a_moment() {
 
 #[test]
 fn e6_a_background_that_never_stops_writing_is_not_listened_to_for_ever() {
-    let world = World::new();
+    let world = GitWorld::new();
     let (ran, witness) = go(
         &world.top,
         "(trap '' TERM; while :; do echo x; done) & echo pid $!; exit 0",
@@ -270,7 +270,7 @@ fn e6_a_background_that_never_stops_writing_is_not_listened_to_for_ever() {
 
 #[test]
 fn e6_a_timeout_without_end_is_no_trouble() {
-    let world = World::new();
+    let world = GitWorld::new();
     let (ran, _) = go_within(&world.top, "true", Duration::MAX);
     assert!(ran.passed(), "{ran:?}");
 }
@@ -369,7 +369,7 @@ fn e6_names_are_safe_words() {
 
 #[test]
 fn e6_a_registry_is_written_and_read() {
-    let world = World::new();
+    let world = GitWorld::new();
     let jit = world.path(".jit");
     assert!(Registry::load(&jit).expect("none").is_empty());
     Registry::edit(&jit, |registry| {
@@ -423,7 +423,7 @@ fn e6_a_registry_is_written_and_read() {
 
 #[test]
 fn e6_a_bad_registry_is_refused_with_file_line_and_key() {
-    let world = World::new();
+    let world = GitWorld::new();
     let jit = world.path(".jit");
     fs::create_dir_all(jit.join("gates")).expect("folder");
     let path = Registry::path(&jit);
@@ -506,7 +506,7 @@ fn e6_a_bad_registry_is_refused_with_file_line_and_key() {
 
 #[test]
 fn e6_no_link_is_followed() {
-    let world = World::new();
+    let world = GitWorld::new();
     let jit = world.path(".jit");
     let elsewhere = world.path("elsewhere");
     fs::create_dir_all(jit.join("gates")).expect("folder");
@@ -529,7 +529,7 @@ fn e6_no_link_is_followed() {
 
 #[test]
 fn e6_changes_at_the_same_time_are_all_kept() {
-    let world = World::new();
+    let world = GitWorld::new();
     let jit = world.path(".jit");
     std::thread::scope(|scope| {
         for n in 0..8 {
@@ -548,7 +548,7 @@ fn e6_changes_at_the_same_time_are_all_kept() {
 
 #[test]
 fn e6_presets_fit_what_is_there() {
-    let world = World::new();
+    let world = GitWorld::new();
     assert_eq!(presets::detect(&world.top), [""; 0]);
     for (file, found) in [
         ("Cargo.toml", vec!["cargo"]),
@@ -573,7 +573,7 @@ fn e6_presets_fit_what_is_there() {
 
 #[test]
 fn e6_results_are_kept_with_the_tree_and_the_command() {
-    let world = World::new();
+    let world = GitWorld::new();
     let jit = world.path(".jit");
     let issue = "WI-1".parse().expect("issue");
     let me = || "agent:a".parse().expect("agent");
@@ -648,7 +648,7 @@ fn index_and_objects(git_dir: &Path) -> (Option<Vec<u8>>, usize, usize) {
 
 #[test]
 fn e6_the_tree_is_what_git_would_commit() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("re\"po: x");
     fs::write(repo.join("tracked"), "one").expect("write");
     fs::write(repo.join(".gitignore"), "ignored\n").expect("write");
@@ -702,7 +702,7 @@ fn e6_the_tree_is_what_git_would_commit() {
 
 #[test]
 fn e6_a_change_in_the_instant_of_the_last_add_counts() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     // So that only size and time tell that a file changed, and neither does.
     world.git(&repo, ["config", "core.trustctime", "false"]);
@@ -725,7 +725,7 @@ fn e6_a_change_in_the_instant_of_the_last_add_counts() {
 
 #[test]
 fn e6_the_tree_is_known_everywhere() {
-    let world = World::new();
+    let world = GitWorld::new();
     let unborn = world.path("unborn");
     fs::create_dir(&unborn).expect("folder");
     world.git(&unborn, ["init", "-q"]);

@@ -11,7 +11,7 @@ use jit_engine::worktree_identity::identity::{
 };
 use jit_git::{GitEnv, Place};
 
-use jit_testkit::git_world::{World, os};
+use jit_testkit::git_world::{GitWorld, os};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).expect("in range")
@@ -43,7 +43,7 @@ fn copy_folder(from: &Path, to: &Path) {
 
 #[test]
 fn a5_made_once_and_the_same_ever_after() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     fs::create_dir(repo.join(".jit")).expect("folder");
     let first = quiet(&repo, 0);
@@ -70,7 +70,7 @@ fn a5_made_once_and_the_same_ever_after() {
 
 #[test]
 fn a5_the_view_has_the_fields_of_the_schema_and_git_ignores_it() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let identity = quiet(&repo, 0);
     let view = repo.join(".jit/worktree.json");
@@ -99,7 +99,7 @@ fn a5_the_view_has_the_fields_of_the_schema_and_git_ignores_it() {
 
 #[test]
 fn a5_moved_worktrees_keep_their_id() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let wt = world.worktree(&repo, "wt", "topic");
     let (main, linked) = (quiet(&repo, 0), quiet(&wt, 0));
@@ -155,7 +155,7 @@ fn a5_moved_worktrees_keep_their_id() {
 
 #[test]
 fn a5_a_copied_repository_gets_its_own_id() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     fs::create_dir(repo.join(".jit")).expect("folder");
     let original = quiet(&repo, 0);
@@ -176,7 +176,7 @@ fn a5_a_copied_repository_gets_its_own_id() {
 
 #[test]
 fn a5_a_copied_linked_worktree_gets_its_own_id_though_it_shares_the_git_folder() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let wt = world.worktree(&repo, "wt", "topic");
     let original = quiet(&wt, 0);
@@ -199,7 +199,7 @@ fn a5_a_copied_linked_worktree_gets_its_own_id_though_it_shares_the_git_folder()
 
 #[test]
 fn a5_variables_do_not_make_another_worktree() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let wt = world.worktree(&repo, "wt", "topic");
     let first = quiet(&wt, 0);
@@ -227,7 +227,7 @@ fn a5_variables_do_not_make_another_worktree() {
 
 #[test]
 fn a5_damaged_files() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     fs::create_dir(repo.join(".jit")).expect("folder");
     let first = quiet(&repo, 0);
@@ -274,7 +274,7 @@ fn a5_damaged_files() {
 
 #[test]
 fn a5_a_newer_schema_is_used_but_never_rewritten() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let first = quiet(&repo, 0);
     let file = repo.join(".git/jit-worktree.json");
@@ -300,7 +300,7 @@ fn a5_a_newer_schema_is_used_but_never_rewritten() {
 
 #[test]
 fn a5_roots_that_are_not_utf8_come_back_to_the_byte() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo(os(b"caf\xe9 \xff"));
     let twin = world.repo(os(b"caf\xe8 \xff"));
     let (first, other) = (quiet(&repo, 0), quiet(&twin, 0));
@@ -322,7 +322,7 @@ fn a5_roots_that_are_not_utf8_come_back_to_the_byte() {
 
 #[test]
 fn a5_without_git() {
-    let world = World::new();
+    let world = GitWorld::new();
     let env = GitEnv {
         git_ceiling_directories: Some(world.top.clone().into()),
         ..GitEnv::default()
@@ -356,7 +356,7 @@ fn a5_without_git() {
 
 #[test]
 fn a5_no_worktree_no_identity() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let error = load_or_create(&place(&repo.join(".git")), at(0), Need::Read).expect_err("none");
     assert!(matches!(error, IdentityError::NoWorktree));
@@ -364,7 +364,7 @@ fn a5_no_worktree_no_identity() {
 
 #[test]
 fn a5_what_cannot_be_stored_is_still_shown_to_readers_only() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let mut place = place(&repo);
     // Nobody, not even root, creates files here.
@@ -393,7 +393,7 @@ fn child_that_tells_its_id() {
     fs::write(answer, identity.worktree_id.as_str()).expect("answer");
 }
 
-fn race(world: &World, dir: &Path, name: &str) -> Vec<String> {
+fn race(world: &GitWorld, dir: &Path, name: &str) -> Vec<String> {
     let me = std::env::current_exe().expect("this program");
     let answer = |n: usize| world.path(format!("{name}-{n}"));
     let children: Vec<_> = (0..4)
@@ -440,7 +440,7 @@ fn one_id(ids: &[String], what: &str) {
 #[test]
 fn a5_many_at_once_agree_on_one_id() {
     for turn in 0..5 {
-        let world = World::new();
+        let world = GitWorld::new();
         let repo = world.repo("repo");
         fs::create_dir(repo.join(".jit")).expect("folder");
         let ids = race(&world, &repo, "first");

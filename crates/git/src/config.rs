@@ -1,4 +1,4 @@
-//! The handful of git settings that decide where things are, read without starting git.
+//! Reads the few git settings that decide where things are, without starting git.
 //!
 //! Format: git's own configuration syntax (sections, subsections, quoting, escapes, continued lines, comments).
 //! Understood: `core.bare`, `core.worktree`, `core.sharedRepository`, `core.ignoreCase`, `core.excludesFile`,
@@ -11,10 +11,10 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// Who besides the owner may write to the repository.
+/// `core.sharedRepository`: the users that may write to the repository besides its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shared {
-    /// Whatever the umask says.
+    /// As the umask says.
     #[default]
     Umask,
     Group,
@@ -32,11 +32,11 @@ pub struct RepoConfig {
     /// `core.ignoreCase`: names that differ in case only are one file.
     pub ignore_case: bool,
     pub excludes_file: Option<OsString>,
-    /// `jit.defaultBranch`: noted at `jit init` where nothing else tells.
+    /// `jit.defaultBranch`: recorded by `jit init` if nothing else names the default branch.
     pub default_branch: Option<OsString>,
 }
 
-/// What is wrong with a configuration file, and where.
+/// A syntax error in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct BadConfig {
@@ -45,9 +45,9 @@ pub struct BadConfig {
 }
 
 impl RepoConfig {
-    /// Reads `text` over what is already here, so that a later file wins.
+    /// Reads `text` over the present values, so that a later file wins.
     pub fn read(&mut self, text: &[u8]) -> Result<(), BadConfig> {
-        let mut reader = Reader {
+        let mut reader = ConfigReader {
             rest: text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
             line: 1,
         };
@@ -117,18 +117,18 @@ fn known((name, below): &(Vec<u8>, Option<Vec<u8>>)) -> Section {
     }
 }
 
-/// A branch that follows one of a remote.
+/// A branch with an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Upstream {
     pub branch: String,
     pub remote: String,
     /// A full ref name.
     pub merge: String,
-    /// Where it is pushed, if that is another remote.
+    /// The remote it is pushed to, if that is another one.
     pub push_remote: Option<String>,
 }
 
-/// How branches are shared.
+/// Upstreams and push settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sharing {
     pub branches: Vec<Upstream>,
@@ -138,15 +138,14 @@ pub struct Sharing {
     pub push_default: String,
 }
 
-/// The branches that follow one, as this text has it, and where they go. What cannot be read is left out: git tells whoever
-/// asks it.
+/// Reads upstreams and push settings from a configuration text. Stops at a syntax error: git reports it to the user.
 pub fn sharing(text: &[u8]) -> Sharing {
-    let mut reader = Reader { rest: text, line: 1 };
+    let mut reader = ConfigReader { rest: text, line: 1 };
     let mut found: Vec<Upstream> = Vec::new();
     let (mut push_remote, mut push_default) = (None, String::new());
     let mut here = None;
     let mut plain = Vec::new();
-    let mut next = |reader: &mut Reader<'_>, here: &mut Option<usize>| -> Result<bool, BadConfig> {
+    let mut next = |reader: &mut ConfigReader<'_>, here: &mut Option<usize>| -> Result<bool, BadConfig> {
         reader.skip_blank();
         match reader.peek() {
             None => return Ok(false),
@@ -208,12 +207,12 @@ enum Section {
     Other,
 }
 
-struct Reader<'a> {
+struct ConfigReader<'a> {
     rest: &'a [u8],
     line: usize,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
@@ -250,7 +249,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Its name, and the name below that.
+    /// The names of the section and of its subsection.
     fn section(&mut self) -> Result<(Vec<u8>, Option<Vec<u8>>), BadConfig> {
         self.bump();
         let mut name = Vec::new();

@@ -1,14 +1,14 @@
-//! Where the repository, the worktree and jit's own folders are, found by reading files: no process is started.
+//! Finds the repository, the worktree and jit's own folders by reading files, without starting a process.
 //!
 //! What must hold, each checked against git itself in `tests/paths.rs` (A2):
 //! - `common_dir`, `git_dir` and `worktree_root` are what `git rev-parse` says from the same folder with the same
-//!   environment, as physical paths: no symbolic links, no `..`, bytes untouched;
-//! - every worktree of a repository finds the same `control_dir`;
-//! - no git at all is an ordinary case: the nearest `.jit/` upwards, else the start, serves as both planes (A3);
-//! - a `.git` that is there but leads nowhere is an error, never "no git": guessing would split the control plane.
+//!   environment, as physical paths: no symbolic links, no `..`, bytes unchanged.
+//! - Every worktree of a repository finds the same `control_dir`.
+//! - No git at all is an ordinary case: the nearest `.jit/` upwards, else the start, serves as both planes (A3).
+//! - A `.git` that leads nowhere is an error, never "no git": guessing would split the control plane.
 //!
 //! Limitations: `safe.directory` is not checked (nothing that comes with the repository is run from here);
-//! includes in git's configuration are ignored, see [`super::config`]; refs kept as reftable have no readable HEAD,
+//! includes in git's configuration are ignored, see [`crate::config`]; refs kept as reftable have no readable HEAD,
 //! so [`Place::branch`] then asks git.
 
 use std::borrow::Cow;
@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, FileType};
 use rustix::io::Errno;
 
-use super::config::{BadConfig, RepoConfig, Shared};
-use super::files::{physical, physical_from, physical_or_plain, read, read_head, without_line_end};
-use super::run::{Git, GitError};
+use crate::config::{BadConfig, RepoConfig, Shared};
+use crate::files::{physical, physical_from, physical_or_plain, read, read_head, without_line_end};
+use crate::run::{Git, GitError};
 
-/// The environment that moves things, as plain values.
+/// The environment variables that change where git and jit look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitEnv {
     pub git_dir: Option<OsString>,
@@ -40,7 +40,7 @@ pub struct GitEnv {
 
 impl GitEnv {
     pub fn from_process() -> Self {
-        // Set but empty is the same as unset for all of these.
+        // For all of these, empty means unset.
         let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         Self {
             git_dir: var("GIT_DIR"),
@@ -63,7 +63,7 @@ impl GitEnv {
     }
 }
 
-/// Why it cannot be said where we are.
+/// Discovery failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
     #[error("cannot work in {path:?}: {source}")]
@@ -92,10 +92,10 @@ pub enum DiscoverError {
     Git(#[from] GitError),
 }
 
-/// Where we are.
+/// The folders of a repository and of jit, seen from one folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// What all worktrees of the repository share; `None` without git.
+    /// The git folder that all worktrees of the repository share; `None` without git.
     pub common_dir: Option<PathBuf>,
     /// This worktree's own git folder: the common one, or `<common>/worktrees/<name>`.
     pub git_dir: Option<PathBuf>,
@@ -103,19 +103,19 @@ pub struct Place {
     pub worktree_root: Option<PathBuf>,
     /// Versioned plane: `<worktree_root>/.jit`, which need not exist.
     pub local_jit: Option<PathBuf>,
-    /// Shared plane: `<common_dir>/jit`, or `.jit` without git, or what JIT_DIR says. Need not exist.
+    /// Shared plane: `<common_dir>/jit`, or `.jit` without git, or the value of JIT_DIR. Need not exist.
     pub control_dir: PathBuf,
     /// The folder the search began in, as a physical path.
     pub start: PathBuf,
-    /// `core.sharedRepository`, for whoever creates files in the control plane.
+    /// `core.sharedRepository`: the permissions of new files in the control plane.
     pub shared: Shared,
     bare: bool,
     head: Vec<u8>,
 }
 
-/// What HEAD says.
+/// The content of a HEAD file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Head {
+pub(super) enum HeadFile {
     /// A full ref name.
     Ref(Vec<u8>),
     Detached(String),
@@ -123,7 +123,8 @@ pub(super) enum Head {
     Elsewhere,
 }
 
-struct Found {
+/// A git folder that was found.
+struct GitFolder {
     git_dir: PathBuf,
     common_dir: PathBuf,
     head: Vec<u8>,
@@ -162,11 +163,11 @@ impl Place {
     /// Decides the work tree by the rules of git's `setup.c`.
     fn settle(
         start: PathBuf,
-        found: Found,
+        found: GitFolder,
         implied_root: Option<PathBuf>,
         env: &GitEnv,
     ) -> Result<Self, DiscoverError> {
-        let Found {
+        let GitFolder {
             git_dir,
             common_dir,
             head,
@@ -261,9 +262,9 @@ impl Place {
             return Ok(None);
         };
         match parse_head(&self.head) {
-            Some(Head::Ref(name)) => short_branch(&name),
-            Some(Head::Detached(_)) | None => Ok(None),
-            Some(Head::Elsewhere) => Ok(Git::in_git_dir(git_dir).symbolic_head()?.and_then(strip_heads)),
+            Some(HeadFile::Ref(name)) => short_branch(&name),
+            Some(HeadFile::Detached(_)) | None => Ok(None),
+            Some(HeadFile::Elsewhere) => Ok(Git::in_git_dir(git_dir).symbolic_head()?.and_then(strip_heads)),
         }
     }
 }
@@ -282,19 +283,19 @@ pub(super) fn short_branch(full: &[u8]) -> Result<Option<String>, DiscoverError>
     }
 }
 
-/// What a HEAD file means; `None` if it is not one.
-pub(super) fn parse_head(bytes: &[u8]) -> Option<Head> {
+/// Parses a HEAD file; `None` if it is not one.
+pub(super) fn parse_head(bytes: &[u8]) -> Option<HeadFile> {
     let bytes = bytes.trim_ascii_end();
     if let Some(name) = bytes.strip_prefix(b"ref:") {
         let name = name.trim_ascii_start();
         if name == b"refs/heads/.invalid" {
-            return Some(Head::Elsewhere);
+            return Some(HeadFile::Elsewhere);
         }
-        return name.starts_with(b"refs/").then(|| Head::Ref(name.to_vec()));
+        return name.starts_with(b"refs/").then(|| HeadFile::Ref(name.to_vec()));
     }
     let hex = std::str::from_utf8(bytes).ok()?;
     let right = matches!(hex.len(), 40 | 64) && hex.bytes().all(|b| b.is_ascii_hexdigit());
-    right.then(|| Head::Detached(hex.to_owned()))
+    right.then(|| HeadFile::Detached(hex.to_owned()))
 }
 
 /// How far up the search may go.
@@ -313,7 +314,7 @@ impl Limits {
             for entry in list.as_bytes().split(|b| *b == b':') {
                 let path = Path::new(OsStr::from_bytes(entry));
                 if entry.is_empty() {
-                    // By git's rule: what follows an empty entry is taken literally, for slow network folders.
+                    // By git's rule: paths after an empty entry are literal, for slow network folders.
                     resolve = false;
                 } else if path.is_absolute() {
                     let path = if resolve {
@@ -360,11 +361,11 @@ fn physical_folder(path: PathBuf, from: &'static str) -> Result<PathBuf, Discove
     physical(&path).map_err(|source| DiscoverError::WorkTree { path, from, source })
 }
 
-/// What is at `<folder>/.git`: nothing we know, a git folder, or a file that names one.
-fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>, DiscoverError> {
+/// Reads `<folder>/.git`: nothing known, a git folder, or a file that names one.
+fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFolder>, DiscoverError> {
     let stat = match rustix::fs::lstat(dot_git) {
         Ok(stat) => stat,
-        // Nothing there, or not for us to see: git goes on upwards too.
+        // Missing or unreadable: git continues upwards too.
         Err(_) => return Ok(None),
     };
     let mut kind = FileType::from_raw_mode(stat.st_mode);
@@ -385,7 +386,7 @@ fn probe(dot_git: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>, Di
     }
     match kind {
         FileType::Directory => git_folder(&real, env, start),
-        // What the file says is seen from where it was found, also when that is a link to it.
+        // A relative path in the file starts at the place where it was found, even if that is a link to the file.
         FileType::RegularFile => follow_git_file(dot_git, env, start).map(Some),
         _ => Err(DiscoverError::BadGitFile {
             file: dot_git.to_owned(),
@@ -409,11 +410,11 @@ fn git_file_target(file: &Path) -> Result<PathBuf, DiscoverError> {
     Ok(folder.join(OsStr::from_bytes(target)))
 }
 
-fn follow_git_file(file: &Path, env: &GitEnv, start: &Path) -> Result<Found, DiscoverError> {
+fn follow_git_file(file: &Path, env: &GitEnv, start: &Path) -> Result<GitFolder, DiscoverError> {
     let target = git_file_target(file)?;
     let dangling = || DiscoverError::Dangling {
         file: file.to_owned(),
-        target: super::files::plain(&target),
+        target: crate::files::plain(&target),
     };
     let real = physical(&target).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => dangling(),
@@ -425,7 +426,7 @@ fn follow_git_file(file: &Path, env: &GitEnv, start: &Path) -> Result<Found, Dis
     git_folder(&real, env, start)?.ok_or_else(dangling)
 }
 
-fn explicit_git_dir(path: &Path, env: &GitEnv, start: &Path) -> Result<Found, DiscoverError> {
+fn explicit_git_dir(path: &Path, env: &GitEnv, start: &Path) -> Result<GitFolder, DiscoverError> {
     let not = || DiscoverError::NotARepository {
         path: path.to_owned(),
     };
@@ -438,12 +439,12 @@ fn explicit_git_dir(path: &Path, env: &GitEnv, start: &Path) -> Result<Found, Di
 
 /// Whether this physical folder is a git folder, by git's own test: a sane HEAD, and `objects` and `refs` in what it
 /// shares.
-fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>, DiscoverError> {
+fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<GitFolder>, DiscoverError> {
     let head = match read_head(folder) {
         Ok(head) => head,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return Ok(None),
         Err(error) => {
-            // Something called HEAD that we may not read: silence would mean "no git here".
+            // An unreadable HEAD: ignoring it would mean "no git here".
             return if folder.file_name() == Some(OsStr::new(".git")) {
                 Err(failed(&folder.join("HEAD"), error))
             } else {
@@ -464,7 +465,7 @@ fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>
             return Ok(None);
         }
     }
-    Ok(Some(Found {
+    Ok(Some(GitFolder {
         git_dir: folder.to_owned(),
         common_dir,
         head,
@@ -472,7 +473,7 @@ fn git_folder(folder: &Path, env: &GitEnv, start: &Path) -> Result<Option<Found>
     }))
 }
 
-/// The folder this git folder shares with others, and whether that is another one.
+/// The common folder of a git folder, and whether it is another folder.
 pub(super) fn common_of(git_dir: &Path) -> Result<(PathBuf, bool), DiscoverError> {
     let file = git_dir.join("commondir");
     match read(&file) {

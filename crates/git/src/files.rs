@@ -1,4 +1,4 @@
-//! Reading git's small files in few system calls, and making paths plain.
+//! Reads git's small files in few system calls, and normalizes paths.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,8 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// The whole file. One read where it is small: a read of a regular file that gives less than was asked for has
-/// reached its end.
+/// Reads a whole file, a small one with one system call: a short read of a regular file has reached its end.
 pub fn read(path: &Path) -> rustix::io::Result<Vec<u8>> {
     read_with(path, OFlags::empty())
 }
@@ -65,7 +64,7 @@ pub(super) fn physical(path: &Path) -> io::Result<PathBuf> {
         let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
         if let Ok(found) = rustix::fs::readlink(link, Vec::with_capacity(256)) {
             let found = found.into_bytes();
-            // A deleted folder, or one outside our root, has no honest name.
+            // A deleted folder, or one outside this process's root, has no valid name.
             if found.starts_with(b"/") && !found.ends_with(b" (deleted)") {
                 return Ok(PathBuf::from(OsString::from_vec(found)));
             }
@@ -87,7 +86,7 @@ pub(super) fn physical_from(base: &Path, path: &Path) -> io::Result<PathBuf> {
     physical(&base.join(path))
 }
 
-/// The path without `.` and `..`, by text alone: for what need not exist.
+/// The path without `.` and `..`, by text alone: for paths that need not exist.
 pub fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -102,7 +101,7 @@ pub fn plain(path: &Path) -> PathBuf {
     out
 }
 
-/// Physical where it exists, else plain: a control folder may be named before it is made.
+/// The physical path if it exists, else the plain one: a control folder may be named before it is created.
 pub(super) fn physical_or_plain(path: &Path) -> PathBuf {
     physical(path).unwrap_or_else(|_| plain(path))
 }

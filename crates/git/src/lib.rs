@@ -1,7 +1,28 @@
-//! Git: where things are (read from files, without starting a process), and the one place that starts git.
+//! The git program and its files.
+//!
+//! Finding the repository, the worktrees and their settings happens on every command, so it reads git's files and starts no
+//! process ([`discover`], [`worktrees`], [`config`]). Everything else goes through [`Git`], the only code that starts git.
+//!
+//! Limits of this crate: it knows nothing of issues, leases or units. It holds no policy, except that jit never waits for a
+//! prompt, an editor or a pager of git.
+//!
+//! Begin reading with [`Place::discover`], then [`run`].
+//!
+//! ```
+//! use jit_git::{Git, GitEnv, Place};
+//!
+//! let folder = tempfile::tempdir()?;
+//! Git::at(folder.path()).args(["init", "-q", "-b", "main"]).run()?;
+//! let place = Place::discover(folder.path(), &GitEnv::default())?;
+//! assert!(place.has_git());
+//! assert_eq!(place.branch()?.as_deref(), Some("main"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+pub mod branches;
 pub mod config;
 pub mod discover;
+pub mod files;
 pub mod run;
 pub mod snapshot;
 pub mod worktrees;
@@ -9,5 +30,3 @@ pub mod worktrees;
 pub use discover::{DiscoverError, GitEnv, Place};
 pub use run::{Git, GitError};
 pub use worktrees::WorktreeEntry;
-
-pub mod files;

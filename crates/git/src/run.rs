@@ -1,27 +1,25 @@
-//! The only place that starts git.
+//! Starts git. No other code does.
 //!
-//! Invariants:
-//! - none of the variables by which a running git tells its children where they are (GIT_DIR, GIT_INDEX_FILE and the
-//!   like, which hooks inherit) reaches a git started here; only the ones in [`KEPT`] do, which hold a user's settings;
-//! - git never waits for a person: no prompt, no editor, no pager, no standard input;
-//! - no garbage collection is started on the side, and messages are in English, so that they can be shown and logged;
-//! - a git that holds a lock of ours ([`Git::holding`]) has it as its standard input, where there is nothing to read: the
-//!   kernel's lock then lasts as long as that git does, also when this process is killed;
-//! - output is bytes; a failure keeps the command and the end of what git said;
-//! - a worktree that somebody is just making breaks no command: git dies of its half-written files, and is asked again.
+//! What must hold:
+//! - Variables by which a running git tells its children where they are (GIT_DIR, GIT_INDEX_FILE and the like, which hooks
+//!   inherit) do not reach a git started here. Only those in `KEPT` do: they hold a user's settings.
+//! - Git never waits for a person: no prompt, no editor, no pager, no standard input.
+//! - Git starts no garbage collection, and its messages are in English.
+//! - A git that holds a lock of this process ([`Git::holding`]) has it as its standard input, which is empty. The kernel
+//!   keeps the lock until that git exits, even if this process is killed.
+//! - Output is bytes. A failure keeps the command and the end of git's error output.
+//! - A worktree that another process is just creating breaks no command: git fails on its half-written files and is
+//!   started again.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use super::config::RepoConfig;
-use super::discover::Place;
-
-/// Variables of the user rather than of a running git: which configuration files, how to reach a server.
+/// Variables that hold a user's settings: configuration files, how to reach a server.
 const KEPT: &[&str] = &[
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_SYSTEM",
@@ -36,7 +34,7 @@ const KEPT: &[&str] = &[
     "GIT_PROXY_COMMAND",
 ];
 
-/// Whether a variable says who the user is, or how their git is set up: what an agent that commits for them needs.
+/// Whether a variable holds the identity or the git settings of the user. An agent that commits for them needs these.
 pub fn is_users_own(name: &OsStr) -> bool {
     let who = [
         "GIT_AUTHOR_NAME",
@@ -47,13 +45,13 @@ pub fn is_users_own(name: &OsStr) -> bool {
     who.iter().chain(KEPT).any(|kept| name == *kept)
 }
 
-/// How often git is asked again when it met somebody who makes or removes a worktree, 10 milliseconds apart.
+/// How often git is started again, 10 milliseconds apart, while another process creates or removes a worktree.
 const MAKING_TRIES: usize = 200;
 
-/// How much of git's complaint is kept.
+/// How many bytes of git's error output are kept.
 const TAIL: usize = 2000;
 
-/// A git command that did not do what was asked.
+/// A git command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("cannot start git in {dir:?}: {source}")]
@@ -70,7 +68,7 @@ pub enum GitError {
 }
 
 impl GitError {
-    /// The exit code, when git ran and ended by itself.
+    /// The exit code, if git ran and was not killed.
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Failed { status, .. } => status.code(),
@@ -79,7 +77,7 @@ impl GitError {
     }
 }
 
-/// One git command being put together.
+/// Builds one git command.
 #[derive(Debug)]
 pub struct Git {
     dir: PathBuf,
@@ -133,7 +131,7 @@ impl Git {
         self
     }
 
-    /// Runs no hook of the repository: for commits and checkouts that are jit's own business.
+    /// Disables the hooks of the repository: for jit's own commits and checkouts.
     #[must_use]
     pub fn without_hooks(self) -> Self {
         self.setting("core.hooksPath", "/dev/null")
@@ -147,7 +145,7 @@ impl Git {
         self
     }
 
-    /// Obeys what the caller of a hook set for one command, with `git -c`.
+    /// Applies the settings that the caller of a hook passed with `git -c`.
     #[must_use]
     pub fn with_callers_settings(mut self) -> Self {
         let own = ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"];
@@ -163,7 +161,7 @@ impl Git {
         self
     }
 
-    /// Sees the objects of a push that git has not accepted yet, when called from a hook that judges it.
+    /// Sees the objects of a push that git has not accepted yet, if called from the hook that checks it.
     #[must_use]
     pub fn in_quarantine(mut self) -> Self {
         let own = [
@@ -181,7 +179,7 @@ impl Git {
         self
     }
 
-    /// This lock lasts until the command has ended, whatever becomes of this process. Not for one that gets something to read.
+    /// Keeps this lock until the command exits, even if this process is killed. Not for a command with standard input.
     #[must_use]
     pub fn holding(mut self, lock: Option<Arc<File>>) -> Self {
         self.holds = lock;
@@ -194,7 +192,7 @@ impl Git {
         self
     }
 
-    /// Runs it and gives what it printed; any exit code but 0 is an error.
+    /// Runs the command and returns its output; any exit code but 0 is an error.
     pub fn run(self) -> Result<Vec<u8>, GitError> {
         let output = self.output()?;
         if output.status.success() {
@@ -204,7 +202,7 @@ impl Git {
         }
     }
 
-    /// Runs it and says yes for exit code 0 and no for 1; anything else is an error.
+    /// Runs the command and returns true for exit code 0 and false for 1; anything else is an error.
     pub fn test(self) -> Result<bool, GitError> {
         let output = self.output()?;
         match output.status.code() {
@@ -214,7 +212,7 @@ impl Git {
         }
     }
 
-    /// Runs it and gives its output as one text without the line end.
+    /// Runs the command and returns its output as text without the final newline.
     pub fn line(self) -> Result<String, GitError> {
         let command = self.shown();
         let mut bytes = self.run()?;
@@ -232,7 +230,7 @@ impl Git {
         self.symbolic("HEAD")
     }
 
-    /// What a ref is another name for in the end, `None` where it is a ref of its own, or there is none.
+    /// The ref that a symbolic ref leads to; `None` if it is not symbolic or does not exist.
     pub fn symbolic(self, name: &str) -> Result<Option<String>, GitError> {
         let git = self.args(["symbolic-ref", "-q", name]);
         let output = git.output()?;
@@ -265,7 +263,7 @@ impl Git {
         }
     }
 
-    /// Runs it and gives exit code, output and the end of what it complained about, whatever the code is.
+    /// Runs the command and returns exit code, output and the end of the error output, whatever the code is.
     pub fn try_run(self) -> Result<(Option<i32>, Vec<u8>, String), GitError> {
         let output = self.output()?;
         let stderr = output.stderr.trim_ascii();
@@ -295,7 +293,7 @@ impl Git {
         let input = child.stdin.take().zip(self.stdin.as_deref());
         std::thread::scope(|scope| {
             if let Some((mut pipe, bytes)) = input {
-                // Beside the reading, or both sides wait for a full pipe. A git that does not want it all is fine.
+                // In its own thread, or both sides wait for a full pipe. Git need not read all of it.
                 scope.spawn(move || pipe.write_all(bytes));
             }
             child.wait_with_output().map_err(start)
@@ -364,12 +362,13 @@ impl Git {
     }
 }
 
-/// Git lists all worktrees before it does anything, and dies when one has its `commondir` but not yet a word in it. The
-/// reason it then gives means nothing: reading nothing is no error, so it tells of whichever call failed last.
+/// Whether git failed because another process was creating or removing a worktree. Git lists all worktrees first, and
+/// fails if the `commondir` of one is still empty. The reason it prints is meaningless: an empty read is no error, so it
+/// prints the error of an earlier call.
 fn met_another_at_worktrees(stderr: &[u8]) -> bool {
     let has = |what: &[u8]| stderr.windows(what.len()).any(|part| part == what);
     let half_made = has(b"failed to read ") && has(b"/commondir: ");
-    // Whoever removes the last worktree takes the folder of all of them along.
+    // Removing the last worktree removes the folder of all worktrees.
     let folder_gone = has(b"could not create directory of ") && has(b": No such file or directory");
     half_made || folder_gone
 }
@@ -383,106 +382,7 @@ pub fn is_dirty(root: &Path) -> Result<bool, GitError> {
     Ok(!status.is_empty())
 }
 
-/// The branch that work starts from and returns to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefaultBranch {
-    /// Without `refs/heads/`.
-    pub name: String,
-    /// The ref to read it from: the local branch, else the remote one, `None` while it has no commit.
-    pub refname: Option<String>,
-    pub because: Because,
-}
-
-/// Why that branch is the default one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Because {
-    RemoteHead,
-    Configured,
-    /// It was the current one when jit was set up, and nothing else told.
-    Noted,
-    Usual,
-    Current,
-}
-
-/// What was noted as the default branch when jit was set up.
-fn noted_default(common: &Path) -> Option<String> {
-    let text = std::fs::read(common.join("config")).ok()?;
-    let mut settings = RepoConfig::default();
-    settings.read(&text).ok()?;
-    settings.default_branch?.into_string().ok()
-}
-
-/// The default branch: what the remote's HEAD says, else the configured one, else what was noted when jit was set up, else
-/// main or master, else the current one. `None` only when HEAD is detached and nothing else is known. A remote HEAD counts for `origin`, or for the
-/// only remote.
-pub fn default_branch(place: &Place, configured: Option<&str>) -> Result<Option<DefaultBranch>, GitError> {
-    let Some(git_dir) = &place.git_dir else {
-        return Ok(None);
-    };
-    let listing = Git::in_git_dir(git_dir)
-        .args(["for-each-ref", "--format=%(refname)%00%(symref)"])
-        .args(["refs/heads", "refs/remotes"])
-        .run()?;
-    let mut refs: Vec<(String, String)> = Vec::new();
-    for line in listing.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
-        let line = OsString::from_vec(line.to_vec());
-        // A name that is not UTF-8 cannot be what a person configured.
-        if let Some((name, target)) = line.to_str().and_then(|line| line.split_once('\0')) {
-            refs.push((name.to_owned(), target.to_owned()));
-        }
-    }
-    let exists = |name: &str| refs.iter().any(|(known, _)| known == name);
-    let remote_heads: Vec<&str> = refs
-        .iter()
-        .filter(|(_, target)| !target.is_empty())
-        .filter_map(|(name, _)| name.strip_prefix("refs/remotes/")?.strip_suffix("/HEAD"))
-        .collect();
-    let remote = match remote_heads.as_slice() {
-        heads if heads.contains(&"origin") => Some("origin"),
-        [only] => Some(*only),
-        _ => None,
-    };
-    let found = |name: &str, because: Because| {
-        let local = format!("refs/heads/{name}");
-        let remote = format!("refs/remotes/{}/{name}", remote.unwrap_or("origin"));
-        let refname = [local, remote].into_iter().find(|full| exists(full));
-        DefaultBranch {
-            name: name.to_owned(),
-            refname,
-            because,
-        }
-    };
-    if let Some(remote) = remote {
-        let head = format!("refs/remotes/{remote}/HEAD");
-        let prefix = format!("refs/remotes/{remote}/");
-        let name = refs
-            .iter()
-            .find(|(name, _)| *name == head)
-            .and_then(|(_, target)| target.strip_prefix(&prefix));
-        if let Some(name) = name {
-            return Ok(Some(found(name, Because::RemoteHead)));
-        }
-    }
-    let noted = place.common_dir.as_deref().and_then(noted_default);
-    let candidates = configured
-        .map(|name| (name, Because::Configured))
-        .into_iter()
-        .chain(noted.as_deref().map(|name| (name, Because::Noted)))
-        .chain([("main", Because::Usual), ("master", Because::Usual)]);
-    for (name, because) in candidates {
-        let branch = found(name, because);
-        if branch.refname.is_some() {
-            return Ok(Some(branch));
-        }
-    }
-    let current = Git::in_git_dir(git_dir).symbolic_head()?;
-    Ok(current
-        .as_deref()
-        .and_then(|name| name.strip_prefix("refs/heads/"))
-        .map(|name| found(name, Because::Current)))
-}
-
-/// The contents of objects, up to the first that is not there. Where git does not say, none.
+/// The contents of objects, up to the first that does not exist. Empty if git fails.
 pub fn contents(at: &Path, names: impl IntoIterator<Item = String>) -> Vec<Vec<u8>> {
     let names: String = names.into_iter().map(|name| format!("{name}\n")).collect();
     let read = Git::at(at).args(["cat-file", "--batch"]).stdin(names).run();

@@ -1,16 +1,15 @@
-//! Which content a worktree has, as one hash.
+//! Computes one hash for the content of a worktree.
 //!
-//! Invariants:
-//! - the hash is that of the tree git would commit now after `git add -A`: tracked and untracked files, not ignored
-//!   ones, filters applied; the folder `.jit` at the top is left out, so that recording something there changes
-//!   nothing;
-//! - the user's index is not touched, and the repository gets no object: both go to a folder of their own that is
-//!   removed afterwards;
-//! - same content, same hash: nothing else goes into it.
+//! What must hold:
+//! - The hash is that of the tree that git would commit after `git add -A`: tracked and untracked files, not ignored ones,
+//!   filters applied. The folder `.jit` at the top is left out, so that records there do not change the hash.
+//! - The user's index and the objects of the repository do not change: both go to a scratch folder that is removed
+//!   afterwards.
+//! - The same content has the same hash: nothing else goes into it.
 //!
-//! Limitations: a submodule or a repository inside counts by its checked-out commit only, and one without a commit is
-//! an error, as it is for `git add`. A killed process leaves `jit-tree-<16 hex digits>` in the git folder, which the next
-//! one deletes: whoever uses such a folder holds the kernel's lock on it.
+//! Limitations: a submodule or a nested repository counts by its checked-out commit only, and one without a commit is an
+//! error, as it is for `git add`. A killed process leaves `jit-tree-<16 hex digits>` in the git folder. The next process
+//! deletes it: a process that uses such a folder holds a kernel lock on it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
@@ -21,10 +20,10 @@ use std::path::{Path, PathBuf};
 
 use jit_os::random;
 
-use super::discover::Place;
-use super::run::{Git, GitError};
+use crate::discover::Place;
+use crate::run::{Git, GitError};
 
-/// Why the content has no hash.
+/// The hash could not be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     #[error("cannot prepare {path:?}: {source}")]
@@ -56,7 +55,7 @@ pub fn content_tree(place: &Place) -> Result<Option<String>, SnapshotError> {
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES",
                 quoted(&common_dir.join("objects")),
             )
-            // No daemon, no hook, no second index file, and no effort for objects that are thrown away.
+            // No daemon, no hook, no second index file, and no effort for objects that are deleted soon.
             .setting("core.fsmonitor", "false")
             .setting("core.splitIndex", "false")
             .setting("core.untrackedCache", "false")
@@ -76,7 +75,7 @@ pub fn content_tree(place: &Place) -> Result<Option<String>, SnapshotError> {
     Ok(Some(tree))
 }
 
-/// What was committed of `.jit` is still in the copy of the index; it is taken out here.
+/// Removes `.jit` from a listing of `git ls-tree -z`: the copied index still has its committed files.
 pub fn without_jit(listing: &[u8]) -> Vec<u8> {
     listing
         .split_inclusive(|b| *b == 0)
@@ -86,8 +85,8 @@ pub fn without_jit(listing: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Copies the index, so that unchanged files need not be read. Its time goes with it: by that git knows which files
-/// may have changed in the same instant.
+/// Copies the index, so that git need not read unchanged files. Keeps its time: by that git knows which files may have
+/// changed in the same instant.
 pub fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = match File::open(from) {
         Ok(source) => source,
@@ -106,7 +105,7 @@ pub fn option(name: &str, path: &Path) -> OsString {
     option
 }
 
-/// A path as git reads it in a list that is separated by colons.
+/// Quotes a path for a list that is separated by colons, as git reads it.
 pub fn quoted(path: &Path) -> OsString {
     let mut out = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {
@@ -120,7 +119,7 @@ pub fn quoted(path: &Path) -> OsString {
     OsString::from_vec(out)
 }
 
-/// Removed with everything in it when dropped.
+/// A scratch folder; deleted with its content when dropped.
 #[derive(Debug)]
 pub struct Folder {
     pub path: PathBuf,
@@ -139,7 +138,7 @@ impl Folder {
         let making = git_dir.join(OsStr::new(&format!("{MAKING}{number:016x}")));
         let path = git_dir.join(OsStr::new(&format!("{MADE}{number:016x}")));
         make(&making).map_err(named(&making))?;
-        // As long as this process lives: so nobody takes it for one that was left. It has its name only then.
+        // Locked as long as this process lives, so that no other process deletes it. Renamed only after that.
         let held = File::open(&making).ok().filter(|held| {
             rustix::fs::flock(held, rustix::fs::FlockOperation::NonBlockingLockShared).is_ok()
         });
@@ -154,17 +153,16 @@ impl Folder {
     }
 }
 
-/// How much has to be free in memory for a folder there.
+/// Free space that `/dev/shm` must have for a folder there.
 const ROOM: u64 = 256 << 20;
-/// How folders are called, and before they are locked.
+/// Prefixes of the names of scratch folders: locked ones, and those that are not locked yet.
 const MADE: &str = "jit-tree-";
 const MAKING: &str = "jit-new-tree-";
-/// One that a killed process left before it was locked may be removed after this time.
+/// A folder that was never locked may be deleted after this time.
 const STALE: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Folder {
-    /// For many small files that nobody needs afterwards: in memory where the system has a place for that, with enough
-    /// room in it, else in `otherwise`.
+    /// For many small, temporary files: in memory if the system has a place with enough space, else in `otherwise`.
     pub fn in_memory(otherwise: &Path) -> Result<Self, SnapshotError> {
         let shared = Path::new("/dev/shm");
         let room = rustix::fs::statvfs(shared).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
@@ -175,7 +173,7 @@ impl Folder {
     }
 }
 
-/// Removes what processes of this user left in `parent` that are gone.
+/// Deletes scratch folders in `parent` that dead processes of this user left.
 pub fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -200,7 +198,7 @@ fn is_locked(folder: &Path) -> bool {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nothing depends on it being gone.
+        // Correctness does not depend on the removal.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

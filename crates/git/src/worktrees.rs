@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::config::RepoConfig;
-use super::discover::{DiscoverError, Head, parse_head, read_config, short_branch};
-use super::files::{physical_or_plain, plain, read, read_head};
-use super::run::Git;
+use crate::config::RepoConfig;
+use crate::discover::{DiscoverError, HeadFile, parse_head, read_config, short_branch};
+use crate::files::{physical_or_plain, plain, read, read_head};
+use crate::run::Git;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorktreeEntry {
@@ -155,12 +155,12 @@ impl<'a> Refs<'a> {
         };
         Ok(match parse_head(&bytes) {
             None => (None, None),
-            Some(Head::Detached(commit)) => (None, Some(commit)),
-            Some(Head::Ref(name)) => (
+            Some(HeadFile::Detached(commit)) => (None, Some(commit)),
+            Some(HeadFile::Ref(name)) => (
                 short_branch(&name).ok().flatten(),
                 self.resolve(git_dir, &name, 0),
             ),
-            Some(Head::Elsewhere) => {
+            Some(HeadFile::Elsewhere) => {
                 let name = Git::in_git_dir(git_dir).symbolic_head()?;
                 let branch = name.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned));
                 (branch, Git::in_git_dir(git_dir).verify("HEAD")?)
@@ -178,10 +178,10 @@ impl<'a> Refs<'a> {
         };
         match read(&base.join(OsStr::from_bytes(name))) {
             Ok(bytes) => match parse_head(&bytes)? {
-                Head::Detached(commit) => Some(commit),
+                HeadFile::Detached(commit) => Some(commit),
                 // Git gives up after five steps too.
-                Head::Ref(next) if depth < 5 => self.resolve(git_dir, &next, depth + 1),
-                Head::Ref(_) | Head::Elsewhere => None,
+                HeadFile::Ref(next) if depth < 5 => self.resolve(git_dir, &next, depth + 1),
+                HeadFile::Ref(_) | HeadFile::Elsewhere => None,
             },
             Err(Errno::NOENT | Errno::ISDIR | Errno::NOTDIR) => self.packed(name),
             Err(_) => None,
@@ -196,8 +196,8 @@ impl<'a> Refs<'a> {
             let (hex, rest) = line.split_at_checked(line.iter().position(|b| *b == b' ')?)?;
             let matches = rest.get(1..) == Some(name);
             match matches.then(|| parse_head(hex)).flatten()? {
-                Head::Detached(commit) => Some(commit),
-                Head::Ref(_) | Head::Elsewhere => None,
+                HeadFile::Detached(commit) => Some(commit),
+                HeadFile::Ref(_) | HeadFile::Elsewhere => None,
             }
         })
     }

@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jit_git::run::{Because, Git, GitError, default_branch, is_dirty};
+use jit_git::branches::{Because, default_branch};
+use jit_git::run::{Git, GitError, is_dirty};
 use jit_git::{GitEnv, Place, WorktreeEntry, worktrees};
 
-use jit_testkit::git_world::{World, os};
+use jit_testkit::git_world::{GitWorld, os};
 
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
@@ -19,7 +20,7 @@ struct Line {
     bare: bool,
 }
 
-fn what_git_lists(world: &World, dir: &Path) -> Vec<Line> {
+fn what_git_lists(world: &GitWorld, dir: &Path) -> Vec<Line> {
     let output = world.git(dir, ["worktree", "list", "--porcelain", "-z"]);
     let mut lines: Vec<Line> = Vec::new();
     for field in output.split(|b| *b == 0).filter(|field| !field.is_empty()) {
@@ -65,7 +66,7 @@ fn as_line(entry: WorktreeEntry) -> Line {
     }
 }
 
-fn same_list(world: &World, dir: &Path) -> Vec<WorktreeEntry> {
+fn same_list(world: &GitWorld, dir: &Path) -> Vec<WorktreeEntry> {
     let place = Place::discover(dir, &GitEnv::default()).expect("a place");
     let entries = worktrees::list(&place.common_dir.expect("git")).expect("list");
     let lines: Vec<Line> = entries.iter().cloned().map(as_line).collect();
@@ -75,7 +76,7 @@ fn same_list(world: &World, dir: &Path) -> Vec<WorktreeEntry> {
 
 #[test]
 fn a7_worktrees_are_listed_as_git_lists_them() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     assert_eq!(same_list(&world, &repo).len(), 1);
     for (name, branch) in [
@@ -117,7 +118,7 @@ fn a7_worktrees_are_listed_as_git_lists_them() {
 
 #[test]
 fn a7_bare_and_submodule_lists() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let bare = world.path("x.git");
     world.git(
@@ -152,7 +153,7 @@ fn a7_bare_and_submodule_lists() {
 
 #[test]
 fn a7_a_broken_worktree_does_not_hide_the_others() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     world.worktree(&repo, "a", "a");
     world.worktree(&repo, "b", "b");
@@ -166,7 +167,7 @@ fn a7_a_broken_worktree_does_not_hide_the_others() {
 
 #[test]
 fn a7_dirtiness() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     assert!(!is_dirty(&repo).expect("status"));
     fs::write(repo.join("new"), "x").expect("write");
@@ -186,7 +187,7 @@ fn a7_dirtiness() {
 
 #[test]
 fn c6_default_branch() {
-    let world = World::new();
+    let world = GitWorld::new();
     let find = |dir: &Path, configured: Option<&str>| {
         let place = Place::discover(dir, &GitEnv::default()).expect("a place");
         let found = default_branch(&place, configured).expect("git answers")?;
@@ -240,7 +241,7 @@ fn c6_default_branch() {
 
 #[test]
 fn git_is_started_with_a_clean_environment_and_never_asks() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let line = |args: &[&str]| Git::at(&repo).args(args).line();
     assert_eq!(line(&["config", "gc.auto"]).expect("set"), "0");

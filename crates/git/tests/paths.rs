@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use jit_git::config::Shared;
 use jit_git::{DiscoverError, GitEnv, Place};
 
-use jit_testkit::git_world::{World, os};
+use jit_testkit::git_world::{GitWorld, os};
 
 fn discover(dir: &Path) -> Place {
     Place::discover(dir, &GitEnv::default()).expect("a place")
 }
 
 /// What `git rev-parse <question>` says, as a physical path.
-fn ask(world: &World, dir: &Path, env: &GitEnv, question: &str) -> Option<OsString> {
+fn ask(world: &GitWorld, dir: &Path, env: &GitEnv, question: &str) -> Option<OsString> {
     let vars: Vec<(&str, &OsStr)> = [
         ("GIT_DIR", &env.git_dir),
         ("GIT_WORK_TREE", &env.git_work_tree),
@@ -32,7 +32,7 @@ fn ask(world: &World, dir: &Path, env: &GitEnv, question: &str) -> Option<OsStri
 }
 
 /// Discovers and demands that git agrees on everything.
-fn agree_with(world: &World, dir: &Path, env: &GitEnv) -> Place {
+fn agree_with(world: &GitWorld, dir: &Path, env: &GitEnv) -> Place {
     let place = Place::discover(dir, env).expect("a place");
     let here = dir.canonicalize().expect("physical");
     let path = |question: &str| {
@@ -69,7 +69,7 @@ fn agree_with(world: &World, dir: &Path, env: &GitEnv) -> Place {
     place
 }
 
-fn agree(world: &World, dir: &Path) -> Place {
+fn agree(world: &GitWorld, dir: &Path) -> Place {
     agree_with(world, dir, &GitEnv::default())
 }
 
@@ -79,7 +79,7 @@ fn branch(place: &Place) -> Option<String> {
 
 #[test]
 fn a2_main_worktree_subdirectory_and_linked_worktree_share_one_control_plane() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     fs::create_dir_all(repo.join("a/b")).expect("folders");
     let wt = world.worktree(&repo, "wt", "topic/x");
@@ -105,7 +105,7 @@ fn a2_main_worktree_subdirectory_and_linked_worktree_share_one_control_plane() {
 
 #[test]
 fn a2_detached_head_and_unborn_branch() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     world.git(&repo, ["checkout", "-q", "--detach"]);
     assert_eq!(branch(&agree(&world, &repo)), None);
@@ -118,7 +118,7 @@ fn a2_detached_head_and_unborn_branch() {
 
 #[test]
 fn a2_bare_repository_and_its_worktrees() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let bare = world.path("store.git");
     world.git(
@@ -162,7 +162,7 @@ fn a2_bare_repository_and_its_worktrees() {
 
 #[test]
 fn a2_worktree_config_extension() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let wt = world.worktree(&repo, "wt", "topic");
     world.git(&repo, ["config", "extensions.worktreeConfig", "true"]);
@@ -184,7 +184,7 @@ fn a2_worktree_config_extension() {
 
 #[test]
 fn a2_submodule_and_a_worktree_of_it() {
-    let world = World::new();
+    let world = GitWorld::new();
     let library = world.repo("library");
     let repo = world.repo("repo");
     world.git(
@@ -213,7 +213,7 @@ fn a2_submodule_and_a_worktree_of_it() {
 
 #[test]
 fn a2_separate_git_dir() {
-    let world = World::new();
+    let world = GitWorld::new();
     let work = world.path("work");
     let store = world.path("stores/x.git");
     fs::create_dir_all(store.parent().expect("parent")).expect("folder");
@@ -230,7 +230,7 @@ fn a2_separate_git_dir() {
 
 #[test]
 fn a2_environment_moves_things() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let wt = world.worktree(&repo, "wt", "topic");
     let other = world.path("other/deep");
@@ -340,7 +340,7 @@ fn a2_environment_moves_things() {
 
 #[test]
 fn a2_core_worktree_and_core_bare() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let files = world.path("files");
     fs::create_dir_all(files.join("sub")).expect("folder");
@@ -371,7 +371,7 @@ fn a2_core_worktree_and_core_bare() {
 
 #[test]
 fn a2_shared_repository_is_known() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let wt = world.worktree(&repo, "wt", "topic");
     assert_eq!(discover(&repo).shared, Shared::Umask);
@@ -382,7 +382,7 @@ fn a2_shared_repository_is_known() {
 
 #[test]
 fn a2_symbolic_links() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("real/repo");
     fs::create_dir(repo.join("sub")).expect("folder");
     let wt = world.worktree(&repo, "real/wt", "topic");
@@ -442,7 +442,7 @@ fn a2_paths_with_spaces_newlines_and_other_bytes() {
         b"-dash",
         b"end\n",
     ] {
-        let world = World::new();
+        let world = GitWorld::new();
         let repo = world.repo(os(name));
         let sub = repo.join(os(name));
         fs::create_dir(&sub).expect("folder");
@@ -456,7 +456,7 @@ fn a2_paths_with_spaces_newlines_and_other_bytes() {
 
 #[test]
 fn a2_relative_link_files() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let wt = world.worktree(&repo, "side/wt", "topic");
     // What git writes with worktree.useRelativePaths.
@@ -481,7 +481,7 @@ fn a2_relative_link_files() {
 
 #[test]
 fn a2_inside_the_git_folder() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     world.worktree(&repo, "wt", "topic");
     for below in [".git", ".git/refs/heads", ".git/worktrees", ".git/worktrees/wt"] {
@@ -497,7 +497,7 @@ fn a2_inside_the_git_folder() {
 
 #[test]
 fn a2_ceilings_stop_the_search() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     fs::create_dir_all(repo.join("a/b/c")).expect("folders");
     symlink(&repo, world.path("link")).expect("link");
@@ -531,7 +531,7 @@ fn a2_ceilings_stop_the_search() {
 
 #[test]
 fn a2_no_git_at_all() {
-    let world = World::new();
+    let world = GitWorld::new();
     let env = GitEnv {
         git_ceiling_directories: Some(world.top.clone().into()),
         ..GitEnv::default()
@@ -557,7 +557,7 @@ fn a2_no_git_at_all() {
 
 #[test]
 fn a2_jit_dir_overrides_the_control_folder_only() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     for (value, control) in [
         ("../shared/x/..".to_owned(), world.path("shared")),
@@ -575,7 +575,7 @@ fn a2_jit_dir_overrides_the_control_folder_only() {
 
 #[test]
 fn a2_a_git_file_that_leads_nowhere_is_an_error() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     let wt = world.worktree(&repo, "wt", "topic");
     fs::rename(&repo, world.path("moved")).expect("move");
@@ -602,7 +602,7 @@ fn a2_a_git_file_that_leads_nowhere_is_an_error() {
 
 #[test]
 fn a2_a_folder_called_git_that_is_none_is_passed_over() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.repo("repo");
     fs::create_dir_all(repo.join("a/.git")).expect("folder");
     assert_eq!(agree(&world, &repo.join("a")).worktree_root, Some(repo.clone()));
@@ -614,7 +614,7 @@ fn a2_a_folder_called_git_that_is_none_is_passed_over() {
 
 #[test]
 fn a2_reftable_asks_git_for_the_branch() {
-    let world = World::new();
+    let world = GitWorld::new();
     let repo = world.path("repo");
     let init = ["init", "-q", "-b", "main", "--ref-format=reftable", "repo"];
     if !world.try_git(&world.top, init, &[]).status.success() {

@@ -1,17 +1,17 @@
-//! `jit mcp install`: tells an agent program of this server, in that program's own configuration (I4).
+//! `jit mcp install`: adds this server to the configuration of an agent program (I4).
 //!
 //! What must hold:
-//! - what else the file says is kept to the byte; installing twice is installing once; uninstalling takes away what was
-//!   installed and nothing else, and the file itself only if it was made for the entry. How that is known: see `json` and
-//!   `toml`; a file that was laid out anew in between is given back laid out anew;
-//! - a file that its own program could not read is refused with line and column, and left alone;
-//! - an entry of our name that is not ours is refused, not replaced; one that is ours is left as it is, whatever the user
-//!   added to it;
-//! - what is shown is our entry alone: the rest of such files may hold secrets;
-//! - if the file changes between reading and writing, nothing is written.
+//! - The rest of the file is kept byte for byte. Installing twice is the same as installing once.
+//! - Uninstalling removes exactly the entry, and the file itself only if it was created for the entry (`json` and `toml`
+//!   explain how that is known). If another program reformatted the file in between, the new format stays.
+//! - A file that its own program could not read is refused with line and column, and not changed.
+//! - An entry called `jit` that does not start jit is refused, not replaced. One that does is kept with all additions of
+//!   the user.
+//! - Only the entry is shown: the rest of such files may hold secrets.
+//! - If the file changes between reading and writing, nothing is written.
 //!
-//! Limitations: between the last look at the file and its replacement there is a moment in which a change by another
-//! program would be lost; some agent programs rewrite their files while they run.
+//! Limitations: between the last check of the file and its replacement, a change by another program can be lost. Some
+//! agent programs rewrite their files while they run.
 
 mod json;
 mod toml;
@@ -24,12 +24,12 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_os::file;
 use jit_store::Outcome;
 
-/// What our entry is called everywhere.
+/// The name of the entry in every configuration.
 const NAME: &str = "jit";
-/// Nobody's configuration is larger.
+/// A larger configuration file is refused.
 const MAX_FILE: u64 = 64 << 20;
 
-/// An agent program with a configuration that we know.
+/// An agent program whose configuration jit can edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agent {
     Claude,
@@ -39,9 +39,9 @@ pub enum Agent {
     VsCode,
 }
 
-/// For whom: everything this user does, or everybody who works on this project.
+/// For all projects of this user, or for all users of this project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum InstallScope {
     User,
     Project,
 }
@@ -55,7 +55,7 @@ impl Agent {
         Self::VsCode,
     ];
 
-    /// As it is called on the command line.
+    /// Its name on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -66,12 +66,12 @@ impl Agent {
         }
     }
 
-    /// Where people usually keep such entries.
-    pub fn usual_scope(self) -> Scope {
+    /// The usual place of such entries.
+    pub fn usual_scope(self) -> InstallScope {
         match self {
-            // It reads a project's file only after the user has said that the project is trusted.
-            Self::Codex => Scope::User,
-            Self::Claude | Self::Gemini | Self::Cursor | Self::VsCode => Scope::Project,
+            // Codex reads a project's file only after the user has trusted the project.
+            Self::Codex => InstallScope::User,
+            Self::Claude | Self::Gemini | Self::Cursor | Self::VsCode => InstallScope::Project,
         }
     }
 
@@ -86,7 +86,7 @@ impl Agent {
         }
     }
 
-    /// Its configuration file for everything that the user does.
+    /// Its configuration file for all projects of the user.
     fn of_user(self, var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         let absolute = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || absolute("HOME");
@@ -135,50 +135,50 @@ impl Agent {
     }
 }
 
-/// How a configuration is written.
+/// The format of a configuration file.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Json {
         /// The key under which servers are.
         section: &'static str,
-        /// Whether an entry says that it is a program.
+        /// Whether an entry has `"type": "stdio"`.
         typed: bool,
-        /// Whether its program allows comments and commas after the last thing.
+        /// Whether its program allows comments and trailing commas.
         comments: bool,
     },
     Toml,
 }
 
-/// What a configuration file is to become.
+/// A change of a configuration file.
 #[derive(Debug, PartialEq, Eq)]
 enum Edit {
-    /// It is as it should be.
+    /// No change is needed.
     Nothing,
     Write(String),
-    /// Nothing would be left in it.
+    /// The file would be empty.
     Delete,
 }
 
-/// Why a configuration could not be edited.
+/// A configuration could not be edited.
 #[derive(Debug, PartialEq, Eq)]
-enum Trouble {
-    /// Line and column, from one, and what is wrong there.
+enum EditError {
+    /// A syntax error: line and column, from one, and the reason.
     Broken(usize, usize, String),
-    /// There is something else under our name.
+    /// The entry called `jit` does not start jit.
     Foreign,
 }
 
-/// One change of one file, ready to be made.
+/// A change of one configuration file that is not written yet.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ConfigEdit {
     pub file: PathBuf,
-    /// Our entry as it is written in that file.
+    /// The entry in the format of that file.
     pub entry: String,
     pub install: bool,
     edit: Edit,
-    /// What the file held when it was read.
+    /// The content of the file when it was read.
     before: Option<Vec<u8>>,
-    /// Of the user, who may have put a link in its place.
+    /// Follow a symbolic link: allowed for the user's own files.
     follow: bool,
 }
 
@@ -186,30 +186,30 @@ fn refuse(code: Code, message: impl Into<String>) -> Box<Refusal> {
     Box::new(Refusal::new(code, message))
 }
 
-/// What is to be done to have the entry, or to have it no more. Nothing is written yet.
+/// Plans the change that adds or removes the entry. Writes nothing yet.
 pub fn plan(
     agent: Agent,
-    scope: Scope,
+    scope: InstallScope,
     project: Option<&Path>,
     var: impl Fn(&str) -> Option<OsString>,
     install: bool,
-) -> Outcome<Plan> {
+) -> Outcome<ConfigEdit> {
     let file = match scope {
-        Scope::Project => project.map(|root| root.join(agent.in_project())).ok_or_else(|| {
+        InstallScope::Project => project.map(|root| root.join(agent.in_project())).ok_or_else(|| {
             let refusal = Refusal::new(
                 Code::NotFound,
                 "there is no project here: no worktree and no .jit/",
             );
             Box::new(refusal.help("jit mcp install --agent <agent> --user"))
         })?,
-        Scope::User => agent.of_user(var).ok_or_else(|| {
+        InstallScope::User => agent.of_user(var).ok_or_else(|| {
             refuse(
                 Code::NotFound,
                 "HOME is not set, so there is no configuration of yours",
             )
         })?,
     };
-    let follow = scope == Scope::User;
+    let follow = scope == InstallScope::User;
     let shown = file.display();
     let before = read(&file, follow).map_err(|e| refuse(Code::Io, format!("cannot read {shown}: {e}")))?;
     let text = match &before {
@@ -231,11 +231,11 @@ pub fn plan(
         Form::Toml => toml::edit(text, install),
     };
     let edit = edit.map_err(|trouble| match trouble {
-        Trouble::Broken(line, column, why) => {
+        EditError::Broken(line, column, why) => {
             let message = format!("{shown} cannot be read, line {line}, column {column}: {why}");
             Box::new(Refusal::new(Code::Invalid, message).help("mend the file, then run the command again"))
         }
-        Trouble::Foreign => {
+        EditError::Foreign => {
             let message = format!("{shown} has an entry called {NAME} that does not start jit mcp");
             Box::new(Refusal::new(Code::Exists, message).help("rename or remove that entry by hand"))
         }
@@ -244,7 +244,7 @@ pub fn plan(
         Form::Json { section, typed, .. } => json::fresh(section, typed),
         Form::Toml => toml::fresh(),
     };
-    Ok(Plan {
+    Ok(ConfigEdit {
         file,
         entry,
         install,
@@ -263,7 +263,7 @@ fn read(file: &Path, follow: bool) -> io::Result<Option<Vec<u8>>> {
     file::read_real(&real, MAX_FILE)
 }
 
-impl Plan {
+impl ConfigEdit {
     pub fn changes_something(&self) -> bool {
         self.edit != Edit::Nothing
     }
@@ -282,7 +282,7 @@ impl Plan {
             Edit::Delete => {
                 std::fs::remove_file(&self.file).map_err(failed)?;
                 if let Some(folder) = self.file.parent() {
-                    // Only if nothing else is in it.
+                    // Fails if the folder is not empty.
                     let _ = std::fs::remove_dir(folder);
                 }
                 Ok(())
@@ -303,13 +303,13 @@ impl Plan {
     fn make(&self, folder: &Path) -> io::Result<()> {
         match self.follow {
             true => std::fs::create_dir_all(folder),
-            // In a clone a link may lead anywhere.
+            // In a clone a symbolic link may lead anywhere.
             false => file::ensure_real_dir(folder),
         }
     }
 }
 
-/// Whether an entry starts this server, whatever else it says.
+/// Whether an entry starts this server.
 fn is_ours(command: Option<&str>, first_words: &[&str]) -> bool {
     let program = command.and_then(|command| Path::new(command).file_name());
     program == Some(NAME.as_ref()) && first_words.contains(&"mcp")
@@ -339,7 +339,14 @@ mod tests {
     fn i4_a_file_that_changed_meanwhile_is_not_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join(".mcp.json");
-        let plan = plan(Agent::Claude, Scope::Project, Some(folder.path()), home, true).expect("a plan");
+        let plan = plan(
+            Agent::Claude,
+            InstallScope::Project,
+            Some(folder.path()),
+            home,
+            true,
+        )
+        .expect("a plan");
         std::fs::write(&file, "{}").expect("written");
         assert_eq!(plan.carry_out().expect_err("refused").code, Code::Busy);
         assert_eq!(std::fs::read_to_string(&file).expect("read"), "{}");
@@ -351,11 +358,17 @@ mod tests {
         let real = folder.path().join("real.json");
         std::fs::write(&real, "{}").expect("written");
         std::os::unix::fs::symlink(&real, folder.path().join(".mcp.json")).expect("a link");
-        let refused = plan(Agent::Claude, Scope::Project, Some(folder.path()), home, true);
+        let refused = plan(
+            Agent::Claude,
+            InstallScope::Project,
+            Some(folder.path()),
+            home,
+            true,
+        );
         assert_eq!(refused.expect_err("refused").code, Code::Io);
         std::os::unix::fs::symlink(&real, folder.path().join(".claude.json")).expect("a link");
         let at_home = |name: &str| (name == "HOME").then(|| folder.path().into());
-        let mine = plan(Agent::Claude, Scope::User, None, at_home, true).expect("a plan");
+        let mine = plan(Agent::Claude, InstallScope::User, None, at_home, true).expect("a plan");
         mine.carry_out().expect("written");
         assert!(
             std::fs::read_to_string(&real)

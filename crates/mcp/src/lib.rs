@@ -1,20 +1,35 @@
-//! `jit mcp`: the program for agents that speak the Model Context Protocol (I4), and how they are told of it.
+//! `jit mcp`: the face for agents that speak the Model Context Protocol (I4), and its installation in agent programs.
 //!
-//! A codec: a tool call becomes a `Request`, a `Reply` becomes compact JSON. Nothing is decided here. All of tokio and of
+//! It is a codec: a tool call becomes a `Request`, a `Reply` becomes compact JSON. It decides nothing. All of tokio and of
 //! the SDK is behind [`serve`], so that no other command pays for it.
 //!
 //! What must hold:
-//! - standard output carries messages of the protocol and nothing else;
-//! - a refusal is an answer of the tool (`isError`, with `code`, `message` and `help`); errors of JSON-RPC are for
-//!   messages that are no proper calls;
-//! - one agent for each connection; what it claims here is renewed while it is connected (B5), and kept until its time
-//!   runs out when it is gone: an agent that comes back under the same id finds its work as it was;
-//! - no process is started, and nothing is done while nobody asks, but for the renewals.
+//! - Standard output carries messages of the protocol and nothing else.
+//! - A refusal is an answer of the tool (`isError`, with `code`, `message` and `help`). JSON-RPC errors are for messages
+//!   that are not proper calls.
+//! - A connection has one agent. The server renews its claims while it is connected (B5). Afterwards they stay until they
+//!   expire: an agent that comes back with the same id finds its work as it was.
+//! - The server starts no process, and does nothing between calls except renewals.
 //!
 //! Limitations: calls are carried out one at a time, in the order in which they came. A line may have 16 MiB.
+//!
+//! Begin reading with `tools.rs` (the table of tools), then `server.rs`, `lease_keeper.rs` and [`install`].
+//!
+//! ```
+//! use jit_mcp::install::{self, Agent, InstallScope};
+//!
+//! let project = tempfile::tempdir()?;
+//! let no_variables = |_: &str| None;
+//! let plan = install::plan(Agent::Claude, InstallScope::Project, Some(project.path()), no_variables, true);
+//! let edit = plan.expect("a plan");
+//! edit.carry_out().expect("written");
+//! let written = std::fs::read_to_string(project.path().join(".mcp.json"))?;
+//! assert!(written.contains("\"command\": \"jit\""));
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 pub mod install;
-mod keep;
+mod lease_keeper;
 mod server;
 mod stdio;
 mod tools;
@@ -25,7 +40,7 @@ use jit_store::Outcome;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 
-/// Serves the agent at the other end of standard input and output until it hangs up.
+/// Serves the agent on standard input and output until it hangs up.
 pub fn serve(options: Options) -> Outcome<()> {
     let failed = |why: String| Box::new(Refusal::new(Code::Io, format!("the MCP server failed: {why}")));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -35,23 +50,23 @@ pub fn serve(options: Options) -> Outcome<()> {
     let ended = runtime.block_on(async {
         let transport = stdio::Stdio::open().map_err(|e| failed(e.to_string()))?;
         let server = server::Server::new(options);
-        let keep = server.keep();
-        let renewing = tokio::spawn(server.keep().run());
+        let keeper = server.keeper();
+        let renewing = tokio::spawn(server.keeper().run());
         let ended = match server.serve(transport).await {
             Ok(running) => running
                 .waiting()
                 .await
                 .map(drop)
                 .map_err(|e| failed(e.to_string())),
-            // It hung up before it said anything.
+            // The client hung up before it introduced itself.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(e) => Err(failed(e.to_string())),
         };
         renewing.abort();
-        keep.let_go();
+        keeper.release_locks();
         ended
     });
-    // The thread that reads standard input may be waiting still; it is not waited for.
+    // Does not wait for the thread that reads standard input: it may still be blocked.
     runtime.shutdown_background();
     ended
 }

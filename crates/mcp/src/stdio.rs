@@ -1,14 +1,13 @@
-//! Messages, a line each, on standard input and output.
+//! The transport: one message a line, on standard input and output.
 //!
-//! The SDK's own transport says nothing about a line that it cannot read. Here whoever sent it learns what was wrong with
-//! it, and the conversation goes on. It also needs no more of tokio than channels: a thread of its own waits for input,
-//! so an idle server wakes up for nothing.
+//! The SDK's own transport ignores a line that it cannot read. This one answers it with an error, and the conversation goes
+//! on. It needs only channels of tokio: a separate thread waits for input, so an idle server never wakes up.
 //!
 //! What must hold:
-//! - a line that is no JSON, or no message, or too long is answered by an error of JSON-RPC, with its id where it has
-//!   one; never by silence, unless it was a notification, which nobody may answer;
-//! - before the client has introduced itself, what is no request is passed over: the SDK would end for it;
-//! - when nobody reads the answers any more, the conversation is over.
+//! - A line that is not JSON, not a message, or too long is answered by a JSON-RPC error, with its id if it has one. Only
+//!   notifications are not answered, as the protocol demands.
+//! - Before the client has introduced itself, messages other than requests are ignored: the SDK would exit.
+//! - If the client no longer reads the answers, the conversation ends.
 
 use std::io::{self, BufRead, Read as _, Write as _};
 use std::sync::Arc;
@@ -25,22 +24,22 @@ use tokio::sync::{Notify, mpsc};
 const MAX_LINE: usize = 16 << 20;
 
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+enum InputLine {
     Whole(Vec<u8>),
     TooLong,
 }
 
 #[derive(Debug)]
 pub struct Stdio {
-    lines: mpsc::Receiver<Line>,
-    /// Nobody reads what we write.
+    lines: mpsc::Receiver<InputLine>,
+    /// Writing failed: the client no longer reads.
     deaf: Arc<Notify>,
     introduced: bool,
 }
 
 impl Stdio {
     pub fn open() -> io::Result<Self> {
-        // Few: whoever sends more waits, as with any pipe.
+        // A small buffer: a client that sends more waits, as with any pipe.
         let (sender, lines) = mpsc::channel(8);
         std::thread::Builder::new().name("stdin".into()).spawn(move || {
             read_lines(io::stdin().lock(), MAX_LINE, |line| {
@@ -55,8 +54,8 @@ impl Stdio {
     }
 }
 
-/// Hands on line after line until the input ends or `take` says no. The last line may lack its end.
-fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(Line) -> bool) {
+/// Passes each line to `take` until the input ends or `take` returns false. The last line may lack its newline.
+fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(InputLine) -> bool) {
     loop {
         let mut line = Vec::new();
         let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
@@ -65,9 +64,9 @@ fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(Line) -
             Ok(_) => {}
         }
         let line = if line.len() <= most || line.ends_with(b"\n") {
-            Line::Whole(line)
+            InputLine::Whole(line)
         } else if input.skip_until(b'\n').is_ok() {
-            Line::TooLong
+            InputLine::TooLong
         } else {
             return;
         };
@@ -77,13 +76,13 @@ fn read_lines(mut input: impl BufRead, most: usize, mut take: impl FnMut(Line) -
     }
 }
 
-/// What a line says; `None` when it is nothing to answer or to act upon.
-fn understand(line: Line) -> Result<Option<ClientJsonRpcMessage>, Box<ServerJsonRpcMessage>> {
+/// Parses a line; `None` if there is nothing to answer or to do. The error is the answer to send.
+fn understand(line: InputLine) -> Result<Option<ClientJsonRpcMessage>, Box<ServerJsonRpcMessage>> {
     let error =
         |error: ErrorData, id: Option<RequestId>| Err(Box::new(ServerJsonRpcMessage::error(error, id)));
     let line = match line {
-        Line::Whole(line) => line,
-        Line::TooLong => {
+        InputLine::Whole(line) => line,
+        InputLine::TooLong => {
             let message = format!("the message is longer than {} MiB", MAX_LINE >> 20);
             return error(ErrorData::invalid_request(message, None), None);
         }
@@ -118,7 +117,7 @@ fn understand(line: Line) -> Result<Option<ClientJsonRpcMessage>, Box<ServerJson
     error(ErrorData::invalid_request(message, None), id)
 }
 
-/// A message as it is sent. The SDK leaves out the id of an error that has none; JSON-RPC wants it said: null.
+/// Encodes a message. The SDK leaves out the id of an error that has none; JSON-RPC demands `null`.
 fn as_json(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     let ServerJsonRpcMessage::Error(error) = message else {
         return serde_json::to_vec(message);
@@ -191,7 +190,7 @@ impl Transport<RoleServer> for Stdio {
 mod tests {
     use super::*;
 
-    fn lines(input: &[u8], most: usize) -> Vec<Line> {
+    fn lines(input: &[u8], most: usize) -> Vec<InputLine> {
         let mut all = Vec::new();
         // A small buffer: lines do not come whole.
         read_lines(io::BufReader::with_capacity(3, input), most, |line| {
@@ -203,17 +202,22 @@ mod tests {
 
     #[test]
     fn i4_a_line_that_is_too_long_is_passed_over_and_the_next_is_read() {
-        let whole = |text: &str| Line::Whole(text.as_bytes().to_vec());
+        let whole = |text: &str| InputLine::Whole(text.as_bytes().to_vec());
         assert_eq!(
             lines(b"12345\n123456789\n123456\nend", 6),
-            [whole("12345\n"), Line::TooLong, whole("123456\n"), whole("end")]
+            [
+                whole("12345\n"),
+                InputLine::TooLong,
+                whole("123456\n"),
+                whole("end")
+            ]
         );
-        assert_eq!(lines(b"123456789", 6), [Line::TooLong]);
+        assert_eq!(lines(b"123456789", 6), [InputLine::TooLong]);
         assert_eq!(lines(b"", 6), []);
     }
 
     fn answered(line: &str) -> Option<Value> {
-        match understand(Line::Whole(line.as_bytes().to_vec())) {
+        match understand(InputLine::Whole(line.as_bytes().to_vec())) {
             Ok(message) => {
                 assert!(message.is_none(), "{line} was understood");
                 None

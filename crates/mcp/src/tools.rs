@@ -1,15 +1,17 @@
 //! The tools: at most ten, described in as few words as an agent needs to use them (I4).
 //!
-//! What must hold: the whole list costs a model at most 1,500 tokens; an unknown or ill-typed argument is refused by name;
-//! lists have few fields, and what an issue does not have is left out.
+//! What must hold:
+//! - The whole list costs a model at most 1,500 tokens.
+//! - An unknown or ill-typed argument is refused by name.
+//! - Lists have few fields, and empty fields of an issue are left out.
 //!
-//! Format of the schemas: hand-written JSON, so that every word in it is there for a reason. The test `i4_the_schemas_say…`
-//! compares them with what the arguments really are.
+//! Format of the schemas: hand-written JSON, to keep it short. The test `i4_the_schemas_say…` compares them with the real
+//! arguments.
 
 mod claims;
 mod issues;
 mod locks;
-mod sight;
+mod overview;
 
 use jit_core::model::actor::Actor;
 use jit_core::model::ids::{BadId, IssuePrefix};
@@ -24,7 +26,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::keep::Keep;
+use crate::lease_keeper::LeaseKeeper;
 
 pub struct Tool {
     pub name: &'static str,
@@ -32,11 +34,11 @@ pub struct Tool {
     /// The properties of its arguments, as JSON.
     takes: &'static str,
     needs: &'static [&'static str],
-    pub run: fn(&mut Call<'_>, JsonObject) -> Outcome<Value>,
+    pub run: fn(&mut ToolCall<'_>, JsonObject) -> Outcome<Value>,
 }
 
 static TABLE: &[&Tool] = &[
-    &sight::READY,
+    &overview::READY,
     &claims::CLAIM,
     &claims::RELEASE,
     &issues::SHOW,
@@ -45,7 +47,7 @@ static TABLE: &[&Tool] = &[
     &issues::COMMENT,
     &locks::LOCK,
     &locks::UNLOCK,
-    &sight::STATUS,
+    &overview::STATUS,
 ];
 
 pub fn find(name: &str) -> Option<&'static Tool> {
@@ -74,34 +76,34 @@ impl Tool {
     }
 }
 
-/// One call of a tool: what it can ask of the engine.
+/// One call of a tool, with its access to the engine.
 #[derive(Debug)]
-pub struct Call<'a> {
+pub struct ToolCall<'a> {
     options: &'a Options,
-    keep: &'a Keep,
-    /// As whom the last request was made.
+    keeper: &'a LeaseKeeper,
+    /// The actor of the last request.
     actor: Option<Actor>,
     pub warnings: Vec<String>,
 }
 
-impl<'a> Call<'a> {
-    pub fn new(options: &'a Options, keep: &'a Keep) -> Self {
+impl<'a> ToolCall<'a> {
+    pub fn new(options: &'a Options, keeper: &'a LeaseKeeper) -> Self {
         Self {
             options,
-            keep,
+            keeper,
             actor: None,
             warnings: Vec::new(),
         }
     }
 
-    /// The place is looked at anew for each request: settings, branch and identity may have changed since.
+    /// Opens the repository for each request: settings, branch and identity may have changed since the last one.
     fn ask(&mut self, request: Request) -> Outcome<Reply> {
         let need = if request.writes() { Need::Write } else { Need::Read };
         let app = jit_engine::opening::open(self.options, need)?;
         let Answer { reply, warnings } = jit_engine::handle::handle(&app, request)?;
         self.actor = Some(app.actor);
         for warning in warnings {
-            // Two requests of one call may have noticed the same.
+            // Two requests of one call may give the same warning.
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);
             }
@@ -115,7 +117,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The arguments, or what is wrong with them.
+/// Parses the arguments.
 fn read<T: DeserializeOwned>(given: JsonObject) -> Outcome<T> {
     serde_json::from_value(Value::Object(given)).map_err(invalid)
 }
@@ -124,13 +126,13 @@ fn invalid(why: impl ToString) -> Box<Refusal> {
     Box::new(Refusal::new(Code::Invalid, why.to_string()))
 }
 
-/// The engine answered something else than was asked for: not to be expected.
+/// The engine gave another reply than the request has: a bug.
 fn unexpected(reply: &Reply) -> Box<Refusal> {
     let shown: String = format!("{reply:?}").chars().take(80).collect();
     Box::new(Refusal::new(Code::Io, format!("an unexpected answer: {shown}")))
 }
 
-/// An issue, by its id or the beginning of it.
+/// An issue, by its id or a prefix of it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 struct Named(IssuePrefix);
@@ -167,7 +169,7 @@ fn seconds(length: Option<Length>) -> Outcome<Option<u64>> {
     }
 }
 
-/// Leaves out what is null or empty.
+/// Leaves out fields that are null or empty lists.
 fn without_blanks(value: Value) -> Value {
     let blank = |value: &Value| match value {
         Value::Null => true,
@@ -238,9 +240,9 @@ mod tests {
             dir: Some("/nonexistent".into()),
             ..Options::default()
         };
-        let keep = Keep::default();
+        let keeper = LeaseKeeper::default();
         let refused = |tool: &Tool, given: JsonObject| {
-            let done = (tool.run)(&mut Call::new(&nowhere, &keep), given);
+            let done = (tool.run)(&mut ToolCall::new(&nowhere, &keeper), given);
             done.expect_err("there is no repository")
         };
         for tool in TABLE {

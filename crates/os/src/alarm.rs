@@ -1,13 +1,13 @@
-//! A system call that would wait for ever, made to end after a while.
+//! A timeout for a blocking system call, by SIGALRM.
 //!
-//! The cheapest way there is: no second thread, two system calls. But a process has one alarm clock and one handler, so
-//! this is only for a program that waits in its first thread and uses neither for anything else.
+//! It is cheap: two system calls and no second thread. But a process has one alarm timer and one handler, so it is only
+//! for a program that waits in its first thread and uses neither for anything else.
 
 use std::io;
 use std::time::Duration;
 
-/// Rings until it is dropped: the first time after the given while, then again and again, because the first may come
-/// just before the system call is entered.
+/// Sends SIGALRM until it is dropped: first after the given time, then repeatedly, because the first signal may arrive
+/// just before the system call begins.
 #[derive(Debug)]
 pub struct Alarm(());
 
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(100_000_000);
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "signals and timers have no safe interface")]
 impl Alarm {
-    /// From `wait` on, what this thread waits for in the kernel ends with `EINTR`.
+    /// After `wait`, system calls that block this thread fail with `EINTR`.
     pub fn after(wait: Duration) -> io::Result<Self> {
         extern "C" fn wake(_signal: libc::c_int) {}
         // SAFETY: the structures are plain data for which all zeroes is a value, they outlive the calls, and the
@@ -31,7 +31,7 @@ impl Alarm {
             libc::sigemptyset(&raw mut only);
             libc::sigaddset(&raw mut only, libc::SIGALRM);
             if libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) != 0
-                // Whoever started us may have blocked it.
+                // The parent process may have blocked the signal.
                 || libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only, std::ptr::null_mut()) != 0
             {
                 return Err(io::Error::last_os_error());

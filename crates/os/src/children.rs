@@ -1,12 +1,12 @@
-//! Processes that this one started, and those that they started.
+//! Child processes of this process, and their descendants.
 //!
 //! What must hold:
-//! - once [`adopt_orphans`] has said yes, whatever loses its parent below this process becomes its child: nothing that was
-//!   started below it can get away, not by a session of its own, not by forking twice, not by an empty environment;
-//! - [`reap`] saying [`Reaped::Nobody`] then means that nothing of it is left.
+//! - After [`adopt_orphans`] returned true, every orphaned descendant becomes a child of this process. A descendant cannot
+//!   escape by starting its own session, forking twice or clearing its environment.
+//! - [`Reaped::Nobody`] from [`reap`] then means that no descendant is left.
 //!
-//! Limitations: only Linux has orphans adopted and shows the environment of others. Elsewhere the process table is
-//! searched by parents, and what lost its parent is known only if it was seen before (not run here).
+//! Limitations: only Linux adopts orphans and shows the environment of other processes. Elsewhere descendants are found
+//! by parent in the process table; an orphan is known only if it was seen before (not run here).
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -16,15 +16,15 @@ use rustix::process::{WaitOptions, wait};
 
 use super::process::{self, ProcessRef};
 
-/// A process below another.
+/// A descendant of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Below {
     pub process: ProcessRef,
-    /// Time of the processor that it and those it waited for have used, in hundredths of a second.
+    /// CPU time of the process and of the children it waited for, in hundredths of a second.
     pub used: u64,
 }
 
-/// What became of a child.
+/// The state of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaped {
     Ended {
@@ -32,14 +32,14 @@ pub enum Reaped {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// There are children, and they run.
+    /// All children are still running.
     Running,
-    /// There is no child.
+    /// This process has no child.
     Nobody,
 }
 
-/// From now on orphans below this process become its children. Says whether this system can do that. Whoever started
-/// us may have told the kernel to forget children that end: that is taken back.
+/// Makes orphaned descendants children of this process. Returns whether the system supports it. Also resets SIGCHLD: the
+/// parent process may have ignored it, and then the kernel would forget children that exit.
 #[expect(unsafe_code, reason = "signal dispositions have no safe interface")]
 pub fn adopt_orphans() -> io::Result<bool> {
     // SAFETY: two numbers.
@@ -56,7 +56,7 @@ pub fn adopt_orphans() -> io::Result<bool> {
     Ok(false)
 }
 
-/// Waits for one child that has ended, if one has. Only for a process that waits for its children nowhere else.
+/// Reaps one child that has exited, if there is one. Only for a process that waits for its children nowhere else.
 pub fn reap() -> Reaped {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -74,7 +74,7 @@ pub fn reap() -> Reaped {
     }
 }
 
-/// Everything that runs below a process, zombies left out. What comes or goes meanwhile may be missing.
+/// Lists the descendants of a process, without zombies. Processes that start or exit meanwhile may be missing.
 pub fn below(root: u32) -> io::Result<Vec<Below>> {
     #[cfg(target_os = "linux")]
     if let Some(found) = by_children(root) {
@@ -92,7 +92,7 @@ pub fn below(root: u32) -> io::Result<Vec<Below>> {
         .collect())
 }
 
-/// Gives each process of the table that is `wanted`, and whatever is below one of them.
+/// Calls `each` with every process that is `wanted` and with all descendants of those.
 pub fn with_children(
     all: &[process::Listed],
     wanted: impl Fn(&process::Listed) -> bool,
@@ -117,14 +117,14 @@ pub fn with_children(
     }
 }
 
-/// The kernel's own lists of children: as much work as there are processes below, however many others there are. `None`
-/// for a kernel that has no such lists.
+/// Uses the kernel's lists of children: the cost depends on the number of descendants only. `None` if the kernel has no
+/// such lists.
 #[cfg(target_os = "linux")]
 fn by_children(root: u32) -> Option<Vec<Below>> {
     let mut found: Vec<Below> = Vec::new();
     let mut open = children(root)?;
     while let Some(pid) = open.pop() {
-        // A number that was met before belongs to somebody new, or the lists changed while they were read.
+        // A pid that was seen before was reused, or the lists changed while they were read.
         if pid == root || found.iter().any(|one| one.process.pid == pid) {
             continue;
         }
@@ -162,7 +162,7 @@ fn children(pid: u32) -> Option<Vec<u32>> {
     known.then_some(all)
 }
 
-/// Time of the processor that this process's children, as far as they were waited for, have used.
+/// CPU time of the children that were reaped, in hundredths of a second.
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "there is no safe interface")]
 pub fn used_by_reaped() -> u64 {
@@ -184,17 +184,17 @@ pub fn used_by_reaped() -> u64 {
         .sum()
 }
 
-/// Whether a process carries a mark.
+/// Whether a process has a mark in its environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marked {
     Yes,
     No,
-    /// It is on its way from one program to the next, and has no environment at this moment.
+    /// The process is in the middle of exec and has no environment at this moment.
     Unsure,
 }
 
-/// Whether `NAME=value` was in the environment that a process was started with. Whose environment we may not read, we
-/// may not signal either.
+/// Whether the process was started with `NAME=value` in its environment. If this user may not read the environment, it
+/// may not signal the process either.
 #[cfg(target_os = "linux")]
 pub fn marked(pid: u32, mark: &[u8]) -> Marked {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else {
@@ -228,7 +228,7 @@ pub fn marked(pid: u32, mark: &[u8]) -> Marked {
     }
 }
 
-/// The command will have a session and a process group of its own, and no descriptor besides the first three.
+/// Gives the command its own session and process group, and no descriptor besides the first three.
 #[expect(unsafe_code, reason = "there is no other way to act between fork and exec")]
 pub fn own_session(command: &mut Command) {
     // SAFETY: only calls that are allowed between fork and exec, and nothing is allocated.
@@ -241,8 +241,8 @@ pub fn own_session(command: &mut Command) {
     }
 }
 
-/// The command will belong to nobody: a session of its own, and no child of this process. What [`Command::spawn`] gives
-/// has ended already, and is to be waited for.
+/// Detaches the command: it gets its own session and is no child of this process. The child that [`Command::spawn`]
+/// returns has already exited and must be reaped.
 #[expect(unsafe_code, reason = "there is no other way to act between fork and exec")]
 pub fn detached(command: &mut Command) {
     // SAFETY: as above; the first child ends without running anything that was registered to run at the end.
@@ -259,7 +259,7 @@ pub fn detached(command: &mut Command) {
     }
 }
 
-/// Descriptors that somebody let slip are closed too. The one by which a failed exec is told is such a one anyway.
+/// Closes leaked descriptors on exec. The pipe that reports a failed exec is close-on-exec anyway.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "there is no safe interface")]
 fn close_on_exec() {

@@ -2,8 +2,8 @@
 //!
 //! - [`boot_ns`]: nanoseconds since the machine started, counting through suspend and blind to changes of the wall
 //!   clock. Deadlines are decided by it. It means something only together with [`boot_id`].
-//! - [`boot_id`]: which start of the machine that was.
-//! - [`wall_ms`]: what people read. It may jump in either direction.
+//! - [`boot_id`]: names the current boot of the machine.
+//! - [`wall_ms`]: the time of day, for people. It may jump in either direction.
 //!
 //! Limitations: two machines that share a file system must not compare boot times; a process in its own time
 //! namespace sees a shifted boot clock; a virtual machine resumed from a snapshot keeps its boot id. On Apple systems
@@ -12,7 +12,7 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jit_core::model::time::{Clock, BootId, Now, Wall};
+use jit_core::model::time::{BootId, Clock, Now, Wall};
 use rustix::time::{ClockId, clock_gettime};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -53,14 +53,14 @@ pub fn boot_ns() -> u64 {
     secs.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
-/// Milliseconds since 1970 by the wall clock; negative before.
+/// Nanoseconds since 1970 by the wall clock; 0 before.
 pub fn wall_ns() -> i128 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0))
 }
 
-/// What people read, in ms.
+/// Milliseconds since 1970 by the wall clock; negative before.
 pub fn wall_ms() -> i64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
@@ -68,7 +68,7 @@ pub fn wall_ms() -> i64 {
     }
 }
 
-/// Names this start of the machine.
+/// Names the current boot of the machine.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn boot_id() -> io::Result<String> {
     let mut text = [0; 64];
@@ -79,7 +79,7 @@ pub fn boot_id() -> io::Result<String> {
     checked_boot_id(&String::from_utf8_lossy(&text[..len]))
 }
 
-/// Names this start of the machine. Not `kern.boottime`, which moves when the wall clock is set.
+/// Names the current boot of the machine. Not `kern.boottime`, which moves when the wall clock is set.
 ///
 /// Not run here: written from Darwin's sysctl documentation.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -1,9 +1,12 @@
-//! Whole files that appear at once or not at all.
+//! Files that are written atomically.
 //!
-//! Invariants: a reader sees the old content or the new one, never a part; what was written is on the disk before it
-//! gets its name; of any number of writers of a new file exactly one succeeds.
-//! Format: a file being written is called `<name>.<16 hex digits>.tmp` and lies beside its goal. A crash may leave
-//! one behind; nobody ever reads it.
+//! What must hold:
+//! - A reader sees the old content or the new content, never a part.
+//! - Content is on disk before the file gets its name.
+//! - Of several writers that create the same file, exactly one succeeds.
+//!
+//! Format: a file that is being written is called `<name>.<16 hex digits>.tmp` and lies beside its target. A crash may
+//! leave one behind; it is never read.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -16,12 +19,12 @@ use rustix::io::Errno;
 
 use super::random;
 
-/// Creates `path` with this content unless it exists. Says whether it did.
+/// Creates `path` with this content unless it exists. Returns whether it did.
 pub fn create(path: &Path, content: &[u8]) -> io::Result<bool> {
     create_with(path, content, None)
 }
 
-/// The same, with these permissions instead of what the umask leaves.
+/// Like [`create`], with these permissions instead of those of the umask.
 pub fn create_with(
     path: &Path,
     content: &[u8],
@@ -42,7 +45,7 @@ pub fn create_with(
             Ok(true)
         }
         Err(Errno::EXIST) => Ok(false),
-        // Some file systems cannot do that; a second name for the same file has the same effect.
+        // Some file systems have no such rename; a hard link has the same effect.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             match std::fs::hard_link(&temporary.path, path) {
                 Ok(()) => {
@@ -57,8 +60,7 @@ pub fn create_with(
     }
 }
 
-/// Puts this content in place of whatever `path` holds, keeping its permissions. A symbolic link stays one: what it
-/// leads to is replaced.
+/// Replaces the content of `path` and keeps its permissions. Follows a symbolic link: its target is replaced.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let goal = match std::fs::canonicalize(path) {
         Ok(real) => real,
@@ -72,8 +74,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(&goal)
 }
 
-/// The same, but nothing is followed: a symbolic link in the file's place is replaced itself. For folders whose content
-/// may come from a clone.
+/// Like [`replace`], but replaces a symbolic link itself. For folders whose content may come from a clone.
 pub fn replace_here(path: &Path, content: &[u8]) -> io::Result<()> {
     let old = std::fs::symlink_metadata(path)
         .ok()
@@ -84,8 +85,8 @@ pub fn replace_here(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(path)
 }
 
-/// Replaces a file whole, or not at all, without waiting for the disk: for what can be made again. A symbolic link is
-/// replaced, not followed. A new file is as open to others as its folder.
+/// Replaces a file atomically without waiting for the disk: for content that can be made again. Replaces a symbolic link
+/// itself. A new file gets the permissions of its folder.
 pub fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = Temporary { path: beside(path)? };
     let file = match std::fs::symlink_metadata(path)
@@ -108,7 +109,7 @@ pub fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts this content in place of whatever is there, synced, with the permissions of its folder.
+/// Replaces a file and syncs it. The file gets the permissions of its folder.
 pub fn put_like_parent(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = Temporary { path: beside(path)? };
     let mut file = create_like_parent(&temporary.path)?;
@@ -125,8 +126,8 @@ pub fn mode_within(folder: &Path) -> io::Result<std::fs::Permissions> {
     Ok(std::fs::Permissions::from_mode(mode))
 }
 
-/// Waits until these files and folders, all on the file system of `folder`, are on disk. Of many the whole file system is
-/// synced instead, where that can be done: each by itself would wait for the disk once.
+/// Syncs these files and folders, which are all on the file system of `folder`. If there are many, syncs the whole file
+/// system instead, where possible: that waits for the disk once and not once for each.
 pub fn sync_all(folder: &Path, paths: &[std::path::PathBuf]) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if paths.len() > 64 {
@@ -139,13 +140,13 @@ pub fn sync_all(folder: &Path, paths: &[std::path::PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// The content of a file, at most `most` bytes; `None` when there is none. Follows no symbolic link, waits for no pipe and
-/// reads no device.
+/// Reads a file of at most `most` bytes; `None` if it does not exist. Follows no symbolic link, waits for no pipe and reads
+/// no device.
 pub fn read_real(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     use std::io::Read as _;
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    // A device may do something when it is opened: asked first, and again of what was opened.
+    // Opening a device may have an effect, so the type is checked before and after.
     let not_a_file = || io::Error::new(io::ErrorKind::InvalidInput, "not a file");
     match path.symlink_metadata() {
         Ok(meta) if meta.is_file() => {}
@@ -179,7 +180,7 @@ pub fn read_real(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Makes a folder unless it is there. A symbolic link does not count as one.
+/// Creates a folder unless it exists. A symbolic link does not count as a folder.
 pub fn ensure_real_dir(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -198,16 +199,16 @@ pub fn ensure_real_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Holds a kernel lock on a folder until dropped, waiting for it if need be. The folder itself is locked, so nothing
-/// is left lying about. Not to be taken twice by one thread: the second would wait for the first.
+/// Acquires a kernel lock on a folder, waiting for it if necessary; dropping the file releases it. The folder itself is
+/// locked, so no lock file is left behind. Not reentrant: a thread that locks twice waits for itself.
 pub fn lock_folder(folder: &Path) -> io::Result<File> {
     let file = File::open(folder)?;
     file.lock()?;
     Ok(file)
 }
 
-/// Opens a file that is there to be locked, and makes it if need be. Never removed: of two files of one name two could be
-/// locked.
+/// Opens a lock file, creating it if necessary. Lock files are never removed: otherwise two processes could lock two files
+/// of the same name.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     let open = || File::options().read(true).write(true).open(path);
     match open() {
@@ -219,7 +220,8 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether somebody has the lock of a file. To find out it is had for a moment: who takes such a lock needs some patience.
+/// Whether a process holds the lock of a file. The check acquires the lock for a moment, so callers that acquire it must
+/// wait a little rather than fail at once.
 pub fn is_locked(path: &Path) -> io::Result<bool> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -227,14 +229,14 @@ pub fn is_locked(path: &Path) -> io::Result<bool> {
         Err(e) => return Err(e),
     };
     match file.try_lock_shared() {
-        // By hand: a copy of the descriptor may be in a process that somebody is just starting.
+        // Unlocked explicitly: a process that is just being started may have a copy of the descriptor.
         Ok(()) => file.unlock().map(|()| false),
         Err(std::fs::TryLockError::WouldBlock) => Ok(true),
         Err(std::fs::TryLockError::Error(e)) => Err(e),
     }
 }
 
-/// A file as it was at some time: another file, or one that was written to, has another stamp.
+/// Identifies a version of a file: another file, or the same file after a write, has another stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     inode: u64,
@@ -242,7 +244,7 @@ pub struct Stamp {
     modified: (i64, i64),
 }
 
-/// The stamp of what is there; nothing is followed.
+/// The stamp of a file; does not follow symbolic links.
 pub fn stamp(path: &Path) -> Option<Stamp> {
     use std::os::unix::fs::MetadataExt as _;
     let meta = path.symlink_metadata().ok()?;
@@ -253,7 +255,7 @@ pub fn stamp(path: &Path) -> Option<Stamp> {
     })
 }
 
-/// Makes a folder unless it is there, with its parent's permissions: the control plane is private, or shared with a
+/// Creates a folder unless it exists, with the permissions of its parent: the control plane is private, or shared with a
 /// group, as a whole.
 pub fn make_dir_like_parent(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {
@@ -263,7 +265,7 @@ pub fn make_dir_like_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new file with its folder's permissions, less the right to search.
+/// Creates a file with the permissions of its folder, without the executable bits.
 pub fn create_like_parent(path: &Path) -> io::Result<File> {
     let mode = std::fs::metadata(folder_of(path))?.permissions().mode() & 0o666;
     let file = OpenOptions::new()
@@ -278,7 +280,7 @@ pub fn create_like_parent(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether a file of this name is one that somebody was writing.
+/// Whether this is the name of a file that was being written.
 pub fn is_left_over(name: &str) -> bool {
     let digits = name.strip_suffix(".tmp").and_then(|name| name.rsplit_once('.'));
     digits.is_some_and(|(_, digits)| digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
@@ -299,7 +301,7 @@ pub fn has_left_overs(folder: &Path) -> bool {
     left_overs(folder).next().is_some()
 }
 
-/// Removes what killed writers left in a folder, and says how many that were. Only while nobody writes there.
+/// Removes files that killed writers left in a folder and returns their number. Call only while nothing writes there.
 pub fn sweep(folder: &Path) -> usize {
     left_overs(folder)
         .filter(|path| std::fs::remove_file(path).is_ok())
@@ -317,12 +319,12 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
 
-/// Removed when dropped, unless it became something.
+/// A temporary file; removed when dropped, unless it was renamed.
 struct Temporary {
     path: PathBuf,
 }
 
-/// A name of its own in the same folder.
+/// An unused name in the same folder.
 fn beside(goal: &Path) -> io::Result<PathBuf> {
     let name = goal
         .file_name()
@@ -352,12 +354,12 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Nothing depends on it being gone.
+        // Correctness does not depend on the removal.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Whether nobody but us has this file open. `false` also where the system cannot tell.
+/// Whether no other process has this file open. Also `false` if the system cannot tell.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "leases on files have no safe interface")]
 pub fn only_ours(file: &File) -> bool {
@@ -365,8 +367,8 @@ pub fn only_ours(file: &File) -> bool {
     // From fcntl.h; the libc crate does not have it.
     const F_SETSIG: libc::c_int = 10;
     let fd = file.as_raw_fd();
-    // The kernel grants a write lease only to the one who has the file open. Should somebody open it while the lease
-    // is there, it tells us by a signal: one that does nothing.
+    // The kernel grants a write lease only if no other process has the file open. If one opens it while the lease
+    // exists, the kernel sends a signal: SIGCHLD, which does nothing.
     // SAFETY: numbers only; the descriptor is open.
     unsafe {
         libc::fcntl(fd, F_SETSIG, libc::SIGCHLD) == 0
@@ -380,7 +382,7 @@ pub fn only_ours(_file: &File) -> bool {
     false
 }
 
-/// Puts a file in place whole, without waiting for the disk: for what means nothing after a power loss.
+/// Replaces a file atomically without waiting for the disk: for content that means nothing after a power loss.
 pub fn replace_unsynced(goal: &Path, content: &[u8]) -> io::Result<()> {
     let beside = goal.with_extension(format!("{:016x}.tmp", random::u64()?));
     let written = create_like_parent(&beside)

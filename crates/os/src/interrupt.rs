@@ -1,11 +1,11 @@
-//! Ctrl-C, counted instead of obeyed: a command that follows others' work says what that means before it ends.
+//! Counts Ctrl-C instead of dying from it: a command that follows other processes explains what happens to them first.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// From now on SIGINT and SIGTERM are counted. What is waited for in the kernel ends with `EINTR`.
+/// Counts SIGINT and SIGTERM from now on. Blocking system calls fail with `EINTR`.
 #[expect(unsafe_code, reason = "signals have no safe interface")]
 pub fn count() -> io::Result<()> {
     extern "C" fn note(_signal: libc::c_int) {
@@ -25,7 +25,7 @@ pub fn count() -> io::Result<()> {
     Ok(())
 }
 
-/// How many came since then.
+/// The number of signals since [`count`].
 pub fn counted() -> u32 {
     COUNT.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Memory: what a process that mostly sleeps needs to keep, and what one that lists ten thousand issues needs at once.
+//! Memory use of two kinds of processes: one that mostly sleeps, and one that lists ten thousand issues and exits.
 //!
 //! Finding five hundred small pages takes the kernel ten times as long as finding one large one of the same size; for ten
 //! thousand issues that is longer than what a list does with them.
@@ -23,7 +23,7 @@ mod linux {
 
     const LARGE_PAGE: usize = 2 << 20;
     const LARGE_BLOCK: usize = 256 << 10;
-    /// What every mapping is aligned to, on whatever machine.
+    /// Every mapping is aligned to at least this, on every machine.
     const PAGE: usize = 4096;
 
     static IN_LARGE_PAGES: AtomicBool = AtomicBool::new(false);
@@ -155,8 +155,8 @@ mod elsewhere {
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::use_large_pages;
 
-/// Lets go of the program's code: what runs next is mapped again, from the cache that all processes of this program share.
-/// Starting, and whatever is done once in a while, touches most of it, and would count for as long as the process lives.
+/// Unmaps the pages of the program's code. Pages that are needed again come from the page cache, which all processes of
+/// this program share. Without this, code that ran only at the start would count for as long as the process lives.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "there is no safe interface")]
 pub fn let_go_of_code() {
@@ -184,7 +184,7 @@ pub fn let_go_of_code() {
     }
 }
 
-/// Not needed elsewhere: nobody has asked there.
+/// Does nothing on other systems.
 #[cfg(not(target_os = "linux"))]
 pub fn let_go_of_code() {}
 

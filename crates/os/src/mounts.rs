@@ -1,13 +1,14 @@
-//! What is mounted below a folder. A rename takes it along, and a deletion goes into it: what lies there lies elsewhere too.
+//! Finds mount points below a folder. Renaming the folder would move them and deleting it would delete their files, which
+//! also belong to another place.
 //!
-//! Limitations: only Linux tells; elsewhere another file system is known by its number alone.
+//! Limitations: only Linux lists mounts. Elsewhere another file system is known by its device number alone.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The first place at `path` or below it where something is mounted.
+/// The first mount point at `path` or below it.
 pub fn first_in(path: &Path) -> Option<PathBuf> {
     let real = fs::canonicalize(path).ok()?;
     let table = fs::read("/proc/self/mountinfo").ok()?;
@@ -15,7 +16,7 @@ pub fn first_in(path: &Path) -> Option<PathBuf> {
     places.find(|place| place.starts_with(&real))
 }
 
-/// Like that of the standard library, but never into what is mounted inside.
+/// Like [`fs::remove_dir_all`], but refuses if something is mounted inside.
 pub fn remove_dir_all(path: &Path) -> io::Result<()> {
     match first_in(path) {
         Some(place) => Err(io::Error::other(format!(

@@ -1,16 +1,16 @@
-//! Which process is meant: a pid alone is not enough, because the system gives it out again.
+//! Identifies processes. A pid alone is not enough, because the system reuses pids.
 //!
-//! Invariants:
-//! - a process is named by its pid and its start time, and [`ProcessRef::is_alive`] is true only for that very one;
-//! - a zombie is dead: it can do nothing more, its parent only has not looked yet;
-//! - the name of a process may contain spaces, parentheses and newlines; it never moves the fields after it.
+//! What must hold:
+//! - A process is identified by its pid and its start time. [`ProcessRef::is_alive`] is true only for that process.
+//! - A zombie counts as dead: it can do nothing more, its parent has just not reaped it.
+//! - The name of a process may contain spaces, parentheses and newlines. It never shifts the fields after it.
 //!
 //! Limitations: start times are in clock ticks since boot on Linux, so they compare only within one boot and one pid
 //! namespace. Elsewhere they come from `ps`, in a form that only compares for equality (not run here).
 
 use std::io;
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A process that cannot be mistaken for a later one with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ProcessRef {
     pub pid: u32,
@@ -23,7 +23,7 @@ pub(super) struct Stat {
     state: u8,
     parent: u32,
     group: u32,
-    /// Time of the processor that it and those it waited for have used, in hundredths of a second.
+    /// CPU time of the process and of the children it waited for, in hundredths of a second.
     pub(super) used: u64,
     pub(super) start: u64,
 }
@@ -34,7 +34,7 @@ pub struct Listed {
     pub process: ProcessRef,
     pub parent: u32,
     pub group: u32,
-    /// Time of the processor used by it and by those it waited for, in hundredths of a second.
+    /// CPU time of the process and of the children it waited for, in hundredths of a second.
     pub used: u64,
 }
 
@@ -48,18 +48,18 @@ impl ProcessRef {
         }
     }
 
-    /// The process that has this number now, if one has.
+    /// The process that has this pid now, if there is one.
     pub fn of(pid: u32) -> io::Result<Option<Self>> {
         Ok(start_time(pid)?.map(|start| Self { pid, start }))
     }
 
-    /// Whether that very process still runs.
+    /// Whether this process still runs.
     pub fn is_alive(self) -> io::Result<bool> {
         Ok(start_time(self.pid)? == Some(self.start))
     }
 }
 
-/// Waits until the process ends, at most `longest`. Says whether it has ended.
+/// Waits until the process exits, at most `longest`. Returns whether it has exited.
 #[cfg(target_os = "linux")]
 pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, poll};
@@ -68,7 +68,7 @@ pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Re
     let Some(handle) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
         return Ok(!process.is_alive()?);
     };
-    // The handle could belong to a later process with the same number.
+    // The handle could belong to a later process with the same pid.
     if !process.is_alive()? {
         return Ok(true);
     }
@@ -83,18 +83,18 @@ pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Re
     }
 }
 
-/// Waits until the process ends, at most `longest`. Says whether it has ended. Not run here.
+/// Waits until the process exits, at most `longest`. Returns whether it has exited. Not run here.
 #[cfg(not(target_os = "linux"))]
 pub fn wait_for_end(process: ProcessRef, longest: std::time::Duration) -> io::Result<bool> {
     std::thread::sleep(longest.min(std::time::Duration::from_secs(1)));
     Ok(!process.is_alive()?)
 }
 
-/// Every process that runs now, zombies left out. One that comes or goes meanwhile may be missing.
+/// Lists all running processes, without zombies. Processes that start or exit meanwhile may be missing.
 pub fn list() -> io::Result<Vec<Listed>> {
     let mut all = Vec::new();
     for pid in pids()? {
-        // Whatever cannot be read (it ended, or it is hidden from us) is not listed.
+        // A process that cannot be read (it exited, or it is hidden from this user) is not listed.
         let Ok(Some(stat)) = stat(pid) else { continue };
         if !is_dead(stat) {
             all.push(Listed {
@@ -131,23 +131,23 @@ fn pids() -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// Something to poll: it becomes readable when that very process ends. `None` where there is no such thing, or the
-/// process is gone.
+/// A descriptor to poll: it becomes readable when this process exits. `None` if the system has none, or the process has
+/// exited.
 #[cfg(target_os = "linux")]
 pub fn handle(process: ProcessRef) -> Option<std::os::fd::OwnedFd> {
     use rustix::process::{PidfdFlags, pidfd_open};
     let handle = pidfd_open(raw(process.pid)?, PidfdFlags::empty()).ok()?;
-    // Opened first and looked at afterwards: from here on the handle cannot come to mean another process.
+    // Opened first and checked afterwards: from here on the handle means this process and no other.
     process.is_alive().ok()?.then_some(handle)
 }
 
-/// Something to poll. Not available here.
+/// This system has no descriptor to poll.
 #[cfg(not(target_os = "linux"))]
 pub fn handle(_process: ProcessRef) -> Option<std::os::fd::OwnedFd> {
     None
 }
 
-/// Signals that very process and no later one with its number. Says whether it was there.
+/// Signals this process and no later one with its pid. Returns whether it was there.
 #[cfg(target_os = "linux")]
 pub fn signal(process: ProcessRef, signal: rustix::process::Signal) -> io::Result<bool> {
     if let Some(handle) = handle(process) {
@@ -160,7 +160,7 @@ pub fn signal(process: ProcessRef, signal: rustix::process::Signal) -> io::Resul
     signal_by_number(process, signal)
 }
 
-/// Signals that process, unless it ends and its number is given out again just now. Not run here.
+/// Signals this process. May signal another one if it exits and its pid is reused just now. Not run here.
 #[cfg(not(target_os = "linux"))]
 pub fn signal(process: ProcessRef, signal: rustix::process::Signal) -> io::Result<bool> {
     signal_by_number(process, signal)
@@ -186,12 +186,12 @@ pub(super) fn is_dead(stat: Stat) -> bool {
     matches!(stat.state, b'Z' | b'X' | b'x')
 }
 
-/// When the process with this pid started; `None` if there is no such process or it is a zombie.
+/// The start time of the process with this pid; `None` if there is none or it is a zombie.
 pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
     Ok(stat(pid)?.filter(|stat| !is_dead(*stat)).map(|stat| stat.start))
 }
 
-/// What the process calls itself, shortened by the system; `None` when that cannot be read.
+/// The name of a process, shortened by the system; `None` if it cannot be read.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn name(pid: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -213,7 +213,7 @@ pub fn name(pid: u32) -> Option<String> {
 pub fn ancestors(pid: u32) -> io::Result<Vec<ProcessRef>> {
     let mut chain: Vec<ProcessRef> = Vec::new();
     let mut next = stat(pid)?.map(|stat| stat.parent);
-    // Processes end and numbers are given out again while we look, so a loop is possible in principle.
+    // Processes exit and pids are reused meanwhile, so a loop is possible in principle.
     while let Some(parent) = next.filter(|parent| *parent != 0 && chain.len() < 1024) {
         let Some(found) = stat(parent)? else { break };
         if chain.iter().any(|seen| seen.pid == parent) {
@@ -245,12 +245,12 @@ pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn gone(error: &io::Error) -> bool {
-    // ESRCH when it ends between open and read.
+    // ESRCH if the process exits between open and read.
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
-/// `pid (name) state ppid … starttime …`; the name may contain anything, so the last `)` is what counts.
+/// `pid (name) state ppid … starttime …`; the name may contain anything, so the last `)` ends it.
 #[cfg(any(target_os = "linux", target_os = "android", test))]
 fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let after_name = bytes.iter().rposition(|b| *b == b')')? + 1;
@@ -259,7 +259,7 @@ fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     let state = *fields.next()?.as_bytes().first()?;
     let parent = fields.next()?.parse().ok()?;
     // The state is field 3, the parent 4, the group 5, the times used 14 to 17, the start time 22.
-    // A process on its way out has the group -1.
+    // A process that is exiting has the group -1.
     let group = u32::try_from(fields.next()?.parse::<i64>().ok()?).unwrap_or(0);
     let mut used: u64 = 0;
     for skipped in [8, 0, 0, 0] {
@@ -301,7 +301,7 @@ pub(super) fn stat(pid: u32) -> io::Result<Option<Stat>> {
     }))
 }
 
-/// The login name of whoever runs this process: from `/etc/passwd`, else `$USER`, else the number.
+/// The login name of the user of this process: from `/etc/passwd`, else `$USER`, else the user id.
 pub fn user_name() -> String {
     let uid = rustix::process::getuid().as_raw();
     let listed = std::fs::read("/etc/passwd")

@@ -1,9 +1,9 @@
-//! Programs that can be started.
+//! Finds executable programs.
 
 use std::path::Path;
 
-/// Whether something of this name can be started: from the root, or from one of the folders of `PATH`. A name that is seen
-/// from elsewhere is not looked at, and may.
+/// Whether a program can be started: an absolute path, or a name in one of the folders of `PATH`. A relative path depends
+/// on the working folder, so the answer is yes without a check.
 pub fn can_be_started(name: &str) -> bool {
     if name.starts_with('/') {
         return is_executable(Path::new(name));
@@ -15,7 +15,7 @@ pub fn can_be_started(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| is_executable(&folder.join(name)))
 }
 
-/// Whether something of this name can be started from a folder.
+/// Whether `path` is a file with an executable bit.
 pub fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     path.metadata()

@@ -4,7 +4,7 @@
 
 use std::io;
 
-/// Fills `buffer` with bytes nobody can predict.
+/// Fills `buffer` with unpredictable bytes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn fill(buffer: &mut [u8]) -> io::Result<()> {
     use rustix::rand::{GetRandomFlags, getrandom};
@@ -20,7 +20,7 @@ pub fn fill(buffer: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Fills `buffer` with bytes nobody can predict. Not run here: on Apple systems and the BSDs this device never
+/// Fills `buffer` with unpredictable bytes. Not run here: on Apple systems and the BSDs this device never
 /// blocks and never runs dry.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn fill(buffer: &mut [u8]) -> io::Result<()> {

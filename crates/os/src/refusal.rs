@@ -4,7 +4,7 @@ use std::io;
 
 use jit_core::model::refusal::{Code, Refusal};
 
-/// The operating system said no: to whom, about what, and what to do.
+/// Describes a failed system call: `cannot <what> <path>: <error>`, with the next command.
 pub fn io_refusal(what: &str, path: &std::path::Path, e: &io::Error) -> Box<Refusal> {
     if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
         let message = format!(

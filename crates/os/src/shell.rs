@@ -1,16 +1,17 @@
-//! Words for a shell.
+//! Quoting for the shell.
 
-/// As a shell reads it back as one word. On one line: what is shown to people has no control characters in it.
+/// Quotes `text` so that a shell reads it back as one word. The result is one line without control characters, because
+/// people see it.
 pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
     } else if text.chars().any(|c| c.is_ascii_control()) && !text.ends_with('\n') {
-        // A shell takes line ends from the end of what a command printed, and only from there.
+        // `$(…)` drops newlines at the end of the output, and only there.
         let mut inner = String::new();
         for (n, c) in text.chars().enumerate() {
             match c {
-                // For printf it would begin an option.
+                // printf would read it as the start of an option.
                 '-' if n == 0 => inner.push_str("\\055"),
                 '\n' => inner.push_str("\\n"),
                 '\'' => inner.push_str(r"'\''"),

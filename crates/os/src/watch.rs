@@ -1,6 +1,6 @@
-//! Waiting until something in a folder changes.
+//! Watches one folder for changes.
 //!
-//! Limitation: only Linux has the kernel tell us; elsewhere the wait ends early and the caller looks again.
+//! Limitation: only Linux reports changes (inotify). Elsewhere the wait ends early and the caller polls.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub struct Watch(std::os::fd::OwnedFd);
 
 #[cfg(target_os = "linux")]
 impl Watch {
-    /// Changes from now on are noticed, also those before the first [`Watch::wait`].
+    /// Watches for changes from now on, including those before the first [`Watch::wait`].
     pub fn on(folder: &Path) -> io::Result<Self> {
         use rustix::fs::inotify::WatchFlags;
         Self::of(
@@ -21,7 +21,7 @@ impl Watch {
         )
     }
 
-    /// Only files that appear are noticed, not those that are written to. To be polled: see [`Watch::handle`].
+    /// Watches for new files only, not for writes. For polling, see [`Watch::handle`].
     pub fn on_new_files(folder: &Path) -> io::Result<Self> {
         use rustix::fs::inotify::WatchFlags;
         Self::of(folder, WatchFlags::MOVED_TO | WatchFlags::CREATE)
@@ -34,19 +34,19 @@ impl Watch {
         Ok(Self(fd))
     }
 
-    /// Readable when there was a change.
+    /// A descriptor that is readable after a change.
     pub fn handle(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         use std::os::fd::AsFd as _;
         Some(self.0.as_fd())
     }
 
-    /// Changes up to now are known.
+    /// Discards the changes up to now.
     pub fn clear(&self) {
         let mut buffer = [0u8; 4096];
         while rustix::io::read(&self.0, &mut buffer).is_ok_and(|n| n > 0) {}
     }
 
-    /// Returns when there was a change, or after `longest`.
+    /// Waits for a change, at most `longest`.
     pub fn wait(&self, longest: Duration) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, poll};
         let time = rustix::time::Timespec {
@@ -77,7 +77,7 @@ impl Watch {
         Ok(Self)
     }
 
-    /// There is nothing to poll here.
+    /// This system has no descriptor to poll.
     pub fn handle(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
     }

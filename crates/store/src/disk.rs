@@ -1,8 +1,8 @@
-//! The little of a file system that the store needs, as a port.
+//! The port to the file system: the few operations that the store needs.
 //!
-//! Every byte the store reads or writes passes here, so tests can put a disk behind it that fails at the n-th call,
-//! loses what was not synced, or stops the world in between. Paths are relative to the control directory and made of
-//! the store's own names only.
+//! The store reads and writes every byte through [`Disk`]. So tests can use a disk that fails at the n-th call, loses
+//! unsynced data, or stops a process in between. Paths are relative to the control directory and consist of the store's
+//! own names only.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum OpenMode {
     Read,
     /// Read and write; must be there.
     Existing,
@@ -25,7 +25,7 @@ pub enum How {
     Write,
     /// Read and write; emptied when there.
     Fresh,
-    /// Read and write; a file that nobody else has open. What is in it is of no worth.
+    /// Read and write; a file that no other process has open. Its content is arbitrary.
     Spare,
 }
 
@@ -39,7 +39,7 @@ pub struct Meta {
 
 pub trait DiskFile: Debug + Send {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize>;
-    /// The same into the room that `buf` has left, which need not be zeroed for it.
+    /// Reads into the spare capacity of `buf`, which need not be zeroed.
     fn read_more(&self, buf: &mut Vec<u8>, at: u64) -> io::Result<usize> {
         let len = buf.len();
         buf.resize(buf.capacity(), 0);
@@ -51,42 +51,42 @@ pub trait DiskFile: Debug + Send {
     fn write_at(&self, buf: &[u8], at: u64) -> io::Result<usize>;
     fn set_len(&self, len: u64) -> io::Result<()>;
     fn meta(&self) -> io::Result<Meta>;
-    /// Data, and as much metadata as reading it back needs.
+    /// Syncs the data, and as much metadata as reading it back needs.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Dropping it lets the lock go; the file stays.
+/// Dropping it releases the lock; the file stays.
 pub trait LockGuard: Debug {
-    /// The lock file itself, for the few bytes that are kept in it.
+    /// The lock file itself; the store keeps a few bytes in it.
     fn file(&self) -> &dyn DiskFile;
-    /// Lets others in, keeping the file open.
+    /// Releases the lock but keeps the file open.
     fn release(&mut self) -> io::Result<()>;
-    /// The lock once more, for processes that are started meanwhile: it is held until the last one who has it is gone, or
-    /// until [`Self::release`]. `None` where the lock is none of the kernel's.
+    /// A second descriptor of the lock, to pass to child processes: the lock is held until the last process that has it
+    /// exits, or until [`Self::release`]. `None` if the lock is not a kernel lock.
     fn shared(&self) -> Option<File> {
         None
     }
 }
 
 pub trait Disk: Debug + Send + Sync {
-    fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>>;
+    fn open(&self, path: &str, how: OpenMode) -> io::Result<Box<dyn DiskFile>>;
     fn meta(&self, path: &str) -> io::Result<Option<Meta>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Like `rename` over a file that is there, but without a promise about what a power loss leaves of it. The file
-    /// that was there may stay behind as `from`.
+    /// Like `rename` over an existing file, but a power loss may leave any of its content. The old file may stay behind
+    /// as `from`.
     fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         self.rename(from, to)
     }
     fn remove(&self, path: &str) -> io::Result<()>;
-    /// Names in a directory, in no order; empty when there is no such directory.
+    /// Names in a directory, in no order; empty if there is no such directory.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
     fn make_dir(&self, dir: &str) -> io::Result<()>;
     /// The empty name is the control directory itself.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
-    /// Waits in the kernel's queue; `ErrorKind::TimedOut` when it took longer than `wait`.
+    /// Waits in the kernel's queue; fails with `ErrorKind::TimedOut` after `wait`.
     fn lock(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>>;
-    /// The same for a program that waits in its first thread and has no other use for the process's alarm clock: where
-    /// many wait, a thread for each is most of what waiting costs.
+    /// Like [`Self::lock`], for a program that waits in its first thread and has no other use for the alarm timer of the
+    /// process. It needs no thread: if many processes wait, threads are most of the cost.
     fn lock_alone(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>> {
         self.lock(path, wait)
     }
@@ -94,7 +94,7 @@ pub trait Disk: Debug + Send + Sync {
     fn show(&self, path: &str) -> PathBuf;
 }
 
-/// Writes all of `buf`, or says how much of it got there before the error.
+/// Writes all of `buf`. After an error any part of it may have been written.
 pub fn write_all_at(file: &dyn DiskFile, mut buf: &[u8], mut at: u64) -> io::Result<()> {
     while !buf.is_empty() {
         match file.write_at(buf, at) {
@@ -115,9 +115,9 @@ pub fn read_range(file: &dyn DiskFile, at: u64, len: usize) -> io::Result<Vec<u8
     read_range_into(file, at, len, Vec::new())
 }
 
-/// The same, in the room of a buffer that is not needed any more.
+/// Like [`read_range`], reusing the memory of `buf`.
 pub fn read_range_into(file: &dyn DiskFile, at: u64, len: usize, mut buf: Vec<u8>) -> io::Result<Vec<u8>> {
-    // Grows with what is there: a length may come from a file that lies about it.
+    // Grows with the data that is read: `len` may come from a corrupt file.
     const STEP: usize = 4 << 20;
     buf.clear();
     buf.reserve_exact(len.min(STEP));
@@ -133,14 +133,14 @@ pub fn read_range_into(file: &dyn DiskFile, at: u64, len: usize, mut buf: Vec<u8
             Err(e) => return Err(e),
         }
     }
-    // There may be more room than was asked for.
+    // The buffer may have more capacity than `len`.
     buf.truncate(len);
     Ok(buf)
 }
 
 /// `None` when the file is not there.
 pub fn open_if_there(disk: &dyn Disk, path: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
-    match disk.open(path, How::Read) {
+    match disk.open(path, OpenMode::Read) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
@@ -158,8 +158,7 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// Opens the control directory. A symbolic link or a file in its place is refused: nobody must be able to point
-    /// the store somewhere else.
+    /// Opens the control directory. Refuses a symbolic link or a file in its place: they could redirect the store.
     pub fn open(root: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = match rustix::fs::open(root, flags, Mode::empty()) {
@@ -181,14 +180,14 @@ impl RealDisk {
         })
     }
 
-    /// Opens without following a symbolic link anywhere on the way: not the file, and not the folder it is in.
+    /// Opens without following symbolic links, neither for the file nor for its folder.
     #[cfg(target_os = "linux")]
     fn openat(&self, path: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
         use rustix::fs::ResolveFlags;
         use rustix::io::Errno;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
         match rustix::fs::openat2(&self.dir, path, flags, mode, resolve) {
-            // Kernels before 5.6, and sandboxes that do not know the call.
+            // Kernels before 5.6, and sandboxes that deny the call.
             Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&self.dir, path, flags, mode),
             // Interrupted by a rename elsewhere: the kernel asks to try again.
             Err(Errno::AGAIN) => rustix::fs::openat(&self.dir, path, flags, mode),
@@ -230,13 +229,13 @@ impl RealDisk {
         if jit_os::file::only_ours(&file) {
             return Ok(file);
         }
-        // Somebody who opened it under its better name may still be reading.
+        // A reader that opened the file under its other name may still be reading.
         self.remove(path)?;
         self.open_raw(path, OFlags::RDWR)
     }
 }
 
-/// What an attempt to lock without waiting gave.
+/// The result of an attempt to lock without waiting.
 enum Tried {
     Have(RealLock),
     Taken(File),
@@ -255,13 +254,13 @@ impl RealDisk {
 }
 
 impl Disk for RealDisk {
-    fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &str, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let flags = match how {
-            How::Read => OFlags::RDONLY,
-            How::Existing => return Ok(Box::new(RealFile(self.open_existing(path, OFlags::RDWR)?))),
-            How::Write => OFlags::RDWR,
-            How::Fresh => OFlags::RDWR | OFlags::TRUNC,
-            How::Spare => return Ok(Box::new(RealFile(self.open_spare(path)?))),
+            OpenMode::Read => OFlags::RDONLY,
+            OpenMode::Existing => return Ok(Box::new(RealFile(self.open_existing(path, OFlags::RDWR)?))),
+            OpenMode::Write => OFlags::RDWR,
+            OpenMode::Fresh => OFlags::RDWR | OFlags::TRUNC,
+            OpenMode::Spare => return Ok(Box::new(RealFile(self.open_spare(path)?))),
         };
         Ok(Box::new(RealFile(self.open_raw(path, flags)?)))
     }
@@ -278,16 +277,16 @@ impl Disk for RealDisk {
         Ok(rustix::fs::renameat(&self.dir, from, &self.dir, to)?)
     }
 
-    /// A plain rename over a file makes ext4 write the new one out at once (`auto_da_alloc`), which costs more than
-    /// everything else that a command does besides its sync, and makes the sync dearer too. Exchanging the two names
-    /// is as atomic for readers and writes nothing; the old file is a spare one for the next time ([`How::Spare`]),
-    /// which saves making an inode and freeing one.
+    /// A plain rename over a file makes ext4 write the new one out at once (`auto_da_alloc`). That costs more than
+    /// everything else in a command except its sync, and slows the sync down. Exchanging the two names is as atomic for
+    /// readers and writes nothing. The old file is reused the next time ([`OpenMode::Spare`]), which saves creating an
+    /// inode and freeing one.
     #[cfg(target_os = "linux")]
     fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         let flags = rustix::fs::RenameFlags::EXCHANGE;
         match rustix::fs::renameat_with(&self.dir, from, &self.dir, to, flags) {
             Ok(()) => Ok(()),
-            // There is nothing to replace yet, or the file system cannot do it.
+            // There is no old file, or the file system has no exchange.
             Err(_) => self.rename(from, to),
         }
     }
@@ -348,9 +347,9 @@ impl Disk for RealDisk {
             Tried::Have(lock) => return Ok(Box::new(lock)),
             Tried::Taken(file) => file,
         };
-        // Polling starves the unlucky, so a thread waits in the kernel's queue and this one watches the time. When
-        // the time is over the thread stays behind; should it get the lock after all, nobody takes it from the
-        // channel, the file is dropped and the lock with it.
+        // Polling would starve some processes, so a thread waits in the kernel's queue and this one watches the time.
+        // After a timeout that thread stays behind. If it acquires the lock later, sending fails, the file is dropped,
+        // and that releases the lock.
         let (give, take) = std::sync::mpsc::channel();
         std::thread::Builder::new()
             .name("lock-wait".into())
@@ -374,7 +373,7 @@ impl Disk for RealDisk {
         loop {
             match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(Box::new(RealLock(RealFile(file)))),
-                // A signal of somebody else's, such as the one that resizes a terminal.
+                // Another signal, such as the one for a resized terminal.
                 Err(rustix::io::Errno::INTR) if since.elapsed() < wait => {}
                 Err(rustix::io::Errno::INTR) => return Err(io::ErrorKind::TimedOut.into()),
                 Err(e) => return Err(e.into()),

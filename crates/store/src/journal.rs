@@ -8,11 +8,11 @@
 //!
 //! # Invariants
 //!
-//! - The lines of its batches are a second copy of the log's end: what one of the two lost, the other gives back.
-//! - Runs cover only lines that had been synced; the journal may be ahead of what survives a power loss, and is thrown
-//!   away when its last batch does not end at a line of the log with the same checksum.
-//! - It is appended to under the store's lock and otherwise replaced whole by a rename, so a reader sees an old or a new
-//!   one. A batch cut off at the end is as good as not written: the log has it.
+//! - The lines of its batches are a second copy of the log's end: each of the two restores lines that the other lost.
+//! - Runs cover only lines that had been synced. The journal may be ahead of the log after a power loss. It is discarded if
+//!   its last batch does not end at a line of the log with the same checksum.
+//! - Writers append to it under the store's lock, or replace it by a rename, so a reader sees an old or a new one. A batch
+//!   that is cut off at the end counts as not written: the log has its lines.
 
 use std::cell::{Cell, OnceCell};
 use std::io;
@@ -21,9 +21,9 @@ use jit_core::log::table::TableChanges;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::run::{Cursor, put_record};
+use crate::sorted_run::{Cursor, put_record};
 
-/// So many comparisons are cheaper than putting the changes in order, for each of them.
+/// Up to this many lookups, a linear search is cheaper than sorting the changes.
 const PATIENCE: usize = 40;
 
 const MAGIC: &[u8; 12] = b"jit-state 5\n";
@@ -52,15 +52,16 @@ impl Position {
     }
 }
 
-/// What the views for outside readers looked like when they were last written.
+/// The state of the views for other programs when the store last wrote them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ViewMarks {
     /// Length of `claims.jsonl`, and when it was last changed.
     pub claims_len: u64,
     pub claims_changed: i64,
-    /// Checksum of the end of `claims.jsonl`: tells a copied or touched file from an edited one without reading it all.
+    /// Checksum of the end of `claims.jsonl`: distinguishes a copied or touched file from an edited one without reading
+    /// all of it.
     pub claims_sum: u64,
-    /// Sequence up to which `claims.index.json` says all there is to say.
+    /// Sequence up to which `claims.index.json` is complete.
     pub index_sequence: u64,
     pub index_len: u64,
     pub index_sum: u64,
@@ -75,12 +76,12 @@ pub struct RunName {
     pub records: u64,
 }
 
-/// What the journal stands on.
+/// The start of a journal: the runs it builds on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Header {
     /// Newest first.
     pub runs: Vec<RunName>,
-    /// What the runs cover.
+    /// The log position that the runs cover.
     pub covers: Position,
     pub marks: ViewMarks,
     /// Up to where `claims.jsonl` was compared with sealed segments and synced.
@@ -107,7 +108,7 @@ struct Batch {
 
 /// A change: where its key and value are in the journal's bytes.
 #[derive(Debug, Clone, Copy)]
-struct Change {
+struct JournalChange {
     key: (usize, usize),
     value: Option<(usize, usize)>,
 }
@@ -118,12 +119,12 @@ pub struct Journal {
     bytes: Vec<u8>,
     pub header: Header,
     batches: Vec<(Batch, usize, usize)>,
-    changes: Vec<Change>,
+    changes: Vec<JournalChange>,
     /// Where the next batch goes.
     pub end: u64,
-    /// Places in `changes` in the order of their keys, made when enough has been asked.
+    /// Places in `changes` in the order of their keys; sorted after [`PATIENCE`] lookups.
     sorted: OnceCell<Vec<usize>>,
-    /// How often it was asked before that.
+    /// Number of lookups before that.
     asked: Cell<usize>,
 }
 
@@ -174,7 +175,7 @@ pub fn encode_batch(
 }
 
 impl Journal {
-    /// `None` when the header is not to be trusted; batches after the last good one are left out.
+    /// `None` if the header is corrupt; batches after the last good one are left out.
     pub fn decode(bytes: Vec<u8>) -> Option<Self> {
         let mut cursor = Cursor(&bytes);
         if cursor.take(MAGIC.len())? != MAGIC {
@@ -224,14 +225,14 @@ impl Journal {
             .map_or(0, |(_, start, _)| self.end - *start as u64)
     }
 
-    fn key(&self, change: &Change) -> &[u8] {
+    fn key(&self, change: &JournalChange) -> &[u8] {
         &self.bytes[change.key.0..change.key.1]
     }
 
     /// `None`: not in the journal. `Some(None)`: removed.
     pub fn get(&self, key: &str) -> Option<Option<Vec<u8>>> {
         let found = if self.is_asked_little() {
-            // Newest first. Comparing lengths is next to nothing.
+            // Newest first. Comparing lengths is cheap.
             self.changes
                 .iter()
                 .rev()
@@ -245,7 +246,7 @@ impl Journal {
         Some(found.value.map(|(from, to)| self.bytes[from..to].to_vec()))
     }
 
-    /// Whether searching from one end to the other is still the cheaper way. A claim asks a dozen times, a list thousands.
+    /// Whether a linear search is still the cheaper way. A claim makes a dozen lookups, a list thousands.
     fn is_asked_little(&self) -> bool {
         let asked = self.asked.get();
         self.asked.set(asked + 1);
@@ -307,12 +308,12 @@ impl Journal {
         last.map(|(batch, ..)| (batch.position, batch.marks))
     }
 
-    /// The log's bytes as the journal remembers them: where they begin in the segment, and what they are.
+    /// The journal's copies of log bytes in a segment, each with its offset there.
     pub fn lines_in(&self, segment: u64) -> impl Iterator<Item = (u64, &[u8])> {
         Self::lines_of(&self.bytes, &self.batches, segment)
     }
 
-    /// The last lines it remembers, at most `limit` bytes of them, and where they are in the position's segment.
+    /// The last lines of that copy, at most `limit` bytes, with their offset in the position's segment.
     pub fn last_lines(&self, limit: usize) -> Option<(u64, &[u8])> {
         let (at, lines) = self
             .lines_in(self.position().segment)
@@ -336,7 +337,7 @@ impl Journal {
         })
     }
 
-    /// The same for transactions that end after log sequence `after`.
+    /// Like [`Self::lines_in`], for transactions that end after log sequence `after`.
     pub fn lines_after(&self, segment: u64, after: u64) -> impl Iterator<Item = (u64, &[u8])> {
         let known = self
             .batches
@@ -344,7 +345,7 @@ impl Journal {
         Self::lines_of(&self.bytes, &self.batches[known..], segment)
     }
 
-    /// The sequence before the last batch: what a run may cover if the journal is to keep a copy of the log's end.
+    /// The sequence before the last batch. A run may cover up to there, so that the journal keeps a copy of the log's end.
     pub fn all_but_last(&self) -> u64 {
         let before = self
             .batches
@@ -366,7 +367,7 @@ fn decode_batch(
     bytes: &[u8],
     start: usize,
     batches: &mut Vec<(Batch, usize, usize)>,
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<JournalChange>,
 ) -> Option<usize> {
     let mut cursor = Cursor(bytes.get(start..)?);
     let len = cursor.u32()? as usize;
@@ -406,7 +407,7 @@ fn decode_batch(
         };
         let key_at = at + 6;
         let value_at = key_at + key.len();
-        changes.push(Change {
+        changes.push(JournalChange {
             key: (key_at, value_at),
             value: value.map(|value| (value_at, value_at + value.len())),
         });

@@ -1,4 +1,4 @@
-//! The log: one file that is appended to, and the sealed ones before it.
+//! The log: the active segment, which writers append to, and the sealed segments before it.
 //!
 //! # Format
 //!
@@ -9,17 +9,17 @@
 //!
 //! - Sequences have no gaps and each line names the checksum of the one before, across segments.
 //! - A transaction counts when all of its lines are there.
-//! - An unfinished end (no newline, or part of a transaction) is *torn*: it was never acknowledged and is cut. Anything
-//!   else that does not fit is *damage* and is refused with line and offset. After a power loss or a failed sync the
-//!   first bad line is torn too, unless it is known to have been durable: then it is damage.
-//! - A log that ends before what is known to have been durable is damaged, even where it ends with a line.
+//! - An unfinished end (no newline, or part of a transaction) is *torn*: it was never acknowledged and is cut off. Any other
+//!   mismatch is *damage* and is refused with line and offset. After a power loss or a failed sync the first bad line is
+//!   torn too, unless it is known to have been durable: then it is damage.
+//! - A log that ends before a line that is known to have been durable is damaged, even if its last line is complete.
 
 use std::io;
 
 use jit_core::log::line::{LogLine, decode_line};
 
-use super::disk::{Disk, DiskFile, read_range};
-use super::journal::Position;
+use crate::disk::{Disk, DiskFile, read_range};
+use crate::journal::Position;
 
 pub const ACTIVE: &str = "events/control.jsonl";
 /// A new segment in the making.
@@ -27,7 +27,7 @@ pub const NEXT: &str = "events/next.jsonl";
 const CHUNK: usize = 1 << 18;
 /// No line of ours comes near this; a longer one is damage and must not fill the memory.
 const MAX_LINE: usize = 16 << 20;
-/// No longer line is written, so that every one can be read.
+/// No longer line is written, so that every line can be read.
 pub const LONGEST: usize = MAX_LINE / 2;
 
 /// A segment's file and its first sequence.
@@ -59,7 +59,7 @@ pub fn sealed(disk: &dyn Disk) -> io::Result<Vec<Segment>> {
     Ok(found)
 }
 
-/// Where the log stops making sense.
+/// The place where the log is damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     pub path: String,
@@ -71,28 +71,41 @@ pub struct Damage {
     pub why: String,
 }
 
+impl Damage {
+    /// At the first line of a segment.
+    pub fn at_start(path: &str, sequence: u64, why: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: 1,
+            offset: 0,
+            sequence,
+            why: why.to_owned(),
+        }
+    }
+}
+
 #[derive(Debug)]
-pub enum Trouble {
+pub enum LogTrouble {
     Io(io::Error),
     Damage(Damage),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for LogTrouble {
     fn from(e: io::Error) -> Self {
         Self::Io(e)
     }
 }
 
-/// How to judge what does not fit.
+/// How to treat lines that do not fit.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
+pub struct ReadRules {
     /// Unsynced pages may be missing anywhere.
     pub power_loss: bool,
     /// Sequences up to this one had surely been durable.
     pub durable: u64,
 }
 
-impl Rules {
+impl ReadRules {
     /// A sealed segment was synced before it was sealed, and another follows: nothing of it may be torn.
     pub const SEALED: Self = Self {
         power_loss: false,
@@ -101,11 +114,11 @@ impl Rules {
 }
 
 /// Takes a line, its text, and the offset of its end.
-pub type EachLine<'a> = dyn FnMut(LogLine, &[u8], u64) -> Result<(), Trouble> + 'a;
+pub type EachLine<'a> = dyn FnMut(LogLine, &[u8], u64) -> Result<(), LogTrouble> + 'a;
 
 /// The outcome of reading a segment to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
+pub struct SegmentEnd {
     /// The end of the last whole transaction.
     pub position: Position,
     /// Bytes after it that do not count.
@@ -116,14 +129,14 @@ pub struct End {
 ///
 /// `until` is the first sequence of the next segment: lines from there on are not looked at.
 pub fn read_segment(
-    source: &dyn Source,
+    source: &dyn SegmentBytes,
     path: &str,
     from: Position,
     until: Option<u64>,
-    rules: Rules,
+    rules: ReadRules,
     each: &mut EachLine<'_>,
-) -> Result<End, Trouble> {
-    let mut reader = Lines {
+) -> Result<SegmentEnd, LogTrouble> {
+    let mut reader = LineReader {
         source,
         at: from.offset,
         buffer: Vec::new(),
@@ -136,59 +149,31 @@ pub fn read_segment(
     loop {
         let offset = reader.at;
         if until.is_some_and(|until| sequence + 1 >= until) && pending.is_empty() {
-            return Ok(End {
+            return Ok(SegmentEnd {
                 position: good,
                 torn: 0,
             });
         }
         let text = match reader.next()? {
-            Next::Line(text) => text,
-            Next::Rest(rest) => {
-                let torn = reader.at + rest as u64 - good.offset;
-                // Lines that had been durable are gone, at the end of a line or in the midst of one.
-                if good.sequence < rules.durable && until.is_none() {
-                    return Err(damage(path, source, offset, sequence + 1, "it is cut off"));
-                }
-                if rest > MAX_LINE && !rules.power_loss {
-                    return Err(damage(path, source, offset, sequence + 1, "it has no end"));
-                }
-                if until.is_some() {
-                    return Err(damage(
-                        path,
-                        source,
-                        offset,
-                        sequence + 1,
-                        "lines are missing at its end",
-                    ));
-                }
-                return Ok(End { position: good, torn });
+            NextLine::Line(text) => text,
+            NextLine::Rest(rest) => {
+                return match wrong_end(rest, good, until, rules) {
+                    Some(why) => Err(damage(path, source, offset, sequence + 1, why)),
+                    None => Ok(SegmentEnd {
+                        position: good,
+                        torn: reader.at + rest as u64 - good.offset,
+                    }),
+                };
             }
         };
-        let fits = decode_line(&text).and_then(|line| {
-            let part = line.stamped.part;
-            if line.stamped.sequence != sequence + 1 {
-                Err(format!(
-                    "sequence {} where {} was expected",
-                    line.stamped.sequence,
-                    sequence + 1
-                ))
-            } else if line.prev != sum {
-                Err("it does not continue the line before".into())
-            } else if part.0 as usize != pending.len() + 1
-                || part.0 > part.1
-                || pending
-                    .first()
-                    .is_some_and(|(first, ..)| first.stamped.part.1 != part.1)
-            {
-                Err(format!(
-                    "part {} of {} of a transaction does not fit here",
-                    part.0, part.1
-                ))
-            } else {
-                Ok(line)
-            }
-        });
-        match fits {
+        let parts = pending.first().map(|(first, ..)| first.stamped.part.1);
+        let expected = Expected {
+            sequence: sequence + 1,
+            prev: sum,
+            part: pending.len() + 1,
+            parts,
+        };
+        match decode_line(&text).and_then(|line| expected.check(line)) {
             Ok(line) => {
                 (sequence, sum) = (line.stamped.sequence, line.sum);
                 let whole = line.stamped.part.0 == line.stamped.part.1;
@@ -206,7 +191,7 @@ pub fn read_segment(
                 }
             }
             Err(why) => {
-                let expected = sequence + 1;
+                let expected = expected.sequence;
                 let cut_here = rules.power_loss
                     && until.is_none()
                     && rules.durable < expected
@@ -214,7 +199,7 @@ pub fn read_segment(
                 if !cut_here {
                     return Err(damage(path, source, offset, expected, &why));
                 }
-                return Ok(End {
+                return Ok(SegmentEnd {
                     position: good,
                     torn: source.size()?.saturating_sub(good.offset),
                 });
@@ -223,13 +208,53 @@ pub fn read_segment(
     }
 }
 
+/// The next line as it must be to continue the lines before it.
+struct Expected {
+    sequence: u64,
+    /// Checksum of the line before.
+    prev: u64,
+    /// Its number within its transaction, and how many that has if a line of it was read.
+    part: usize,
+    parts: Option<u32>,
+}
+
+impl Expected {
+    fn check(&self, line: LogLine) -> Result<LogLine, String> {
+        let (part, parts) = line.stamped.part;
+        if line.stamped.sequence != self.sequence {
+            let found = line.stamped.sequence;
+            return Err(format!("sequence {found} where {} was expected", self.sequence));
+        }
+        if line.prev != self.prev {
+            return Err("it does not continue the line before".into());
+        }
+        if part as usize != self.part || part > parts || self.parts.is_some_and(|all| all != parts) {
+            return Err(format!(
+                "part {part} of {parts} of a transaction does not fit here"
+            ));
+        }
+        Ok(line)
+    }
+}
+
+/// Why a segment may not end after `good`, with `rest` bytes that have no newline; `None` if it may.
+fn wrong_end(rest: usize, good: Position, until: Option<u64>, rules: ReadRules) -> Option<&'static str> {
+    match until {
+        // Durable lines are gone, at the end of a line or within one.
+        None if good.sequence < rules.durable => Some("it is cut off"),
+        _ if rest > MAX_LINE && !rules.power_loss => Some("it has no end"),
+        Some(_) => Some("lines are missing at its end"),
+        None => None,
+    }
+}
+
 /// Whether this line or a later one was written when `sequence` was already on disk.
-fn proves_durable(reader: &mut Lines<'_>, first: &[u8], sequence: u64) -> io::Result<bool> {
+fn proves_durable(reader: &mut LineReader<'_>, first: &[u8], sequence: u64) -> io::Result<bool> {
     let proves = |text: &[u8]| decode_line(text).is_ok_and(|line| line.durable >= sequence);
     if proves(first) {
         return Ok(true);
     }
-    while let Next::Line(text) = reader.next()? {
+    while let NextLine::Line(text) = reader.next()? {
         if proves(&text) {
             return Ok(true);
         }
@@ -237,10 +262,10 @@ fn proves_durable(reader: &mut Lines<'_>, first: &[u8], sequence: u64) -> io::Re
     Ok(false)
 }
 
-fn damage(path: &str, source: &dyn Source, offset: u64, sequence: u64, why: &str) -> Trouble {
-    // Lines are counted only now, when somebody has to find the place.
+fn damage(path: &str, source: &dyn SegmentBytes, offset: u64, sequence: u64, why: &str) -> LogTrouble {
+    // Lines are counted only now, for the error message.
     let line = count_lines(source, offset).unwrap_or(0) + 1;
-    Trouble::Damage(Damage {
+    LogTrouble::Damage(Damage {
         path: path.to_owned(),
         line,
         offset,
@@ -249,7 +274,7 @@ fn damage(path: &str, source: &dyn Source, offset: u64, sequence: u64, why: &str
     })
 }
 
-fn count_lines(source: &dyn Source, upto: u64) -> io::Result<u64> {
+fn count_lines(source: &dyn SegmentBytes, upto: u64) -> io::Result<u64> {
     let (mut at, mut lines) = (0, 0);
     while at < upto {
         let bytes = source.read(at, CHUNK.min((upto - at) as usize))?;
@@ -262,13 +287,13 @@ fn count_lines(source: &dyn Source, upto: u64) -> io::Result<u64> {
     Ok(lines)
 }
 
-/// Bytes of a segment: a file, or a file as it would look after a repair.
-pub trait Source {
+/// The bytes of a segment: a file, or its content as it would be after a repair.
+pub trait SegmentBytes {
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>>;
     fn size(&self) -> io::Result<u64>;
 }
 
-impl Source for &dyn DiskFile {
+impl SegmentBytes for &dyn DiskFile {
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         read_range(*self, at, len)
     }
@@ -278,7 +303,7 @@ impl Source for &dyn DiskFile {
     }
 }
 
-impl Source for Vec<u8> {
+impl SegmentBytes for Vec<u8> {
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         let from = usize::try_from(at).unwrap_or(usize::MAX).min(Vec::len(self));
         let to = from.saturating_add(len).min(Vec::len(self));
@@ -290,23 +315,23 @@ impl Source for Vec<u8> {
     }
 }
 
-enum Next {
+enum NextLine {
     /// Without its newline.
     Line(Vec<u8>),
-    /// No further newline; so many bytes are left.
+    /// No further newline; this many bytes are left.
     Rest(usize),
 }
 
-struct Lines<'a> {
-    source: &'a dyn Source,
+struct LineReader<'a> {
+    source: &'a dyn SegmentBytes,
     /// Offset of the next line.
     at: u64,
     buffer: Vec<u8>,
     start: usize,
 }
 
-impl Lines<'_> {
-    fn next(&mut self) -> io::Result<Next> {
+impl LineReader<'_> {
+    fn next(&mut self) -> io::Result<NextLine> {
         let mut searched = self.start;
         loop {
             if let Some(n) = self.buffer[searched..].iter().position(|b| *b == b'\n') {
@@ -314,7 +339,7 @@ impl Lines<'_> {
                 let line = self.buffer[self.start..end].to_vec();
                 self.at += line.len() as u64 + 1;
                 self.start = end + 1;
-                return Ok(Next::Line(line));
+                return Ok(NextLine::Line(line));
             }
             let have = self.buffer.len() - self.start;
             let more = if have > MAX_LINE {
@@ -323,7 +348,7 @@ impl Lines<'_> {
                 self.source.read(self.at + have as u64, CHUNK)?
             };
             if more.is_empty() {
-                return Ok(Next::Rest(have));
+                return Ok(NextLine::Rest(have));
             }
             self.buffer.drain(..self.start);
             self.start = 0;
@@ -333,53 +358,53 @@ impl Lines<'_> {
     }
 }
 
-/// Whether the segment's first transaction is all there.
-pub fn has_transaction(source: &dyn Source, path: &str) -> io::Result<bool> {
+/// Whether the segment's first transaction is complete.
+pub fn has_transaction(source: &dyn SegmentBytes, path: &str) -> io::Result<bool> {
     let Some((first, prev)) = first_of(source)? else {
         return Ok(false);
     };
     let start = Position::beginning(first, prev);
-    let rules = Rules {
+    let rules = ReadRules {
         power_loss: true,
         durable: 0,
     };
     match read_segment(source, path, start, None, rules, &mut |_, _, _| Ok(())) {
         Ok(end) => Ok(end.position.offset > 0),
-        Err(Trouble::Damage(_)) => Ok(false),
-        Err(Trouble::Io(e)) => Err(e),
+        Err(LogTrouble::Damage(_)) => Ok(false),
+        Err(LogTrouble::Io(e)) => Err(e),
     }
 }
 
 /// The first sequence of a segment of which every byte belongs to a whole transaction.
-pub fn first_if_whole(source: &dyn Source) -> io::Result<Option<u64>> {
+pub fn first_if_whole(source: &dyn SegmentBytes) -> io::Result<Option<u64>> {
     let Some((first, prev)) = first_of(source)? else {
         return Ok(None);
     };
     let start = Position::beginning(first, prev);
-    let rules = Rules {
+    let rules = ReadRules {
         power_loss: false,
         durable: 0,
     };
     match read_segment(source, NEXT, start, None, rules, &mut |_, _, _| Ok(())) {
         Ok(end) => Ok((end.torn == 0 && end.position.offset > 0).then_some(first)),
-        Err(Trouble::Damage(_)) => Ok(None),
-        Err(Trouble::Io(e)) => Err(e),
+        Err(LogTrouble::Damage(_)) => Ok(None),
+        Err(LogTrouble::Io(e)) => Err(e),
     }
 }
 
-/// The first sequence in a segment and the checksum before it, from its first line; `None` when it has none.
-pub fn first_of(source: &dyn Source) -> io::Result<Option<(u64, u64)>> {
-    let mut reader = Lines {
+/// The first sequence in a segment and the checksum before it, from its first line; `None` if that cannot be read.
+pub fn first_of(source: &dyn SegmentBytes) -> io::Result<Option<(u64, u64)>> {
+    let mut reader = LineReader {
         source,
         at: 0,
         buffer: Vec::new(),
         start: 0,
     };
     Ok(match reader.next()? {
-        Next::Line(text) => decode_line(&text)
+        NextLine::Line(text) => decode_line(&text)
             .ok()
             .map(|line| (line.stamped.sequence, line.prev))
             .filter(|(sequence, _)| *sequence > 0),
-        Next::Rest(_) => None,
+        NextLine::Rest(_) => None,
     })
 }

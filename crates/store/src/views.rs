@@ -1,14 +1,13 @@
-//! The files beside the log that are there for other programs: `claims.jsonl` and `claims.index.json`.
+//! The views: two files beside the log for other programs, `claims.jsonl` and `claims.index.json`.
 //!
-//! `jit` itself decides nothing from them. They are written under the store's lock and not synced; the journal
-//! remembers what they looked like, so a missing, torn, edited or foreign one is noticed at the next command and made
-//! anew from the log.
+//! `jit` itself decides nothing from them. They are written under the store's lock and not synced. The journal records
+//! their state, so the next command detects a missing, torn, edited or foreign one and rebuilds it from the log.
 //!
 //! # Format of the index
 //!
 //! One JSON object in several lines: a first line that ends in `"active":[`, one line for each lease, a last line `]}`.
-//! That makes a change of one lease a matter of copying bytes. Beyond [`EXACT_UPTO`] leases it is written only now and
-//! then, and is at most [`LAG`] sequences or a fifth of its length behind.
+//! So changing one lease means copying bytes. Beyond [`EXACT_UPTO`] leases it is not written every time, and is at most
+//! [`LAG`] sequences or a fifth of its length behind.
 
 use std::borrow::Cow;
 use std::io;
@@ -20,26 +19,26 @@ use jit_core::model::time::Wall;
 use jit_core::query::claim_views;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::disk::{Disk, DiskFile, How, Meta, open_if_there, read_range, write_all_at};
-use super::journal::{Ground, Position, ViewMarks};
+use crate::disk::{Disk, DiskFile, Meta, OpenMode, open_if_there, read_range, write_all_at};
+use crate::journal::{Ground, Position, ViewMarks};
 
 pub const CLAIMS: &str = "claims.jsonl";
 pub const INDEX: &str = "claims.index.json";
 const INDEX_NEW: &str = "claims.index.json.new";
 
-/// Up to so many leases the index is always current.
+/// Up to this many leases the index is always current.
 pub const EXACT_UPTO: u64 = 500;
 /// Beyond that it may be this many sequences behind, or a fifth of the number of leases: writing it costs as much.
 pub const LAG: u64 = 100;
 
-/// In place of the time of the last change: `claims.jsonl` is not what the log says.
+/// Stands for the time of the last change if `claims.jsonl` differs from the log.
 pub const NOT_MENDED: i64 = -1;
 
-/// What was found to be wrong with a view.
+/// The state of the index before an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum IndexCheck {
     Fine,
-    /// It was made anew.
+    /// It was rebuilt.
     Repaired(&'static str),
 }
 
@@ -48,21 +47,21 @@ const CLAIMS_END: u64 = 4 * 1024;
 /// Longer than any record of `claims.jsonl`.
 const RECORD_MAX: u64 = 16 * 1024;
 
-/// Appends the claims among `lines` to `claims.jsonl`. `Ok(false)` when the file is not as it was left: the caller
-/// repairs it first.
+/// Appends the claims among `lines` to `claims.jsonl`. `Ok(false)` if another program changed the file: the caller repairs
+/// it first.
 pub fn append_claims(disk: &dyn Disk, marks: &mut ViewMarks, lines: &[Stamped]) -> io::Result<bool> {
     let mut bytes = Vec::new();
     for line in lines {
         bytes.extend(claim_views::claims_record(line).unwrap_or_default());
     }
-    let file = disk.open(CLAIMS, How::Write)?;
+    let file = disk.open(CLAIMS, OpenMode::Write)?;
     let meta = file.meta()?;
     if !unchanged(&meta, marks) {
         if marks.claims_changed == NOT_MENDED || end_sum(&*file, marks.claims_len)? != Some(marks.claims_sum)
         {
             return Ok(false);
         }
-        // Copied or touched perhaps. Or a writer was killed after it had written these very records, or some of them.
+        // It was copied or touched, or a writer was killed after it had written these records, or some of them.
         let more = meta.len - marks.claims_len;
         let there = read_range(&*file, marks.claims_len, bytes.len())?;
         if more > bytes.len() as u64 || !bytes.starts_with(&there) {
@@ -84,7 +83,7 @@ fn mark_claims(file: &dyn DiskFile, marks: &mut ViewMarks, len: u64) -> io::Resu
     Ok(())
 }
 
-/// The checksum of what comes before `len`; `None` when the file is shorter.
+/// The checksum of the bytes before `len`; `None` if the file is shorter.
 fn end_sum(file: &dyn DiskFile, len: u64) -> io::Result<Option<u64>> {
     let want = len.min(CLAIMS_END);
     let bytes = read_range(file, len - want, want as usize)?;
@@ -96,12 +95,12 @@ fn unchanged(meta: &Meta, marks: &ViewMarks) -> bool {
     meta.len == marks.claims_len && (marks.claims_changed == changed(meta) || marks.claims_changed == 0)
 }
 
-/// Whether `claims.jsonl` is as it was left.
+/// Whether `claims.jsonl` is unchanged since the store last wrote it.
 pub fn claims_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
     Ok(unchanged(&disk.meta(CLAIMS)?.unwrap_or_default(), marks))
 }
 
-/// Whether the next writer will notice that `claims.jsonl` is not what it was.
+/// Whether the next writer will detect that `claims.jsonl` was changed.
 pub fn claims_will_be_mended(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
     let Some(file) = open_if_there(disk, CLAIMS)? else {
         return Ok(true);
@@ -114,7 +113,7 @@ fn changed(meta: &Meta) -> i64 {
     i64::try_from(meta.changed).unwrap_or(0)
 }
 
-/// Whether `claims.jsonl` goes on at `at` with exactly these bytes.
+/// Whether `claims.jsonl` has exactly these bytes at `at`.
 pub fn claims_say(disk: &dyn Disk, at: u64, records: &[u8]) -> io::Result<bool> {
     match open_if_there(disk, CLAIMS)? {
         Some(file) => Ok(read_range(&*file, at, records.len())? == records),
@@ -127,7 +126,7 @@ struct Numbered {
     sequence: u64,
 }
 
-/// Whether a record with the ground's sequence ends there.
+/// Whether a record with this sequence ends at this length.
 fn stands(file: &dyn DiskFile, ground: Ground) -> io::Result<bool> {
     let want = ground.len.min(RECORD_MAX);
     let bytes = read_range(file, ground.len - want, want as usize)?;
@@ -140,8 +139,8 @@ fn stands(file: &dyn DiskFile, ground: Ground) -> io::Result<bool> {
 }
 
 /// How far `claims.jsonl` can be trusted: up to the first line that is not a record with a growing sequence, and not
-/// beyond sequence `upto`. Returns its length up to there and the last sequence in it. What comes before `ground` is
-/// not looked at, if that is there.
+/// beyond sequence `upto`. Returns its length up to there and the last sequence in it. If `ground` fits the file, bytes
+/// before it are not read.
 pub fn trusted_claims(disk: &dyn Disk, ground: Ground, upto: u64) -> io::Result<(u64, u64)> {
     let Some(file) = open_if_there(disk, CLAIMS)? else {
         return Ok((0, 0));
@@ -175,14 +174,14 @@ pub fn trusted_claims(disk: &dyn Disk, ground: Ground, upto: u64) -> io::Result<
 }
 
 /// Syncs `claims.jsonl`. After a failure its pages may be lost although they look written, and a later sync would not
-/// save them: the file is dropped, and made anew from the log by the next command.
+/// save them. So the file is deleted, and the next command rebuilds it from the log.
 pub fn sync_claims(disk: &dyn Disk, file: &dyn DiskFile) -> io::Result<()> {
     file.sync().inspect_err(|_| {
         let _ = disk.remove(CLAIMS);
     })
 }
 
-/// Makes `claims.jsonl` go on with other records from some place, piece by piece.
+/// Rewrites `claims.jsonl` from some offset on, piece by piece.
 #[derive(Debug)]
 pub struct ClaimsMender {
     file: Box<dyn DiskFile>,
@@ -193,13 +192,13 @@ pub struct ClaimsMender {
 impl ClaimsMender {
     pub fn from(disk: &dyn Disk, at: u64) -> io::Result<Self> {
         Ok(Self {
-            file: disk.open(CLAIMS, How::Write)?,
+            file: disk.open(CLAIMS, OpenMode::Write)?,
             at,
             waiting: Vec::new(),
         })
     }
 
-    /// How long the file is with what was put.
+    /// The length of the file with all records so far.
     pub fn end(&self) -> u64 {
         self.at + self.waiting.len() as u64
     }
@@ -234,7 +233,7 @@ impl ClaimsMender {
     }
 }
 
-/// Whether the index on disk is the one that was written, with its bytes when they had to be read.
+/// Whether the index on disk is the one that the store wrote.
 pub fn index_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
     let Some(meta) = disk.meta(INDEX)? else {
         return Ok(false);
@@ -245,7 +244,7 @@ pub fn index_untouched(disk: &dyn Disk, marks: &ViewMarks) -> io::Result<bool> {
     if meta.len != marks.index_len {
         return Ok(false);
     }
-    // Copied or restored from a backup perhaps: the content decides.
+    // It may have been copied or restored from a backup: the content decides.
     let Some(file) = open_if_there(disk, INDEX)? else {
         return Ok(false);
     };
@@ -257,7 +256,7 @@ fn same_file(meta: &Meta, marks: &ViewMarks) -> bool {
     meta.len == marks.index_len && meta.inode == marks.index_inode && changed(meta) == marks.index_changed
 }
 
-/// Brings the index up to date after `lines`, by editing the old one where it is as it was left.
+/// Updates the index after `lines`, by editing the old one if it is unchanged.
 pub fn update_index(
     disk: &dyn Disk,
     marks: &mut ViewMarks,
@@ -265,13 +264,15 @@ pub fn update_index(
     lines: &[Stamped],
     position: &Position,
     wall: Wall,
-) -> io::Result<Found> {
+) -> io::Result<IndexCheck> {
     let active = state::active_count(table).map_err(io::Error::other)?;
     let untouched = marks.index_len > 0 && index_untouched(disk, marks)?;
     let found = if untouched || marks.index_len == 0 {
-        Found::Fine
+        IndexCheck::Fine
     } else {
-        Found::Repaired("claims.index.json was missing or not as it was left; it was made anew from the log")
+        IndexCheck::Repaired(
+            "claims.index.json was missing or not as it was left; it was made anew from the log",
+        )
     };
     if untouched && active > EXACT_UPTO && position.sequence - marks.index_sequence < LAG.max(active / 5) {
         return Ok(found);
@@ -280,7 +281,7 @@ pub fn update_index(
         .iter()
         .any(|line| is_claim(&line.event) || matches!(line.event, Event::Boot { .. }));
     if untouched && !touched && marks.index_sequence + 1 == lines_start(lines, position) {
-        // Nothing in it changes: it is as good as new.
+        // The lines change nothing in it: it stays current.
         marks.index_sequence = position.sequence;
         return Ok(found);
     }
@@ -326,7 +327,7 @@ fn whole(table: &dyn Table) -> io::Result<Vec<u8>> {
     Ok(entries.join(&b",\n"[..]))
 }
 
-/// The entries of the index on disk with the changes of `lines`; `None` when it does not look as expected.
+/// The entries of the index on disk with the changes of `lines`; `None` if its format is not the expected one.
 fn edited(disk: &dyn Disk, lines: &[Stamped]) -> io::Result<Option<Vec<u8>>> {
     let Some(file) = open_if_there(disk, INDEX)? else {
         return Ok(None);
@@ -382,7 +383,7 @@ fn write_index(
     .into_bytes();
     bytes.extend_from_slice(entries);
     bytes.extend_from_slice(b"\n]}\n");
-    let file = disk.open(INDEX_NEW, How::Spare)?;
+    let file = disk.open(INDEX_NEW, OpenMode::Spare)?;
     write_all_at(&*file, &bytes, 0)?;
     if file.meta()?.len != bytes.len() as u64 {
         file.set_len(bytes.len() as u64)?;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jit_store::disk::RealDisk;
+use jit_store::OpenOptions;
 use jit_store::file::FileStore;
 use jit_store::memory::MemoryStore;
-use jit_testkit::drive::{actor, open};
+use jit_testkit::store_commands::open;
 use jit_testkit::store_contract;
 use jit_testkit::store_contract::{Backend, Handle};
 use jit_testkit::{ManualClock, SimDisk};
@@ -25,23 +25,15 @@ impl Backend for InMemory {
     }
 
     fn open(&self) -> Handle {
-        Box::new(self.1.clone())
+        Arc::new(self.1.clone())
     }
 }
 
+/// Through [`jit_store::open`], as programs open it.
 struct InFiles(ManualClock, tempfile::TempDir);
 
 fn in_files() -> InFiles {
-    let backend = InFiles(ManualClock::new(), tempfile::tempdir().expect("a directory"));
-    backend.store().create(&actor("human:h", 1)).expect("a log");
-    backend
-}
-
-impl InFiles {
-    fn store(&self) -> FileStore {
-        let disk = RealDisk::open(self.1.path()).expect("a directory");
-        FileStore::new(Arc::new(disk), Arc::new(self.0.clone()), Duration::from_secs(10))
-    }
+    InFiles(ManualClock::new(), tempfile::tempdir().expect("a directory"))
 }
 
 impl Backend for InFiles {
@@ -50,16 +42,18 @@ impl Backend for InFiles {
     }
 
     fn open(&self) -> Handle {
-        Box::new(self.store())
+        let options = OpenOptions {
+            lock_wait: Duration::from_secs(10),
+            single_threaded: false,
+        };
+        jit_store::open(self.1.path(), Arc::new(self.0.clone()), options).expect("a directory")
     }
 }
 
 struct Simulated(ManualClock, SimDisk);
 
 fn simulated() -> Simulated {
-    let backend = Simulated(ManualClock::new(), SimDisk::new());
-    backend.store().create(&actor("human:h", 1)).expect("a log");
-    backend
+    Simulated(ManualClock::new(), SimDisk::new())
 }
 
 impl Simulated {
@@ -76,7 +70,7 @@ impl Backend for Simulated {
     }
 
     fn open(&self) -> Handle {
-        Box::new(self.store())
+        Arc::new(self.store())
     }
 }
 

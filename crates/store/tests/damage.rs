@@ -11,11 +11,13 @@ use jit_core::log::event::{Event, Stamped};
 use jit_core::model::actor::Actor;
 use jit_core::model::lease::Lease;
 use jit_core::model::refusal::{Code, Details, Refusal};
+use jit_store::Recovered;
 use jit_store::Store;
 use jit_store::file::FileStore;
-use jit_store::recover::Recovered;
-use jit_testkit::drive::{acquire, actor, ask, create, events, lease_in, leases, open, release, transfer};
 use jit_testkit::rng::cases;
+use jit_testkit::store_commands::{
+    acquire, actor, ask, create, events, lease_in, leases, open, release, transfer,
+};
 use jit_testkit::{ManualClock, SimDisk};
 
 const LOG: &str = "events/control.jsonl";

@@ -9,10 +9,10 @@ use jit_core::model::actor::Actor;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_store::file::FileStore;
 use jit_store::{Done, Outcome, Store};
-use jit_testkit::drive::{
+use jit_testkit::sim_disk::{DiskCall, Fault, Options};
+use jit_testkit::store_commands::{
     acquire, actor, ask, ask_as, create, events, evict, leases, open, release, renew, transfer,
 };
-use jit_testkit::sim_disk::{Fault, Kind, Options};
 use jit_testkit::{ManualClock, SimDisk};
 use rustix::io::Errno;
 
@@ -40,7 +40,7 @@ impl Scene {
     }
 
     /// The calls an undisturbed run makes.
-    fn calls(&self) -> Vec<(Kind, String)> {
+    fn calls(&self) -> Vec<(DiskCall, String)> {
         let disk = self.disk.copy();
         self.run(&disk).unwrap_or_else(|e| panic!("{}: {e:?}", self.name));
         let calls = disk.calls().0;
@@ -194,7 +194,7 @@ fn d1_killed_at_every_call() {
         let calls = scene.calls();
         for k in 1..=calls.len() as u64 {
             let (kind, path) = &calls[k as usize - 1];
-            let cuts: &[usize] = if *kind == Kind::Write {
+            let cuts: &[usize] = if *kind == DiskCall::Write {
                 &[0, 1, 100, usize::MAX / 2]
             } else {
                 &[0]
@@ -224,15 +224,15 @@ fn d1_failing_at_every_call() {
             let (kind, path) = &calls[k as usize - 1];
             // What a system can say to such a call.
             let errnos: &[Errno] = match kind {
-                Kind::Open | Kind::Lock | Kind::Rename | Kind::Remove | Kind::MakeDir => {
+                DiskCall::Open | DiskCall::Lock | DiskCall::Rename | DiskCall::Remove | DiskCall::MakeDir => {
                     &[Errno::IO, Errno::NOSPC, Errno::ACCESS, Errno::ROFS]
                 }
-                Kind::Write | Kind::SetLen => &[Errno::IO, Errno::NOSPC, Errno::ROFS],
+                DiskCall::Write | DiskCall::SetLen => &[Errno::IO, Errno::NOSPC, Errno::ROFS],
                 _ => &[Errno::IO],
             };
             for errno in errnos.iter().copied() {
                 for short in [None, Some(60)] {
-                    if short.is_some() && *kind != Kind::Write {
+                    if short.is_some() && *kind != DiskCall::Write {
                         continue;
                     }
                     let disk = scene.disk.copy();
@@ -254,7 +254,7 @@ fn d1_failing_at_every_call() {
                                 scene.name
                             );
                         }
-                        if *kind == Kind::Sync
+                        if *kind == DiskCall::Sync
                             && path == "events/control.jsonl"
                             && scene.limits == LARGE
                             && scene.name != "journal rebuilt"
@@ -277,7 +277,7 @@ fn d1_failing_for_good_from_every_call_on() {
         for k in 1..=scene.calls().len() as u64 {
             for fault in [
                 Fault::nth(k, Errno::IO).lasting(),
-                Fault::nth(k, Errno::NOSPC).on(Kind::Write).lasting(),
+                Fault::nth(k, Errno::NOSPC).on(DiskCall::Write).lasting(),
             ] {
                 let disk = scene.disk.copy();
                 let victim = disk.another_process();
@@ -296,13 +296,13 @@ fn d1_nobody_builds_on_a_failed_sync() {
         let syncs = scene
             .calls()
             .iter()
-            .filter(|(kind, _)| *kind == Kind::Sync)
+            .filter(|(kind, _)| *kind == DiskCall::Sync)
             .count() as u64;
         for nth in 1..=syncs {
             for drop_cache in [false, true] {
                 let disk = scene.disk.copy();
                 let victim = disk.another_process();
-                victim.inject(Fault::nth(nth, Errno::IO).on(Kind::Sync));
+                victim.inject(Fault::nth(nth, Errno::IO).on(DiskCall::Sync));
                 let first = scene.run(&victim);
                 let what = format!("{}, sync {nth} failed, cache dropped: {drop_cache}", scene.name);
                 if let Err(refusal) = &first {

@@ -13,11 +13,11 @@ use jit_core::model::actor::Actor;
 use jit_core::model::refusal::Code;
 use jit_store::file::FileStore;
 use jit_store::{Done, Outcome, Store};
-use jit_testkit::drive::{
+use jit_testkit::rng::{Rng, each_seed};
+use jit_testkit::sim_disk::{DiskCall, Fault, Names, Options};
+use jit_testkit::store_commands::{
     acquire, actor, ask, ask_as, create, events, evict, open, release, renew, transfer,
 };
-use jit_testkit::rng::{Rng, each_seed};
-use jit_testkit::sim_disk::{Fault, Kind, Names, Options};
 use jit_testkit::{ManualClock, SimDisk};
 use rustix::io::Errno;
 
@@ -94,7 +94,7 @@ impl World {
                     disturbed
                 }
                 1 => {
-                    disturbed.inject(Fault::nth(rng.range(1, 3), Errno::IO).on(Kind::Sync));
+                    disturbed.inject(Fault::nth(rng.range(1, 3), Errno::IO).on(DiskCall::Sync));
                     disturbed
                 }
                 2 => {

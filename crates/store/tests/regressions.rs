@@ -9,8 +9,8 @@ use jit_core::model::actor::Actor;
 use jit_core::model::refusal::Code;
 use jit_store::file::FileStore;
 use jit_store::{Outcome, Store};
-use jit_testkit::drive::{acquire, actor, ask, ask_as, create, events, leases, open, release};
-use jit_testkit::sim_disk::Kind;
+use jit_testkit::sim_disk::DiskCall;
+use jit_testkit::store_commands::{acquire, actor, ask, ask_as, create, events, leases, open, release};
 use jit_testkit::{ManualClock, SimDisk};
 
 const LOG: &str = "events/control.jsonl";
@@ -459,7 +459,7 @@ fn g3_old_claims_are_not_read_again_after_a_reboot() {
     disk.forget_calls();
     let store = open(&disk, &scene.clock);
     ask(&store, &a, &acquire("WI-1", 600), 50_000).expect("granted");
-    let reads = disk.calls().count_on(Kind::Read, CLAIMS);
+    let reads = disk.calls().count_on(DiskCall::Read, CLAIMS);
     assert!(reads < 10, "{reads} reads");
     assert_eq!(store.validate(&human()).expect("a report").problems, vec![]);
 }

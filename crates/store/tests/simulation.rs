@@ -15,13 +15,13 @@ use jit_core::model::refusal::Code;
 use jit_core::model::time::Now;
 use jit_store::file::FileStore;
 use jit_store::{Done, Outcome, Store};
-use jit_testkit::drive::{
+use jit_testkit::lease_model::{Model, Outcome as Says};
+use jit_testkit::rng::{Rng, each_seed};
+use jit_testkit::sim_disk::{DiskCall, Options};
+use jit_testkit::store_commands::{
     acquire, actor, ask, ask_as, create, events, lease_id, lease_in, leases, open, release, renew,
 };
-use jit_testkit::model::{Model, Outcome as Says};
-use jit_testkit::rng::{Rng, each_seed};
-use jit_testkit::sim_disk::{Kind, Options};
-use jit_testkit::store_contract::{Step, same_leases, says};
+use jit_testkit::store_contract::{ModelStep, same_leases, says};
 use jit_testkit::{ManualClock, SimDisk};
 
 const ISSUES: [&str; 3] = ["WI-1", "WI-2", "WI-3"];
@@ -105,7 +105,7 @@ impl World {
     }
 
     /// The model follows a command that came to this end.
-    fn follow(&mut self, step: &Step, who: &Actor, n: u128, request: &str, outcome: &Outcome<Done>) {
+    fn follow(&mut self, step: &ModelStep, who: &Actor, n: u128, request: &str, outcome: &Outcome<Done>) {
         let now = self.clock.now().expect("a clock");
         let lines = self.note();
         // Who was killed may have written its line; who asked again may have begun a segment after that.
@@ -127,9 +127,9 @@ impl World {
         same_leases(&leases(&self.store()), &self.model);
     }
 
-    fn pick(&mut self, rng: &mut Rng) -> (Step, Actor, u128, String) {
+    fn pick(&mut self, rng: &mut Rng) -> (ModelStep, Actor, u128, String) {
         self.asked += 1;
-        let step = Step::random(rng, &ISSUES, &AGENTS, &self.known);
+        let step = ModelStep::random(rng, &ISSUES, &AGENTS, &self.known);
         let who = actor(AGENTS[rng.index(AGENTS.len())], rng.range(1, 4) as u32);
         (step, who, self.asked, format!("request-{}", self.asked))
     }
@@ -334,7 +334,7 @@ fn b4_stopped_past_the_deadline_at_every_call() {
         let calls = disk.calls().0;
         let unlocked = calls
             .iter()
-            .position(|call| call.kind == Kind::Unlock)
+            .position(|call| call.kind == DiskCall::Unlock)
             .expect("an unlock") as u64
             + 1;
         let total = calls.len() as u64;

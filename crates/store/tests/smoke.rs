@@ -8,7 +8,7 @@ use jit_core::log::state;
 use jit_store::Store;
 use jit_store::disk::{Disk, RealDisk};
 use jit_store::file::FileStore;
-use jit_testkit::drive::{acquire, actor, ask, create, release};
+use jit_testkit::store_commands::{acquire, actor, ask, create, release};
 use jit_testkit::{ManualClock, SimDisk};
 
 /// Every issue is claimed, every third one is given back.

@@ -1,14 +1,14 @@
-//! Runs the real agent programs, offline, against a model that says what a script says.
+//! Runs the real agent programs, offline, against a scripted model.
 //!
 //! What must hold:
-//! - the agent sees a network that has loopback and nothing else, a home of its own, and made-up keys: it can reach
-//!   nobody, and no login of this machine can reach it;
-//! - it is not root (claude refuses some modes to root): inside a user namespace it is `daemon` without capabilities.
-//!   Files still belong to whoever runs the test, so that `jit` and `git` can be run from outside on the same world;
-//! - it ends: after [`PATIENCE`] it is killed.
+//! - The agent has a network with loopback only, its own home, and made-up keys: it can reach no server, and it cannot use
+//!   the logins of this machine.
+//! - The agent is not root (claude refuses some modes to root): inside a user namespace it is `daemon` without
+//!   capabilities. Files still belong to the user that runs the test, so that `jit` and `git` work on them from outside.
+//! - The agent is killed after `PATIENCE`.
 //!
-//! Limitations: Linux, and root in the test's own user namespace (entering a network namespace asks for that).
-//! Elsewhere these tests are left out, and say so. The programs come from `build/agents`.
+//! Limitations: these tests need Linux, and root in the test's own user namespace, to enter a network namespace. Elsewhere
+//! they are skipped with a line of output. The programs come from `build/agents`.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -19,11 +19,11 @@ use std::process::{Child, Command, Stdio};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::{Value, json};
 
-use crate::model_api::{ModelApi, Step};
+use crate::scripted_model::{ModelApi, ModelTurn};
 use crate::world::tools::say;
 use crate::world::{Ran, World};
 
-/// How long an agent may take, in seconds.
+/// The time limit of an agent, in seconds.
 const PATIENCE: &str = "150";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Agent {
     }
 }
 
-/// An agent's program and a network for it.
+/// An agent program with its network.
 #[derive(Debug)]
 pub struct Bench {
     agent: Agent,
@@ -55,8 +55,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// `None` (and says why) where `JIT_TEST_WITHOUT` names the agent or the machine does not permit namespaces. Fails
-    /// when the program is simply not installed.
+    /// `None`, with a line of output, if `JIT_TEST_WITHOUT` names the agent or the machine does not permit namespaces. Fails
+    /// if the program is simply not installed.
     #[track_caller]
     pub fn of(agent: Agent) -> Option<Self> {
         let name = agent.name();
@@ -78,20 +78,20 @@ impl Bench {
         })
     }
 
-    /// A model for the agents of this bench.
-    pub fn model(&self, script: Vec<Step>) -> ModelApi {
+    /// A scripted model on the network of this bench.
+    pub fn model(&self, script: Vec<ModelTurn>) -> ModelApi {
         let listener = self.network.inside(|| TcpListener::bind("127.0.0.1:0"));
         ModelApi::start(listener.expect("a port"), script).expect("a server")
     }
 
-    /// A model that refuses whatever it is asked, with this HTTP status.
+    /// A model that refuses every request with this HTTP status.
     pub fn refusing_model(&self, status: u16) -> ModelApi {
         let listener = self.network.inside(|| TcpListener::bind("127.0.0.1:0"));
         ModelApi::start_refusing(listener.expect("a port"), status).expect("a server")
     }
 
-    /// A program in this world that starts the agent as [`Bench::run`] does, with whatever arguments it is given: for
-    /// whoever starts agents.
+    /// Writes a program that starts the agent as [`Bench::run`] does, with the arguments it gets: for code that starts
+    /// agents.
     pub fn wrapper(&self, world: &World) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;
         let file = world.home().join(format!("{}-offline", self.agent.name()));
@@ -104,8 +104,8 @@ impl Bench {
         file
     }
 
-    /// Any program of this world, on the network of the agents, with what the agent needs in its environment and its
-    /// home to reach the model.
+    /// Any program of this world, on the network of the agents, with the environment and the home that the agent needs
+    /// to reach the model.
     pub fn run_beside(&self, world: &World, mut command: Command, model: &ModelApi) -> Ran {
         command.env("PATH", path(world));
         match self.agent {
@@ -125,12 +125,12 @@ impl Bench {
         self.network.inside(|| world.run(command))
     }
 
-    /// The agent at work in `dir` until it ends of itself.
-    pub fn run(&self, world: &World, dir: &Path, model: &ModelApi, prompt: &str) -> Done {
+    /// Runs the agent in `dir` until it exits.
+    pub fn run(&self, world: &World, dir: &Path, model: &ModelApi, prompt: &str) -> AgentRun {
         self.run_with(world, dir, model, prompt, &[])
     }
 
-    /// The same with further options of the program.
+    /// Like [`Bench::run`], with more options for the program.
     pub fn run_with(
         &self,
         world: &World,
@@ -138,32 +138,32 @@ impl Bench {
         model: &ModelApi,
         prompt: &str,
         options: &[&str],
-    ) -> Done {
+    ) -> AgentRun {
         let mut command = world.command("timeout", dir);
         command.args(["-k", "5", PATIENCE]);
         command.args(["unshare", "--user", "--map-user=1", "--map-group=1", "--"]);
         command.arg(&self.program).env("PATH", path(world));
         match self.agent {
             Agent::Claude => claude(&mut command, &model.url(), prompt),
-            // It is told what to do by whoever speaks its protocol.
+            // Its client sends the prompt over the protocol.
             Agent::ClaudeAcp => claude_env(&mut command, &model.url()),
             Agent::Codex => codex(&mut command, &model.url(), prompt),
             Agent::Gemini => gemini(&mut command, world, &model.url(), prompt),
         }
         command.args(options);
         let ran = self.network.inside(|| world.run(command));
-        Done { ran }
+        AgentRun { ran }
     }
 }
 
-/// What an agent left behind.
+/// The output of an agent that has exited.
 #[derive(Debug)]
-pub struct Done {
+pub struct AgentRun {
     pub ran: Ran,
 }
 
-impl Done {
-    /// Every event the agent printed: a JSON document a line.
+impl AgentRun {
+    /// Every event that the agent printed, one JSON document a line.
     pub fn events(&self) -> Vec<Value> {
         let lines = self.ran.stdout.lines();
         lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -180,7 +180,7 @@ impl Done {
     }
 }
 
-/// Where a shell that the agent starts finds `jit`.
+/// The PATH for the agent's shells, with `jit` in it.
 fn path(world: &World) -> std::ffi::OsString {
     let folder = world.program().parent().map(Path::to_owned).unwrap_or_default();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -188,9 +188,8 @@ fn path(world: &World) -> std::ffi::OsString {
     std::env::join_paths(all).expect("a PATH")
 }
 
-/// In `tools/bin` of the target folder this test was built in, else on the PATH.
-/// A program from `build/agents` that needs no network. `None` (and says so) where `JIT_TEST_WITHOUT` names it; fails when
-/// it is simply not installed.
+/// A program from `build/agents` that needs no network: in `tools/bin` of the target folder that this test was built in,
+/// else on the PATH. `None`, with a line of output, if `JIT_TEST_WITHOUT` names it. Fails if it is simply not installed.
 #[track_caller]
 pub fn tool(name: &str) -> Option<PathBuf> {
     let left_out = std::env::var("JIT_TEST_WITHOUT").unwrap_or_default();
@@ -244,12 +243,12 @@ fn codex(command: &mut Command, url: &str, prompt: &str) {
             "model_provider=script",
             "-c",
         ])
-        // A model it does not know gets plain tools, one call each; the newest ones get a JavaScript sandbox instead.
+        // For an unknown model codex uses plain tools, one call each; for the newest ones a JavaScript sandbox.
         .args([&provider, "-m", "script", prompt])
         .env("SCRIPT_KEY", "made-up");
 }
 
-/// The same provider, in its settings instead of on its command line.
+/// The same provider, in the settings of codex instead of on its command line.
 fn codex_home(command: &mut Command, world: &World, url: &str) {
     let folder = world.home().join(".codex");
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -292,7 +291,7 @@ fn gemini(command: &mut Command, world: &World, url: &str, prompt: &str) {
     gemini_env(command, url);
 }
 
-/// A network namespace with loopback up and nothing else, there as long as this value.
+/// A network namespace with loopback only; it exists as long as this value.
 #[derive(Debug)]
 struct Network {
     holder: Child,
@@ -306,7 +305,7 @@ impl Network {
             None
         };
         let mut command = Command::new("unshare");
-        // The namespace lives as long as somebody is in it: `cat`, until its standard input is closed.
+        // The namespace exists as long as a process is in it: `cat`, until its standard input is closed.
         command
             .args(["-n", "sh", "-c", "ip link set lo up && echo up && exec cat"])
             .stdin(Stdio::piped())
@@ -328,8 +327,8 @@ impl Network {
         Some(Self { holder, namespace })
     }
 
-    /// Runs `work` inside: what it listens on and what it starts is there. On a thread of its own, for a thread does
-    /// not come back.
+    /// Runs `work` inside: its listeners and processes are in the namespace. On a separate thread, because a thread
+    /// cannot leave the namespace.
     fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         use std::os::fd::AsFd as _;
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! A folder of its own with real git in it, cut off from the user's settings.
+//! A temporary folder for tests with real git, isolated from the user's settings.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 #[derive(Debug)]
-pub struct World {
+pub struct GitWorld {
     _folder: tempfile::TempDir,
     pub top: PathBuf,
 }
 
-impl World {
+impl GitWorld {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("temporary folder");
         let top = folder.path().canonicalize().expect("physical");

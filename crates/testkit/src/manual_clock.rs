@@ -15,7 +15,7 @@ struct Times {
     wall_ms: i64,
     boot: String,
     ticks: u64,
-    /// Moves by itself at each look, for tests that must not see the same moment twice.
+    /// Every reading moves the clock by this, for tests that must not see the same moment twice.
     step_ms: u64,
     broken: bool,
 }
@@ -42,18 +42,18 @@ impl ManualClock {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Time passes, on both clocks alike.
+    /// Lets time pass, on both clocks alike.
     pub fn advance(&self, ms: u64) {
         self.times().pass(ms);
     }
 
-    /// Somebody sets the wall clock; no time passes.
+    /// Sets the wall clock; no time passes.
     pub fn jump_wall(&self, ms: i64) {
         let mut times = self.times();
         times.wall_ms = times.wall_ms.saturating_add(ms);
     }
 
-    /// The machine is started anew: `down_ms` of wall time later, ticks are counted from zero.
+    /// Reboots the machine: `down_ms` of wall time later, ticks are counted from zero.
     pub fn reboot(&self, boot: &str, down_ms: u64) {
         let mut times = self.times();
         times.pass(down_ms);
@@ -61,12 +61,12 @@ impl ManualClock {
         times.ticks = 0;
     }
 
-    /// From now on every look at the clock moves it by `ms`.
+    /// From now on every reading moves the clock by `ms`.
     pub fn step(&self, ms: u64) {
         self.times().step_ms = ms;
     }
 
-    /// Whether asking for the time fails.
+    /// Makes readings of the clock fail, or succeed again.
     pub fn break_it(&self, broken: bool) {
         self.times().broken = broken;
     }

@@ -5,9 +5,9 @@
 
 /// The variable that picks one seed.
 pub const SEED_VAR: &str = "JIT_TEST_SEED";
-/// The variable that asks for more work.
+/// The variable that asks for more cases.
 pub const LONG_VAR: &str = "JIT_TEST_LONG";
-/// The seed when nobody says otherwise.
+/// The default seed.
 pub const DEFAULT_SEED: u64 = 0x6a69_7400;
 
 /// SplitMix64: one addition and three mixes a number, every seed a good one.
@@ -32,11 +32,11 @@ impl Rng {
         (u128::from(self.next_u64()) << 64) | u128::from(self.next_u64())
     }
 
-    /// A number of `from..to`; `from` when that is empty.
+    /// A number of `from..to`; `from` if the range is empty.
     pub fn range(&mut self, from: u64, to: u64) -> u64 {
         match to.checked_sub(from) {
             None | Some(0) => from,
-            // The high half of the product: no bias worth speaking of, and no division.
+            // The high half of the product: negligible bias, and no division.
             Some(width) => from + ((u128::from(self.next_u64()) * u128::from(width)) >> 64) as u64,
         }
     }
@@ -51,10 +51,10 @@ impl Rng {
         ((self.next_u64() >> 11) as f64) < p * (1u64 << 53) as f64
     }
 
-    /// One of them.
+    /// One of the items.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     pub fn choose<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         assert!(!of.is_empty(), "nothing to choose from");
         &of[self.index(of.len())]
@@ -73,7 +73,7 @@ impl Rng {
         }
     }
 
-    /// Another generator that shares nothing with this one, for a part of the test that may draw as it likes.
+    /// An independent generator, for a part of the test that may draw any amount of numbers.
     pub fn fork(&mut self) -> Self {
         Self(self.next_u64())
     }
@@ -82,7 +82,7 @@ impl Rng {
 /// The seed in the environment, decimal or `0x…`, if there is one.
 ///
 /// # Panics
-/// When the variable is set to something else: a typing error must not pass as a green run.
+/// If the variable has another value: a typing error must not pass as a green run.
 pub fn seed_in_env(var: &str) -> Option<u64> {
     let text = std::env::var(var).ok()?;
     let seed = match text.strip_prefix("0x") {
@@ -97,7 +97,7 @@ pub fn seed_from_env(var: &str) -> u64 {
     seed_in_env(var).unwrap_or(DEFAULT_SEED)
 }
 
-/// How many cases to run: `normally`, or twenty times that when time does not matter.
+/// The number of cases to run: `normally`, or twenty times that with `JIT_TEST_LONG`.
 pub fn cases(normally: u32) -> u32 {
     match std::env::var_os(LONG_VAR) {
         Some(_) => normally.saturating_mul(20),
@@ -105,7 +105,7 @@ pub fn cases(normally: u32) -> u32 {
     }
 }
 
-/// Says how to repeat a run that panics while this is alive.
+/// Prints how to repeat a run, if it panics while this value exists.
 #[derive(Debug)]
 pub struct SeedOnPanic(pub u64);
 
@@ -132,7 +132,7 @@ pub fn each_seed(normally: u32, mut test: impl FnMut(&mut Rng)) {
     }
 }
 
-/// Runs `test` on each seed, on as many of them at a time as there are cores. After a panic no other one is begun.
+/// Runs `test` on each seed, in parallel on all cores. After a panic no further seed is started.
 pub fn side_by_side(seeds: &[u64], test: impl Fn(u64) + Sync) {
     let many = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let next = std::sync::Mutex::new(seeds.iter());
@@ -150,7 +150,7 @@ pub fn side_by_side(seeds: &[u64], test: impl Fn(u64) + Sync) {
     });
 }
 
-/// Leaves no seed for others when it is dropped in a panic.
+/// Removes the remaining seeds when it is dropped in a panic.
 struct StopOnPanic<'a, 'b>(&'a std::sync::Mutex<std::slice::Iter<'b, u64>>);
 
 impl Drop for StopOnPanic<'_, '_> {

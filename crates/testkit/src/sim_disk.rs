@@ -1,6 +1,6 @@
-//! A disk in memory that behaves as badly as a real one may.
+//! A disk in memory that behaves as badly as a real disk may.
 //!
-//! # What is modelled
+//! # Model
 //!
 //! - **Page cache and disk.** Every file has the content that processes see and the content that a power loss leaves.
 //!   A write makes pages of 4096 bytes dirty; `sync` makes them and the size durable. Until then each page may be
@@ -10,21 +10,22 @@
 //!   makes that directory's operations durable. Syncing a new file keeps its name too, as ext4, xfs and btrfs do,
 //!   unless [`Options::sync_keeps_name`] is off.
 //! - **Files are inodes**: an open file survives renaming and removal.
-//! - **Death.** A process that is stopped at its n-th call leaves the page cache to the next one, and its locks.
+//! - **Death.** When a process is stopped at its n-th call, the page cache stays for the next one, and its locks are
+//!   released.
 //! - **Failed syncs** as on Linux: the pages count as clean afterwards, though they may not be on disk, so a later
-//!   sync that succeeds has not saved them. Everybody who had the file open learns of the failure once.
-//! - **Locks** belong to an open file, are handed on in the order of asking, and end with their process.
+//!   sync that succeeds has not saved them. Every process that had the file open gets the error once.
+//! - **Locks** belong to an open file, are granted in the order of the requests, and end with their process.
 //!
-//! # What is not
+//! # Limitations
 //!
-//! Data reaching the disk before a rename because of the rename (ext4's `auto_da_alloc`): it is not to be relied on.
-//! Renaming directories: nobody does it here. Access rights: inject `ACCESS` where they matter.
+//! A rename never forces data to disk (ext4's `auto_da_alloc` does): the store must not rely on it. Directories cannot be
+//! renamed. There are no access rights: inject `ACCESS` where they matter.
 //!
 //! # Processes
 //!
 //! A clone of a [`SimDisk`] is the same process: it shares call numbers, faults and fate.
-//! [`SimDisk::another_process`] sees the same files with a clean record. All call numbers count from the moment they
-//! are given, the first call being 1.
+//! [`SimDisk::another_process`] sees the same files without those. Call numbers count from the moment of the method call
+//! that takes them; the first call is 1.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -32,18 +33,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use jit_store::disk::{Disk, DiskFile, How, LockGuard, Meta};
+use jit_store::disk::{Disk, DiskFile, LockGuard, Meta, OpenMode};
 use rustix::io::Errno;
 
 use crate::rng::Rng;
 
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
-/// States of a dirty page that are remembered besides the durable and the present one.
+/// Number of states of a dirty page that are kept besides the durable and the present one.
 const VERSIONS: usize = 6;
 const ROOT: &str = ".";
 
-/// What a power loss may do to names.
+/// The effect of a power loss on names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Names {
     /// Operations survive in order, up to some point.
@@ -53,7 +54,7 @@ pub enum Names {
     Subset,
 }
 
-/// How bad the disk is.
+/// The behavior of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     pub names: Names,
@@ -61,9 +62,9 @@ pub struct Options {
     pub sync_keeps_name: bool,
     /// Pages may be written in part, by sectors of 512 bytes.
     pub torn_pages: bool,
-    /// What was never written within a new size is garbage instead of zeros.
+    /// Bytes within a new size that were never written are garbage instead of zeros.
     pub garbage: bool,
-    /// Changing a file does not show in its time of change, as when two changes fall into one tick of the kernel's.
+    /// A change of a file does not change its time, as when two changes fall into one tick of the kernel.
     pub coarse_times: bool,
 }
 
@@ -92,9 +93,9 @@ impl Options {
     }
 }
 
-/// What a process can ask of the disk.
+/// The operations of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum DiskCall {
     Open,
     Read,
     Write,
@@ -110,7 +111,7 @@ pub enum Kind {
     Unlock,
 }
 
-impl Kind {
+impl DiskCall {
     pub const ALL: [Self; 13] = [
         Self::Open,
         Self::Read,
@@ -127,7 +128,7 @@ impl Kind {
         Self::Unlock,
     ];
 
-    /// Whether it can change what others see.
+    /// Whether the operation can change files or names.
     pub fn changes(self) -> bool {
         matches!(
             self,
@@ -136,29 +137,29 @@ impl Kind {
     }
 }
 
-/// One call: what, on which path, and the error it was given, if any.
+/// One call: its operation, its path, and whether it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    pub kind: Kind,
+pub struct CallRecord {
+    pub kind: DiskCall,
     pub path: String,
     pub failed: bool,
 }
 
 /// Every call a process made, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Calls(pub Vec<Call>);
+pub struct Calls(pub Vec<CallRecord>);
 
 impl Calls {
     pub fn total(&self) -> u64 {
         self.0.len() as u64
     }
 
-    pub fn count(&self, kind: Kind) -> u64 {
+    pub fn count(&self, kind: DiskCall) -> u64 {
         self.0.iter().filter(|call| call.kind == kind).count() as u64
     }
 
-    /// How often this was done to this path.
-    pub fn count_on(&self, kind: Kind, path: &str) -> u64 {
+    /// The number of calls of this operation on this path.
+    pub fn count_on(&self, kind: DiskCall, path: &str) -> u64 {
         let same = self
             .0
             .iter()
@@ -167,41 +168,41 @@ impl Calls {
     }
 
     pub fn syncs(&self) -> u64 {
-        self.count(Kind::Sync)
+        self.count(DiskCall::Sync)
     }
 
     /// Syncs of files and directories.
     pub fn flushes(&self) -> u64 {
-        self.count(Kind::Sync) + self.count(Kind::SyncDir)
+        self.count(DiskCall::Sync) + self.count(DiskCall::SyncDir)
     }
 
     pub fn writes(&self) -> u64 {
-        self.count(Kind::Write)
+        self.count(DiskCall::Write)
     }
 
     pub fn reads(&self) -> u64 {
-        self.count(Kind::Read)
+        self.count(DiskCall::Read)
     }
 
     pub fn opens(&self) -> u64 {
-        self.count(Kind::Open)
+        self.count(DiskCall::Open)
     }
 
     pub fn renames(&self) -> u64 {
-        self.count(Kind::Rename)
+        self.count(DiskCall::Rename)
     }
 
     pub fn locks(&self) -> u64 {
-        self.count(Kind::Lock)
+        self.count(DiskCall::Lock)
     }
 }
 
-/// A failure to come.
+/// An injected failure.
 #[derive(Debug, Clone)]
 pub struct Fault {
     errno: Errno,
     nth: u64,
-    kind: Option<Kind>,
+    kind: Option<DiskCall>,
     path: Option<String>,
     lasting: bool,
     changes_only: bool,
@@ -227,7 +228,7 @@ impl Fault {
         Self::nth(1, errno).lasting()
     }
 
-    /// Nothing can be changed any more, nor opened for that.
+    /// Every change fails, and every open for writing.
     pub fn read_only() -> Self {
         Self {
             changes_only: true,
@@ -237,7 +238,7 @@ impl Fault {
 
     /// Counts and fails only calls of this kind.
     #[must_use]
-    pub fn on(mut self, kind: Kind) -> Self {
+    pub fn on(mut self, kind: DiskCall) -> Self {
         self.kind = Some(kind);
         self
     }
@@ -249,14 +250,14 @@ impl Fault {
         self
     }
 
-    /// All later ones fail as well.
+    /// All later matching calls fail as well.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         self.lasting = true;
         self
     }
 
-    /// A write first succeeds with this many bytes; the next write is the one that fails. So do full disks.
+    /// A write first succeeds with this many bytes, and the next write fails, as on a full disk.
     #[must_use]
     pub fn short(mut self, bytes: usize) -> Self {
         self.short = Some(bytes);
@@ -264,7 +265,7 @@ impl Fault {
     }
 }
 
-/// Whether an error is the one a stopped process gets from every call.
+/// Whether an error is the one that a stopped process gets from every call.
 pub fn is_killed(error: &io::Error) -> bool {
     error
         .get_ref()
@@ -286,9 +287,9 @@ fn killed() -> io::Error {
     io::Error::other(Killed)
 }
 
-/// What survives a power loss, of all that may.
+/// The data that survives a power loss.
 #[derive(Debug)]
-enum Keep<'a> {
+enum Survivors<'a> {
     Nothing,
     Everything,
     Any(&'a mut Rng),
@@ -296,17 +297,17 @@ enum Keep<'a> {
 
 #[derive(Debug, Default, Clone)]
 struct Inode {
-    /// As processes see it.
+    /// The content that processes see.
     content: Vec<u8>,
-    /// As it was when it was last surely on disk.
+    /// The content that is known to be on disk.
     durable: Vec<u8>,
-    /// The shortest it has been since then: what lies behind has been cut off at some time.
+    /// The shortest length since then: bytes beyond it were cut off at some time.
     floor: usize,
     /// Pages that a sync will write, each with the states it had since the last one.
     dirty: BTreeMap<usize, Vec<Vec<u8>>>,
     /// Pages whose writing failed: clean for the kernel, on disk or not.
     suspect: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// Failed writes so far, and whether anybody has been told of the last one.
+    /// Failed writes so far, and whether the last one was reported to a process.
     failures: u64,
     told: bool,
     changed: i128,
@@ -348,7 +349,7 @@ impl Inode {
         };
         states.push(was);
         if states.len() > VERSIONS {
-            // Neighbours are alike; the oldest and the newest are worth keeping.
+            // Neighboring states are similar; the oldest and the newest are kept.
             states.remove(VERSIONS / 2);
         }
     }
@@ -368,7 +369,7 @@ impl Inode {
 
     fn set_len(&mut self, len: usize) {
         if len < self.content.len() && !len.is_multiple_of(PAGE) {
-            // The kernel wipes the rest of the last page.
+            // The kernel zeroes the rest of the last page.
             self.touch(len / PAGE);
         }
         self.content.resize(len, 0);
@@ -392,7 +393,7 @@ impl Inode {
         self.failures += 1;
     }
 
-    /// Clean pages are forgotten and read again from the disk.
+    /// Drops clean pages, so that they are read again from the disk.
     fn drop_cache(&mut self) {
         for page in std::mem::take(&mut self.suspect).into_keys() {
             put_page(&mut self.content, page, &page_of(&self.durable, page));
@@ -400,17 +401,17 @@ impl Inode {
     }
 
     /// The content after a power loss.
-    fn lost_power(&self, keep: &mut Keep<'_>, options: &Options) -> Vec<u8> {
+    fn lost_power(&self, keep: &mut Survivors<'_>, options: &Options) -> Vec<u8> {
         let rng = match keep {
-            Keep::Nothing => return self.durable.clone(),
-            Keep::Everything => return self.content.clone(),
-            Keep::Any(rng) => rng,
+            Survivors::Nothing => return self.durable.clone(),
+            Survivors::Everything => return self.content.clone(),
+            Survivors::Any(rng) => rng,
         };
         let mut found = self.durable.clone();
         let cut = self.floor < self.durable.len();
         let mut last_page = usize::MAX;
         if cut && rng.bool(0.5) {
-            // The cut was lost, and with it everything that was written behind it.
+            // The truncation was lost, and with it everything that was written behind it.
             last_page = self.floor.div_ceil(PAGE);
         } else {
             found.truncate(self.floor);
@@ -424,12 +425,12 @@ impl Inode {
             let grown_from = found.len();
             found.resize(usize::try_from(size).unwrap_or(grown_from), 0);
             if options.garbage && rng.bool(0.5) {
-                // Only whole blocks that were never written: the end of an old block is wiped when it is cut.
+                // Only whole blocks that were never written: truncation zeroes the end of an old block.
                 let from = (grown_from.div_ceil(PAGE) * PAGE).min(found.len());
                 rng.fill(&mut found[from..]);
             }
         }
-        // Some power losses take nearly all pages, some hardly any.
+        // Some power losses lose nearly all pages, some hardly any.
         let lost = *rng.choose(&[0.05, 0.5, 0.5, 0.95]);
         for (&page, states) in self.dirty.iter().chain(&self.suspect) {
             if page >= last_page {
@@ -462,18 +463,28 @@ impl Inode {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Node {
+enum TreeEntry {
     Dir,
     File(u64),
 }
 
-type Tree = BTreeMap<String, Node>;
+type Tree = BTreeMap<String, TreeEntry>;
 
 #[derive(Debug, Clone)]
 enum NameChange {
-    Create { path: String, node: Node },
-    Rename { from: String, to: String, node: Node },
-    Remove { path: String, node: Node },
+    Create {
+        path: String,
+        node: TreeEntry,
+    },
+    Rename {
+        from: String,
+        to: String,
+        node: TreeEntry,
+    },
+    Remove {
+        path: String,
+        node: TreeEntry,
+    },
 }
 
 impl NameChange {
@@ -510,10 +521,12 @@ impl NameChange {
     fn inode(&self) -> Option<u64> {
         match self {
             Self::Create {
-                node: Node::File(id), ..
+                node: TreeEntry::File(id),
+                ..
             }
             | Self::Rename {
-                node: Node::File(id), ..
+                node: TreeEntry::File(id),
+                ..
             } => Some(*id),
             _ => None,
         }
@@ -533,7 +546,7 @@ fn clean(path: &str) -> &str {
 }
 
 #[derive(Debug, Default)]
-struct Lock {
+struct LockQueue {
     holder: Option<Ticket>,
     waiting: VecDeque<Ticket>,
 }
@@ -548,13 +561,13 @@ type Hook = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Process {
-    calls: Vec<Call>,
+    calls: Vec<CallRecord>,
     made: u64,
-    /// The call at which it dies, and how much of a write gets through before.
+    /// The call at which the process dies, and how many bytes of a write succeed before.
     stop: Option<(u64, usize)>,
     dead: bool,
     faults: Vec<Fault>,
-    /// What the write after a short one gets.
+    /// The error of the write after a short one.
     next_write: Option<Errno>,
     hooks: BTreeMap<u64, Hook>,
 }
@@ -568,23 +581,23 @@ impl fmt::Debug for Process {
     }
 }
 
-/// What is to become of a call.
-enum Verdict {
+/// The outcome of a call.
+enum CallFate {
     Go,
-    /// A write of so many bytes, and then this; `None` is a short write.
+    /// A write of this many bytes, and then this error; `None` is a short write.
     Cut(usize, Option<io::Error>),
-    /// The sync that fails.
+    /// A sync that fails.
     Fail(io::Error),
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DiskState {
     options: Options,
     inodes: BTreeMap<u64, Inode>,
     tree: Tree,
     durable_tree: Tree,
     journal: Vec<NameChange>,
-    locks: BTreeMap<u64, Lock>,
+    locks: BTreeMap<u64, LockQueue>,
     processes: Vec<Process>,
     capacity: Option<u64>,
     next_inode: u64,
@@ -592,7 +605,7 @@ struct State {
     clock: i128,
 }
 
-impl State {
+impl DiskState {
     fn tick(&mut self) -> i128 {
         if !self.options.coarse_times {
             self.clock += 1_000;
@@ -608,13 +621,13 @@ impl State {
         }
     }
 
-    fn judge(&mut self, process: usize, kind: Kind, path: &str, changes: bool) -> io::Result<Verdict> {
+    fn judge(&mut self, process: usize, kind: DiskCall, path: &str, changes: bool) -> io::Result<CallFate> {
         let who = &mut self.processes[process];
         if who.dead {
             return Err(killed());
         }
         who.made += 1;
-        who.calls.push(Call {
+        who.calls.push(CallRecord {
             kind,
             path: path.to_owned(),
             failed: false,
@@ -624,13 +637,13 @@ impl State {
         {
             self.kill(process);
             self.mark_failed(process);
-            return if kind == Kind::Write && bytes > 0 {
-                Ok(Verdict::Cut(bytes, Some(killed())))
+            return if kind == DiskCall::Write && bytes > 0 {
+                Ok(CallFate::Cut(bytes, Some(killed())))
             } else {
                 Err(killed())
             };
         }
-        if kind == Kind::Write
+        if kind == DiskCall::Write
             && let Some(errno) = who.next_write.take()
         {
             self.mark_failed(process);
@@ -649,7 +662,7 @@ impl State {
                     fault.nth = 0;
                 }
                 let short = match kind {
-                    Kind::Write => fault.short.take(),
+                    DiskCall::Write => fault.short.take(),
                     _ => None,
                 };
                 struck = struck.or(Some((fault.errno, short)));
@@ -658,15 +671,15 @@ impl State {
             }
         }
         match struck {
-            None => Ok(Verdict::Go),
+            None => Ok(CallFate::Go),
             Some((errno, Some(bytes))) if bytes > 0 => {
                 who.next_write = Some(errno);
-                Ok(Verdict::Cut(bytes, None))
+                Ok(CallFate::Cut(bytes, None))
             }
             Some((errno, _)) => {
                 self.mark_failed(process);
-                if kind == Kind::Sync {
-                    Ok(Verdict::Fail(errno.into()))
+                if kind == DiskCall::Sync {
+                    Ok(CallFate::Fail(errno.into()))
                 } else {
                     Err(errno.into())
                 }
@@ -680,25 +693,25 @@ impl State {
         }
     }
 
-    fn node(&self, path: &str) -> Option<Node> {
+    fn node(&self, path: &str) -> Option<TreeEntry> {
         match path {
-            ROOT => Some(Node::Dir),
+            ROOT => Some(TreeEntry::Dir),
             _ => self.tree.get(path).copied(),
         }
     }
 
     fn require_dir(&self, path: &str) -> io::Result<()> {
         match self.node(path) {
-            Some(Node::Dir) => Ok(()),
-            Some(Node::File(_)) => Err(Errno::NOTDIR.into()),
+            Some(TreeEntry::Dir) => Ok(()),
+            Some(TreeEntry::File(_)) => Err(Errno::NOTDIR.into()),
             None => Err(Errno::NOENT.into()),
         }
     }
 
     fn require_file(&self, path: &str) -> io::Result<u64> {
         match self.node(path) {
-            Some(Node::File(id)) => Ok(id),
-            Some(Node::Dir) => Err(Errno::ISDIR.into()),
+            Some(TreeEntry::File(id)) => Ok(id),
+            Some(TreeEntry::Dir) => Err(Errno::ISDIR.into()),
             None => Err(Errno::NOENT.into()),
         }
     }
@@ -718,7 +731,7 @@ impl State {
                 self.inodes.insert(id, Inode::settled(Vec::new(), changed));
                 self.change_names(NameChange::Create {
                     path: path.to_owned(),
-                    node: Node::File(id),
+                    node: TreeEntry::File(id),
                 });
                 id
             }
@@ -742,7 +755,7 @@ impl State {
                 }
             }
             Names::Subset => {
-                // What happened to the same names before goes with it: it must not be replayed on top later.
+                // Earlier changes of the same names become durable with it: they must not be replayed on top later.
                 let mut names = BTreeSet::new();
                 let (mut now, mut later) = (VecDeque::new(), VecDeque::new());
                 for change in std::mem::take(&mut self.journal).into_iter().rev() {
@@ -764,14 +777,14 @@ impl State {
     /// Syncing a new file makes its name durable, and the folders on the way to it.
     fn commit_name_of(&mut self, id: u64) {
         let created = self.journal.iter().find_map(|change| match change {
-            NameChange::Create { path, node } if *node == Node::File(id) => Some(path.clone()),
+            NameChange::Create { path, node } if *node == TreeEntry::File(id) => Some(path.clone()),
             _ => None,
         });
         if let Some(path) = created {
             self.commit(|change| match change {
                 NameChange::Create { path: made, node } => match node {
-                    Node::File(made) => *made == id,
-                    Node::Dir => path
+                    TreeEntry::File(made) => *made == id,
+                    TreeEntry::Dir => path
                         .strip_prefix(made.as_str())
                         .is_some_and(|rest| rest.starts_with('/')),
                 },
@@ -784,7 +797,7 @@ impl State {
     fn collect(&mut self) {
         let mut used: BTreeSet<u64> = self.journal.iter().filter_map(NameChange::inode).collect();
         for node in self.tree.values().chain(self.durable_tree.values()) {
-            if let Node::File(id) = node {
+            if let TreeEntry::File(id) = node {
                 used.insert(*id);
             }
         }
@@ -797,8 +810,8 @@ impl State {
             .tree
             .values()
             .filter_map(|node| match node {
-                Node::File(id) => Some(*id),
-                Node::Dir => None,
+                TreeEntry::File(id) => Some(*id),
+                TreeEntry::Dir => None,
             })
             .collect();
         self.inodes
@@ -808,7 +821,7 @@ impl State {
             .sum()
     }
 
-    /// How far a file may grow to when it wants to grow to `end`.
+    /// The length that a file may reach if it is to grow to `end`.
     fn room(&self, id: u64, end: usize) -> usize {
         let now = self.inodes.get(&id).map_or(0, |inode| inode.content.len());
         match self.capacity {
@@ -820,14 +833,14 @@ impl State {
         }
     }
 
-    fn lost_power(&self, mut keep: Keep<'_>, options: Options) -> Self {
+    fn lost_power(&self, mut keep: Survivors<'_>, options: Options) -> Self {
         let mut tree = self.durable_tree.clone();
         let survives: Vec<bool> = {
             let all = self.journal.len();
             match (&mut keep, options.names) {
-                (Keep::Nothing, _) => vec![false; all],
-                (Keep::Everything, _) => vec![true; all],
-                (Keep::Any(rng), Names::Prefix) => {
+                (Survivors::Nothing, _) => vec![false; all],
+                (Survivors::Everything, _) => vec![true; all],
+                (Survivors::Any(rng), Names::Prefix) => {
                     let kept = match rng.range(0, 4) {
                         0 => 0,
                         1 => all,
@@ -835,7 +848,7 @@ impl State {
                     };
                     (0..all).map(|n| n < kept).collect()
                 }
-                (Keep::Any(rng), Names::Subset) => (0..all).map(|_| rng.bool(0.5)).collect(),
+                (Survivors::Any(rng), Names::Subset) => (0..all).map(|_| rng.bool(0.5)).collect(),
             }
         };
         for (change, survives) in self.journal.iter().zip(survives) {
@@ -845,7 +858,7 @@ impl State {
         }
         let folders: BTreeSet<String> = tree
             .iter()
-            .filter(|(_, node)| **node == Node::Dir)
+            .filter(|(_, node)| **node == TreeEntry::Dir)
             .map(|(path, _)| path.clone())
             .collect();
         tree.retain(|path, _| {
@@ -860,7 +873,7 @@ impl State {
         });
         let mut inodes = BTreeMap::new();
         for node in tree.values() {
-            if let Node::File(id) = node
+            if let TreeEntry::File(id) = node
                 && let Some(inode) = self.inodes.get(id)
             {
                 let content = inode.lost_power(&mut keep, &options);
@@ -882,15 +895,15 @@ impl State {
 }
 
 #[derive(Debug)]
-struct World {
-    state: Mutex<State>,
+struct SharedDisk {
+    state: Mutex<DiskState>,
     lock_moved: Condvar,
 }
 
-/// One process' view of a disk in memory.
+/// A disk in memory, as one process sees it.
 #[derive(Clone)]
 pub struct SimDisk {
-    world: Arc<World>,
+    world: Arc<SharedDisk>,
     process: usize,
 }
 
@@ -913,18 +926,18 @@ impl SimDisk {
     }
 
     pub fn with(options: Options) -> Self {
-        Self::of(State {
+        Self::of(DiskState {
             options,
             processes: vec![Process::default()],
             next_inode: 2,
             clock: 1_767_441_600_000_000_000,
-            ..State::default()
+            ..DiskState::default()
         })
     }
 
-    fn of(state: State) -> Self {
+    fn of(state: DiskState) -> Self {
         Self {
-            world: Arc::new(World {
+            world: Arc::new(SharedDisk {
                 state: Mutex::new(state),
                 lock_moved: Condvar::new(),
             }),
@@ -932,11 +945,11 @@ impl SimDisk {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.world.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same disk, seen by a process of its own: no calls made, no faults to come, alive.
+    /// The same disk for another process: alive, with no calls and no faults.
     #[must_use]
     pub fn another_process(&self) -> Self {
         let mut state = self.state();
@@ -947,37 +960,37 @@ impl SimDisk {
         }
     }
 
-    // What a power loss leaves.
+    // Power loss.
 
-    /// The disk as found after a power loss at this moment: something between the least and the most that may
-    /// survive. The present disk stays as it is, so one moment can be lost in many ways.
+    /// The disk after a power loss at this moment: something between the least and the most that may survive. The present
+    /// disk does not change, so one moment can be tried in many ways.
     #[must_use]
     pub fn crash(&self, rng: &mut Rng) -> Self {
         let options = self.state().options;
         self.crash_as(options, rng)
     }
 
-    /// The same on a worse or better disk than this one was said to be; names that a sync has kept stay kept.
+    /// Like [`SimDisk::crash`], with other options; names that a sync made durable stay durable.
     #[must_use]
     pub fn crash_as(&self, options: Options, rng: &mut Rng) -> Self {
-        Self::of(self.state().lost_power(Keep::Any(rng), options))
+        Self::of(self.state().lost_power(Survivors::Any(rng), options))
     }
 
-    /// Only what was synced survives.
+    /// Only synced data survives.
     #[must_use]
     pub fn crash_losing_all(&self) -> Self {
         let state = self.state();
-        Self::of(state.lost_power(Keep::Nothing, state.options))
+        Self::of(state.lost_power(Survivors::Nothing, state.options))
     }
 
-    /// All of it happened to be on disk already.
+    /// Everything happened to be on disk already.
     #[must_use]
     pub fn crash_losing_nothing(&self) -> Self {
         let state = self.state();
-        Self::of(state.lost_power(Keep::Everything, state.options))
+        Self::of(state.lost_power(Survivors::Everything, state.options))
     }
 
-    /// A copy that can be used up: same page cache, same durable content, no processes and no locks.
+    /// An independent copy: same page cache, same durable content, no processes and no locks.
     #[must_use]
     pub fn copy(&self) -> Self {
         let state = self.state();
@@ -992,7 +1005,7 @@ impl SimDisk {
                 (*id, inode)
             })
             .collect();
-        Self::of(State {
+        Self::of(DiskState {
             options: state.options,
             inodes,
             tree: state.tree.clone(),
@@ -1002,26 +1015,27 @@ impl SimDisk {
             capacity: state.capacity,
             next_inode: state.next_inode,
             clock: state.clock,
-            ..State::default()
+            ..DiskState::default()
         })
     }
 
-    // How a process ends.
+    // Death of a process.
 
-    /// Its `nth` call from now and all later ones do nothing and fail; its locks are free from then on. Only
-    /// unlocking says yes: it is so, and real unlocking does not fail.
+    /// The `nth` call from now and all later ones do nothing and fail, and its locks are released. Only unlocking succeeds:
+    /// the lock is free, and a real unlock does not fail.
     pub fn stop_after(&self, nth: u64) {
         self.stop_mid_write(nth, 0);
     }
 
-    /// The same, but if that call is a write, its first `bytes` bytes (all but one, if it is shorter) get through.
+    /// Like [`SimDisk::stop_after`], but if that call is a write, its first `bytes` bytes (all but one, if it is shorter) are
+    /// written.
     pub fn stop_mid_write(&self, nth: u64, bytes: usize) {
         let mut state = self.state();
         let who = &mut state.processes[self.process];
         who.stop = Some((who.made + nth.max(1), bytes));
     }
 
-    /// Now.
+    /// Stops the process now.
     pub fn kill(&self) {
         self.state().kill(self.process);
         self.world.lock_moved.notify_all();
@@ -1031,19 +1045,19 @@ impl SimDisk {
         self.state().processes[self.process].dead
     }
 
-    // What goes wrong.
+    // Failures.
 
     /// Calls of this process fail as `fault` says.
     pub fn inject(&self, fault: Fault) {
         self.state().processes[self.process].faults.push(fault);
     }
 
-    /// The next sync of a file fails, and with it what it was to save.
+    /// The next sync of a file fails, and its data may be lost.
     pub fn fail_sync_once(&self) {
-        self.inject(Fault::nth(1, Errno::IO).on(Kind::Sync));
+        self.inject(Fault::nth(1, Errno::IO).on(DiskCall::Sync));
     }
 
-    /// No more faults for this process, and no more stopping.
+    /// Removes all faults and stops of this process.
     pub fn heal(&self) {
         let mut state = self.state();
         let who = &mut state.processes[self.process];
@@ -1052,7 +1066,7 @@ impl SimDisk {
         who.stop = None;
     }
 
-    /// The kernel failed to write a file in the background; whoever syncs it next will hear of it.
+    /// The kernel fails to write a file in the background; the next sync reports it.
     pub fn fail_writeback(&self, path: &str) {
         let mut state = self.state();
         if let Ok(id) = state.require_file(clean(path)) {
@@ -1062,14 +1076,14 @@ impl SimDisk {
         }
     }
 
-    /// The kernel needs memory: pages it takes for clean are read again from the disk when next looked at.
+    /// The kernel needs memory: pages that it considers clean are read again from the disk.
     pub fn drop_cache(&self) {
         for inode in self.state().inodes.values_mut() {
             inode.drop_cache();
         }
     }
 
-    /// How many bytes all files may have together.
+    /// Limits the total size of all files.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
     }
@@ -1078,7 +1092,7 @@ impl SimDisk {
         self.state().used_bytes()
     }
 
-    /// Runs `rival` right before the `nth` call of this process from now, once: what happens in between.
+    /// Runs `rival` once, right before the `nth` call of this process from now: a concurrent action.
     pub fn before(&self, nth: u64, rival: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         let who = &mut state.processes[self.process];
@@ -1086,7 +1100,7 @@ impl SimDisk {
         who.hooks.insert(at, Box::new(rival));
     }
 
-    // What was done.
+    // Records of calls.
 
     /// The calls of this process since the start or the last [`SimDisk::forget_calls`].
     pub fn calls(&self) -> Calls {
@@ -1097,33 +1111,33 @@ impl SimDisk {
         self.state().processes[self.process].calls.clear();
     }
 
-    // Looking and meddling from outside: neither counted nor failing.
+    // Access from outside of the simulation: neither counted nor failing.
 
-    /// What processes see in a file.
+    /// The content of a file that processes see.
     pub fn read(&self, path: &str) -> Option<Vec<u8>> {
         let state = self.state();
         let id = state.require_file(clean(path)).ok()?;
         state.inodes.get(&id).map(|inode| inode.content.clone())
     }
 
-    /// What a power loss leaves of a file at least; `None` when not even its name is sure.
+    /// The durable content of a file; `None` if its name is not durable.
     pub fn read_durable(&self, path: &str) -> Option<Vec<u8>> {
         let state = self.state();
         match state.durable_tree.get(clean(path)) {
-            Some(Node::File(id)) => state.inodes.get(id).map(|inode| inode.durable.clone()),
+            Some(TreeEntry::File(id)) => state.inodes.get(id).map(|inode| inode.durable.clone()),
             _ => None,
         }
     }
 
-    /// Puts a file there, durably, in place of the content it has; folders on the way are made.
+    /// Writes a file durably, replacing its content; creates missing folders.
     pub fn put(&self, path: &str, content: &[u8]) {
         let path = clean(path);
         let mut state = self.state();
         let mut at = 0;
         while let Some(slash) = path[at..].find('/') {
             at += slash;
-            state.tree.insert(path[..at].to_owned(), Node::Dir);
-            state.durable_tree.insert(path[..at].to_owned(), Node::Dir);
+            state.tree.insert(path[..at].to_owned(), TreeEntry::Dir);
+            state.durable_tree.insert(path[..at].to_owned(), TreeEntry::Dir);
             at += 1;
         }
         let changed = state.tick();
@@ -1142,12 +1156,12 @@ impl SimDisk {
             ..Inode::settled(content.to_vec(), changed)
         };
         state.inodes.insert(id, inode);
-        state.tree.insert(path.to_owned(), Node::File(id));
-        state.durable_tree.insert(path.to_owned(), Node::File(id));
+        state.tree.insert(path.to_owned(), TreeEntry::File(id));
+        state.durable_tree.insert(path.to_owned(), TreeEntry::File(id));
         state.journal.retain(|change| change.inode() != Some(id));
     }
 
-    /// Takes a file away, durably.
+    /// Removes a file durably.
     pub fn take(&self, path: &str) -> Option<Vec<u8>> {
         let content = self.read(path);
         let mut state = self.state();
@@ -1160,13 +1174,13 @@ impl SimDisk {
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let state = self.state();
         let files = state.tree.iter().filter_map(|(path, node)| match node {
-            Node::File(id) => Some((path.clone(), state.inodes.get(id)?.content.clone())),
-            Node::Dir => None,
+            TreeEntry::File(id) => Some((path.clone(), state.inodes.get(id)?.content.clone())),
+            TreeEntry::Dir => None,
         });
         files.collect()
     }
 
-    /// Everything is synced, names too.
+    /// Syncs everything, names too.
     pub fn settle(&self) {
         let mut state = self.state();
         for inode in state.inodes.values_mut() {
@@ -1175,7 +1189,7 @@ impl SimDisk {
         state.commit(|_| true);
     }
 
-    /// How many wait for the lock at `path`, and whether somebody has it.
+    /// The number of waiters for the lock at `path`, and whether it is held.
     pub fn lock_queue(&self, path: &str) -> (usize, bool) {
         let state = self.state();
         let Ok(id) = state.require_file(clean(path)) else {
@@ -1187,9 +1201,14 @@ impl SimDisk {
             .map_or((0, false), |lock| (lock.waiting.len(), lock.holder.is_some()))
     }
 
-    // How a call begins.
+    // The start of a call.
 
-    fn begin(&self, kind: Kind, path: &str, changes: bool) -> io::Result<(MutexGuard<'_, State>, Verdict)> {
+    fn begin(
+        &self,
+        kind: DiskCall,
+        path: &str,
+        changes: bool,
+    ) -> io::Result<(MutexGuard<'_, DiskState>, CallFate)> {
         let mut state = self.state();
         let who = &mut state.processes[self.process];
         let coming = who.made + 1;
@@ -1208,22 +1227,22 @@ impl SimDisk {
         Ok((state, verdict?))
     }
 
-    /// For calls that either happen or do not.
-    fn whole(&self, kind: Kind, path: &str) -> io::Result<MutexGuard<'_, State>> {
+    /// For calls that either succeed or have no effect.
+    fn whole(&self, kind: DiskCall, path: &str) -> io::Result<MutexGuard<'_, DiskState>> {
         self.whole_as(kind, path, kind.changes())
     }
 
-    fn whole_as(&self, kind: Kind, path: &str, changes: bool) -> io::Result<MutexGuard<'_, State>> {
+    fn whole_as(&self, kind: DiskCall, path: &str, changes: bool) -> io::Result<MutexGuard<'_, DiskState>> {
         let (state, verdict) = self.begin(kind, path, changes)?;
         match verdict {
-            Verdict::Fail(e) => Err(e),
-            Verdict::Go | Verdict::Cut(..) => Ok(state),
+            CallFate::Fail(e) => Err(e),
+            CallFate::Go | CallFate::Cut(..) => Ok(state),
         }
     }
 
-    fn file(&self, state: &mut State, inode: u64, path: &str, writable: bool) -> SimFile {
+    fn file(&self, state: &mut DiskState, inode: u64, path: &str, writable: bool) -> SimFile {
         let found = state.inode(inode);
-        // Whoever opens the file later hears only of failures that nobody has been told about.
+        // A process that opens the file later gets only failures that were not reported yet.
         let heard = match found.told {
             true => found.failures,
             false => found.failures.saturating_sub(1),
@@ -1247,35 +1266,38 @@ fn meta_of(id: u64, inode: &Inode) -> Meta {
 }
 
 impl Disk for SimDisk {
-    fn open(&self, path: &str, how: How) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &str, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let path = clean(path);
-        let mut state = self.whole_as(Kind::Open, path, how != How::Read)?;
-        let id = state.open(path, matches!(how, How::Write | How::Fresh | How::Spare))?;
-        if matches!(how, How::Fresh | How::Spare) {
+        let mut state = self.whole_as(DiskCall::Open, path, how != OpenMode::Read)?;
+        let id = state.open(
+            path,
+            matches!(how, OpenMode::Write | OpenMode::Fresh | OpenMode::Spare),
+        )?;
+        if matches!(how, OpenMode::Fresh | OpenMode::Spare) {
             let changed = state.tick();
             let inode = state.inode(id);
             inode.set_len(0);
             inode.changed = changed;
         }
-        Ok(Box::new(self.file(&mut state, id, path, how != How::Read)))
+        Ok(Box::new(self.file(&mut state, id, path, how != OpenMode::Read)))
     }
 
     fn meta(&self, path: &str) -> io::Result<Option<Meta>> {
         let path = clean(path);
-        let state = self.whole(Kind::Meta, path)?;
+        let state = self.whole(DiskCall::Meta, path)?;
         Ok(match state.node(path) {
-            Some(Node::File(id)) => state.inodes.get(&id).map(|inode| meta_of(id, inode)),
-            Some(Node::Dir) => Some(Meta::default()),
+            Some(TreeEntry::File(id)) => state.inodes.get(&id).map(|inode| meta_of(id, inode)),
+            Some(TreeEntry::Dir) => Some(Meta::default()),
             None => None,
         })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (from, to) = (clean(from), clean(to));
-        let mut state = self.whole(Kind::Rename, to)?;
+        let mut state = self.whole(DiskCall::Rename, to)?;
         let id = state.require_file(from)?;
         state.require_dir(parent(to))?;
-        if let Some(Node::Dir) = state.node(to) {
+        if let Some(TreeEntry::Dir) = state.node(to) {
             return Err(Errno::ISDIR.into());
         }
         if from != to {
@@ -1284,7 +1306,7 @@ impl Disk for SimDisk {
             state.change_names(NameChange::Rename {
                 from: from.to_owned(),
                 to: to.to_owned(),
-                node: Node::File(id),
+                node: TreeEntry::File(id),
             });
         }
         Ok(())
@@ -1292,28 +1314,28 @@ impl Disk for SimDisk {
 
     fn remove(&self, path: &str) -> io::Result<()> {
         let path = clean(path);
-        let mut state = self.whole(Kind::Remove, path)?;
+        let mut state = self.whole(DiskCall::Remove, path)?;
         let id = state.require_file(path)?;
         state.change_names(NameChange::Remove {
             path: path.to_owned(),
-            node: Node::File(id),
+            node: TreeEntry::File(id),
         });
         Ok(())
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let dir = clean(dir);
-        let state = self.whole(Kind::List, dir)?;
+        let state = self.whole(DiskCall::List, dir)?;
         match state.require_dir(dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other?,
         }
-        let files = state.tree.iter().filter(|(_, node)| **node != Node::Dir);
+        let files = state.tree.iter().filter(|(_, node)| **node != TreeEntry::Dir);
         let mut names: Vec<String> = files
             .filter(|(path, _)| parent(path) == dir)
             .map(|(path, _)| path.rsplit('/').next().unwrap_or(path).to_owned())
             .collect();
-        // In no order: nobody shall come to rely on the sorted one.
+        // Shuffled: callers must not rely on an order.
         names.sort_by_key(|name| {
             name.bytes().fold(7u32, |sum, b| {
                 sum.wrapping_mul(31).wrapping_add(b.into()).rotate_left(9)
@@ -1324,16 +1346,16 @@ impl Disk for SimDisk {
 
     fn make_dir(&self, dir: &str) -> io::Result<()> {
         let dir = clean(dir);
-        let mut state = self.whole(Kind::MakeDir, dir)?;
+        let mut state = self.whole(DiskCall::MakeDir, dir)?;
         match state.node(dir) {
-            Some(Node::Dir) => return Ok(()),
-            Some(Node::File(_)) => return Err(Errno::NOTDIR.into()),
+            Some(TreeEntry::Dir) => return Ok(()),
+            Some(TreeEntry::File(_)) => return Err(Errno::NOTDIR.into()),
             None => {}
         }
         state.require_dir(parent(dir))?;
         state.change_names(NameChange::Create {
             path: dir.to_owned(),
-            node: Node::Dir,
+            node: TreeEntry::Dir,
         });
         Ok(())
     }
@@ -1341,7 +1363,7 @@ impl Disk for SimDisk {
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         // Here the empty name is the control directory itself.
         let dir = if dir.is_empty() { ROOT } else { clean(dir) };
-        let mut state = self.whole(Kind::SyncDir, dir)?;
+        let mut state = self.whole(DiskCall::SyncDir, dir)?;
         state.require_dir(dir)?;
         state.commit(|change| change.touches(dir));
         state.collect();
@@ -1351,7 +1373,7 @@ impl Disk for SimDisk {
     fn lock(&self, path: &str, wait: Duration) -> io::Result<Box<dyn LockGuard>> {
         let path = clean(path);
         let until = Instant::now().checked_add(wait);
-        let mut state = self.whole_as(Kind::Lock, path, true)?;
+        let mut state = self.whole_as(DiskCall::Lock, path, true)?;
         let id = state.open(path, true)?;
         let file = self.file(&mut state, id, path, true);
         let ticket = Ticket {
@@ -1375,7 +1397,7 @@ impl Disk for SimDisk {
             if left.is_zero() {
                 break io::ErrorKind::TimedOut.into();
             }
-            // Not longer than a second at once: the longest durations overflow inside.
+            // At most a second at once: the longest durations would overflow.
             let waited = self
                 .world
                 .lock_moved
@@ -1401,7 +1423,7 @@ struct SimFile {
     inode: u64,
     path: String,
     writable: bool,
-    /// Failures of writing that this open file has been told of.
+    /// Write failures that were reported to this open file.
     heard: Mutex<u64>,
 }
 
@@ -1432,7 +1454,7 @@ impl SimFile {
 }
 
 fn offset(at: u64) -> io::Result<usize> {
-    // Far beyond what a test can mean, and still an allocation that succeeds.
+    // Larger than any test needs, and still an allocation that succeeds.
     match usize::try_from(at) {
         Ok(at) if at <= 1 << 30 => Ok(at),
         _ => Err(Errno::FBIG.into()),
@@ -1441,7 +1463,7 @@ fn offset(at: u64) -> io::Result<usize> {
 
 impl DiskFile for SimFile {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
-        let mut state = self.disk.whole(Kind::Read, &self.path)?;
+        let mut state = self.disk.whole(DiskCall::Read, &self.path)?;
         let content = &state.inode(self.inode).content;
         let start = usize::try_from(at).unwrap_or(usize::MAX).min(content.len());
         let got = buf.len().min(content.len() - start);
@@ -1450,22 +1472,22 @@ impl DiskFile for SimFile {
     }
 
     fn write_at(&self, buf: &[u8], at: u64) -> io::Result<usize> {
-        let (mut state, verdict) = self.disk.begin(Kind::Write, &self.path, true)?;
+        let (mut state, verdict) = self.disk.begin(DiskCall::Write, &self.path, true)?;
         self.require_writable()?;
         let at = offset(at)?;
         let (asked, outcome) = match verdict {
-            Verdict::Go => (buf.len(), None),
-            Verdict::Cut(bytes, outcome) => {
+            CallFate::Go => (buf.len(), None),
+            CallFate::Cut(bytes, outcome) => {
                 let bytes = bytes.min(buf.len().saturating_sub(1));
                 if outcome.is_none() && bytes == 0 {
-                    // Too little to be cut: the failure comes at once.
+                    // Too short to be cut: the failure comes at once.
                     let failure = state.processes[self.disk.process].next_write.take();
                     (0, failure.map(io::Error::from))
                 } else {
                     (bytes, outcome)
                 }
             }
-            Verdict::Fail(e) => (0, Some(e)),
+            CallFate::Fail(e) => (0, Some(e)),
         };
         let end = state.room(self.inode, at + asked);
         let wrote = end.saturating_sub(at).min(asked);
@@ -1484,7 +1506,7 @@ impl DiskFile for SimFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut state = self.disk.whole(Kind::SetLen, &self.path)?;
+        let mut state = self.disk.whole(DiskCall::SetLen, &self.path)?;
         self.require_writable()?;
         let len = offset(len)?;
         if state.room(self.inode, len) < len {
@@ -1498,21 +1520,21 @@ impl DiskFile for SimFile {
     }
 
     fn meta(&self) -> io::Result<Meta> {
-        let mut state = self.disk.whole(Kind::Meta, &self.path)?;
+        let mut state = self.disk.whole(DiskCall::Meta, &self.path)?;
         Ok(meta_of(self.inode, state.inode(self.inode)))
     }
 
     fn sync(&self) -> io::Result<()> {
-        let (mut state, verdict) = self.disk.begin(Kind::Sync, &self.path, false)?;
+        let (mut state, verdict) = self.disk.begin(DiskCall::Sync, &self.path, false)?;
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let inode = state.inode(self.inode);
-        if let Verdict::Fail(e) = verdict {
+        if let CallFate::Fail(e) = verdict {
             inode.fail_sync();
             inode.told = true;
             *heard = inode.failures;
             return Err(e);
         }
-        // What is dirty gets written even where an older failure is to be told of.
+        // Dirty pages are written even if an older failure is reported.
         inode.sync();
         let news = *heard != inode.failures;
         *heard = inode.failures;
@@ -1551,9 +1573,9 @@ impl LockGuard for SimLock {
     }
 
     fn release(&mut self) -> io::Result<()> {
-        match self.file.disk.whole(Kind::Unlock, &self.file.path) {
+        match self.file.disk.whole(DiskCall::Unlock, &self.file.path) {
             Ok(state) => drop(state),
-            // Death has let go of it already, and nobody is left to be told: the next call says so.
+            // The death of the process released it already; the next call reports that.
             Err(e) if is_killed(&e) => return Ok(()),
             Err(e) => return Err(e),
         }

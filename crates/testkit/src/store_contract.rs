@@ -1,12 +1,13 @@
-//! What every store must do, whatever it is made of.
+//! The contract of every store, as a suite of checks.
 //!
-//! Each check is a function of a [`Backend`], which makes an empty log with a clock set by hand and opens as many
-//! handles on it as a check wants, each standing for a process. [`store_contract!`](crate::store_contract) makes a test
+//! Each check is a function of a [`Backend`], which is a place for one log with a clock set by hand, and opens as many
+//! handles on it as a check wants, each standing for a process. [`store_contract!`](macro@crate::store_contract) makes a test
 //! of each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use jit_core::decide::command::{Command, CommandReply};
 use jit_core::log::event::{Event, IssueAction};
@@ -14,27 +15,27 @@ use jit_core::log::state;
 use jit_core::model::actor::Actor;
 use jit_core::model::lease::Lease;
 use jit_core::model::refusal::Code;
-use jit_store::{Done, Outcome, Store};
+use jit_store::{Done, Outcome, Recovered, Store};
 
 use crate::ManualClock;
-use crate::drive::{
-    acquire, actor, ask, ask_as, create, events, evict, lease_id, lease_in, leases, release, renew, sequence,
-    transfer,
-};
-use crate::model::{By, Model, Outcome as Says};
+use crate::lease_model::{By, Model, Outcome as Says};
 use crate::rng::{Rng, each_seed};
+use crate::store_commands::{
+    acquire, actor, ask, ask_as, ask_within, create, events, evict, lease_id, lease_in, leases, release,
+    renew, sequence, transfer,
+};
 
-/// A handle, as another process would have it.
-pub type Handle = Box<dyn Store + Send>;
+/// A handle on a store, as a process has it.
+pub type Handle = Arc<dyn Store>;
 
-/// One empty log.
+/// One place for a log, without a log yet.
 pub trait Backend: Sync {
     fn clock(&self) -> &ManualClock;
-    /// Another handle on it.
+    /// Opens another handle on the log.
     fn open(&self) -> Handle;
 }
 
-/// Every check as a test; `$make` gives a new backend.
+/// Makes a test of every check; `$make` gives a new backend.
 #[macro_export]
 macro_rules! store_contract {
     ($name:ident, $make:expr) => {
@@ -45,7 +46,12 @@ macro_rules! store_contract {
                 a_lease_changes_hands, eviction_needs_a_person_and_a_reason, a_refusal_writes_nothing,
                 a_request_is_carried_out_once, a_request_id_is_for_one_command, reading_changes_nothing,
                 events_have_no_gaps, unknown_names_are_refused, only_ticks_make_a_lease_expire,
-                a_boot_anchors_deadlines_once, an_error_while_preparing_stops_the_append, what_the_model_says);
+                a_boot_anchors_deadlines_once, an_error_while_preparing_stops_the_append, what_the_model_says,
+                there_is_no_log_before_it_is_created, one_of_many_creates_the_log, the_time_is_that_of_the_clock,
+                holding_still_stops_writers_but_not_readers, a_writer_waits_until_the_lock_is_free,
+                reading_works_while_preparing_and_publishing, a_line_that_is_too_long_is_refused,
+                a_stamp_changes_with_the_log, validating_finds_nothing_wrong_and_writes_nothing,
+                salvaging_a_sound_log_changes_nothing);
         }
     };
     (@ $make:expr, $($check:ident),+) => {
@@ -71,6 +77,7 @@ fn code(outcome: Outcome<Done>) -> Code {
 fn with_issues(make: Make<'_>, ids: &[&str]) -> Box<dyn Backend> {
     let backend = make();
     let store = backend.open();
+    assert!(store.create(&actor("human:h", 1)).expect("a log"));
     for (n, id) in ids.iter().enumerate() {
         ask(&*store, &actor("human:h", 1), &create(id), 1_000_000 + n as u128).expect("an issue");
     }
@@ -130,7 +137,7 @@ pub fn a_holder_is_told_that_it_holds(make: Make<'_>) {
         before,
         "an answer that changes nothing writes nothing"
     );
-    // The same agent elsewhere is somebody else.
+    // The same agent in another worktree is another holder.
     assert_eq!(
         code(ask(
             &*backend.open(),
@@ -198,7 +205,7 @@ pub fn lapsed_leases_are_granted_again(make: Make<'_>) {
     ));
     assert!(lease_in(&again).token > lease_in(&first).token);
     backend.clock().advance(10_000);
-    // Somebody takes it: the late one is refused, and its token is older.
+    // Another agent acquires it: the late one is refused, and its token is older.
     let other = ask(&*backend.open(), &b(), &acquire("WI-1", 10), 3).expect("free");
     let late = lease_in(&first).lease_id.to_string();
     assert_eq!(
@@ -225,7 +232,7 @@ pub fn a_lease_changes_hands(make: Make<'_>) {
         code(ask(&*backend.open(), &a(), &renew("WI-1", None), 3)),
         Code::NotHolder
     );
-    // It stayed in its worktree.
+    // The lease stayed in its worktree.
     ask(&*backend.open(), &actor("agent:b", 1), &renew("WI-1", None), 4).expect("its new holder renews");
 }
 
@@ -256,7 +263,7 @@ pub fn a_refusal_writes_nothing(make: Make<'_>) {
     let store = backend.open();
     ask(&*store, &a(), &acquire("WI-1", 10), 1).expect("granted");
     ask(&*store, &a(), &acquire("WI-2", 100), 1).expect("granted");
-    // WI-1 lapses: not even that is noted by a command that is refused.
+    // WI-1 expires: a refused command does not even record that.
     backend.clock().advance(10_000);
     let before = (sequence(&*store), events(&*store).len());
     let h = actor("human:h", 1);
@@ -300,7 +307,7 @@ pub fn a_request_is_carried_out_once(make: Make<'_>) {
         }
         assert_eq!(sequence(&*backend.open()), before);
     }
-    // A made-up id is found as well, when somebody comes back with it.
+    // A made-up id is found as well, if the caller repeats it.
     let done = ask(&*backend.open(), &a(), &release("WI-1"), 77).expect("released");
     let id = jit_core::model::ids::RequestId::make_up(1_767_441_600_000, 77);
     let again = ask_as(&*backend.open(), &a(), &release("WI-1"), 78, id.as_str()).expect("found");
@@ -477,6 +484,7 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
         policy: &policy,
         request: "r".parse().expect("a request id"),
         repeatable: true,
+        wait: None,
         prepare: &mut |events| {
             assert!(matches!(
                 events,
@@ -494,7 +502,220 @@ pub fn an_error_while_preparing_stops_the_append(make: Make<'_>) {
     ask_as(&*store, &a(), &create("WI-2"), 2, "r").expect("the request was not used up");
 }
 
-/// What an answer comes down to.
+pub fn there_is_no_log_before_it_is_created(make: Make<'_>) {
+    let backend = make();
+    let store = backend.open();
+    let refused = |refusal: Box<jit_core::model::refusal::Refusal>| {
+        assert_eq!(refusal.code, Code::NotInitialized, "{}", refusal.message);
+    };
+    assert!(!store.exists().expect("an answer"));
+    refused(ask(&*store, &a(), &create("WI-1"), 1).expect_err("no log"));
+    refused(store.view().expect_err("no log"));
+    refused(
+        store
+            .events(0, &mut |_| ControlFlow::Continue(()))
+            .expect_err("no log"),
+    );
+    refused(store.hold_still(&a()).expect_err("no log"));
+    refused(store.upkeep().validate(&a()).expect_err("no log"));
+    assert_eq!(store.upkeep().stamp(), None);
+    assert_eq!(store.upkeep().mend_views(&a()), Vec::<String>::new());
+    assert!(!store.exists().expect("an answer"), "a refusal creates nothing");
+    assert!(store.create(&a()).expect("created"));
+    let created = events(&*store);
+    assert!(matches!(
+        created.iter().map(|line| &line.event).collect::<Vec<_>>()[..],
+        [Event::SegmentStarted { .. }, Event::Boot { .. }]
+    ));
+    let other = backend.open();
+    assert!(other.exists().expect("an answer"));
+    assert!(!other.create(&b()).expect("there is one"));
+    assert_eq!(events(&*other), created, "creating a log again changes nothing");
+}
+
+pub fn one_of_many_creates_the_log(make: Make<'_>) {
+    const RIVALS: usize = 8;
+    let backend = make();
+    let start = Barrier::new(RIVALS);
+    let created: Vec<bool> = std::thread::scope(|scope| {
+        let rivals: Vec<_> = (0..RIVALS)
+            .map(|n| {
+                let (start, backend) = (&start, &*backend);
+                scope.spawn(move || {
+                    let store = backend.open();
+                    start.wait();
+                    store
+                        .create(&actor(&format!("agent:{n}"), 1))
+                        .expect("a log either way")
+                })
+            })
+            .collect();
+        rivals
+            .into_iter()
+            .map(|rival| rival.join().expect("no panic"))
+            .collect()
+    });
+    assert_eq!(created.iter().filter(|made| **made).count(), 1, "{created:?}");
+    assert_eq!(sequence(&*backend.open()), 2);
+}
+
+pub fn the_time_is_that_of_the_clock(make: Make<'_>) {
+    let backend = with_issues(make, &[]);
+    let store = backend.open();
+    backend.clock().advance(1_234);
+    let (here, there) = (
+        store.now().expect("a time"),
+        backend.clock().now().expect("a time"),
+    );
+    assert_eq!(
+        (here.wall, here.boot, here.ticks),
+        (there.wall, there.boot, there.ticks)
+    );
+    backend.clock().break_it(true);
+    assert_eq!(store.now().expect_err("broken").code, Code::Io);
+    assert_eq!(code(ask(&*store, &a(), &create("WI-1"), 1)), Code::Io);
+    backend.clock().break_it(false);
+    ask(&*store, &a(), &create("WI-1"), 2).expect("a clock that runs again");
+}
+
+pub fn holding_still_stops_writers_but_not_readers(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let (store, other) = (backend.open(), backend.open());
+    let before = sequence(&*store);
+    let still = store.hold_still(&b()).expect("the lock");
+    let refused = ask_within(&*other, &a(), &acquire("WI-1", 60), 1, Duration::ZERO).expect_err("locked");
+    assert_eq!(refused.code, Code::Busy);
+    assert!(refused.message.contains("agent:b"), "{}", refused.message);
+    let holder = other.upkeep().lock_holder().expect("a holder");
+    assert_eq!(
+        (holder.agent_id.as_str(), holder.pid),
+        ("agent:b", std::process::id())
+    );
+    assert_eq!(sequence(&*other), before);
+    assert_eq!(events(&*other).len() as u64, before);
+    assert_eq!(
+        other.upkeep().mend_views(&a()),
+        Vec::<String>::new(),
+        "never waits"
+    );
+    drop(still);
+    ask_within(&*other, &a(), &acquire("WI-1", 60), 1, Duration::ZERO).expect("free again");
+}
+
+pub fn a_writer_waits_until_the_lock_is_free(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let (waiting, done) = (Barrier::new(2), std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let store = backend.open();
+        let still = store.hold_still(&b()).expect("the lock");
+        scope.spawn(|| {
+            let store = backend.open();
+            waiting.wait();
+            ask_within(&*store, &a(), &acquire("WI-1", 60), 1, Duration::from_secs(8)).expect("granted");
+            done.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        waiting.wait();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(
+            !done.load(std::sync::atomic::Ordering::SeqCst),
+            "the lock is held"
+        );
+        drop(still);
+    });
+    assert!(done.load(std::sync::atomic::Ordering::SeqCst));
+}
+
+pub fn reading_works_while_preparing_and_publishing(make: Make<'_>) {
+    let backend = with_issues(make, &[]);
+    let (store, other) = (backend.open(), backend.open());
+    let before = sequence(&*store);
+    let policy = jit_core::model::policy::Policy::default();
+    let (mut prepared, mut published) = (0, 0);
+    let done = store.transact(&mut jit_store::Ask {
+        command: &create("WI-1"),
+        actor: &a(),
+        branch: None,
+        fresh_lease: lease_id(1),
+        policy: &policy,
+        request: "r".parse().expect("a request id"),
+        repeatable: true,
+        wait: None,
+        prepare: &mut |_| {
+            prepared = sequence(&*other);
+            Ok(())
+        },
+        publish: &mut |lines, table| {
+            assert_eq!(lines.len(), 1);
+            assert_eq!(state::issues(table).expect("issues").len(), 1);
+            published = sequence(&*other);
+            vec!["no room".into()]
+        },
+    });
+    let done = done.expect("an append stands, whatever publishing says");
+    assert_eq!(
+        (prepared, published, done.sequence),
+        (before, before + 1, before + 1)
+    );
+    assert_eq!(done.notices, ["no room"]);
+}
+
+pub fn a_line_that_is_too_long_is_refused(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let store = backend.open();
+    let before = sequence(&*store);
+    let note = Command::Comment {
+        issue: "WI-1".parse().expect("an issue id"),
+        text: "x".repeat(9 << 20),
+    };
+    assert_eq!(code(ask(&*store, &a(), &note, 1)), Code::Invalid);
+    assert_eq!(sequence(&*backend.open()), before);
+    ask(&*store, &a(), &acquire("WI-1", 60), 2).expect("the store goes on");
+}
+
+pub fn a_stamp_changes_with_the_log(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let store = backend.open();
+    let stamp = || backend.open().upkeep().stamp().expect("a stamp");
+    let first = stamp();
+    store.view().expect("a view");
+    ask(&*store, &a(), &release("WI-1"), 1).expect_err("nothing to release");
+    assert_eq!(stamp(), first, "reading and refusing append nothing");
+    ask(&*store, &a(), &acquire("WI-1", 60), 2).expect("granted");
+    assert_ne!(stamp(), first);
+}
+
+pub fn validating_finds_nothing_wrong_and_writes_nothing(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1", "WI-2"]);
+    let store = backend.open();
+    ask(&*store, &a(), &acquire("WI-1", 60), 1).expect("granted");
+    let before = events(&*store);
+    let report = store.upkeep().validate(&a()).expect("a report");
+    assert_eq!(report.problems, []);
+    assert_eq!(
+        (report.lines, report.leases, report.issues),
+        (before.len() as u64, 1, 2)
+    );
+    assert!(report.segments >= 1);
+    assert_eq!(store.upkeep().mend_views(&a()), Vec::<String>::new());
+    assert_eq!(events(&*store), before);
+    ask(&*store, &a(), &release("WI-1"), 2).expect("the lock is free again");
+}
+
+pub fn salvaging_a_sound_log_changes_nothing(make: Make<'_>) {
+    let backend = with_issues(make, &["WI-1"]);
+    let store = backend.open();
+    ask(&*store, &a(), &acquire("WI-1", 60), 1).expect("granted");
+    let before = events(&*store);
+    let recovered = store.upkeep().salvage(&a()).expect("an answer");
+    assert!(
+        matches!(&recovered, Recovered::Sound { lines, .. } if *lines == before.len() as u64),
+        "{recovered:?}"
+    );
+    assert_eq!(events(&*backend.open()), before);
+    ask(&*store, &b(), &acquire("WI-1", 60), 2).expect_err("still held");
+}
+
+/// Reduces an answer to the model's terms.
 pub fn says(command: &Command, outcome: &Outcome<Done>) -> Says {
     match outcome {
         Ok(done) => match (&done.reply, command) {
@@ -519,9 +740,9 @@ pub fn says(command: &Command, outcome: &Outcome<Done>) -> Says {
     }
 }
 
-/// A command in the plain words of the model, to be given to both.
+/// A command for both the store and the model.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum ModelStep {
     Acquire(String, u64),
     Renew(String, Option<u64>),
     Release(String),
@@ -529,8 +750,8 @@ pub enum Step {
     Evict(String),
 }
 
-impl Step {
-    /// On one of `issues`, by a name that is an issue or a lease given before.
+impl ModelStep {
+    /// A random command on one of `issues`, or on a lease that was granted before.
     pub fn random(rng: &mut Rng, issues: &[&str], agents: &[&str], known: &[String]) -> Self {
         let issue = (*rng.choose(issues)).to_owned();
         let of = if !known.is_empty() && rng.bool(0.4) {
@@ -557,7 +778,7 @@ impl Step {
         }
     }
 
-    /// What the model says to it, and becomes.
+    /// Applies the command to the model and returns its answer.
     pub fn judge(
         &self,
         model: &mut Model,
@@ -603,7 +824,7 @@ impl ByOwned {
     }
 }
 
-/// The leases of a store are those of the model.
+/// Asserts that the store has the leases of the model.
 pub fn same_leases(found: &BTreeMap<String, Lease>, model: &Model) {
     let plain = |lease: &Lease| {
         (
@@ -662,7 +883,7 @@ pub fn what_the_model_says(make: Make<'_>) {
                 5 => handles[0] = backend.open(),
                 _ => {}
             }
-            let step = Step::random(rng, &ISSUES, &AGENTS, &known);
+            let step = ModelStep::random(rng, &ISSUES, &AGENTS, &known);
             let who = actor(AGENTS[rng.index(3)], rng.range(1, 3) as u32);
             let now = clock.now().expect("a clock");
             if !std::mem::replace(&mut anchored, true) {

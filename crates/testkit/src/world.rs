@@ -1,7 +1,7 @@
-//! A world of its own for each test: a temporary home, a git repository, and the real `jit` in it.
+//! A separate world for each test: a temporary home, a git repository, and the real `jit` in it.
 //!
-//! Nothing of the machine leaks in: the environment is empty but for PATH, git reads no configuration but the
-//! repository's, and every folder disappears with the [`World`].
+//! The world is isolated from the machine: the environment is empty except for PATH, git reads only the repository's
+//! configuration, and dropping the [`World`] deletes every folder.
 
 pub mod tools;
 
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What a program left behind.
+/// The exit code and the output of a program.
 #[derive(Debug, Clone)]
 #[must_use = "look at the exit code or the output"]
 pub struct Ran {
@@ -37,7 +37,7 @@ impl Ran {
         self.exits(0)
     }
 
-    /// Standard output as exactly one JSON document.
+    /// Parses standard output, which must be exactly one JSON document.
     #[track_caller]
     pub fn json(&self) -> Value {
         match serde_json::from_str(&self.stdout) {
@@ -62,7 +62,7 @@ impl World {
         Self::within(jit, &std::env::temp_dir())
     }
 
-    /// The same, in a folder of the caller's choice: on another file system, say.
+    /// Like [`World::new`], in a folder of the caller's choice: on another file system, for example.
     pub fn within(jit: impl AsRef<Path>, folder: &Path) -> Self {
         let root = tempfile::Builder::new()
             .prefix("jit-world-")
@@ -118,7 +118,7 @@ impl World {
         path
     }
 
-    /// The environment of everything that is started here.
+    /// The environment of every program that is started in this world.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let home = self.home();
         vec![
@@ -127,7 +127,7 @@ impl World {
             ("XDG_CONFIG_HOME".into(), home.join(".config").into()),
             ("TMPDIR".into(), self.root.path().into()),
             ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
-            // Not /dev/null: git puts a file in its place when a test, as root, sets something.
+            // Not /dev/null: git would replace it by a file when a test that runs as root changes a setting.
             (
                 "GIT_CONFIG_GLOBAL".into(),
                 self.root().join("git-settings").into(),
@@ -180,7 +180,7 @@ impl World {
         self.run(command)
     }
 
-    /// git, which must succeed. Returns what it printed.
+    /// Runs git, which must succeed, and returns its output.
     #[track_caller]
     pub fn git<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {
         let mut command = self.command("git", dir);
@@ -188,7 +188,7 @@ impl World {
         self.run(command).ok().stdout
     }
 
-    /// What a person reads, with everything that differs from run to run replaced: paths, times, ids.
+    /// The output with everything that differs from run to run replaced: paths, times, ids.
     pub fn stable(&self, text: &str) -> String {
         let text = text.replace(&*self.root.path().to_string_lossy(), "[WORLD]");
         let mut out = String::with_capacity(text.len());

@@ -19,7 +19,7 @@ use jit_core::model::lease::{Lease, LeaseEnd};
 use jit_core::model::policy::Policy;
 use jit_core::model::refusal::Code;
 use jit_testkit::ManualClock;
-use jit_testkit::model::{By, Holder, Model, Outcome, Why};
+use jit_testkit::lease_model::{By, Holder, Model, Outcome, Why};
 use jit_testkit::rng::{SEED_VAR, cases, seed_in_env};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};

@@ -38,6 +38,7 @@ fn ask(store: &FileStore, who: &str, command: &Command, rng: &mut Rng) -> Outcom
         policy: &Policy::default(),
         request: RequestId::make_up(1_767_441_600_000, rng.next_u128()),
         repeatable: false,
+        wait: None,
         prepare: &mut |_| Ok(()),
         publish: &mut |_, _| Vec::new(),
     })

@@ -6,7 +6,7 @@ use jit_core::log::line;
 use jit_core::model::time::Wall;
 use jit_engine::worktree_identity::identity::Need;
 use jit_os::watch::Watch;
-use jit_store::{Outcome, Store as _};
+use jit_store::Outcome;
 use serde_json::{Value, json};
 
 use super::{Cx, Output, invalid};

@@ -1,7 +1,7 @@
 use std::io::{self, IsTerminal as _};
 
 use jit_engine::context::Surroundings;
-use jit_mcp::install::{self, Agent, Scope};
+use jit_mcp::install::{self, Agent, InstallScope as Scope};
 use jit_store::Outcome;
 use serde_json::json;
 

@@ -470,6 +470,7 @@ impl Cx {
             agent: self.everywhere.agent_id.clone(),
             lock_timeout: self.everywhere.lock_timeout.map(Duration::from_secs),
             request,
+            single_threaded: false,
         })
     }
 
@@ -585,8 +586,11 @@ impl Cx {
             Request::Transfer { .. } => "Handed over:",
             _ => "Granted:",
         };
-        let mut app = self.app(need)?;
-        app.store = app.store.alone();
+        let options = Options {
+            single_threaded: true,
+            ..self.options()?
+        };
+        let app = jit_engine::opening::open(&options, need)?;
         jit_os::memory::use_large_pages();
         let (Answer { reply, warnings }, shown) = jit_engine::handle::handle_and(&app, request, |reply| {
             self.show(reply, |style| match writes && self.quiet() {

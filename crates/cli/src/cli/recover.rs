@@ -1,6 +1,6 @@
 use jit_engine::worktree_identity::identity::Need;
 use jit_store::Outcome;
-use jit_store::recover::Recovered;
+use jit_store::Recovered;
 use serde_json::json;
 
 use super::{Cx, Output};
@@ -15,7 +15,7 @@ pub struct Flags {}
 
 pub fn run(_: Flags, cx: &Cx) -> Outcome<Output> {
     let app = cx.app(Need::Write)?;
-    let value = match app.store.salvage(&app.actor)? {
+    let value = match app.store.upkeep().salvage(&app.actor)? {
         Recovered::Sound { lines, mut mended } => {
             mended.extend(jit_engine::doctor::validate::sweep_left_overs(&app)?);
             json!({ "salvaged": false, "lines": lines, "mended": mended })

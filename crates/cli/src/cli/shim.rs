@@ -69,6 +69,7 @@ impl Worker {
             agent: Some(job.worker.to_string()),
             lock_timeout: Some(PATIENCE),
             request: None,
+            single_threaded: false,
         };
         Self {
             options,

@@ -6,7 +6,7 @@ use jit_agents::hooks::settings::Reach;
 use jit_core::model::refusal::Code;
 use jit_engine::init::uninstall::{Uninstall, Uninstalled};
 use jit_engine::worktree_identity::identity::Need;
-use jit_mcp::install::{self, Agent, Plan, Scope};
+use jit_mcp::install::{self, Agent, ConfigEdit as Plan, InstallScope as Scope};
 use jit_store::Outcome;
 
 use super::hooks::agent_settings::Hooked;

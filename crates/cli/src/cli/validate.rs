@@ -73,7 +73,7 @@ pub fn run(flags: Flags, cx: &Cx) -> Outcome<Output> {
             jit_core::model::refusal::Code::Damaged => Ok(()),
             _ => Err(refusal),
         })?;
-    let report = app.store.validate(&app.actor)?;
+    let report = app.store.upkeep().validate(&app.actor)?;
     // Where the log is damaged, nothing can be compared with it.
     let sound = !report.problems.iter().any(|p| p.check == "log" && !p.heals);
     let audit = if sound {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jit_testkit::agent_cli::{Agent, Bench};
-use jit_testkit::model_api::{ModelApi, Step};
+use jit_testkit::scripted_model::{ModelApi, ModelTurn};
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
@@ -273,12 +273,12 @@ impl Real {
     }
 }
 
-fn write(path: &Path, content: &str) -> Step {
-    Step::tool("Write", json!({ "file_path": path, "content": content }))
+fn write(path: &Path, content: &str) -> ModelTurn {
+    ModelTurn::tool("Write", json!({ "file_path": path, "content": content }))
 }
 
-fn commit(file: &str) -> Step {
-    Step::bash(&format!("git add {file} && git commit -q -m 'by the agent'"))
+fn commit(file: &str) -> ModelTurn {
+    ModelTurn::bash(&format!("git add {file} && git commit -q -m 'by the agent'"))
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn g5_claude_agent_acp_does_a_task_and_it_lands() {
     let model = real.bench.model(vec![
         write(&yard.tree().join("hello.txt"), "hello\n"),
         commit("hello.txt"),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let ran = real.dispatch(&model, &[]);
     let unit = yard.unit();
@@ -311,11 +311,11 @@ fn g10_claude_agent_acp_is_gone_on_with_after_a_stop() {
     let yard = &real.yard;
     let model = real.bench.model(vec![
         write(&yard.tree().join("a.txt"), "a\n"),
-        Step::bash("jit worktree stop u --reason 'the test' --json"),
+        ModelTurn::bash("jit worktree stop u --reason 'the test' --json"),
         // What was cut off may count as a turn of the model.
         commit("a.txt"),
         commit("a.txt"),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let first = real
         .dispatch(&model, &["--allow", "Bash(jit worktree stop *)"])
@@ -340,8 +340,8 @@ fn f9_claude_agent_acp_is_denied_a_locked_file_and_told_why() {
         .ok();
     let model = real.bench.model(vec![
         write(&yard.tree().join("locked.txt"), "mine\n"),
-        Step::text("I could not write it"),
-        Step::text("I see, bob has it"),
+        ModelTurn::text("I could not write it"),
+        ModelTurn::text("I see, bob has it"),
     ]);
     let ran = real.dispatch(&model, &[]).exits(6);
     assert!(!yard.tree().join("locked.txt").exists());
@@ -376,17 +376,17 @@ fn g5_gemini_by_the_protocol_does_a_task_held_back_by_a_lock_and_it_lands() {
         .ok();
     let write = |file: &str| {
         let path = yard.tree().join(file);
-        Step::tool("write_file", json!({ "file_path": path, "content": "hello\n" }))
+        ModelTurn::tool("write_file", json!({ "file_path": path, "content": "hello\n" }))
     };
     let model = real.bench.model(vec![
         write("locked.txt"),
         write("hello.txt"),
-        Step::tool(
+        ModelTurn::tool(
             "run_shell_command",
             json!({ "command": "git add hello.txt && git commit -q -m 'by the agent'", "description": "a step" }),
         ),
-        Step::text("finished"),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let ran = real.dispatch(&model, &[]);
     let unit = yard.unit();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use jit_testkit::agent_cli::{Agent, Bench};
-use jit_testkit::model_api::Step;
+use jit_testkit::scripted_model::ModelTurn;
 use jit_testkit::world::World;
 use serde_json::{Value, json};
 
@@ -20,8 +20,8 @@ fn hooked(agent: &str) -> World {
     world
 }
 
-fn write(path: &Path, content: &str) -> Step {
-    Step::tool("Write", json!({ "file_path": path, "content": content }))
+fn write(path: &Path, content: &str) -> ModelTurn {
+    ModelTurn::tool("Write", json!({ "file_path": path, "content": content }))
 }
 
 /// The event of the log that a test is about, and who did it.
@@ -41,8 +41,8 @@ fn f9_the_bench_runs_the_real_program_to_a_commit() {
     let file = world.repo().join("hello.txt");
     let model = bench.model(vec![
         write(&file, "hello\n"),
-        Step::bash("git add hello.txt && git commit -q -m 'by the agent'"),
-        Step::text("finished"),
+        ModelTurn::bash("git add hello.txt && git commit -q -m 'by the agent'"),
+        ModelTurn::text("finished"),
     ]);
     let done = bench.run(&world, &world.repo(), &model, "do it");
     let result = done.result();
@@ -70,14 +70,14 @@ fn f9_claude_is_stopped_and_the_model_is_told_why() {
         .ok();
     let model = bench.model(vec![
         write(&tree.join("locked.txt"), "mine now\n"),
-        Step::bash("echo mine > locked.txt"),
+        ModelTurn::bash("echo mine > locked.txt"),
         write(&main.join("stray.txt"), "in the wrong checkout\n"),
-        Step::bash(&format!("cd {} && echo x > stray.txt", main.display())),
-        Step::bash("echo x > a.txt && git add a.txt && git stash"),
-        Step::bash("git branch -D main"),
+        ModelTurn::bash(&format!("cd {} && echo x > stray.txt", main.display())),
+        ModelTurn::bash("echo x > a.txt && git add a.txt && git stash"),
+        ModelTurn::bash("git branch -D main"),
         write(&tree.join("free.txt"), "fine\n"),
-        Step::bash("jit whoami --json"),
-        Step::text("finished"),
+        ModelTurn::bash("jit whoami --json"),
+        ModelTurn::text("finished"),
     ]);
     let done = bench.run(&world, &tree, &model, "do it");
     let result = done.result();
@@ -138,8 +138,8 @@ fn f9_claude_learns_at_the_start_who_it_is_and_its_session_ends_with_it() {
     let repo = world.repo();
     let model = bench.model(vec![
         write(&repo.join("a.txt"), "x\n"),
-        Step::bash("jit lock list --json"),
-        Step::text("finished"),
+        ModelTurn::bash("jit lock list --json"),
+        ModelTurn::text("finished"),
     ]);
     let done = bench.run(&world, &repo, &model, "do it");
     assert_eq!(done.ran.code, 0, "{:?}", done.ran);
@@ -189,8 +189,8 @@ fn f9_in_warn_mode_claude_goes_on_and_the_model_hears_of_it() {
         .ok();
     let model = bench.model(vec![
         write(&tree.join("locked.txt"), "mine now\n"),
-        Step::bash("git stash list; echo x > locked.txt"),
-        Step::text("finished"),
+        ModelTurn::bash("git stash list; echo x > locked.txt"),
+        ModelTurn::text("finished"),
     ]);
     let done = bench.run(&world, &tree, &model, "do it");
     assert_eq!(done.result()["permission_denials"], json!([]), "{:?}", done.ran);
@@ -219,11 +219,11 @@ fn f9_claude_is_reminded_once_of_work_that_is_in_no_commit() {
         .json();
     let id = issue["id"].as_str().expect("an id").to_owned();
     let model = bench.model(vec![
-        Step::bash(&format!("jit claim acquire {id}")),
+        ModelTurn::bash(&format!("jit claim acquire {id}")),
         write(&tree.join("roof.txt"), "mended\n"),
-        Step::text("finished"),
-        Step::bash("git add roof.txt && git commit -q -m roof"),
-        Step::text("finished, really"),
+        ModelTurn::text("finished"),
+        ModelTurn::bash("git add roof.txt && git commit -q -m roof"),
+        ModelTurn::text("finished, really"),
     ]);
     let done = bench.run(&world, &tree, &model, "do it");
     assert_eq!(done.ran.code, 0, "{:?}", done.ran);
@@ -252,11 +252,11 @@ fn c2_f9_a_commit_without_a_lease_is_stopped_by_git_and_the_model_is_told_why() 
     let _ = world.jit_as("agent:bob", ["claim", "acquire", "ROOF-1"]).ok();
     let before = world.git(&repo, ["rev-parse", "HEAD"]);
     let model = bench.model(vec![
-        Step::bash(
+        ModelTurn::bash(
             "sed -i 's/Mend the roof/Sell the house/' .jit/issues/ROOF-1/issue.json && git commit -qam mine",
         ),
-        Step::bash("git restore .jit && echo x > fine.txt && git add fine.txt && git commit -qm fine"),
-        Step::text("finished"),
+        ModelTurn::bash("git restore .jit && echo x > fine.txt && git add fine.txt && git commit -qm fine"),
+        ModelTurn::text("finished"),
     ]);
     let done = bench.run(&world, &repo, &model, "do it");
     assert_eq!(done.ran.code, 0, "{}", done.result());
@@ -281,10 +281,10 @@ fn i4_claude_takes_part_through_mcp_alone() {
     let jit = world.program().display().to_string();
     let config = json!({ "mcpServers": { "jit": { "command": jit, "args": ["mcp"] } } }).to_string();
     let model = bench.model(vec![
-        Step::tool("mcp__jit__ready", json!({})),
-        Step::tool("mcp__jit__claim", json!({ "issue": "ROOF-1" })),
-        Step::tool("mcp__jit__lock", json!({ "paths": ["roof.txt"] })),
-        Step::text("finished"),
+        ModelTurn::tool("mcp__jit__ready", json!({})),
+        ModelTurn::tool("mcp__jit__claim", json!({ "issue": "ROOF-1" })),
+        ModelTurn::tool("mcp__jit__lock", json!({ "paths": ["roof.txt"] })),
+        ModelTurn::text("finished"),
     ]);
     let done = bench.run_with(&world, &world.repo(), &model, "do it", &["--mcp-config", &config]);
     assert_eq!(done.ran.code, 0, "{}", done.result());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use jit_testkit::agent_cli::{Agent, Bench};
-use jit_testkit::model_api::{ModelApi, Step};
+use jit_testkit::scripted_model::{ModelApi, ModelTurn};
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
@@ -74,17 +74,17 @@ impl Yard {
     }
 }
 
-fn shell(command: &str) -> Step {
-    Step::tool("exec_command", json!({ "cmd": command }))
+fn shell(command: &str) -> ModelTurn {
+    ModelTurn::tool("exec_command", json!({ "cmd": command }))
 }
 
-fn gemini_shell(command: &str) -> Step {
+fn gemini_shell(command: &str) -> ModelTurn {
     let input = json!({ "command": command, "description": "a step" });
-    Step::tool("run_shell_command", input)
+    ModelTurn::tool("run_shell_command", input)
 }
 
-fn gemini_write(path: &str) -> Step {
-    Step::tool("write_file", json!({ "file_path": path, "content": "hello\n" }))
+fn gemini_write(path: &str) -> ModelTurn {
+    ModelTurn::tool("write_file", json!({ "file_path": path, "content": "hello\n" }))
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn g4_codex_does_a_task_in_its_sandbox_and_it_lands() {
         shell("git add hello.txt && git commit -q -m 'by the agent'"),
         // It may write here, in git's folders, and in folders for temporary files; nowhere else.
         shell("test -w /etc && echo open || echo shut"),
-        Step::text("\u{1b}[31mfinished\u{1b}]0;x\u{7}"),
+        ModelTurn::text("\u{1b}[31mfinished\u{1b}]0;x\u{7}"),
     ]);
     let ran = yard.dispatch(&model, &[]);
     let unit = yard.unit();
@@ -134,7 +134,7 @@ fn g10_codex_is_gone_on_with_after_a_stop() {
         shell(commit),
         // What was cut off may count as a turn of the model.
         shell(commit),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let first = yard.dispatch(&model, &[]).exits(6);
     assert!(
@@ -183,7 +183,7 @@ fn f9_codex_is_held_back_by_a_lock_and_no_other_hook_is_approved() {
         shell("echo mine > locked.txt"),
         shell("echo fine > free.txt && git add -A && git commit -q -m 'by the agent'"),
         shell(&format!("{} lock list --json", yard.world.program().display())),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let ran = yard.dispatch(&model, &[]);
     let told = model.told();
@@ -234,7 +234,7 @@ fn g4_gemini_does_a_task_held_back_by_its_hook_and_it_lands() {
         gemini_write("locked.txt"),
         gemini_write("hello.txt"),
         gemini_shell("git add -A && git commit -q -m 'by the agent'"),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let ran = yard.dispatch(&model, &["--model", "gemini-2.5-flash"]);
     let unit = yard.unit();
@@ -268,8 +268,8 @@ fn g10_gemini_is_gone_on_with_after_a_stop_and_what_it_wrote_past_a_lock_is_name
         gemini_write("a.txt"),
         gemini_shell("jit worktree stop u --reason 'the test' --json; sleep 60"),
         gemini_shell("git add -A && git commit -q -m 'by the agent'"),
-        Step::text("finished"),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let options = ["--model", "gemini-2.5-flash"];
     let first = yard.dispatch(&model, &options).exits(6);

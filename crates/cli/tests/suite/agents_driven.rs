@@ -13,7 +13,7 @@ use jit_agents::runner::job::{Job, Resume};
 use jit_agents::{Stdin, by_name};
 use jit_engine::hooks::agent::permission::Policy;
 use jit_testkit::agent_cli::{Agent, Bench};
-use jit_testkit::model_api::{ModelApi, Step};
+use jit_testkit::scripted_model::{ModelApi, ModelTurn};
 use jit_testkit::world::World;
 use serde_json::{Value, json};
 
@@ -178,8 +178,8 @@ fn drive(bench: &Bench, world: &World, model: &ModelApi, mut job: Job, prompt: &
     }
 }
 
-fn write(path: &Path, content: &str) -> Step {
-    Step::tool("Write", json!({ "file_path": path, "content": content }))
+fn write(path: &Path, content: &str) -> ModelTurn {
+    ModelTurn::tool("Write", json!({ "file_path": path, "content": content }))
 }
 
 #[test]
@@ -191,10 +191,10 @@ fn g5_it_writes_a_file_and_commits_without_any_permission_being_bypassed() {
     let tree = world.worktree("agent");
     let model = bench.model(vec![
         write(&tree.join("hello.txt"), "hello\n"),
-        Step::bash("git add hello.txt && git commit -q -m 'by the agent'"),
-        Step::bash("curl http://example.com"),
-        Step::tool("WebFetch", json!({ "url": "http://example.com/", "prompt": "x" })),
-        Step::text("finished"),
+        ModelTurn::bash("git add hello.txt && git commit -q -m 'by the agent'"),
+        ModelTurn::bash("curl http://example.com"),
+        ModelTurn::tool("WebFetch", json!({ "url": "http://example.com/", "prompt": "x" })),
+        ModelTurn::text("finished"),
     ]);
     let driven = drive(
         &bench,
@@ -245,9 +245,9 @@ fn g5_a_locked_file_is_denied_in_every_mode_and_the_model_is_told_the_sentence()
         .ok();
     let model = bench.model(vec![
         write(&tree.join("locked.txt"), "mine now\n"),
-        Step::bash("echo mine > locked.txt"),
+        ModelTurn::bash("echo mine > locked.txt"),
         write(&tree.join("free.txt"), "fine\n"),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let mut job = job(&bench, &world, &tree);
     job.permission_mode = Some("bypassPermissions".into());
@@ -277,7 +277,7 @@ fn g9_g10_a_resumed_or_forked_session_costs_only_what_it_adds() {
     };
     let world = world();
     let tree = world.worktree("agent");
-    let steps = |n: usize| -> Vec<Step> { (0..n).map(|_| Step::text("more")).collect() };
+    let steps = |n: usize| -> Vec<ModelTurn> { (0..n).map(|_| ModelTurn::text("more")).collect() };
     let model = bench.model(steps(9));
     let first = drive(
         &bench,
@@ -355,7 +355,7 @@ fn g9_it_is_stopped_by_its_budget_and_by_its_turns() {
     };
     let world = world();
     let tree = world.worktree("agent");
-    let script: Vec<Step> = (0..12).map(|n| Step::bash(&format!("echo {n}"))).collect();
+    let script: Vec<ModelTurn> = (0..12).map(|n| ModelTurn::bash(&format!("echo {n}"))).collect();
     let model = bench.model(script);
     let mut poor = job(&bench, &world, &tree);
     poor.budget = Some(jit_core::model::cost::Usd(1_500));
@@ -392,8 +392,8 @@ fn g5_one_answer_at_the_end_is_the_fallback() {
     let tree = world.worktree("agent");
     let model = bench.model(vec![
         write(&tree.join("hello.txt"), "hello\n"),
-        Step::bash("curl http://example.com"),
-        Step::text("finished"),
+        ModelTurn::bash("curl http://example.com"),
+        ModelTurn::text("finished"),
     ]);
     let mut job = job(&bench, &world, &tree);
     job.one_shot = true;

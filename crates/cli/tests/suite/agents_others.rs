@@ -3,7 +3,7 @@
 use std::fs;
 
 use jit_testkit::agent_cli::{Agent, Bench};
-use jit_testkit::model_api::Step;
+use jit_testkit::scripted_model::ModelTurn;
 use jit_testkit::world::World;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn f9_codex_is_stopped_and_the_model_is_told_why() {
     let _ = world
         .jit_as_in("agent:bob", &tree, ["lock", "acquire", "locked.txt"])
         .ok();
-    let run = |command: &str| Step::tool("exec_command", json!({ "cmd": command }));
+    let run = |command: &str| ModelTurn::tool("exec_command", json!({ "cmd": command }));
     let model = bench.model(vec![
         run("echo mine > locked.txt"),
         run(&format!("echo x > {}/stray.txt", world.repo().display())),
@@ -41,7 +41,7 @@ fn f9_codex_is_stopped_and_the_model_is_told_why() {
             "echo fine > free.txt; {} whoami",
             world.program().display()
         )),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let done = bench.run(&world, &tree, &model, "do it");
     assert_eq!(done.ran.code, 0, "{:?}", done.ran);
@@ -69,9 +69,9 @@ fn f9_gemini_is_stopped_and_the_model_is_told_why() {
     let _ = world
         .jit_as_in("agent:bob", &tree, ["lock", "acquire", "locked.txt"])
         .ok();
-    let file = |path: &str| Step::tool("write_file", json!({ "file_path": path, "content": "x" }));
+    let file = |path: &str| ModelTurn::tool("write_file", json!({ "file_path": path, "content": "x" }));
     let run = |command: &str| {
-        Step::tool(
+        ModelTurn::tool(
             "run_shell_command",
             json!({ "command": command, "description": "a step" }),
         )
@@ -80,7 +80,7 @@ fn f9_gemini_is_stopped_and_the_model_is_told_why() {
         file("locked.txt"),
         run("git stash"),
         file("free.txt"),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let done = bench.run(&world, &tree, &model, "do it");
     assert_eq!(done.ran.code, 0, "{:?}", done.ran);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jit_testkit::agent_cli::{Agent, Bench};
-use jit_testkit::model_api::{ModelApi, Step};
+use jit_testkit::scripted_model::{ModelApi, ModelTurn};
 use jit_testkit::world::{Ran, World};
 use serde_json::{Value, json};
 
@@ -53,12 +53,12 @@ impl Yard {
     }
 }
 
-fn write(path: &Path, content: &str) -> Step {
-    Step::tool("Write", json!({ "file_path": path, "content": content }))
+fn write(path: &Path, content: &str) -> ModelTurn {
+    ModelTurn::tool("Write", json!({ "file_path": path, "content": content }))
 }
 
-fn commit(file: &str) -> Step {
-    Step::bash(&format!("git add {file} && git commit -q -m 'by the agent'"))
+fn commit(file: &str) -> ModelTurn {
+    ModelTurn::bash(&format!("git add {file} && git commit -q -m 'by the agent'"))
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn g5_claude_does_a_task_and_it_lands() {
     let model = yard.bench.model(vec![
         write(&yard.tree().join("hello.txt"), "hello\n"),
         commit("hello.txt"),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let ran = yard.dispatch(&model, &[]);
     let unit = yard.unit();
@@ -95,11 +95,11 @@ fn g10_claude_is_gone_on_with_after_a_kill() {
     // The first time it is ended while a tool runs; the second time it goes on in the same conversation.
     let model = yard.bench.model(vec![
         write(&yard.tree().join("a.txt"), "a\n"),
-        Step::bash("jit worktree stop u --reason 'the test' --json"),
+        ModelTurn::bash("jit worktree stop u --reason 'the test' --json"),
         // What was cut off may count as a turn of the model.
         commit("a.txt"),
         commit("a.txt"),
-        Step::text("finished"),
+        ModelTurn::text("finished"),
     ]);
     let first = yard
         .dispatch(&model, &["--allow", "Bash(jit worktree stop *)"])
@@ -119,7 +119,7 @@ fn g10_claude_is_gone_on_with_after_a_kill() {
 fn g9_claude_is_stopped_by_its_budget() {
     let Some(yard) = Yard::new() else { return };
     let steps = (0..40)
-        .map(|n| Step::bash(&format!("git status --short {n}")))
+        .map(|n| ModelTurn::bash(&format!("git status --short {n}")))
         .collect();
     let model = yard.bench.model(steps);
     let ran = yard.dispatch(&model, &["--budget", "0.002"]).exits(6);
@@ -137,7 +137,7 @@ fn g5_claude_is_denied_a_locked_file_and_that_it_ended_well_is_not_believed() {
         .ok();
     let model = yard.bench.model(vec![
         write(&yard.tree().join("locked.txt"), "mine\n"),
-        Step::text("I could not write it"),
+        ModelTurn::text("I could not write it"),
     ]);
     let ran = yard.dispatch(&model, &[]).exits(6);
     assert!(

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use std::{fs, thread};
 
-use jit_testkit::world::tools::{Call, Folder, Snapshot, long, say, without};
+use jit_testkit::world::tools::{Folder, Snapshot, TracedCall, long, say, without};
 use jit_testkit::world::{Ran, World};
 use serde_json::Value;
 
@@ -215,7 +215,7 @@ impl Case {
     }
 
     /// The system calls that matter: from the moment when the control plane is opened.
-    fn calls(&self, world: &World, snapshot: &Snapshot) -> (Vec<Call>, usize) {
+    fn calls(&self, world: &World, snapshot: &Snapshot) -> (Vec<TracedCall>, usize) {
         // Restored first, as for every run that follows: copied files are looked at more closely than known ones.
         world.restore(snapshot);
         let (ran, calls) = world.trace(self.agent, self.words());
@@ -299,7 +299,7 @@ impl Case {
 
 /// One disturbance: what strace is told, in words for people and for it.
 struct Injection {
-    call: Call,
+    call: TracedCall,
     how: String,
 }
 
@@ -373,7 +373,7 @@ fn run_all(case: &Case, injections: &[Injection]) -> BTreeMap<i32, usize> {
 }
 
 /// Whether the disk, or what others see of it, may differ after this call.
-fn changes_something(call: &Call) -> bool {
+fn changes_something(call: &TracedCall) -> bool {
     const CHANGING: &[&str] = &[
         "write",
         "pwrite64",
@@ -403,7 +403,7 @@ fn changes_something(call: &Call) -> bool {
 
 /// Where to kill: before every call; by default only where that makes a difference, which is after every call that
 /// changes something, and at some places besides.
-fn kills(calls: Vec<Call>, from: usize) -> Vec<Injection> {
+fn kills(calls: Vec<TracedCall>, from: usize) -> Vec<Injection> {
     let last = calls.len() - 1;
     let mut after_change = false;
     let mut injections = Vec::new();
@@ -424,7 +424,7 @@ fn kill_everywhere(case: &Case) {
     kill_where(case, &|_| true);
 }
 
-fn kill_where(case: &Case, wanted: &dyn Fn(&Call) -> bool) {
+fn kill_where(case: &Case, wanted: &dyn Fn(&TracedCall) -> bool) {
     if without("strace") {
         return;
     }
@@ -493,7 +493,7 @@ fn heavy_d1_every_system_call_of_folding_the_journal_fails_once() {
 }
 
 /// The moment between the old segment's last name and the new one's.
-fn between_segments(call: &Call) -> bool {
+fn between_segments(call: &TracedCall) -> bool {
     call.name == "renameat" && call.line.contains("events/next.jsonl")
 }
 
@@ -522,7 +522,7 @@ fn heavy_d1_killed_while_making_all_state_anew() {
 }
 
 /// The write of the log's very first lines.
-fn first_lines(call: &Call) -> bool {
+fn first_lines(call: &TracedCall) -> bool {
     call.name == "pwrite64" && call.line.contains("log.segment")
 }
 
@@ -536,7 +536,7 @@ fn heavy_d1_init_killed_before_the_first_lines_of_the_log() {
     kill_init(&first_lines);
 }
 
-fn kill_init(wanted: &dyn Fn(&Call) -> bool) {
+fn kill_init(wanted: &dyn Fn(&TracedCall) -> bool) {
     if without("strace") {
         return;
     }
@@ -630,7 +630,7 @@ fn fail_everywhere(case: &Case) {
     fail_where(case, &|_| true);
 }
 
-fn fail_where(case: &Case, wanted: &dyn Fn(&Call) -> bool) {
+fn fail_where(case: &Case, wanted: &dyn Fn(&TracedCall) -> bool) {
     if without("strace") {
         return;
     }

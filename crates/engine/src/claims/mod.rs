@@ -11,7 +11,7 @@ use jit_core::model::lease::Resource;
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::query::claim_views;
 use jit_os::watch::Watch;
-use jit_store::{Outcome, Store as _};
+use jit_store::Outcome;
 
 use crate::api::{Answer, Claims, Reply};
 use crate::context::Context;
@@ -91,7 +91,7 @@ pub(crate) fn claims(cx: &Context, issue: Option<&IssuePrefix>) -> Outcome<Answe
     };
     let mut answer = crate::write_path::read_answer(cx, &view, Reply::Claims(claims))?;
     if !view.views_fine {
-        answer.warnings.extend(cx.store.mend_views(&cx.actor));
+        answer.warnings.extend(cx.store.upkeep().mend_views(&cx.actor));
     }
     Ok(answer)
 }

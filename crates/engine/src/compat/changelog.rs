@@ -11,7 +11,6 @@ use std::os::unix::fs::FileExt as _;
 use jit_core::log::event::{Event, Stamped};
 use jit_core::query::claim_views::changelog_line;
 use jit_os::file;
-use jit_store::Store as _;
 
 use crate::context::Context;
 

@@ -9,6 +9,7 @@ pub use followers::Followers;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jit_core::model::actor::Actor;
@@ -18,8 +19,7 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_git::config::Shared;
 use jit_git::{GitEnv, Place};
 use jit_os::{file, io_refusal};
-use jit_store::Outcome;
-use jit_store::file::FileStore;
+use jit_store::{Outcome, Store};
 
 use crate::api::{Answer, Reply};
 use crate::config::{Config, ConfigError, Origin, Sources};
@@ -34,6 +34,8 @@ pub struct Options {
     pub agent: Option<String>,
     pub lock_timeout: Option<Duration>,
     pub request: Option<RequestId>,
+    /// The program asks from its first thread only: waiting for other writers costs less then.
+    pub single_threaded: bool,
 }
 
 /// Where we are, before anything is opened there.
@@ -51,7 +53,7 @@ pub struct Context {
     pub whoami: Whoami,
     pub actor: Actor,
     pub branch: Option<String>,
-    pub store: FileStore,
+    pub store: Arc<dyn Store>,
     pub(crate) replica: Replica,
     /// Files beside the log that take part in every write.
     pub(crate) followers: &'static dyn Followers,

@@ -407,7 +407,7 @@ fn names_driver(place: &Place) -> Option<bool> {
 }
 
 fn log(found: &mut Findings, cx: &Context) {
-    match cx.store.validate(&cx.actor) {
+    match cx.store.upkeep().validate(&cx.actor) {
         Ok(report) => {
             let text = format!(
                 "{} lines, {} leases, {} issues",

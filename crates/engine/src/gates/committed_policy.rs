@@ -16,10 +16,10 @@ use std::path::Path;
 
 use jit_core::model::policy::{Enforce, Policy};
 use jit_core::model::refusal::Code;
-use jit_git::run::default_branch;
+use jit_git::branches::default_branch;
 use jit_git::{Git, GitError};
 use jit_os::shell::shell_word;
-use jit_store::{Outcome, Store as _};
+use jit_store::Outcome;
 
 use crate::config::{Config, Sources};
 use crate::context::Context;

@@ -22,7 +22,7 @@ use jit_core::model::time::Wall;
 use jit_git::snapshot::content_tree;
 use jit_os::clock;
 use jit_os::shell::shell_word;
-use jit_store::{Outcome, Store as _, View};
+use jit_store::{Outcome, View};
 
 use crate::api::gates::{Gate, GateName, GateResult, Kind, Status};
 use crate::api::{Answer, GateReport, GateStanding, GateStatus, GateView, Judgement, Reply};

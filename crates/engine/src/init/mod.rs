@@ -10,13 +10,11 @@ use std::time::Duration;
 use jit_core::model::actor::Actor;
 use jit_core::model::issue::text_digest;
 use jit_core::model::refusal::{Code, Refusal};
-use jit_git::run::{Because, default_branch};
+use jit_git::branches::{Because, default_branch};
 use jit_git::{Git, Place};
 use jit_os::clock::SystemClock;
 use jit_os::{file, io_refusal};
-use jit_store::Outcome;
-use jit_store::disk::RealDisk;
-use jit_store::file::FileStore;
+use jit_store::{OpenOptions, Outcome};
 
 use crate::context::{Surroundings, control_mode, ensure_control_dir};
 use crate::file_locks::service::LOCKS;
@@ -132,7 +130,6 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         done.steps
             .push(format!("set the permissions of {}", place.control_dir.display()));
     }
-    let disk = RealDisk::open(&place.control_dir).map_err(|e| io_refusal("open", &place.control_dir, &e))?;
     let mut worktree_id = None;
     if let Some(local) = &place.local_jit {
         ensure_dir(local, &mut done)?;
@@ -166,7 +163,12 @@ pub fn init(found: &Surroundings, lock_timeout: Option<Duration>) -> Outcome<Don
         ensure_dir(&local.join("gates"), &mut done)?;
     }
     let wait = lock_timeout.unwrap_or(Duration::from_secs(found.config.lock_timeout_secs()));
-    let store = FileStore::new(Arc::new(disk), Arc::new(SystemClock::default()), wait);
+    let options = OpenOptions {
+        lock_wait: wait,
+        single_threaded: false,
+    };
+    let store = jit_store::open(&place.control_dir, Arc::new(SystemClock::default()), options)
+        .map_err(|e| io_refusal("open", &place.control_dir, &e))?;
     let actor = Actor {
         agent_id: found.whoami.agent_id.clone(),
         worktree_id,

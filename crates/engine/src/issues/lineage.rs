@@ -21,7 +21,6 @@ use jit_core::model::ids::WorktreeId;
 use jit_core::model::time::Wall;
 use jit_git::Git;
 use jit_git::run::contents;
-use jit_store::Store as _;
 use serde_json::Value;
 
 use crate::context::Context;

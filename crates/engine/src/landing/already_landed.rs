@@ -19,7 +19,7 @@ use jit_core::model::issue::IssueState;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::{Unit, UnitInput};
 use jit_os::shell::shell_word;
-use jit_store::{Outcome, Store as _, View};
+use jit_store::{Outcome, View};
 
 use crate::api::landing::{MergeAsk, MergeMode};
 use crate::api::landing::{MergeReport, UnitReport, Verdict};

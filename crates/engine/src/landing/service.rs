@@ -30,12 +30,11 @@ use jit_core::model::lease::Lease;
 use jit_core::model::policy::Policy;
 use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::unit::{Facts, Failure, MANUAL, Phase, Unit, UnitInput};
-use jit_git::run::default_branch;
+use jit_git::branches::default_branch;
 use jit_git::snapshot::sweep;
 use jit_os::shell::shell_word;
 use jit_os::{clock, io_refusal};
 use jit_store::Outcome;
-use jit_store::Store as _;
 use jit_store::disk::{Disk as _, LockGuard, RealDisk};
 
 use crate::api::landing::{MergeAsk, MergeMode, MergeReport, SettledPath, UnitReport, Verdict};

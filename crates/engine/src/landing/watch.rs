@@ -22,7 +22,7 @@ use jit_core::model::refusal::Code;
 use jit_core::model::unit::Clash;
 use jit_git::Git;
 use jit_os::io_refusal;
-use jit_os::trees::Trees;
+use jit_os::watch_trees::Trees;
 use jit_store::Outcome;
 
 use crate::api::landing::Picture;

@@ -9,7 +9,8 @@ use jit_core::log::state;
 use jit_core::model::ids::{IssuePrefix, UnitId};
 use jit_core::model::refusal::{Code, Details, Refusal};
 use jit_core::model::unit::{Facts, Unit, UnitInput};
-use jit_git::run::{Git, GitError, default_branch};
+use jit_git::branches::default_branch;
+use jit_git::run::{Git, GitError};
 use jit_os::{file, io_refusal};
 use jit_store::{Outcome, View};
 

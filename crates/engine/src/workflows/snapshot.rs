@@ -30,8 +30,8 @@ use jit_core::model::unit::{Phase, Unit};
 use jit_core::model::workflow::Workflow;
 use jit_os::file::{self, Stamp};
 use jit_os::io_refusal;
+use jit_store::LogStamp;
 use jit_store::Outcome;
-use jit_store::disk::Meta;
 
 use crate::context::Context;
 use crate::refusals::{refuse, stopped};
@@ -75,7 +75,7 @@ pub(crate) type Troubles = BTreeMap<UnitId, BTreeMap<StepKind, StepTrouble>>;
 #[derive(Debug, Default)]
 pub(crate) struct Sight {
     /// The log as it was when it was read, and the day.
-    log: Option<(Meta, i64)>,
+    log: Option<(LogStamp, i64)>,
     read: Option<Read>,
     attempts: BTreeMap<(UnitId, u32), Glance>,
     /// ORCHESTRATION.yaml shows this, and its file is that one.
@@ -121,7 +121,7 @@ pub(crate) fn situation(
     let now = cx.store.now()?;
     let today = now.wall.ms().div_euclid(DAY_MS);
     // Before it is read: what is written meanwhile is seen at the next look.
-    let log = cx.store.stamp().map(|log| (log, today));
+    let log = cx.store.upkeep().stamp().map(|log| (log, today));
     let before = sight.read.take().filter(|_| log.is_some() && log == sight.log);
     let read = match before {
         Some(read) => read,

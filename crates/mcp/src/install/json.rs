@@ -1,11 +1,11 @@
-//! The entry in a JSON file, put in as text: everything else keeps its order, its spaces and its comments.
+//! Edits the entry in a JSON file as text: the rest of the file keeps its order, spaces and comments.
 //!
-//! How: a copy of the text in which comments and commas after the last thing are blanks, of the same length, is checked
-//! by a real parser and then searched for the places of keys and values. Cuts are made in the text itself.
+//! Method: comments and trailing commas are replaced by blanks in a copy of the same length. A real parser checks the copy,
+//! then it is searched for the places of keys and values. The text itself is cut at these places.
 
 use serde_json::{Value, json};
 
-use super::{Edit, NAME, Trouble, is_ours};
+use super::{Edit, EditError, NAME, is_ours};
 
 fn entry(typed: bool) -> Value {
     match typed {
@@ -79,7 +79,7 @@ fn blanked(text: &str) -> Vec<u8> {
                 let end = rest[2..].windows(2).position(|two| two == b"*/");
                 match end {
                     Some(end) => (end + 4, true),
-                    // Not closed: left for the parser to complain about.
+                    // Not closed: the parser reports it.
                     None => (1, false),
                 }
             }
@@ -108,7 +108,7 @@ fn blanked(text: &str) -> Vec<u8> {
     out
 }
 
-/// The bytes of a string that begins here, quotes included; all of them where it does not end.
+/// The length of the string that begins here, with its quotes; all of the text if it does not end.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
     while at < text.len() {
@@ -121,7 +121,7 @@ fn string_length(text: &[u8]) -> usize {
     text.len()
 }
 
-/// A name and what it stands for: where they begin, and where the latter ends.
+/// A name with its value: where they begin, and where the value ends.
 #[derive(Debug, Clone, Copy)]
 struct Member {
     name: usize,
@@ -129,7 +129,7 @@ struct Member {
     end: usize,
 }
 
-/// An object in a text that is known to be JSON: its brackets and what is between them.
+/// An object in a text that is known to be JSON: its brackets and its members.
 #[derive(Debug)]
 struct Object {
     open: usize,
@@ -137,7 +137,7 @@ struct Object {
     members: Vec<Member>,
 }
 
-/// Where the value that begins here ends.
+/// The end of the value that begins here.
 fn value_end(text: &[u8], start: usize) -> usize {
     let mut depth = 0usize;
     let mut at = start;
@@ -174,7 +174,7 @@ fn skip_blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The object that begins at or after `start`; `None` where there is something else.
+/// The object that begins at or after `start`; `None` if there is another value.
 fn object(text: &[u8], start: usize) -> Option<Object> {
     let open = skip_blank(text, start);
     if text.get(open) != Some(&b'{') {
@@ -201,14 +201,14 @@ fn object(text: &[u8], start: usize) -> Option<Object> {
 }
 
 impl Object {
-    /// Whether what is alone in here was put into something empty that was not ours.
+    /// Whether the first member was put into an object that existed before and was empty.
     fn was_there(&self) -> bool {
         self.members
             .first()
             .is_some_and(|first| first.name == self.open + 1)
     }
 
-    /// The last one of that name: it is the one that counts.
+    /// The last member of that name: it is the one that counts.
     fn named(&self, text: &[u8], name: &str) -> Option<usize> {
         let is = |member: &Member| {
             let end = member.name + string_length(&text[member.name..]);
@@ -218,22 +218,22 @@ impl Object {
     }
 }
 
-/// The spaces before the first thing on the line of `at`; `None` when `at` is not that thing.
+/// The indentation of the line of `at`; `None` if there is other text before `at`.
 fn indentation(text: &str, at: usize) -> Option<&str> {
     let start = text[..at].rfind('\n')? + 1;
     let blank = &text[start..at];
     blank.bytes().all(|b| b == b' ' || b == b'\t').then_some(blank)
 }
 
-/// Puts `member` behind everything that is in the object.
+/// Adds `member` at the end of the object.
 fn put_in(text: &str, object: &Object, member: &str, depth: &str, style: &Style) -> String {
     let end = style.end;
     let Some(last) = object.members.last() else {
-        // Directly behind the bracket: so it is known later that the brackets were not ours.
+        // Directly behind the bracket: so it is known later that the brackets were there before.
         let (before, after) = (&text[..=object.open], &text[object.open + 1..]);
         return format!("{before}{member}{after}");
     };
-    // There may be a comma already, where that is allowed: then ours has one too. Comments stay where they are.
+    // If there is a trailing comma, the new member gets one too. Comments stay in place.
     let tail = &text[last.end..object.close];
     let (comma, own) = if closing_comma(tail) { ("", ",") } else { (",", "") };
     let line = tail.rfind('\n').map(|newline| last.end + newline + 1);
@@ -251,13 +251,13 @@ fn put_in(text: &str, object: &Object, member: &str, depth: &str, style: &Style)
     }
 }
 
-/// Whether there is a comma in what follows the last thing, outside comments.
+/// Whether there is a trailing comma, outside comments.
 fn closing_comma(tail: &str) -> bool {
-    // Blanking takes commas before a bracket only.
+    // Blanking removes only commas before a bracket.
     blanked(tail).contains(&b',')
 }
 
-/// Takes a member out, with its line and the comma that is no longer needed.
+/// Removes a member, with its line and the comma that is no longer needed.
 fn take_out(text: &str, blank: &[u8], object: &Object, which: usize) -> String {
     let member = object.members[which];
     if which == 0 && object.was_there() {
@@ -275,7 +275,7 @@ fn take_out(text: &str, blank: &[u8], object: &Object, which: usize) -> String {
         }
     };
     let is_last = which + 1 == object.members.len();
-    // Up to what follows, so that a comma after the last one is seen too.
+    // Up to the next member or the bracket, so that a trailing comma is seen too.
     let follows = object
         .members
         .get(which + 1)
@@ -303,14 +303,14 @@ fn take_out(text: &str, blank: &[u8], object: &Object, which: usize) -> String {
     before + after
 }
 
-/// `None` is no file.
+/// Adds or removes the entry. `None` is no file.
 pub fn edit(
     file: Option<&str>,
     section: &str,
     typed: bool,
     comments: bool,
     install: bool,
-) -> Result<Edit, Trouble> {
+) -> Result<Edit, EditError> {
     let text = file.unwrap_or_default();
     // A mark at the beginning is not JSON; it stays where it is.
     let (mark, text) = match text.strip_prefix('\u{feff}') {
@@ -331,79 +331,114 @@ pub fn edit(
     {
         return Ok(Edit::Write(format!("{mark}{blanks}")));
     }
-    let blank = if comments {
-        blanked(text)
-    } else {
-        text.as_bytes().to_vec()
+    let document = Document::read(text, section, comments)?;
+    let edited = match (install, document.entry) {
+        (_, Some((_, false))) => return Err(EditError::Foreign),
+        (true, Some((_, true))) | (false, None) => return Ok(Edit::Nothing),
+        (true, None) => Some(document.with_entry(section, typed)),
+        (false, Some((which, true))) => document.without_entry(which),
     };
-    let broken = |line, column, why: &str| Trouble::Broken(line, column, why.to_owned());
-    let value: Value = serde_json::from_slice(&blank).map_err(|e| {
-        let why = e.to_string();
-        let why = why.split(" at line ").next().unwrap_or_default();
-        broken(e.line(), e.column(), why)
-    })?;
-    let is_object = |found: Option<Object>, at: usize, what: &str| {
-        let (line, column) = position(text, at);
-        found.ok_or_else(|| broken(line, column, &format!("{what} is not an object")))
-    };
-    let root = is_object(object(&blank, 0), 0, "the whole")?;
-    let style = style(text, &root);
-    let servers = match root.named(&blank, section) {
-        Some(which) => {
-            let at = root.members[which].value;
-            Some((which, is_object(object(&blank, at), at, section)?))
-        }
-        None => None,
-    };
-    let there = servers
-        .as_ref()
-        .and_then(|(_, servers)| servers.named(&blank, NAME))
-        .map(|which| (which, ours(&value[section][NAME])));
-    let done = match (install, &servers, there) {
-        (_, _, Some((_, false))) => return Err(Trouble::Foreign),
-        (true, _, Some((_, true))) | (false, _, None) => return Ok(Edit::Nothing),
-        (true, Some((which, servers)), None) => {
-            let outer = indentation(text, root.members[*which].name).unwrap_or_default();
-            let depth = match servers
-                .members
-                .first()
-                .and_then(|first| indentation(text, first.name))
-            {
-                Some(depth) => depth.to_owned(),
-                None => format!("{outer}{}", style.unit),
-            };
-            // One line stays one line.
-            let on_lines = match servers.members.is_empty() {
-                true => style.on_lines,
-                false => text[servers.open..servers.close].contains('\n'),
-            };
-            let style = Style { on_lines, ..style };
-            put_in(text, servers, &member(typed, &style, &depth), &depth, &style)
-        }
-        (true, None, None) => {
+    Ok(match edited {
+        Some(edited) => Edit::Write(format!("{mark}{edited}")),
+        None => Edit::Delete,
+    })
+}
+
+/// A configuration file that was read.
+#[derive(Debug)]
+struct Document<'a> {
+    text: &'a str,
+    /// The text without comments, if its program allows them.
+    blank: Vec<u8>,
+    root: Object,
+    /// The section with the servers, and its place in `root`.
+    servers: Option<(usize, Object)>,
+    /// The place of an entry of our name in that section, and whether it starts jit.
+    entry: Option<(usize, bool)>,
+    style: Style,
+}
+
+impl<'a> Document<'a> {
+    fn read(text: &'a str, section: &str, comments: bool) -> Result<Self, EditError> {
+        let blank = if comments {
+            blanked(text)
+        } else {
+            text.as_bytes().to_vec()
+        };
+        let broken = |line, column, why: &str| EditError::Broken(line, column, why.to_owned());
+        let value: Value = serde_json::from_slice(&blank).map_err(|e| {
+            let why = e.to_string();
+            let why = why.split(" at line ").next().unwrap_or_default();
+            broken(e.line(), e.column(), why)
+        })?;
+        let is_object = |found: Option<Object>, at: usize, what: &str| {
+            let (line, column) = position(text, at);
+            found.ok_or_else(|| broken(line, column, &format!("{what} is not an object")))
+        };
+        let root = is_object(object(&blank, 0), 0, "the whole")?;
+        let servers = match root.named(&blank, section) {
+            Some(which) => {
+                let at = root.members[which].value;
+                Some((which, is_object(object(&blank, at), at, section)?))
+            }
+            None => None,
+        };
+        let entry = servers
+            .as_ref()
+            .and_then(|(_, servers)| servers.named(&blank, NAME))
+            .map(|which| (which, ours(&value[section][NAME])));
+        Ok(Self {
+            text,
+            style: style(text, &root),
+            blank,
+            root,
+            servers,
+            entry,
+        })
+    }
+
+    fn with_entry(&self, section: &str, typed: bool) -> String {
+        let (text, style) = (self.text, &self.style);
+        let Some((which, servers)) = &self.servers else {
             let (unit, end) = (&style.unit, style.end);
             let whole = match style.on_lines {
                 true => {
-                    let member = member(typed, &style, &format!("{unit}{unit}"));
+                    let member = member(typed, style, &format!("{unit}{unit}"));
                     format!("\"{section}\": {{{end}{unit}{unit}{member}{end}{unit}}}")
                 }
-                false => format!("\"{section}\": {{ {} }}", member(typed, &style, "")),
+                false => format!("\"{section}\": {{ {} }}", member(typed, style, "")),
             };
-            put_in(text, &root, &whole, &style.unit, &style)
+            return put_in(text, &self.root, &whole, &style.unit, style);
+        };
+        let outer = indentation(text, self.root.members[*which].name).unwrap_or_default();
+        let first = servers.members.first();
+        let depth = match first.and_then(|first| indentation(text, first.name)) {
+            Some(depth) => depth.to_owned(),
+            None => format!("{outer}{}", style.unit),
+        };
+        // One line stays one line.
+        let on_lines = match servers.members.is_empty() {
+            true => style.on_lines,
+            false => text[servers.open..servers.close].contains('\n'),
+        };
+        let style = Style {
+            on_lines,
+            ..style.clone()
+        };
+        put_in(text, servers, &member(typed, &style, &depth), &depth, &style)
+    }
+
+    /// `None` if nothing would be left of the file.
+    fn without_entry(&self, entry: usize) -> Option<String> {
+        let (section, servers) = self.servers.as_ref()?;
+        if servers.members.len() > 1 || servers.was_there() {
+            return Some(take_out(self.text, &self.blank, servers, entry));
         }
-        (false, Some((which, servers)), Some((ours, true))) => {
-            if servers.members.len() > 1 || servers.was_there() {
-                take_out(text, &blank, servers, ours)
-            } else if root.members.len() > 1 || root.was_there() || blank != text.as_bytes() {
-                // A comment may be left, if nothing else.
-                take_out(text, &blank, &root, *which)
-            } else {
-                return Ok(Edit::Delete);
-            }
-        }
-        (false, None, Some(_)) => return Ok(Edit::Nothing),
-    };
-    Ok(Edit::Write(format!("{mark}{done}")))
+        // A comment may be left, if nothing else.
+        let has_comments = self.blank != self.text.as_bytes();
+        let keeps = self.root.members.len() > 1 || self.root.was_there() || has_comments;
+        keeps.then(|| take_out(self.text, &self.blank, &self.root, *section))
+    }
 }
 
 fn style(text: &str, root: &Object) -> Style {
@@ -430,7 +465,7 @@ mod tests {
 
     use super::*;
 
-    fn tried(text: &str, install: bool) -> Result<Edit, Trouble> {
+    fn tried(text: &str, install: bool) -> Result<Edit, EditError> {
         edit(Some(text), "mcpServers", false, true, install)
     }
 
@@ -516,13 +551,13 @@ mod tests {
             ("{\"a\": 1 /* }", 1, 9),
         ] {
             match tried(text, true) {
-                Err(Trouble::Broken(l, c, why)) => assert_eq!((l, c), (line, column), "{text}: {why}"),
+                Err(EditError::Broken(l, c, why)) => assert_eq!((l, c), (line, column), "{text}: {why}"),
                 other => panic!("{text}: {other:?}"),
             }
         }
         let strict = |text: &str| edit(Some(text), "mcpServers", true, false, true);
         for text in ["{ // no\n}", "{\"a\": 1,}"] {
-            assert!(matches!(strict(text), Err(Trouble::Broken(..))), "{text}");
+            assert!(matches!(strict(text), Err(EditError::Broken(..))), "{text}");
         }
     }
 
@@ -535,8 +570,8 @@ mod tests {
             "{\"url\":\"http://x\"}",
         ] {
             let text = format!("{{\"mcpServers\":{{\"jit\":{entry}}}}}");
-            assert_eq!(tried(&text, true), Err(Trouble::Foreign), "{text}");
-            assert_eq!(tried(&text, false), Err(Trouble::Foreign), "{text}");
+            assert_eq!(tried(&text, true), Err(EditError::Foreign), "{text}");
+            assert_eq!(tried(&text, false), Err(EditError::Foreign), "{text}");
         }
         let own = r#"{"mcpServers":{"jit":{"command":"/opt/jit","args":["-C","x","mcp"],"env":{"A":"b"}}}}"#;
         assert_eq!(tried(own, true), Ok(Edit::Nothing));

@@ -1,8 +1,8 @@
-//! The entry in a TOML file: `[mcp_servers.jit]`. Everything else keeps its place, its comments and its spaces.
+//! Edits the entry `[mcp_servers.jit]` in a TOML file. The rest of the file keeps its order, comments and spaces.
 
 use toml_edit::{DocumentMut, Item, Table, Value, value};
 
-use super::{Edit, NAME, Trouble, is_ours};
+use super::{Edit, EditError, NAME, is_ours};
 
 const SECTION: &str = "mcp_servers";
 
@@ -28,8 +28,8 @@ fn ours(item: &Item) -> bool {
     is_ours(entry.get("command").and_then(Item::as_str), &words)
 }
 
-/// The file with the entry behind all that is in it. A file that lacks the end of its last line lacks it still: that is how
-/// it is known, later, that it did.
+/// The file with the entry at its end. If the last line has no newline, neither has the result: so [`before`] can tell
+/// later.
 fn appended(text: Option<&str>) -> String {
     match text {
         None => fresh(),
@@ -39,7 +39,7 @@ fn appended(text: Option<&str>) -> String {
     }
 }
 
-/// What was there before [`appended`]; `None` where it is not as that left it.
+/// Undoes [`appended`]; `None` if the text was changed since.
 fn before(text: &str) -> Option<Edit> {
     let (entry, open) = (fresh(), fresh().trim_end().to_owned());
     if text == entry {
@@ -52,22 +52,22 @@ fn before(text: &str) -> Option<Edit> {
         Some(rest) => rest.strip_suffix('\n').filter(|rest| rest.ends_with('\n')),
         None => text.strip_suffix(&open)?.strip_suffix("\n\n"),
     };
-    // Inside a text of several lines it may look the same.
+    // The same text could be inside a multi-line string.
     let document: DocumentMut = rest?.parse().ok()?;
     let section = document.get(SECTION).and_then(Item::as_table_like);
     let gone = section.is_none_or(|section| !section.contains_key(NAME));
     gone.then(|| Edit::Write(rest.unwrap_or_default().to_owned()))
 }
 
-/// `None` is no file.
-pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, Trouble> {
+/// Adds or removes the entry. `None` is no file.
+pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, EditError> {
     let text = file.unwrap_or_default();
     let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
         let at = e.span().map_or(0, |span| span.start);
         let (line, column) = super::json::position(text, at);
-        Trouble::Broken(line, column, e.message().to_owned())
+        EditError::Broken(line, column, e.message().to_owned())
     })?;
-    let broken = |what: &str| Trouble::Broken(1, 1, format!("{what} is not a table"));
+    let broken = |what: &str| EditError::Broken(1, 1, format!("{what} is not a table"));
     let there = match document.get_mut(SECTION) {
         None => None,
         Some(section) => {
@@ -76,7 +76,7 @@ pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, Trouble> {
         }
     };
     match (install, there) {
-        (_, Some(false)) => return Err(Trouble::Foreign),
+        (_, Some(false)) => return Err(EditError::Foreign),
         (true, Some(true)) | (false, None) => return Ok(Edit::Nothing),
         (true, None) if appended(file).parse::<DocumentMut>().is_ok() => {
             return Ok(Edit::Write(appended(file)));
@@ -84,7 +84,7 @@ pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, Trouble> {
         (true, None) => {
             let section = document.entry(SECTION).or_insert_with(|| {
                 let mut section = Table::new();
-                // No header of its own: the entry's says it all.
+                // Without a header: that of the entry is enough.
                 section.set_implicit(true);
                 Item::Table(section)
             });
@@ -96,7 +96,7 @@ pub fn edit(file: Option<&str>, install: bool) -> Result<Edit, Trouble> {
                     }
                     section.insert(NAME, Item::Table(entry));
                 }
-                // Written in one line, and so is what comes into it.
+                // An inline table; the entry becomes one too.
                 other => {
                     let section = other.as_table_like_mut().ok_or_else(|| broken(SECTION))?;
                     section.insert(NAME, value(entry().into_inline_table()));
@@ -181,19 +181,19 @@ mod tests {
     #[test]
     fn i4_broken_and_foreign_files_are_refused() {
         match edit(Some("a = 1\n[b\n"), true) {
-            Err(Trouble::Broken(2, _, _)) => {}
+            Err(EditError::Broken(2, _, _)) => {}
             other => panic!("{other:?}"),
         }
         assert!(matches!(
             edit(Some("mcp_servers = 3\n"), true),
-            Err(Trouble::Broken(..))
+            Err(EditError::Broken(..))
         ));
         for text in [
             "[mcp_servers.jit]\ncommand = \"other\"\n",
             "[mcp_servers]\njit = 3\n",
         ] {
-            assert_eq!(edit(Some(text), true), Err(Trouble::Foreign));
-            assert_eq!(edit(Some(text), false), Err(Trouble::Foreign));
+            assert_eq!(edit(Some(text), true), Err(EditError::Foreign));
+            assert_eq!(edit(Some(text), false), Err(EditError::Foreign));
         }
         let own = "[mcp_servers.jit]\ncommand = \"/opt/jit\"\nargs = [\"mcp\"]\nenv = { JIT_AGENT_ID = \"agent:x\" }\n";
         assert_eq!(edit(Some(own), true), Ok(Edit::Nothing));

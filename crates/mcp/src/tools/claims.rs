@@ -1,8 +1,7 @@
-//! Taking an issue and giving it back.
+//! Claims and releases issues.
 //!
-//! Who takes an issue gets all there is to know about it in the same answer. What is taken is renewed by the server;
-//! taking it again with a `ttl` changes how long it lasts. Giving it back may leave a note for whoever goes on: a comment
-//! that begins with `Handoff:`.
+//! The answer to a claim contains the whole issue. The server renews the lease; claiming again with a `ttl` changes its
+//! duration. A release may leave a note for the next agent: a comment that begins with `Handoff:`.
 
 use jit_core::decide::command::Target;
 use jit_core::model::refusal::{Code, Refusal};
@@ -13,7 +12,7 @@ use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Length, Named, Tool, invalid, issues, read, seconds, unexpected};
+use super::{Length, Named, Tool, ToolCall, invalid, issues, read, seconds, unexpected};
 
 pub static CLAIM: Tool = Tool {
     name: "claim",
@@ -32,12 +31,12 @@ pub static RELEASE: Tool = Tool {
     run: release,
 };
 
-/// What `claim` calls the best ready issue.
+/// The argument of `claim` for the best ready issue.
 const NEXT: &str = "next";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Claim {
+struct ClaimArgs {
     issue: String,
     ttl: Option<Length>,
     label: Option<String>,
@@ -45,8 +44,8 @@ struct Claim {
     kind: Option<String>,
 }
 
-fn claim(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let asked: Claim = read(given)?;
+fn claim(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: ClaimArgs = read(given)?;
     let ttl_secs = seconds(asked.ttl)?;
     let request = if asked.issue == NEXT {
         Request::Next {
@@ -69,20 +68,20 @@ fn claim(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
         Reply::Picked(picked) => picked.lease,
         other => return Err(unexpected(&other)),
     };
-    call.keep.begin(&lease);
+    call.keeper.begin(&lease);
     if lease.existing && ttl_secs.is_some() {
         let target = Target::Lease(lease.lease_id.clone());
         lease = match call.ask(Request::Renew { target, ttl_secs })? {
             Reply::Lease(lease) => lease,
             other => return Err(unexpected(&other)),
         };
-        call.keep.begin(&lease);
+        call.keeper.begin(&lease);
     }
     let Some(id) = &lease.issue_id else {
         return Ok(json!({ "claim": claimed(&lease) }));
     };
     let issue = id.as_str().parse().map_err(invalid)?;
-    // It is taken, whether or not it can be shown.
+    // The claim stands, even if the issue cannot be shown.
     let mut told = match call.ask(Request::ShowIssue { issue }) {
         Ok(Reply::Issue(issue)) => issues::whole(&issue),
         Ok(_) => json!({ "id": id }),
@@ -107,19 +106,19 @@ fn claimed(lease: &LeaseView) -> Value {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Release {
+struct ReleaseArgs {
     issue: Named,
     note: Option<String>,
 }
 
-fn release(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let Release {
+fn release(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let ReleaseArgs {
         issue: Named(issue),
         note,
     } = read(given)?;
     let note = note.filter(|note| !note.trim().is_empty());
     if let Some(note) = &note {
-        // Before it is given back, so that nobody can take it without finding the note; and only by its holder.
+        // Before the release, so that the next holder always finds the note; and only by the present holder.
         let shown = match call.ask(Request::ShowIssue { issue: issue.clone() })? {
             Reply::Issue(shown) => shown,
             other => return Err(unexpected(&other)),
@@ -141,14 +140,14 @@ fn release(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     given_back(call, Target::Issue(issue), false)
 }
 
-fn given_back(call: &mut Call<'_>, target: Target, noted: bool) -> Outcome<Value> {
+fn given_back(call: &mut ToolCall<'_>, target: Target, noted: bool) -> Outcome<Value> {
     let released = match call.ask(Request::Release { target })? {
         Reply::Released { released } => released,
         other => return Err(unexpected(&other)),
     };
     let ids: Vec<_> = released.into_iter().filter_map(|lease| lease.issue_id).collect();
     for id in &ids {
-        call.keep.end(id);
+        call.keeper.end(id);
     }
     Ok(json!({ "released": ids, "noted": noted }))
 }

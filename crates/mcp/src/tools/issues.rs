@@ -1,4 +1,4 @@
-//! One issue: reading, making and changing it, and saying something about it.
+//! Shows, creates, updates and comments on one issue.
 
 use jit_core::decide::command::IssueChange;
 use jit_core::model::ids::IssueId;
@@ -9,7 +9,7 @@ use rmcp::model::JsonObject;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Call, Named, Tool, all_named, invalid, read, unexpected, without_blanks};
+use super::{Named, Tool, ToolCall, all_named, invalid, read, unexpected, without_blanks};
 
 pub static SHOW: Tool = Tool {
     name: "show",
@@ -43,10 +43,10 @@ pub static COMMENT: Tool = Tool {
     run: comment,
 };
 
-/// Newest comments that are shown.
+/// Number of newest comments that are shown.
 const COMMENTS: usize = 20;
 
-/// Of an issue, whole or in a list: what lists show.
+/// The fields of an issue that lists show.
 pub fn brief(shown: &impl Serialize) -> Value {
     const SHOWN: [&str; 6] = ["id", "title", "type", "priority", "labels", "resume_from"];
     let mut told = serde_json::to_value(shown).unwrap_or_default();
@@ -56,7 +56,7 @@ pub fn brief(shown: &impl Serialize) -> Value {
     without_blanks(told)
 }
 
-/// All that somebody who works on it wants to know.
+/// All fields of an issue that an agent needs to work on it.
 pub fn whole(view: &IssueView) -> Value {
     let issue = &view.issue;
     let comments = view.comments.as_deref().unwrap_or_default();
@@ -88,7 +88,7 @@ pub fn whole(view: &IssueView) -> Value {
     told
 }
 
-/// What a change answers: enough to see that it was made.
+/// The answer to a change: id, title and state.
 fn changed(reply: Reply) -> Outcome<(IssueId, Value)> {
     match reply {
         Reply::Issue(view) => {
@@ -101,12 +101,12 @@ fn changed(reply: Reply) -> Outcome<(IssueId, Value)> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Show {
+struct ShowArgs {
     issue: Named,
 }
 
-fn show(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let Show { issue: Named(issue) } = read(given)?;
+fn show(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let ShowArgs { issue: Named(issue) } = read(given)?;
     match call.ask(Request::ShowIssue { issue })? {
         Reply::Issue(view) => Ok(whole(&view)),
         other => Err(unexpected(&other)),
@@ -115,7 +115,7 @@ fn show(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Create {
+struct CreateArgs {
     title: String,
     description: Option<String>,
     #[serde(rename = "type")]
@@ -128,7 +128,7 @@ struct Create {
     gates: Option<Vec<String>>,
 }
 
-/// Words without surprises.
+/// Checks that each is a valid word, and trims it.
 fn words(name: &str, given: Option<Vec<String>>) -> Outcome<Vec<String>> {
     let given = given.unwrap_or_default();
     for word in &given {
@@ -137,8 +137,8 @@ fn words(name: &str, given: Option<Vec<String>>) -> Outcome<Vec<String>> {
     Ok(given.into_iter().map(|word| word.trim().to_owned()).collect())
 }
 
-fn create(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let asked: Create = read(given)?;
+fn create(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: CreateArgs = read(given)?;
     let state = asked.state.unwrap_or(IssueState::Ready);
     if !matches!(state, IssueState::Ready | IssueState::Backlog) {
         return Err(invalid("state: a new issue is ready or backlog"));
@@ -162,7 +162,7 @@ fn create(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Update {
+struct UpdateArgs {
     issue: Named,
     state: Option<IssueState>,
     title: Option<String>,
@@ -175,8 +175,8 @@ struct Update {
     remove_deps: Option<Vec<Named>>,
 }
 
-fn update(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let asked: Update = read(given)?;
+fn update(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: UpdateArgs = read(given)?;
     let change = IssueChange {
         title: asked.title,
         state: asked.state,
@@ -201,20 +201,20 @@ fn update(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     };
     let (id, told) = changed(call.ask(request)?)?;
     if asked.state.is_some_and(IssueState::is_closed) {
-        call.keep.end(&id);
+        call.keeper.end(&id);
     }
     Ok(told)
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Comment {
+struct CommentArgs {
     issue: Named,
     text: String,
 }
 
-fn comment(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let Comment {
+fn comment(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let CommentArgs {
         issue: Named(issue),
         text,
     } = read(given)?;

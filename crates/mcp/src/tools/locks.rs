@@ -1,4 +1,4 @@
-//! Locks on files, so that nobody else edits them meanwhile (F2). They are renewed like claims.
+//! Locks files against edits by other agents (F2). The server renews the locks like claims.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,7 @@ use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Length, Tool, invalid, read, seconds, unexpected};
+use super::{Length, Tool, ToolCall, invalid, read, seconds, unexpected};
 
 pub static LOCK: Tool = Tool {
     name: "lock",
@@ -31,20 +31,20 @@ pub static UNLOCK: Tool = Tool {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Lock {
+struct LockArgs {
     paths: Vec<String>,
     shared: Option<bool>,
     scope: Option<LockScope>,
     ttl: Option<Length>,
 }
 
-/// A lock as answers show it.
+/// The fields of a lock in answers.
 fn brief(lock: &LockView) -> Value {
     json!({ "path": lock.file_path, "type": lock.lock_type, "scope": lock.lock_scope, "expires_at": lock.expires_at })
 }
 
-fn lock(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let asked: Lock = read(given)?;
+fn lock(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: LockArgs = read(given)?;
     if asked.paths.is_empty() {
         return Err(invalid("paths: name at least one"));
     }
@@ -61,7 +61,7 @@ fn lock(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     })? {
         Reply::Locks { locks } => {
             for lock in &locks {
-                call.keep.begin_lock(lock);
+                call.keeper.begin_lock(lock);
             }
             let locks: Vec<Value> = locks.iter().map(brief).collect();
             Ok(json!({ "locks": locks }))
@@ -72,12 +72,12 @@ fn lock(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Unlock {
+struct UnlockArgs {
     paths: Option<Vec<String>>,
 }
 
-fn unlock(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let Unlock { paths } = read(given)?;
+fn unlock(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let UnlockArgs { paths } = read(given)?;
     let which = match paths {
         None => OwnLocks::All,
         Some(paths) if paths.is_empty() => {
@@ -90,7 +90,7 @@ fn unlock(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     match call.ask(Request::LockRelease { which })? {
         Reply::Unlocked { released } => {
             for lock in &released {
-                call.keep.end_lease(&lock.lease_id);
+                call.keeper.end_lease(&lock.lease_id);
             }
             let paths: Vec<String> = released.into_iter().map(|lock| lock.file_path).collect();
             Ok(json!({ "unlocked": paths }))

@@ -8,7 +8,7 @@ const SOON: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(30);
 
 fn write(disk: &SimDisk, path: &str, bytes: &[u8], at: u64) -> Box<dyn DiskFile> {
-    let file = disk.open(path, How::Write).expect("open");
+    let file = disk.open(path, OpenMode::Write).expect("open");
     write_all_at(&*file, bytes, at).expect("write");
     file
 }
@@ -46,15 +46,24 @@ fn files_are_read_as_they_were_written() {
     assert_eq!(disk.read("events/log").as_deref(), Some(&b"\0\0\0he"[..]));
 
     let refused = |r: io::Result<Box<dyn DiskFile>>| r.expect_err("refused").kind();
-    assert_eq!(refused(disk.open("none", How::Read)), io::ErrorKind::NotFound);
-    assert_eq!(refused(disk.open("none", How::Existing)), io::ErrorKind::NotFound);
-    assert_eq!(refused(disk.open("none/x", How::Write)), io::ErrorKind::NotFound);
     assert_eq!(
-        refused(disk.open("events", How::Write)),
+        refused(disk.open("none", OpenMode::Read)),
+        io::ErrorKind::NotFound
+    );
+    assert_eq!(
+        refused(disk.open("none", OpenMode::Existing)),
+        io::ErrorKind::NotFound
+    );
+    assert_eq!(
+        refused(disk.open("none/x", OpenMode::Write)),
+        io::ErrorKind::NotFound
+    );
+    assert_eq!(
+        refused(disk.open("events", OpenMode::Write)),
         io::ErrorKind::IsADirectory
     );
     assert!(
-        disk.open("events/log", How::Read)
+        disk.open("events/log", OpenMode::Read)
             .expect("open")
             .write_at(b"x", 0)
             .is_err()
@@ -63,7 +72,7 @@ fn files_are_read_as_they_were_written() {
     assert_eq!(disk.list("none").expect("list"), Vec::<String>::new());
     assert_eq!(disk.list("events").expect("list"), ["log"]);
     assert_eq!(disk.list(".").expect("list"), Vec::<String>::new());
-    drop(disk.open("events/log", How::Fresh).expect("open"));
+    drop(disk.open("events/log", OpenMode::Fresh).expect("open"));
     assert_eq!(disk.read("events/log"), Some(vec![]));
 }
 
@@ -307,10 +316,10 @@ fn a_stopped_process_leaves_its_writes_to_the_next() {
         let e = file.write_at(b"three", 6).expect_err("stopped");
         assert!(is_killed(&e) && e.to_string() == "killed");
     }
-    assert!(is_killed(&disk.open("f", How::Read).expect_err("stopped")));
+    assert!(is_killed(&disk.open("f", OpenMode::Read).expect_err("stopped")));
     assert!(disk.is_dead() && disk.clone().is_dead());
     let next = disk.another_process();
-    let file = next.open("f", How::Read).expect("alive");
+    let file = next.open("f", OpenMode::Read).expect("alive");
     assert_eq!(read_range(&*file, 0, 9).expect("read"), b"onetwo");
 }
 
@@ -330,7 +339,7 @@ fn each_call_can_be_made_to_fail_and_is_counted() {
     let run = |disk: &SimDisk| -> io::Result<()> {
         disk.make_dir("d")?;
         let mut guard = disk.lock("d/lock", SOON)?;
-        let file = disk.open("d/f", How::Fresh)?;
+        let file = disk.open("d/f", OpenMode::Fresh)?;
         write_all_at(&*file, b"x", 0)?;
         file.set_len(0)?;
         file.meta()?;
@@ -347,8 +356,8 @@ fn each_call_can_be_made_to_fail_and_is_counted() {
     run(&disk).expect("no fault");
     let calls = disk.calls();
     assert_eq!((calls.syncs(), calls.flushes(), calls.writes()), (1, 2, 1));
-    assert_eq!(calls.count_on(Kind::Sync, "d/f"), 1);
-    assert!(Kind::ALL.iter().all(|kind| calls.count(*kind) >= 1));
+    assert_eq!(calls.count_on(DiskCall::Sync, "d/f"), 1);
+    assert!(DiskCall::ALL.iter().all(|kind| calls.count(*kind) >= 1));
     for n in 1..=calls.total() {
         let disk = SimDisk::new();
         disk.inject(Fault::nth(n, Errno::ACCESS));
@@ -373,7 +382,7 @@ fn each_call_can_be_made_to_fail_and_is_counted() {
 fn faults_can_be_aimed_and_can_last() {
     let disk = SimDisk::new();
     let file = write(&disk, "f", b"x", 0);
-    disk.inject(Fault::nth(2, Errno::IO).on(Kind::Sync).lasting());
+    disk.inject(Fault::nth(2, Errno::IO).on(DiskCall::Sync).lasting());
     file.sync().expect("the first");
     for _ in 0..3 {
         assert!(file.sync().is_err());
@@ -387,19 +396,19 @@ fn faults_can_be_aimed_and_can_last() {
     );
     assert!(disk.remove("f").is_err() && disk.make_dir("d").is_err());
     assert!(
-        disk.open("new", How::Write).is_err(),
+        disk.open("new", OpenMode::Write).is_err(),
         "nothing can be made where nothing can change"
     );
-    assert!(disk.open("f", How::Fresh).is_err());
+    assert!(disk.open("f", OpenMode::Fresh).is_err());
     file.read_at(&mut [0], 0).expect("reading is allowed");
-    disk.open("f", How::Read).expect("reading is allowed");
+    disk.open("f", OpenMode::Read).expect("reading is allowed");
     disk.another_process()
         .remove("f")
         .expect("another process' fault");
     disk.heal();
     disk.inject(Fault::always(Errno::ACCESS).at("secret"));
-    assert!(disk.open("secret", How::Write).is_err());
-    disk.open("other", How::Write).expect("not meant");
+    assert!(disk.open("secret", OpenMode::Write).is_err());
+    disk.open("other", OpenMode::Write).expect("not meant");
 }
 
 #[test]
@@ -412,17 +421,17 @@ fn full_disks_write_what_fits_first() {
     assert!(full(file.write_at(b"bcdef", 10).expect_err("full")));
     assert!(full(file.set_len(11).expect_err("full")));
     assert_eq!(file.write_at(b"over", 2).expect("in place"), 4);
-    let other = disk.open("g", How::Write).expect("a name needs no room");
+    let other = disk.open("g", OpenMode::Write).expect("a name needs no room");
     assert!(full(other.write_at(b"x", 0).expect_err("full")));
     file.set_len(5).expect("shorter");
     assert_eq!(other.write_at(b"x", 0).expect("room again"), 1);
     disk.set_capacity(None);
 
-    disk.inject(Fault::nth(1, Errno::NOSPC).on(Kind::Write).short(3));
+    disk.inject(Fault::nth(1, Errno::NOSPC).on(DiskCall::Write).short(3));
     let e = write_all_at(&*file, b"hello", 0).expect_err("full");
     assert!(full(e));
     assert!(disk.read("f").expect("there").starts_with(b"hel"));
-    disk.inject(Fault::nth(1, Errno::NOSPC).on(Kind::Write).short(3));
+    disk.inject(Fault::nth(1, Errno::NOSPC).on(DiskCall::Write).short(3));
     assert!(full(file.write_at(b"x", 0).expect_err("too little to be cut")));
     assert_eq!(file.write_at(b"x", 0).expect("over"), 1);
 }
@@ -432,11 +441,11 @@ fn a_failed_sync_saves_nothing_and_the_next_does_not_either() {
     let disk = SimDisk::new();
     let file = write(&disk, "f", &pages("a"), 0);
     file.sync().expect("sync");
-    let early = disk.another_process().open("f", How::Write).expect("open");
+    let early = disk.another_process().open("f", OpenMode::Write).expect("open");
     write_all_at(&*file, &pages("bc"), 0).expect("write");
     disk.fail_sync_once();
     assert!(file.sync().is_err());
-    let late = disk.another_process().open("f", How::Write).expect("open");
+    let late = disk.another_process().open("f", OpenMode::Write).expect("open");
     file.sync().expect("the failure was told");
     late.sync().expect("opened after the failure was told");
     assert!(early.sync().is_err(), "had it open at the time and was not told");
@@ -464,10 +473,10 @@ fn a_failure_in_the_background_is_told_once() {
     let disk = SimDisk::new();
     let file = write(&disk, "f", b"x", 0);
     disk.fail_writeback("f");
-    let later = disk.open("f", How::Write).expect("open");
+    let later = disk.open("f", OpenMode::Write).expect("open");
     assert!(later.sync().is_err(), "nobody had been told");
     assert!(file.sync().is_err());
-    let latest = disk.open("f", How::Write).expect("open");
+    let latest = disk.open("f", OpenMode::Write).expect("open");
     latest.sync().expect("all have been told");
     assert_eq!(disk.crash_losing_all().read("f").as_deref(), Some(&b"\0"[..]));
 }

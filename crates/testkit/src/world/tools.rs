@@ -1,4 +1,4 @@
-//! Tools of the machine that some tests need: strace, libfaketime, mount namespaces; and what such tests share.
+//! System tools that some tests need (strace, libfaketime, mount namespaces), and helpers that such tests share.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,18 +12,18 @@ use serde_json::Value;
 
 use super::{Ran, World};
 
-/// Whether the large versions of tests were asked for.
+/// Whether `JIT_TEST_LONG` asks for the large versions of tests.
 pub fn long() -> bool {
     std::env::var_os("JIT_TEST_LONG").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// A line for whoever reads the test's output.
+/// Prints a line into the test's output.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Whether the tests that use this tool are to be left out, as `JIT_TEST_WITHOUT` tells. Fails when the tool is simply
-/// not there: a test must not pass unnoticed because of that.
+/// Whether `JIT_TEST_WITHOUT` excludes the tests that use this tool. Fails if the tool is simply not installed: a test must
+/// not pass unnoticed because of that.
 #[track_caller]
 pub fn without(tool: &str) -> bool {
     let left_out = std::env::var("JIT_TEST_WITHOUT").unwrap_or_default();
@@ -39,7 +39,7 @@ pub fn without(tool: &str) -> bool {
     false
 }
 
-/// How to start a program with mounts of its own, or `None` (and says so) where that is not permitted.
+/// The command that starts a program in its own mount namespace. `None`, with a line of output, if that is not permitted.
 pub fn own_mounts() -> Option<Vec<&'static str>> {
     for words in [vec!["unshare", "-m"], vec!["unshare", "-rm"]] {
         let mut command = Command::new(words[0]);
@@ -55,8 +55,8 @@ pub fn own_mounts() -> Option<Vec<&'static str>> {
     None
 }
 
-/// Runs the test `name` of `module` (its `module_path!()`) in this binary once more, where it may mount what it likes.
-/// Says whether this is that second run.
+/// Runs the test `name` of `module` (its `module_path!()`) of this binary once more, in its own mount namespace. Returns
+/// whether this is that second run.
 #[track_caller]
 pub fn inside_own_mounts(module: &str, name: &str) -> bool {
     if std::env::var_os("JIT_TEST_INSIDE").is_some() {
@@ -73,16 +73,16 @@ pub fn inside_own_mounts(module: &str, name: &str) -> bool {
             .expect("unshare");
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        // A name that is not found is no failure for the runner, but for us.
+        // The runner accepts a name that no test has; here it is a failure.
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
     }
     false
 }
 
-/// The boot id of a machine that started once more, for [`World::after_reboot`].
+/// The boot id after a reboot, for [`World::after_reboot`].
 pub const OTHER_BOOT: &str = "11111111-2222-4333-8444-555555555555";
 
-/// Waits until `ready` says so; fails after `patience`.
+/// Waits until `ready` returns true; fails after `patience`.
 #[track_caller]
 pub fn wait_until(what: &str, patience: Duration, mut ready: impl FnMut() -> bool) {
     let end = Instant::now() + patience;
@@ -92,20 +92,20 @@ pub fn wait_until(what: &str, patience: Duration, mut ready: impl FnMut() -> boo
     }
 }
 
-/// The strings of a field of many objects.
+/// The strings of one field in a list of objects.
 pub fn field<'a>(list: &'a Value, name: &str) -> Vec<&'a str> {
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
     items.iter().filter_map(|item| item[name].as_str()).collect()
 }
 
-/// A folder kept in memory: every file with its content, every symbolic link, every mode.
+/// A copy of a folder in memory: every file with its content, every symbolic link, every mode.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Folder {
-    entries: BTreeMap<PathBuf, (u32, Kept)>,
+    entries: BTreeMap<PathBuf, (u32, FolderEntry)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kept {
+enum FolderEntry {
     Folder,
     File(Vec<u8>),
     Link(PathBuf),
@@ -123,11 +123,11 @@ impl Folder {
         let path = root.join(below);
         let meta = fs::symlink_metadata(&path)?;
         let kept = if meta.is_dir() {
-            Kept::Folder
+            FolderEntry::Folder
         } else if meta.is_symlink() {
-            Kept::Link(fs::read_link(&path)?)
+            FolderEntry::Link(fs::read_link(&path)?)
         } else {
-            Kept::File(fs::read(&path)?)
+            FolderEntry::File(fs::read(&path)?)
         };
         self.entries
             .insert(below.to_owned(), (meta.permissions().mode() & 0o7777, kept));
@@ -139,7 +139,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes `path` what it was.
+    /// Restores the folder at `path`.
     pub fn restore(&self, path: &Path) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         match fs::symlink_metadata(path) {
@@ -148,16 +148,16 @@ impl Folder {
             Err(_) => {}
         }
         for (below, (mode, kept)) in &self.entries {
-            // Joining nothing would add a slash.
+            // Joining an empty path would add a slash.
             let place = if below.as_os_str().is_empty() {
                 path.to_owned()
             } else {
                 path.join(below)
             };
             match kept {
-                Kept::Folder => fs::create_dir(&place)?,
-                Kept::File(content) => fs::write(&place, content)?,
-                Kept::Link(target) => {
+                FolderEntry::Folder => fs::create_dir(&place)?,
+                FolderEntry::File(content) => fs::write(&place, content)?,
+                FolderEntry::Link(target) => {
                     std::os::unix::fs::symlink(target, &place)?;
                     continue;
                 }
@@ -167,24 +167,24 @@ impl Folder {
         Ok(())
     }
 
-    /// Every path in it with its permissions: folders first told apart from files.
+    /// Every path with whether it is a folder, and its permissions.
     pub fn modes(&self) -> impl Iterator<Item = (&Path, bool, u32)> {
         self.entries
             .iter()
-            .map(|(path, (mode, kept))| (path.as_path(), *kept == Kept::Folder, *mode))
+            .map(|(path, (mode, kept))| (path.as_path(), *kept == FolderEntry::Folder, *mode))
     }
 }
 
-/// What an agent did to the repository, to be done again from the same start: the control plane and `.jit/`.
+/// The control plane and `.jit/` at one moment, so that a test can repeat a command from the same start.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     control: Folder,
     tree: Folder,
 }
 
-/// A system call in a trace: its name, the how-many-eth of that name it is, and the line.
+/// A system call in a trace: its name, its number among calls of that name, and the line.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct TracedCall {
     pub name: String,
     pub nth: usize,
     pub line: String,
@@ -212,7 +212,7 @@ impl World {
         &self.jit
     }
 
-    /// `jit` as this agent, by way of another program (strace, unshare, setpriv, …) and its options.
+    /// `jit` as this agent, started by another program (strace, unshare, setpriv, …) with its options.
     pub fn jit_by_way_of<W: AsRef<OsStr>, A: AsRef<OsStr>>(
         &self,
         way: &[W],
@@ -256,7 +256,7 @@ impl World {
         }
     }
 
-    /// How many transactions carry this request id.
+    /// The number of transactions with this request id.
     #[track_caller]
     pub fn effects_of(&self, request: &str) -> usize {
         let events = self.events();
@@ -264,7 +264,7 @@ impl World {
         events.iter().filter(carries).count()
     }
 
-    /// Fails unless everything that is derived from the log agrees with it.
+    /// Fails unless all files that are derived from the log agree with it.
     #[track_caller]
     pub fn validates(&self) -> Value {
         let report = self.jit(["validate", "--json"]).ok().json();
@@ -274,7 +274,11 @@ impl World {
 
     /// The system calls of `jit` with these arguments, in order, from its start to its end.
     #[track_caller]
-    pub fn trace<A: AsRef<OsStr>>(&self, agent: &str, args: impl IntoIterator<Item = A>) -> (Ran, Vec<Call>) {
+    pub fn trace<A: AsRef<OsStr>>(
+        &self,
+        agent: &str,
+        args: impl IntoIterator<Item = A>,
+    ) -> (Ran, Vec<TracedCall>) {
         let out = self.root().join("trace");
         let way: [OsString; 6] = [
             "strace".into(),
@@ -299,7 +303,7 @@ impl World {
             }
             let nth = counts.entry(name.to_owned()).or_default();
             *nth += 1;
-            calls.push(Call {
+            calls.push(TracedCall {
                 name: name.to_owned(),
                 nth: *nth,
                 line: rest.to_owned(),
@@ -308,7 +312,7 @@ impl World {
         (ran, calls)
     }
 
-    /// How to start a program in a machine that has been started again, as far as its boot id tells.
+    /// The command that starts a program with another boot id, as after a reboot.
     pub fn after_reboot(&self, own_mounts: &[&str], boot_id: &str) -> Vec<OsString> {
         let file = self.root().join(format!("boot-{boot_id}"));
         fs::write(&file, format!("{boot_id}\n")).expect("a file");

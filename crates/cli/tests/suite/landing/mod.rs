@@ -175,6 +175,7 @@ impl Yard {
                 policy: &Policy::default(),
                 request: RequestId::make_up(wall, fresh ^ 1),
                 repeatable: false,
+                wait: None,
                 prepare: &mut |_| Ok(()),
                 publish: &mut |_, _| Vec::new(),
             })

@@ -14,7 +14,7 @@ use jit_core::model::unit::{Facts, NewUnit, UnitInput};
 use jit_os::clock::SystemClock;
 use jit_store::disk::RealDisk;
 use jit_store::file::FileStore;
-use jit_testkit::drive;
+use jit_testkit::store_commands;
 use jit_testkit::world::World;
 
 pub const JIT: &str = env!("CARGO_BIN_EXE_jit");
@@ -75,7 +75,7 @@ fn ask(store: &FileStore, command: &Command) {
         agent_id: "human:tester".parse().expect("an agent"),
         worktree_id: None,
     };
-    drive::ask(store, &actor, command, number).expect("a yes");
+    store_commands::ask(store, &actor, command, number).expect("a yes");
 }
 
 /// A unit with its worktree, in the control plane of the world.

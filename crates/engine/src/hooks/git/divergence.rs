@@ -7,7 +7,7 @@
 //! nothing diverges.
 
 use jit_core::model::refusal::Code;
-use jit_git::run::default_branch;
+use jit_git::branches::default_branch;
 use jit_git::{Git, Place};
 use jit_store::Outcome;
 use serde::Serialize;

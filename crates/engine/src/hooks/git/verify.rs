@@ -29,7 +29,7 @@ use jit_core::model::refusal::{Code, Refusal};
 use jit_core::model::time::Wall;
 use jit_git::{Git, Place};
 use jit_os::random;
-use jit_store::{Outcome, Store as _};
+use jit_store::Outcome;
 
 use crate::api::verify::{Judged, Verdict, Verified};
 use crate::context::Context;

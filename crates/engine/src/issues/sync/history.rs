@@ -10,8 +10,9 @@ use jit_core::model::ids::IssueId;
 use jit_core::model::issue::text_digest;
 use jit_core::model::time::Wall;
 use jit_git::Git;
+use jit_git::branches::default_branch;
 use jit_git::discover::Place;
-use jit_git::run::{contents, default_branch};
+use jit_git::run::contents;
 use jit_os::clock;
 
 use super::dating::end_of;

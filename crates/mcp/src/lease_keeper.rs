@@ -1,11 +1,11 @@
-//! Claims and file locks that were taken here are renewed at half of their time, while the agent is connected (B5).
+//! Renews the leases of the connected agent, claims and file locks, at half of their time (B5).
 //!
 //! What must hold:
-//! - only what was taken through this connection is renewed: what the same agent took elsewhere is not ours to keep;
-//! - file locks that are due together are extended together; one that cannot be is no reason to lose the others;
-//! - one timer, to the next lease that is due; without leases there is none;
-//! - a lease that cannot be kept is let go of, and the agent is told so at its next call;
-//! - a renewal that did not move the end (it lives inside another lease) is not tried again and again.
+//! - Only leases that were acquired through this connection are renewed, not those that the same agent acquired elsewhere.
+//! - File locks that are due together are extended together. If one cannot be extended, the others still are.
+//! - There is one timer, for the next lease that is due; without leases there is none.
+//! - A lease that cannot be renewed is dropped, and the agent gets a warning with its next call.
+//! - A renewal that did not move the deadline (the lease is inside another lease) is not repeated.
 //!
 //! Deadlines are counted by the boot clock, which goes on while the machine sleeps.
 
@@ -27,21 +27,21 @@ use jit_os::clock;
 use jit_store::Outcome;
 use tokio::sync::Notify;
 
-/// After a failure that may pass, in milliseconds.
+/// The wait after a temporary failure, in milliseconds.
 const AGAIN: u64 = 5_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Kept {
-    /// What it is on, in a sentence.
-    pub(crate) what: String,
-    pub(crate) is_lock: bool,
-    pub(crate) issue: Option<IssueId>,
-    pub(crate) expires_at: Wall,
+struct KeptLease {
+    /// Its resource, for messages.
+    what: String,
+    is_lock: bool,
+    issue: Option<IssueId>,
+    expires_at: Wall,
     /// When to renew it, by the boot clock, in milliseconds.
-    pub(crate) due: u64,
+    due: u64,
 }
 
-impl Kept {
+impl KeptLease {
     fn new(what: String, issue: Option<IssueId>, expires_at: Wall) -> Self {
         let left = u64::try_from(expires_at.ms().saturating_sub(clock::wall_ms())).unwrap_or(0);
         Self {
@@ -55,10 +55,10 @@ impl Kept {
 }
 
 #[derive(Debug, Default)]
-pub struct Keep {
-    /// Whom to renew them for; known from the first call on.
+pub struct LeaseKeeper {
+    /// The agent to renew for; known from the first call on.
     options: OnceLock<Options>,
-    leases: Mutex<BTreeMap<LeaseId, Kept>>,
+    leases: Mutex<BTreeMap<LeaseId, KeptLease>>,
     lost: Mutex<Vec<String>>,
     changed: Notify,
 }
@@ -71,15 +71,15 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Keep {
+impl LeaseKeeper {
     pub fn options(&self, make: impl FnOnce() -> Options) -> &Options {
         self.options.get_or_init(make)
     }
 
-    /// From now on this claim is renewed.
+    /// Renews this claim from now on.
     pub fn begin(&self, lease: &LeaseView) {
         let what = lease.issue_id.as_ref().map_or("?", IssueId::as_str);
-        let kept = Kept::new(
+        let kept = KeptLease::new(
             format!("claim on {what}"),
             lease.issue_id.clone(),
             lease.expires_at,
@@ -87,44 +87,44 @@ impl Keep {
         self.insert(&lease.lease_id, kept);
     }
 
-    /// From now on this lock is renewed.
+    /// Renews this lock from now on.
     pub fn begin_lock(&self, lock: &LockView) {
-        let kept = Kept {
+        let kept = KeptLease {
             is_lock: true,
-            ..Kept::new(format!("lock on {}", lock.file_path), None, lock.expires_at)
+            ..KeptLease::new(format!("lock on {}", lock.file_path), None, lock.expires_at)
         };
         self.insert(&lock.lease_id, kept);
     }
 
-    fn insert(&self, id: &LeaseId, kept: Kept) {
+    fn insert(&self, id: &LeaseId, kept: KeptLease) {
         locked(&self.leases).insert(id.clone(), kept);
         self.changed.notify_one();
     }
 
-    /// It was given back.
+    /// Stops renewing a lease that was released.
     pub fn end_lease(&self, id: &LeaseId) {
         locked(&self.leases).remove(id);
         self.changed.notify_one();
     }
 
-    /// It was given back, or its issue is closed.
+    /// Stops renewing the lease on an issue that was released or closed.
     pub fn end(&self, issue: &IssueId) {
         locked(&self.leases).retain(|_, kept| kept.issue.as_ref() != Some(issue));
         self.changed.notify_one();
     }
 
-    /// What the agent should know and does not yet.
+    /// Warnings for the agent since the last call.
     pub fn news(&self) -> Vec<String> {
         std::mem::take(&mut *locked(&self.lost))
     }
 
-    fn due(&self, by: u64) -> Vec<(LeaseId, Kept)> {
+    fn due(&self, by: u64) -> Vec<(LeaseId, KeptLease)> {
         let leases = locked(&self.leases);
         let due = leases.iter().filter(|(_, kept)| kept.due <= by);
         due.map(|(id, kept)| (id.clone(), kept.clone())).collect()
     }
 
-    /// Renews what is due.
+    /// Renews the leases that are due.
     pub fn renew(&self) {
         let Some(options) = self.options.get() else { return };
         let (locks, claims): (Vec<_>, Vec<_>) =
@@ -139,7 +139,7 @@ impl Keep {
         if locks.is_empty() {
             return;
         }
-        let extend = |locks: &[(LeaseId, Kept)]| {
+        let extend = |locks: &[(LeaseId, KeptLease)]| {
             let leases = locks.iter().map(|(id, _)| id.clone()).collect();
             let which = OwnLocks::Leases(leases);
             ask(
@@ -160,8 +160,9 @@ impl Keep {
         }
     }
 
-    /// The client is gone: nobody edits these files through us any more. Claims stay, by the rules of their leases.
-    pub fn let_go(&self) {
+    /// Releases all file locks, because the client has disconnected and edits no files any more. Claims stay until they
+    /// expire.
+    pub fn release_locks(&self) {
         let Some(options) = self.options.get() else { return };
         let held: Vec<LeaseId> = locked(&self.leases)
             .iter()
@@ -169,13 +170,13 @@ impl Keep {
             .map(|(id, _)| id.clone())
             .collect();
         for id in held {
-            // One that ran out or was taken away needs no release.
+            // A lease that expired or was evicted needs no release.
             let target = Target::Lease(id);
             let _ = ask(options, Request::Release { target });
         }
     }
 
-    fn settle_locks(&self, due: &[(LeaseId, Kept)], extended: Outcome<Reply>) {
+    fn settle_locks(&self, due: &[(LeaseId, KeptLease)], extended: Outcome<Reply>) {
         let extended = match extended {
             Ok(Reply::Locks { locks }) => locks,
             Ok(_) => return,
@@ -198,12 +199,12 @@ impl Keep {
         }
     }
 
-    fn settle(&self, id: &LeaseId, kept: &Kept, renewed: Outcome<Reply>) {
+    fn settle(&self, id: &LeaseId, kept: &KeptLease, renewed: Outcome<Reply>) {
         let problem = match renewed {
             Ok(Reply::Lease(lease)) => {
                 locked(&self.leases).remove(id);
                 if lease.expires_at > kept.expires_at {
-                    let again = Kept::new(kept.what.clone(), kept.issue.clone(), lease.expires_at);
+                    let again = KeptLease::new(kept.what.clone(), kept.issue.clone(), lease.expires_at);
                     self.insert(&lease.lease_id, again);
                 }
                 return;
@@ -226,7 +227,7 @@ impl Keep {
         ));
     }
 
-    /// For as long as the connection lasts.
+    /// Renews leases for as long as the connection lasts.
     pub async fn run(self: Arc<Self>) {
         loop {
             let next = locked(&self.leases).values().map(|kept| kept.due).min();
@@ -273,61 +274,61 @@ mod tests {
         }
     }
 
-    fn only(keep: &Keep) -> (LeaseId, Kept) {
-        let mut all = keep.due(u64::MAX);
+    fn only(keeper: &LeaseKeeper) -> (LeaseId, KeptLease) {
+        let mut all = keeper.due(u64::MAX);
         assert_eq!(all.len(), 1);
         all.remove(0)
     }
 
     #[test]
     fn b5_a_lease_is_due_at_half_of_its_time() {
-        let keep = Keep::default();
-        keep.begin(&lease(1000));
-        let (_, kept) = only(&keep);
+        let keeper = LeaseKeeper::default();
+        keeper.begin(&lease(1000));
+        let (_, kept) = only(&keeper);
         assert!(
             kept.due <= now() + 500_000 && kept.due > now() + 400_000,
             "{kept:?}"
         );
-        assert_eq!(keep.due(now()), []);
+        assert_eq!(keeper.due(now()), []);
     }
 
     #[test]
     fn b5_what_was_renewed_is_due_again_and_what_could_not_move_is_not() {
-        let keep = Keep::default();
+        let keeper = LeaseKeeper::default();
         let first = lease(100);
-        keep.begin(&first);
-        let (id, kept) = only(&keep);
+        keeper.begin(&first);
+        let (id, kept) = only(&keeper);
         let longer = LeaseView {
             expires_at: first.expires_at.plus_secs(50),
             ..first.clone()
         };
-        keep.settle(&id, &kept, Ok(Reply::Lease(longer.clone())));
-        let (id, kept) = only(&keep);
+        keeper.settle(&id, &kept, Ok(Reply::Lease(longer.clone())));
+        let (id, kept) = only(&keeper);
         assert_eq!(kept.expires_at, longer.expires_at);
-        keep.settle(&id, &kept, Ok(Reply::Lease(longer)));
-        assert_eq!(keep.due(u64::MAX), []);
-        assert_eq!(keep.news(), [] as [String; 0]);
+        keeper.settle(&id, &kept, Ok(Reply::Lease(longer)));
+        assert_eq!(keeper.due(u64::MAX), []);
+        assert_eq!(keeper.news(), [] as [String; 0]);
     }
 
     #[test]
     fn b5_a_lost_lease_is_told_once_and_a_busy_store_is_asked_again() {
-        let keep = Keep::default();
-        keep.begin(&lease(100));
-        let (id, kept) = only(&keep);
-        keep.settle(&id, &kept, Err(Box::new(Refusal::new(Code::Busy, "busy"))));
-        assert_eq!(only(&keep).0, id);
-        assert_eq!(keep.news(), [] as [String; 0]);
-        keep.settle(&id, &kept, Err(Box::new(Refusal::new(Code::NotHolder, "gone"))));
-        assert_eq!(keep.due(u64::MAX), []);
-        assert_eq!(keep.news(), ["your claim on X-1 could not be renewed: gone"]);
-        assert_eq!(keep.news(), [] as [String; 0]);
+        let keeper = LeaseKeeper::default();
+        keeper.begin(&lease(100));
+        let (id, kept) = only(&keeper);
+        keeper.settle(&id, &kept, Err(Box::new(Refusal::new(Code::Busy, "busy"))));
+        assert_eq!(only(&keeper).0, id);
+        assert_eq!(keeper.news(), [] as [String; 0]);
+        keeper.settle(&id, &kept, Err(Box::new(Refusal::new(Code::NotHolder, "gone"))));
+        assert_eq!(keeper.due(u64::MAX), []);
+        assert_eq!(keeper.news(), ["your claim on X-1 could not be renewed: gone"]);
+        assert_eq!(keeper.news(), [] as [String; 0]);
     }
 
     #[test]
     fn b5_what_was_given_back_is_not_renewed() {
-        let keep = Keep::default();
-        keep.begin(&lease(100));
-        keep.end(&"X-1".parse().expect("an id"));
-        assert_eq!(keep.due(u64::MAX), []);
+        let keeper = LeaseKeeper::default();
+        keeper.begin(&lease(100));
+        keeper.end(&"X-1".parse().expect("an id"));
+        assert_eq!(keeper.due(u64::MAX), []);
     }
 }

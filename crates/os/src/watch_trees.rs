@@ -1,24 +1,26 @@
-//! Waiting until something changes in whole trees of folders.
+//! Watches whole trees of folders for changes.
 //!
-//! What must hold: a change that begins after [`Trees::add`] returned is told by the next [`Trees::wait`], with the tree it
-//! was in; a folder that appears is watched too, unless the caller says no. Where the kernel lost count, every tree is told.
+//! What must hold:
+//! - [`Trees::wait`] reports every change that begins after [`Trees::add`] returned, with its tree.
+//! - [`Changes::folders`] lists new folders, so that the caller can watch them too.
+//! - If the kernel's event queue overflows, [`Changes::anything`] is set: every tree may have changed.
 //!
-//! Limitations: only Linux has the kernel tell us; elsewhere, and where the kernel's number of watches is used up, every
-//! wait ends after its time and tells every tree. What is written through a memory map is not told.
+//! Limitations: only Linux reports changes (inotify). Elsewhere, and when the kernel's number of watches is used up, every
+//! wait sleeps for its whole time and sets [`Changes::anything`]. Writes through a memory map are not reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What may have changed.
+/// Changes since the last wait.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// By the caller's numbers of the trees: the folders in which something changed.
+    /// Folders with changes, by the caller's number of their tree.
     pub trees: BTreeMap<usize, BTreeSet<PathBuf>>,
-    /// Nobody knows what: look at everything.
+    /// The changes are unknown: compare everything.
     pub anything: bool,
-    /// Folders that are new, each with its tree. They are watched once they are given to [`Trees::add`].
+    /// New folders, each with its tree. They are watched once the caller passes them to [`Trees::add`].
     pub folders: Vec<(usize, PathBuf)>,
 }
 
@@ -27,7 +29,7 @@ pub struct Changes {
 pub struct Trees {
     fd: std::os::fd::OwnedFd,
     watched: std::collections::HashMap<i32, (usize, PathBuf)>,
-    /// The kernel allows no more of them.
+    /// The kernel allows no more watches.
     full: bool,
 }
 
@@ -42,12 +44,12 @@ impl Trees {
         })
     }
 
-    /// Whether nothing is told here, so that the caller has to look from time to time.
+    /// Whether changes are not reported, so that the caller has to poll.
     pub fn is_blind(&self) -> bool {
         self.full
     }
 
-    /// Watches a folder and, if `deep`, everything below it but what `leave_out` names.
+    /// Watches a folder and, if `deep`, all folders below it except those that `leave_out` names.
     pub fn add(&mut self, tree: usize, folder: &Path, deep: bool, leave_out: &dyn Fn(&Path) -> bool) {
         use rustix::fs::inotify::{self, WatchFlags};
         let what = WatchFlags::MODIFY
@@ -66,13 +68,13 @@ impl Trees {
                     self.full = true;
                     return;
                 }
-                // Gone again, or no folder.
+                // Already deleted, or not a folder.
                 Err(_) => continue,
             }
             if !deep {
                 continue;
             }
-            // Listed after it is watched: what appears in between is seen twice rather than never.
+            // Listed after the watch is set: a folder that appears in between is seen twice rather than never.
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let path = entry.path();
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !leave_out(&path) {
@@ -82,7 +84,7 @@ impl Trees {
         }
     }
 
-    /// Returns when there was a change, or after `longest`.
+    /// Waits for a change, at most `longest`.
     pub fn wait(&mut self, longest: Duration) -> io::Result<Changes> {
         use rustix::event::{PollFd, PollFlags, poll};
         use rustix::fs::inotify::{ReadFlags, Reader};
@@ -106,7 +108,7 @@ impl Trees {
         let mut changes = Changes::default();
         let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 16 << 10];
         let mut reader = Reader::new(&self.fd, &mut buffer);
-        // An error means that there is nothing more to read.
+        // An error means that no event is left.
         while let Ok(event) = reader.next() {
             let (wd, flags) = (event.wd(), event.events());
             if flags.contains(ReadFlags::QUEUE_OVERFLOW) {

@@ -9,9 +9,9 @@
 //!
 //! # Invariants
 //!
-//! - Keys are unique and ascending. Nothing is ever changed in place.
-//! - Whatever is read is checked first: a run that does not match its checksums is an error, never a wrong answer. The
-//!   state can always be folded from the log again.
+//! - Keys are unique and ascending. A run is never changed in place.
+//! - Every byte that is read is checked first: a run that does not match its checksums is an error, never a wrong answer.
+//!   The state can always be folded from the log again.
 //! - A lookup reads the end of the file, its index and then one block: its cost hardly grows with the size of the state.
 
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ use std::io;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::disk::{Disk, DiskFile, How, read_range, read_range_into, write_all_at};
+use crate::disk::{Disk, DiskFile, OpenMode, read_range, read_range_into, write_all_at};
 
 const MAGIC: u64 = 0x3172_756e_2d74_696a; // "jit-nur1", read backwards
 const FOOTER: usize = 48;
@@ -34,8 +34,8 @@ fn corrupt(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("state run: {what}"))
 }
 
-#[derive(Debug)]
 /// Bounds-checked reading of little-endian integers.
+#[derive(Debug)]
 pub struct Cursor<'a>(pub &'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
         Some((std::str::from_utf8(key).ok()?, value))
     }
 
-    /// The same without a look at the key.
+    /// Like [`Self::record`], without checking that the key is text.
     pub fn raw_record(&mut self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
         let key_len = self.u16()?;
         let value_len = self.u32()?;
@@ -92,14 +92,14 @@ pub fn put_record(out: &mut Vec<u8>, key: &str, value: Option<&[u8]>) -> io::Res
     Ok(())
 }
 
-/// Writes a run and returns its length. Not synced: a run that is lost or garbled is folded again.
+/// Writes a run and returns its length. Not synced: a lost or corrupt run is folded again.
 pub fn write(
     disk: &dyn Disk,
     path: &str,
     records: &mut dyn Iterator<Item = io::Result<Record>>,
     size_hint: u64,
 ) -> io::Result<u64> {
-    let file = disk.open(path, How::Fresh)?;
+    let file = disk.open(path, OpenMode::Fresh)?;
     // Blocks grow with the run so that the index stays small enough to be read with the footer.
     let block_size = usize::try_from((size_hint / 512).clamp(4096, 1 << 20)).unwrap_or(4096);
     let mut writer = Writer {
@@ -182,23 +182,23 @@ impl Writer<'_> {
     }
 }
 
-pub(crate) struct Block {
+struct Block {
     at: u64,
     len: u32,
     sum: u64,
-    /// Where its first key is in the index: there are as many as there are pages of state, and most are never looked at.
+    /// Place of its first key in the index. Not copied: there are many blocks, and most are never read.
     first_key: (usize, usize),
 }
 
 /// An open run.
 pub struct Run {
-    pub(crate) file: Box<dyn DiskFile>,
-    pub(crate) blocks: Vec<Block>,
-    pub(crate) index: Vec<u8>,
-    pub(crate) data_sum: u64,
-    pub(crate) index_at: u64,
-    /// The block read last: neighbouring keys are often asked for together.
-    pub(crate) last: RefCell<Option<(usize, std::rc::Rc<Vec<u8>>)>>,
+    file: Box<dyn DiskFile>,
+    blocks: Vec<Block>,
+    index: Vec<u8>,
+    data_sum: u64,
+    index_at: u64,
+    /// The block read last: neighboring keys are often read together.
+    last: RefCell<Option<(usize, std::rc::Rc<Vec<u8>>)>>,
 }
 
 impl std::fmt::Debug for Run {
@@ -212,7 +212,7 @@ impl std::fmt::Debug for Run {
 impl Run {
     /// `len` is the length the run had when it was written.
     pub fn open(disk: &dyn Disk, path: &str, len: u64) -> io::Result<Self> {
-        let file = disk.open(path, How::Read)?;
+        let file = disk.open(path, OpenMode::Read)?;
         let tail_at = len.saturating_sub(TAIL as u64);
         let tail = read_range(&*file, tail_at, (len - tail_at) as usize)?;
         if tail_at + tail.len() as u64 != len || tail.len() < FOOTER {
@@ -288,7 +288,7 @@ impl Run {
             return Ok(bytes.clone());
         }
         let block = &self.blocks[n];
-        // Mostly nobody looks at the last one any more.
+        // The memory of the last block can be reused, unless an iterator still holds it.
         let last = self.last.take().map(|(_, bytes)| bytes);
         let room = last.and_then(std::rc::Rc::into_inner).unwrap_or_default();
         let bytes = read_range_into(&*self.file, block.at, block.len as usize, room)?;
@@ -357,7 +357,7 @@ impl std::fmt::Debug for RunIter<'_> {
 }
 
 impl RunIter<'_> {
-    /// Moves to the next record that counts and returns where it is: block, and place in it.
+    /// Moves to the next record from `from` on and returns its place.
     fn step(&mut self) -> io::Result<Option<Spot>> {
         loop {
             let bytes = match &self.bytes {
@@ -381,7 +381,7 @@ impl RunIter<'_> {
             let end = bytes.len() - cursor.0.len();
             self.at = end;
             if key >= self.from.as_bytes() {
-                // Keys and values lie one behind the other, values at the end.
+                // Only the places are kept; the block is shared.
                 let key_from = offset(bytes, key);
                 return Ok(Some(Spot {
                     key: (key_from, key_from + key.len()),
@@ -394,12 +394,12 @@ impl RunIter<'_> {
     }
 }
 
-/// Where a part of a buffer begins in it.
+/// The offset of a slice within the buffer that it is a part of.
 fn offset(whole: &[u8], part: &[u8]) -> usize {
     part.as_ptr() as usize - whole.as_ptr() as usize
 }
 
-/// A record where it lies.
+/// A record within its block, not copied.
 pub struct Spot {
     bytes: std::rc::Rc<Vec<u8>>,
     key: (usize, usize),
@@ -426,7 +426,7 @@ impl Spot {
 }
 
 impl RunIter<'_> {
-    /// The next record, where it lies.
+    /// The next record, not copied.
     pub fn spot(&mut self) -> io::Result<Option<Spot>> {
         self.step()
     }

@@ -1,4 +1,4 @@
-//! Short words for the commands that tests of a store give, and for what they look at afterwards.
+//! Short functions for the commands that tests send to a store, and for the state they check afterwards.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use jit_store::disk::Disk;
 use jit_store::file::FileStore;
 use jit_store::{Ask, Clock, Done, Outcome, Store};
 
-/// `agent:a`, in the worktree of that number; zero is none.
+/// An actor such as `agent:a` in the worktree with this number; zero is no worktree.
 pub fn actor(agent: &str, worktree: u32) -> Actor {
     Actor {
         agent_id: agent.parse().expect("an agent id"),
@@ -83,7 +83,7 @@ pub fn evict(of: &str) -> Command {
     }
 }
 
-/// A lease id that no other number gives.
+/// A lease id for each number.
 pub fn lease_id(n: u128) -> LeaseId {
     LeaseId::generate(1_767_441_600_000, n)
 }
@@ -91,13 +91,25 @@ pub fn lease_id(n: u128) -> LeaseId {
 /// Carries out a command; a lease it grants has the id [`lease_id`]`(n)`.
 pub fn ask(store: &dyn Store, who: &Actor, command: &Command, n: u128) -> Outcome<Done> {
     let request = RequestId::make_up(1_767_441_600_000, n);
-    give(store, who, command, n, request, false)
+    give(store, who, command, n, request, false, None)
 }
 
-/// The same under a request id that the caller chose.
+/// Like [`ask`], but waits at most this long for other writers.
+pub fn ask_within(
+    store: &dyn Store,
+    who: &Actor,
+    command: &Command,
+    n: u128,
+    wait: Duration,
+) -> Outcome<Done> {
+    let request = RequestId::make_up(1_767_441_600_000, n);
+    give(store, who, command, n, request, false, Some(wait))
+}
+
+/// Like [`ask`], with a request id that the caller chose.
 pub fn ask_as(store: &dyn Store, who: &Actor, command: &Command, n: u128, request: &str) -> Outcome<Done> {
     let request = request.parse().expect("a request id");
-    give(store, who, command, n, request, true)
+    give(store, who, command, n, request, true, None)
 }
 
 fn give(
@@ -107,6 +119,7 @@ fn give(
     n: u128,
     request: RequestId,
     repeatable: bool,
+    wait: Option<Duration>,
 ) -> Outcome<Done> {
     let policy = Policy::default();
     store.transact(&mut Ask {
@@ -117,12 +130,13 @@ fn give(
         policy: &policy,
         request,
         repeatable,
+        wait,
         prepare: &mut |_| Ok(()),
         publish: &mut |_, _| Vec::new(),
     })
 }
 
-/// The one lease an answer is about.
+/// The lease in an answer.
 pub fn lease_in(done: &Done) -> &Lease {
     match &done.reply {
         CommandReply::Lease { lease, .. } => lease,

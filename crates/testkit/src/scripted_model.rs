@@ -1,10 +1,10 @@
-//! A model to run real agents against: it says what a script says, over HTTP on loopback.
+//! A scripted model for real agents, over HTTP on loopback.
 //!
 //! What must hold:
-//! - stateless: the answer follows from the request alone (how often the model has spoken in it), so a request may be
-//!   repeated, and many agents may share one server;
-//! - every request is kept, so that a test can see what the model was told;
-//! - a request without tools is a side errand of the agent (a title, a summary) and takes nothing from the script.
+//! - It is stateless: the answer depends on the request alone (the number of model turns in it). So a request may be
+//!   repeated, and many agents may share one server.
+//! - It records every request, so that a test can check what the agent sent.
+//! - A request without tools is a side request of the agent (a title, a summary) and uses no turn of the script.
 //!
 //! Format: Anthropic's Messages (streamed and whole), OpenAI's Responses (streamed), Google's generateContent (both).
 //!
@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What the model does in one turn.
+/// One turn of the model.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum ModelTurn {
     Tool { name: String, input: Value },
     Text(String),
 }
 
-impl Step {
+impl ModelTurn {
     pub fn tool(name: &str, input: Value) -> Self {
         let name = name.to_owned();
         Self::Tool { name, input }
@@ -42,7 +42,7 @@ impl Step {
     }
 }
 
-/// A server that ends with this value.
+/// A server that stops when this value is dropped.
 #[derive(Debug)]
 pub struct ModelApi {
     at: SocketAddr,
@@ -52,18 +52,18 @@ pub struct ModelApi {
 }
 
 impl ModelApi {
-    /// Serves on `listener`, which may belong to another network namespace than the caller. After its last step the
-    /// model says "Done."
-    pub fn start(listener: TcpListener, script: Vec<Step>) -> io::Result<Self> {
+    /// Serves on `listener`, which may belong to another network namespace than the caller. After the last turn of the
+    /// script the model says "Done."
+    pub fn start(listener: TcpListener, script: Vec<ModelTurn>) -> io::Result<Self> {
         Self::serving(listener, script, None)
     }
 
-    /// Refuses whatever it is asked, with this HTTP status.
+    /// Refuses every request with this HTTP status.
     pub fn start_refusing(listener: TcpListener, status: u16) -> io::Result<Self> {
         Self::serving(listener, Vec::new(), Some(status))
     }
 
-    fn serving(listener: TcpListener, script: Vec<Step>, refuse: Option<u16>) -> io::Result<Self> {
+    fn serving(listener: TcpListener, script: Vec<ModelTurn>, refuse: Option<u16>) -> io::Result<Self> {
         let at = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -75,7 +75,7 @@ impl ModelApi {
                     Ok((stream, _)) => {
                         let (kept, script) = (kept.clone(), script.clone());
                         std::thread::spawn(move || {
-                            // An agent that hangs up is its own affair.
+                            // An agent may hang up: that is no failure of the server.
                             let _ = serve(stream, &script, refuse, &kept);
                         });
                     }
@@ -95,19 +95,19 @@ impl ModelApi {
         format!("http://{}", self.at)
     }
 
-    /// Every conversation the model was sent, in order.
+    /// Every conversation that was sent to the model, in order.
     pub fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What came of each tool the model called, as it was told: the texts of the longest conversation, in order.
+    /// The tool results that were sent to the model: the texts of the longest conversation, in order.
     pub fn told(&self) -> Vec<String> {
         let asked = self.asked();
         let told = asked.iter().map(results);
         told.max_by_key(Vec::len).unwrap_or_default()
     }
 
-    /// Everything the model ever read, as one text.
+    /// Everything that was sent to the model, as one text.
     pub fn read(&self) -> String {
         self.asked().iter().map(|asked| format!("{asked}\n")).collect()
     }
@@ -126,7 +126,7 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value[name].as_array().into_iter().flatten()
 }
 
-/// A text, however it is wrapped.
+/// The text of a message, in any of its formats.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -219,7 +219,7 @@ fn reply(mut stream: &TcpStream, status: &str, kind: &str, body: &str) -> io::Re
 
 fn serve(
     stream: TcpStream,
-    script: &[Step],
+    script: &[ModelTurn],
     refuse: Option<u16>,
     kept: &Mutex<Vec<Value>>,
 ) -> io::Result<()> {
@@ -229,7 +229,7 @@ fn serve(
     let speaks = [
         (
             "/messages",
-            messages as fn(&Value, &Step, usize) -> (bool, String),
+            messages as fn(&Value, &ModelTurn, usize) -> (bool, String),
         ),
         ("/responses", responses),
         (":streamGenerateContent", generate_streamed),
@@ -246,7 +246,7 @@ fn serve(
         return reply(&stream, &status, "application/json", &body.to_string());
     }
     let spoken = spoken(&asked);
-    let done = Step::text("Done.");
+    let done = ModelTurn::text("Done.");
     let step = match list(&asked, "tools").next() {
         Some(_) => script.get(spoken).unwrap_or(&done),
         None => &done,
@@ -260,7 +260,7 @@ fn serve(
     reply(&stream, "200 OK", kind, &body)
 }
 
-/// How often the model has spoken in this conversation.
+/// The number of model turns in this conversation.
 fn spoken(asked: &Value) -> usize {
     let claude = list(asked, "messages").filter(|message| message["role"] == "assistant");
     let codex = list(asked, "input").filter(|item| {
@@ -275,14 +275,14 @@ fn event(name: &str, data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-fn messages(asked: &Value, step: &Step, spoken: usize) -> (bool, String) {
+fn messages(asked: &Value, step: &ModelTurn, spoken: usize) -> (bool, String) {
     let (content, stop) = match step {
-        Step::Tool { name, input } => {
+        ModelTurn::Tool { name, input } => {
             let id = format!("toolu_script_{spoken}");
             let block = json!({ "type": "tool_use", "id": id, "name": name, "input": input });
             (block, "tool_use")
         }
-        Step::Text(text) => (json!({ "type": "text", "text": text }), "end_turn"),
+        ModelTurn::Text(text) => (json!({ "type": "text", "text": text }), "end_turn"),
     };
     let mut message = json!({
         "id": format!("msg_script_{spoken}"), "type": "message", "role": "assistant", "model": asked["model"],
@@ -295,13 +295,13 @@ fn messages(asked: &Value, step: &Step, spoken: usize) -> (bool, String) {
     message["content"] = json!([]);
     message["stop_reason"] = Value::Null;
     let (block, delta) = match step {
-        Step::Tool { input, .. } => {
+        ModelTurn::Tool { input, .. } => {
             let mut block = content;
             block["input"] = json!({});
             let part = json!({ "type": "input_json_delta", "partial_json": input.to_string() });
             (block, part)
         }
-        Step::Text(text) => (
+        ModelTurn::Text(text) => (
             json!({ "type": "text", "text": "" }),
             json!({ "type": "text_delta", "text": text }),
         ),
@@ -321,21 +321,21 @@ fn messages(asked: &Value, step: &Step, spoken: usize) -> (bool, String) {
     (true, named.collect())
 }
 
-fn responses(_: &Value, step: &Step, spoken: usize) -> (bool, String) {
+fn responses(_: &Value, step: &ModelTurn, spoken: usize) -> (bool, String) {
     let item = match step {
-        // A tool whose input is a text, not an object, is a free-form one.
-        Step::Tool {
+        // A tool whose input is text instead of an object is a free-form tool.
+        ModelTurn::Tool {
             name,
             input: Value::String(text),
         } => json!({
             "type": "custom_tool_call", "id": format!("ctc_{spoken}"), "call_id": format!("call_{spoken}"),
             "name": name, "input": text, "status": "completed",
         }),
-        Step::Tool { name, input } => json!({
+        ModelTurn::Tool { name, input } => json!({
             "type": "function_call", "id": format!("fc_{spoken}"), "call_id": format!("call_{spoken}"),
             "name": name, "arguments": input.to_string(), "status": "completed",
         }),
-        Step::Text(text) => json!({
+        ModelTurn::Text(text) => json!({
             "type": "message", "id": format!("msg_{spoken}"), "role": "assistant", "status": "completed",
             "content": [{ "type": "output_text", "text": text, "annotations": [] }],
         }),
@@ -375,13 +375,13 @@ fn fitting(schema: &Value) -> Value {
     }
 }
 
-fn generate(asked: &Value, step: &Step, _: usize) -> (bool, String) {
+fn generate(asked: &Value, step: &ModelTurn, _: usize) -> (bool, String) {
     let schema = &asked["generationConfig"]["responseJsonSchema"];
     let part = match step {
-        // Gemini asks which model to ask, and wants that as JSON.
-        Step::Text(_) if schema.is_object() => json!({ "text": fitting(schema).to_string() }),
-        Step::Tool { name, input } => json!({ "functionCall": { "name": name, "args": input } }),
-        Step::Text(text) => json!({ "text": text }),
+        // Gemini asks which model to use, and expects JSON.
+        ModelTurn::Text(_) if schema.is_object() => json!({ "text": fitting(schema).to_string() }),
+        ModelTurn::Tool { name, input } => json!({ "functionCall": { "name": name, "args": input } }),
+        ModelTurn::Text(text) => json!({ "text": text }),
     };
     let answer = json!({
         "candidates": [{ "content": { "role": "model", "parts": [part] }, "finishReason": "STOP", "index": 0 }],
@@ -391,7 +391,7 @@ fn generate(asked: &Value, step: &Step, _: usize) -> (bool, String) {
     (false, answer.to_string())
 }
 
-fn generate_streamed(asked: &Value, step: &Step, spoken: usize) -> (bool, String) {
+fn generate_streamed(asked: &Value, step: &ModelTurn, spoken: usize) -> (bool, String) {
     let (_, answer) = generate(asked, step, spoken);
     (true, format!("data: {answer}\n\n"))
 }
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn f9_the_script_follows_the_conversation_not_the_clock() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let script = vec![Step::bash("true"), Step::text("enough")];
+        let script = vec![ModelTurn::bash("true"), ModelTurn::text("enough")];
         let api = ModelApi::start(listener, script).expect("a server");
         let said = json!({ "role": "assistant", "content": [{ "type": "text", "text": "x" }] });
         let first = json!({ "model": "m", "stream": true, "tools": [{}], "messages": [{ "role": "user" }] });

@@ -1,4 +1,4 @@
-//! What there is to do, and who does what.
+//! The overview: ready issues, and the status of all agents.
 
 use jit_engine::api::{Counts, IssueFilter, Reply, Request, StatusIssue};
 use jit_store::Outcome;
@@ -6,7 +6,7 @@ use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Tool, issues, read, unexpected, without_blanks};
+use super::{Tool, ToolCall, issues, read, unexpected, without_blanks};
 
 pub static READY: Tool = Tool {
     name: "ready",
@@ -31,15 +31,15 @@ const OTHERS: usize = 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ready {
+struct ReadyArgs {
     label: Option<String>,
     #[serde(rename = "type")]
     kind: Option<String>,
     limit: Option<usize>,
 }
 
-fn ready(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let asked: Ready = read(given)?;
+fn ready(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let asked: ReadyArgs = read(given)?;
     let filter = IssueFilter {
         label: asked.label,
         kind: asked.kind,
@@ -60,10 +60,10 @@ fn ready(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Status {}
+struct StatusArgs {}
 
-fn status(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
-    let Status {} = read(given)?;
+fn status(call: &mut ToolCall<'_>, given: JsonObject) -> Outcome<Value> {
+    let StatusArgs {} = read(given)?;
     let status = match call.ask(Request::Status)? {
         Reply::Status(status) => status,
         other => return Err(unexpected(&other)),
@@ -99,7 +99,7 @@ fn status(call: &mut Call<'_>, given: JsonObject) -> Outcome<Value> {
     })))
 }
 
-/// Without those of which there are none.
+/// The counts that are not zero.
 fn counted(counts: &Counts) -> Value {
     let all = serde_json::to_value(counts).unwrap_or_default();
     match all {

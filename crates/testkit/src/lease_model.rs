@@ -1,15 +1,15 @@
-//! A second opinion on who holds what: the rules of leases in the plainest words, to compare decisions with.
+//! A reference model of leases: the rules in their simplest form, to compare the store's decisions with.
 //!
-//! One map from issue to its present grant and its last ended one; no events, no indexes, no table. Written from the
-//! rules and not from the code that it judges:
+//! One map from issue to its present lease and its last ended one; no events, no indexes, no table. Written from the
+//! rules and not from the code that it checks:
 //!
-//! - One holder an issue; a holder is an agent in a worktree. Asking again for what one holds gives the same lease.
-//! - A lease obeys its holder, and from anywhere the one it is held for.
-//! - Time is up when `deadline <= now.ticks`; the wall clock decides nothing, except at a reboot: then every deadline
+//! - An issue has one holder: an agent in a worktree. A holder that acquires again gets the same lease.
+//! - The holder may change its lease; the agent that it is held on behalf of may do so from any worktree.
+//! - A lease expires when `deadline <= now.ticks`; the wall clock decides nothing, except at a reboot: then every deadline
 //!   becomes now + clamp(expires_at - wall, 0, ttl).
-//! - Renewing what has lapsed and was not taken since grants it again, with a new token.
+//! - Renewing an expired lease grants it again, with a new token, unless another agent acquired it since.
 //! - The token of a grant is its position in the log, so the model counts log lines: one for each grant, renewal,
-//!   end and boot, and one for each lapse when a command that writes notices it.
+//!   end and boot, and one for each expiry when a command that writes detects it.
 //! - Refusals and answers that change nothing write nothing.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use jit_core::model::time::{Now, Wall};
 /// Longest lease, in seconds.
 pub const MAX_TTL: u64 = 30 * 24 * 3600;
 
-/// Who asks, and from which worktree.
+/// An agent and its worktree.
 pub type Who<'a> = (&'a str, Option<&'a str>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,17 +62,17 @@ pub enum Why {
     HandedOver,
 }
 
-/// What an answer comes down to.
+/// The answer to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     Granted,
-    /// One held it already, or an automatic renewal was too early to be needed.
+    /// The caller held it already, or an automatic renewal came too early.
     Existing,
     Regranted,
     Renewed,
     Transferred,
     Released,
-    /// It had lapsed, so there was nothing left to give back.
+    /// It had expired, so there was nothing to release.
     AlreadyReleased,
     Evicted,
     Held,
@@ -84,7 +84,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the log grew by it.
+    /// Whether the command appended to the log.
     pub fn writes(self) -> bool {
         matches!(
             self,
@@ -111,7 +111,7 @@ pub struct Slot {
     pub kind: String,
     pub closed: bool,
     pub holder: Option<Holder>,
-    /// Whose lease ended last.
+    /// The last holder, and why its lease ended.
     pub last: Option<(Holder, Why)>,
 }
 
@@ -123,10 +123,10 @@ pub struct Model {
     pub agents_may_evict: bool,
 }
 
-/// An issue, its holder, and its last one.
+/// An issue, its holder, and its last holder.
 type Found = (String, Option<Holder>, Option<(Holder, Why)>);
 
-/// Seconds for who does not say how long.
+/// The default duration in seconds.
 fn default_ttl(kind: &str, agent: &str) -> u64 {
     match (kind, agent.split(':').next()) {
         ("activity", Some("human")) => 8 * 3600,
@@ -153,7 +153,7 @@ impl Model {
         self.issues.insert(id.to_owned(), slot);
     }
 
-    /// The holder of an issue whose time is not up.
+    /// The holder of an issue, unless its lease expired.
     pub fn live(&self, issue: &str, now: &Now) -> Option<&Holder> {
         let holder = self.issues.get(issue)?.holder.as_ref()?;
         (!holder.lapsed(now)).then_some(holder)
@@ -168,7 +168,7 @@ impl Model {
         }
     }
 
-    /// Lapses that nobody had noticed are noted now.
+    /// Records expiries that no command had detected.
     fn note_lapses(&mut self, now: &Now) {
         let lapsed = |slot: &Slot| slot.holder.as_ref().is_some_and(|h| h.lapsed(now));
         let issues: Vec<String> = self
@@ -190,8 +190,8 @@ impl Model {
         }
     }
 
-    /// What is meant: by a lease id only the lease of that id, by an issue whatever it has. A lease whose time is up
-    /// is as good as ended, whether or not somebody has noticed.
+    /// The lease of a name: a lease id means only that lease, an issue its present one. An expired lease counts as ended,
+    /// detected or not.
     fn find(&self, by: By<'_>, now: &Now) -> Result<Found, Outcome> {
         let seen = |slot: &Slot| match &slot.holder {
             Some(holder) if holder.lapsed(now) => (None, Some((holder.clone(), Why::Lapsed))),
@@ -210,7 +210,7 @@ impl Model {
                         Some(holder) if holder.lease == id => {
                             return Ok((issue.clone(), Some(holder.clone()), None));
                         }
-                        // Another has it now.
+                        // Another agent holds it now.
                         Some(_) if last.is_some() => return Err(Outcome::NotHolder),
                         None if last.is_some() => return Ok((issue.clone(), None, last)),
                         _ => {}
@@ -236,7 +236,7 @@ impl Model {
         if slot.closed {
             return Outcome::Closed;
         }
-        // Taking an activity is also written into the changelog.
+        // Acquiring an activity also appends to the changelog.
         let noted = u64::from(slot.kind == "activity");
         let ttl_secs = ttl_secs.unwrap_or_else(|| default_ttl(&slot.kind, who.0));
         if bad_ttl(ttl_secs) {
@@ -300,7 +300,7 @@ impl Model {
             self.note_lapses(now);
             return Outcome::Renewed;
         }
-        // Its own lapse is noted first, then it is granted again.
+        // Its own expiry is recorded first, then it is granted again.
         self.end(&issue, Why::Lapsed);
         holder.start(new_ttl, now);
         self.grant(&issue, holder);
@@ -353,7 +353,7 @@ impl Model {
             ..holder.clone()
         };
         new.start(holder.ttl_secs, now);
-        // One line says both: the end of the one and the beginning of the other.
+        // One line records both: the end of the old lease and the start of the new one.
         if let Some(slot) = self.issues.get_mut(&issue) {
             slot.holder = None;
             slot.last = Some((holder, Why::HandedOver));
@@ -381,7 +381,7 @@ impl Model {
         }
     }
 
-    /// The machine was started anew, and this is the first moment anybody sees.
+    /// The machine was rebooted, and this is the first command since.
     pub fn reboot(&mut self, now: &Now) {
         self.lines += 1;
         for holder in self.issues.values_mut().filter_map(|slot| slot.holder.as_mut()) {
@@ -408,7 +408,7 @@ mod tests {
     const A: Who<'static> = ("agent:a", Some("wt:00000001"));
     const B: Who<'static> = ("agent:b", Some("wt:00000001"));
 
-    /// The model is small, but a wrong judge is worse than none.
+    /// The model is small, but a wrong reference is worse than none.
     #[test]
     fn the_story_of_one_lease() {
         let mut model = Model::default();

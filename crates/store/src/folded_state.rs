@@ -1,20 +1,22 @@
 //! The folded state on disk: a journal of recent changes over sorted runs, read as one table.
+//!
+//! What must hold: it can always be folded again from the log. A corrupt journal or run is discarded, never repaired.
 
 use std::io;
 
 use jit_core::log::table::{MemoryTable, Read, Table, TableChanges, Unreadable};
 
-use super::disk::{Disk, How, open_if_there, read_range, write_all_at};
-use super::journal::{Ground, Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
-use super::run::{self, Merge, Record, Run, RunIter, Spot};
+use crate::disk::{Disk, OpenMode, open_if_there, read_range, write_all_at};
+use crate::journal::{Ground, Header, Journal, Position, RunName, ViewMarks, encode_batch, encode_header};
+use crate::sorted_run::{self, Merge, Record, Run, RunIter, Spot};
 
 pub const JOURNAL: &str = "state/journal";
 const JOURNAL_NEW: &str = "state/journal.new";
 
-/// No journal of ours comes near this; a longer one is not ours and must not fill the memory.
+/// The store never writes a journal this long; a longer one is foreign and is not read into memory.
 const JOURNAL_MAX: u64 = 64 << 20;
 
-/// Where the base of the state is.
+/// The table under the journal.
 #[derive(Debug)]
 enum Base {
     Runs(Vec<Run>),
@@ -22,9 +24,9 @@ enum Base {
     Whole(MemoryTable),
 }
 
-/// A table: what was replayed just now, over the journal, over the base.
+/// The state as a table of three layers: lines replayed just now, over the journal, over the base.
 #[derive(Debug)]
-pub struct Folded {
+pub struct FoldedState {
     pub journal: Option<Journal>,
     base: Base,
     /// Newer than the journal.
@@ -35,7 +37,7 @@ fn unreadable(e: io::Error) -> Unreadable {
     Unreadable(e.to_string())
 }
 
-impl Table for Folded {
+impl Table for FoldedState {
     fn get(&self, key: &str) -> Read<Option<Vec<u8>>> {
         if let Some(change) = self.fresh.get(key) {
             return Ok(change.clone());
@@ -82,13 +84,13 @@ impl Table for Folded {
             .take_while(|(key, _)| key.starts_with(prefix))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
-        sources.push(Source::Changes(fresh.into_iter().peekable()));
+        sources.push(MergeSource::Changes(fresh.into_iter().peekable()));
         if let Some(journal) = &self.journal {
             let changes = journal.changes(prefix, u64::MAX);
-            sources.push(Source::Changes(changes.into_iter().peekable()));
+            sources.push(MergeSource::Changes(changes.into_iter().peekable()));
         }
         for run in runs {
-            let mut source = Source::Run(Box::new(run.iter_from(prefix)), None);
+            let mut source = MergeSource::Run(Box::new(run.iter_from(prefix)), None);
             source.advance().map_err(unreadable)?;
             sources.push(source);
         }
@@ -121,13 +123,13 @@ impl Table for Folded {
     }
 }
 
-/// What is newest about a key comes first.
-enum Source<'a> {
+/// A layer in a merge; newer layers come first.
+enum MergeSource<'a> {
     Changes(std::iter::Peekable<std::collections::btree_map::IntoIter<String, Option<Vec<u8>>>>),
     Run(Box<RunIter<'a>>, Option<Spot>),
 }
 
-impl Source<'_> {
+impl MergeSource<'_> {
     fn key(&mut self) -> Option<&[u8]> {
         match self {
             Self::Changes(changes) => changes.peek().map(|(key, _)| key.as_bytes()),
@@ -141,7 +143,7 @@ impl Source<'_> {
                 changes.next();
             }
             Self::Run(run, spot) => {
-                // Let go of first: where it was the last in its block, that block's room is used for the next.
+                // Dropped first: if it was the last record of its block, the block's memory is reused for the next.
                 *spot = None;
                 *spot = run.spot()?;
             }
@@ -157,8 +159,8 @@ impl Source<'_> {
     }
 }
 
-impl Folded {
-    /// Nothing but what the journal and its runs say.
+impl FoldedState {
+    /// The journal over its runs.
     pub fn from_runs(journal: Journal, runs: Vec<Run>) -> Self {
         Self {
             journal: Some(journal),
@@ -167,7 +169,7 @@ impl Folded {
         }
     }
 
-    /// The runs alone: the journal is not to be trusted.
+    /// The runs alone, if the journal cannot be trusted.
     pub fn without_journal(runs: Vec<Run>) -> Self {
         Self {
             journal: None,
@@ -211,7 +213,7 @@ impl Folded {
     }
 }
 
-/// The journal, if there is one with a header that can be trusted.
+/// Reads the journal, if there is one with a valid header.
 pub fn read_journal(disk: &dyn Disk) -> io::Result<Option<Journal>> {
     let Some(file) = open_if_there(disk, JOURNAL)? else {
         return Ok(None);
@@ -245,25 +247,25 @@ pub fn append(
     changes: &TableChanges,
 ) -> io::Result<()> {
     let batch = encode_batch(position, marks, lines, changes)?;
-    let file = disk.open(JOURNAL, How::Existing)?;
+    let file = disk.open(JOURNAL, OpenMode::Existing)?;
     write_all_at(&*file, &batch, journal.end)
 }
 
-/// Puts a new journal in the place of the old one.
+/// Replaces the journal.
 pub fn replace_journal(disk: &dyn Disk, header: &Header, batches: &[u8]) -> io::Result<()> {
     let mut bytes = encode_header(header);
     bytes.extend_from_slice(batches);
-    let file = disk.open(JOURNAL_NEW, How::Fresh)?;
+    let file = disk.open(JOURNAL_NEW, OpenMode::Fresh)?;
     write_all_at(&*file, &bytes, 0)?;
     disk.rename(JOURNAL_NEW, JOURNAL)
 }
 
 /// Writes a state that was folded from the whole log as one run, and a journal on top of it.
 ///
-/// `position` must be synced: runs cover only what cannot be lost any more.
+/// `position` must be synced: runs cover only durable lines.
 pub fn write_whole(
     disk: &dyn Disk,
-    folded: &Folded,
+    folded: &FoldedState,
     position: &Position,
     marks: &ViewMarks,
     ground: Ground,
@@ -276,7 +278,7 @@ pub fn write_whole(
         size += (key.len() + value.map_or(0, |v| v.len()) + 6) as u64;
         records += 1;
     }
-    let len = run::write(disk, &name, &mut folded.merged(""), size)?;
+    let len = sorted_run::write(disk, &name, &mut folded.merged(""), size)?;
     let header = Header {
         runs: vec![RunName { name, len, records }],
         covers: *position,
@@ -310,7 +312,7 @@ pub const JOURNAL_LIMIT: u64 = 32 * 1024;
 /// A run is merged with the next older one unless that is this many times larger.
 const GROWTH: u64 = 4;
 
-/// A run that waits to be put in place, and what it stands for.
+/// A finished run that is not installed yet.
 #[derive(Debug)]
 pub struct Compaction {
     before: Header,
@@ -319,7 +321,7 @@ pub struct Compaction {
 }
 
 /// Folds the journal up to log sequence `synced` into a new run, merging it with older runs of similar size. Needs no
-/// lock on the store: runs never change and the journal is only read. `None` when there is nothing to fold.
+/// lock on the store: runs never change and the journal is only read. `None` if there is nothing to fold.
 pub fn compact(
     disk: &dyn Disk,
     synced: u64,
@@ -350,7 +352,7 @@ pub fn compact(
     for run in &runs[..merged] {
         sources.push(Box::new(run.iter_from("")));
     }
-    // A removal is kept only as long as an older run still has what it removes.
+    // A removal is kept only as long as an older run still has the key.
     let older = &runs[merged..];
     let removes = |key: &str| {
         let found = older.iter().find_map(|run| run.get(key).transpose());
@@ -365,7 +367,7 @@ pub fn compact(
         })
         .inspect(|_| records += 1);
     let name = run_name(covers.sequence, &format!("{merged}"));
-    let len = run::write(disk, &name, &mut kept, size)?;
+    let len = sorted_run::write(disk, &name, &mut kept, size)?;
     drop(kept);
     let ground = journal.header.ground;
     let mut after = vec![RunName { name, len, records }];
@@ -382,18 +384,18 @@ pub fn compact(
     }))
 }
 
-/// Puts a finished compaction in place. Call with the store's lock held.
+/// Installs a finished compaction. Call with the store's lock held.
 pub fn install(disk: &dyn Disk, compaction: &Compaction) -> io::Result<()> {
     let Some(journal) = read_journal(disk)? else {
         return Ok(());
     };
     if journal.header != compaction.before {
-        // Somebody folded the whole log meanwhile; what was made here is not needed.
+        // Another process folded the whole log meanwhile, so this run is not needed.
         remove_unused(disk, &compaction.after.runs[..1], &journal.header.runs);
         return Ok(());
     }
     replace_journal(disk, &compaction.after, journal.batches_after(compaction.upto))?;
-    // Everything else, also what a compaction that was killed has left: there is only one at a time.
+    // Deletes all other runs, also those that a killed compaction left: there is only one compaction at a time.
     for name in disk.list("state")? {
         let path = format!("state/{name}");
         if name.starts_with("run-") && !compaction.after.runs.iter().any(|run| run.name == path) {
