@@ -25,18 +25,18 @@
 //! difference for one; here what does not fit must be refused. `build/acp-types` checks conversations that were
 //! shortened from recorded ones, both sides, against the official types, outside of this workspace.
 //!
-//! [`listen`] makes [`Said`](super::event::Said) of it, [`permit`] says what is asked, [`failure`] why it failed, [`spent`] adds up.
+//! [`listener`] makes [`Said`](super::event::Said) of it, [`permission`] says what is asked, [`failure`] why it failed, [`usage`] adds up.
 //!
 //! Limitations: an agent that does not ask is not held back, and many have a mode in which they do not. Tokens between turns are
 //! a lower bound: the size of the conversation. How many turns the model took is counted by what came back from tools. An agent that gives no input of its command
 //! is judged by the title it shows. Logging in is a person's affair. Tried with claude-agent-acp 0.49.0.
 
 mod failure;
-mod listen;
-mod permit;
-mod spent;
+mod listener;
+mod permission;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod wire;
 
 use super::{Agent, Launch, Listener, Stdin, command_of, prompt_of};
@@ -78,6 +78,6 @@ impl Agent for Acp {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listen::Client::of(job))
+        Box::new(listener::Client::of(job))
     }
 }

@@ -11,16 +11,16 @@
 //!   with a dash is not taken for a flag;
 //! - unless the job says otherwise, edits in the worktree are accepted and everything else is asked for.
 //!
-//! [`stream`] is what it prints, [`control`] what is said both ways, [`listen`] makes [`Said`](super::event::Said) of
-//! it, [`spent`] adds up.
+//! [`stream`] is what it prints, [`control`] what is said both ways, [`listener`] makes [`Said`](super::event::Said) of
+//! it, [`usage`] adds up.
 //!
 //! Limitations: where `one_shot` is asked for, it says nothing until its end, and asks nobody: what its mode does not
 //! allow is denied by itself, and file locks count only through an installed hook. Tried with 2.1.325.
 
 mod control;
-mod listen;
-mod spent;
+mod listener;
 mod stream;
+mod usage;
 
 use std::ffi::OsString;
 
@@ -109,7 +109,7 @@ impl Agent for Claude {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listen::Stream::of(job))
+        Box::new(listener::Stream::of(job))
     }
 }
 

@@ -12,16 +12,16 @@
 //! - it says no dollars. Its tokens are counted over the whole session, so this attempt's are the difference, and what they
 //!   cost follows from `dispatch.prices`, where the model has a price.
 //!
-//! [`listen`] makes [`Said`](super::event::Said) of what it prints.
+//! [`listener`] makes [`Said`](super::event::Said) of what it prints.
 //!
 //! Limitations: its sessions have ids of its own choosing. Tokens are known when it has ended: a budget cannot end it before,
-//! a number of turns can (see [`listen`]). A hook's refusal is seen by the model, and in its standard error, not in what it
+//! a number of turns can (see [`listener`]). A hook's refusal is seen by the model, and in its standard error, not in what it
 //! says. Its newest models use tools from a program of their own; whether each of those passes a hook was not tried. The
 //! approval is by a digest that Codex makes: with a version that makes it in another way the hook is not called. Tried with 0.166.0.
 
-mod listen;
+mod listener;
 
-pub use listen::count;
+pub use listener::count;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -135,7 +135,7 @@ impl Agent for Codex {
     }
 
     fn listener(&self, job: &Job) -> Box<dyn Listener> {
-        Box::new(listen::Stream::of(job))
+        Box::new(listener::Stream::of(job))
     }
 }
 

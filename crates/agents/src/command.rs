@@ -15,7 +15,9 @@ use jit_os::clock;
 use serde::Deserialize;
 
 use super::event::{Limited, Said, Verdict};
-use super::{Agent, Ask, Heard, Launch, Listener, Stdin, command_of, limit, prompt_of, short, short_bytes};
+use super::{
+    Agent, Ask, Heard, Launch, Listener, Stdin, command_of, prompt_of, rate_limit, short, short_bytes,
+};
 use crate::runner::job::Job;
 
 /// Characters of a line that are kept.
@@ -167,7 +169,7 @@ fn shortened(said: Said) -> Said {
                 limited: verdict.limited.or_else(|| {
                     let refused = verdict.is_error && verdict.reason == "rate_limit";
                     refused.then(|| Limited {
-                        until: limit::until(&verdict.text, clock::wall_ms()),
+                        until: rate_limit::until(&verdict.text, clock::wall_ms()),
                     })
                 }),
                 ..verdict

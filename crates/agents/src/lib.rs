@@ -11,13 +11,13 @@ pub mod acp;
 pub mod claude;
 pub mod codex;
 pub mod command;
-mod denials;
 pub mod event;
 pub mod gemini;
 pub mod hooks;
-pub mod limit;
+mod model_errors;
 pub mod price;
 pub mod prompt;
+pub mod rate_limit;
 pub mod rules;
 pub mod runner;
 

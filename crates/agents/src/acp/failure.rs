@@ -2,7 +2,7 @@
 //!
 //! What must hold: a limit or an overload of the model is told from a mistake, whoever says it, so that the one is waited
 //! for and the other is not repeated. Only errors are read so, never what the model or a tool said. Words for people are read
-//! by [`refused`].
+//! by [`model_errors`].
 
 use jit_os::clock;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::super::event::Verdict;
 use super::super::short;
 use super::wire::{AUTH_REQUIRED, Failure, INVALID_PARAMS, METHOD_NOT_FOUND};
-use crate::denials as refused;
+use crate::model_errors;
 
 const TEXT: usize = 2_000;
 
@@ -28,7 +28,7 @@ pub fn verdict(failure: &Failure, methods: &[String]) -> Verdict {
         };
     }
     let told = status(&failure.data).or_else(|| http(code.and_then(|code| u64::try_from(code).ok())?));
-    let mut verdict = refused::with_status(&text, told, clock::wall_ms());
+    let mut verdict = model_errors::with_status(&text, told, clock::wall_ms());
     if verdict.reason == "error" && matches!(code, Some(INVALID_PARAMS | METHOD_NOT_FOUND)) {
         verdict.reason = "usage".to_owned();
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::event::{Said, Verdict};
 use super::super::{Agent as _, Ask, Heard, Listener, Permission, Question, Stdin};
-use super::listen::Client;
+use super::listener::Client;
 use super::{Acp, wire};
 use crate::runner::job::{Job, Resume};
 

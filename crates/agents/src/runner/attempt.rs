@@ -15,11 +15,11 @@ use jit_os::process::{self, ProcessRef};
 use jit_os::{children, clock, file};
 use rustix::process::{Signal, WaitOptions, waitpid};
 
-use super::files::Files;
+use super::attempt_files::Files;
+use super::conversation::Sum;
 use super::job::{End, Exit, Job, Stop};
-use super::log::{LAST, text_of_end};
-use super::talk::Sum;
-use super::{family, limits};
+use super::output_log::{LAST, text_of_end};
+use super::{limits, process_tree};
 use crate::event::{Line, Said};
 
 /// What is read of the events at once.
@@ -307,7 +307,7 @@ fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::
     let mut nap = Duration::from_millis(1);
     let mut nobody = 0;
     loop {
-        let (members, sure) = family::search(mark, known)?;
+        let (members, sure) = process_tree::search(mark, known)?;
         if members.is_empty() {
             nobody += u32::from(sure || since.elapsed() >= grace + KILLED);
             if nobody >= LOOKS {
@@ -331,7 +331,7 @@ fn end_orphans(mark: &str, known: &mut Vec<ProcessRef>, grace: Duration) -> io::
             .filter(|one| signal == Signal::KILL || !told.contains(&one.process))
             .copied()
             .collect();
-        family::tell(&news, signal);
+        process_tree::tell(&news, signal);
         told.extend(members.iter().map(|one| one.process));
         // Known from now on, also when its parent is gone.
         known.extend(members.iter().map(|one| one.process));

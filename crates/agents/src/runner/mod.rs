@@ -34,18 +34,18 @@
 //! cannot be ended the shim goes on trying and writes no exit. Elsewhere than on Linux, see [`jit_os::children`].
 
 pub mod attempt;
-mod family;
-mod feed;
-mod files;
-pub mod glance;
+mod attempt_files;
+pub mod attempt_poll;
+mod conversation;
+mod event_log;
 pub mod job;
 mod limits;
 mod lines;
-mod log;
-mod record;
+mod output_log;
+mod process_tree;
 pub mod redact;
 pub mod shim;
-mod talk;
+mod stdin;
 
-pub use files::Processes;
-pub use talk::Sum;
+pub use attempt_files::Processes;
+pub use conversation::Sum;

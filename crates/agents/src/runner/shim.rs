@@ -21,16 +21,16 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
 use super::attempt;
-use super::family::{self, Family};
-use super::feed::Feed;
-use super::files::{Files, Lock, Processes};
+use super::attempt_files::{Files, Lock, Processes};
+use super::conversation::{Sum, Talk};
+use super::event_log::Record;
 use super::job::{End, Exit, Job};
 use super::limits::{self, Limits};
 use super::lines::Lines;
-use super::log::{LAST, Log};
-use super::record::Record;
+use super::output_log::{LAST, Log};
+use super::process_tree::{self, Family};
 use super::redact::Redactor;
-use super::talk::{Sum, Talk};
+use super::stdin::Feed;
 use crate::{Agent, Ask, Stdin};
 
 /// How often lease and session are renewed.
@@ -394,7 +394,7 @@ impl Shim<'_> {
 
     fn tell(&mut self, signal: Signal) {
         let members = self.look();
-        family::tell(&members, signal);
+        process_tree::tell(&members, signal);
     }
 
     /// Who is there. Written down if it is not as it was.
@@ -586,9 +586,9 @@ impl Shim<'_> {
                 .copied()
                 .collect();
             if now >= kill_at {
-                family::tell(&members, Signal::KILL);
+                process_tree::tell(&members, Signal::KILL);
             } else {
-                family::tell(&news, Signal::TERM);
+                process_tree::tell(&news, Signal::TERM);
             }
             told.extend(news.iter().map(|one| one.process));
             if now >= since + STUBBORN && now >= kill_at + STUBBORN && !complained {

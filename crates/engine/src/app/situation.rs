@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use jit_agents as agents;
-use jit_agents::runner::glance::{Far, Glance};
+use jit_agents::runner::attempt_poll::{Far, Glance};
 use jit_agents::runner::{Sum, attempt};
 use jit_core::account::Account;
 use jit_core::coordinate::{Cap, Facts as Known, Limits, Look, Member, Seen, Spent, Task, Trouble};

@@ -20,7 +20,7 @@ use super::super::codex::count;
 use super::super::event::{Meter, Said, Verdict};
 use super::super::price::{self, Price};
 use super::super::{Ask, Heard, Listener, short, short_bytes};
-use crate::denials as refused;
+use crate::model_errors;
 use crate::runner::job::Job;
 
 /// Characters of words, of what a tool is used on, of a line that is not understood.
@@ -313,7 +313,7 @@ impl Stream {
             "" => self.trouble.as_deref().unwrap_or_default(),
             words => words,
         };
-        let mut verdict = refused::verdict(words, clock::wall_ms());
+        let mut verdict = model_errors::verdict(words, clock::wall_ms());
         let named = match kind {
             "FatalAuthenticationError" => Some("authentication_failed"),
             "FatalTurnLimitedError" => Some("max_turns"),

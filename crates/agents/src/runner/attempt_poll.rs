@@ -8,8 +8,8 @@ use std::io;
 use std::path::Path;
 
 use super::attempt::read;
-use super::files::Files;
-use super::talk::Sum;
+use super::attempt_files::Files;
+use super::conversation::Sum;
 use crate::event::Line;
 
 /// What is read of the events at once.

@@ -1,12 +1,12 @@
 //! What it means when a model was not to be had, where an agent only has words for it.
 //!
 //! What must hold: the words may be anything, for they quote whoever runs the model. They can make an attempt a failure of
-//! one kind or another; nothing in them makes it a success. Times in them are read by [`limit`].
+//! one kind or another; nothing in them makes it a success. Times in them are read by [`rate_limit`].
 //!
 //! Limitations: other languages than English are not understood.
 
 use super::event::{Limited, Verdict};
-use super::{limit, short};
+use super::{rate_limit, short};
 
 /// Characters of words that are kept.
 const TEXT: usize = 2_000;
@@ -56,7 +56,7 @@ pub fn with_status(text: &str, told: Option<u16>, now: i64) -> Verdict {
     let limited = match status {
         Some(429 | 529) => true,
         Some(400..=499) => false,
-        _ => limit::is_limit(&head),
+        _ => rate_limit::is_limit(&head),
     };
     let stranger = matches!(status, Some(401 | 403)) || (status.is_none() && says(STRANGER));
     let passes = match status {
@@ -77,7 +77,7 @@ pub fn with_status(text: &str, told: Option<u16>, now: i64) -> Verdict {
         api_status: status,
         retryable: limited || (passes && !stranger),
         limited: limited.then(|| Limited {
-            until: limit::until(&head, now),
+            until: rate_limit::until(&head, now),
         }),
         ..Verdict::default()
     }

@@ -18,13 +18,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::event::{Limited, Said, Verdict};
-use super::super::{Ask, Heard, Listener, Permission, Question, limit, prompt_of, short, short_bytes};
+use super::super::{Ask, Heard, Listener, Permission, Question, prompt_of, rate_limit, short, short_bytes};
 use super::control;
-use super::spent::Spent;
 use super::stream::{
     ApiRetry, Assistant, CanUseTool, ControlRequest, ControlResponse, Head, HookCallback, Init, Outcome,
     Part, PermissionDenied, RateLimitEvent, StreamEvent, UsageAnswer, User,
 };
+use super::usage::Spent;
 use crate::runner::job::Job;
 
 /// Characters of words, of what a tool is used on, of a line that is not understood.
@@ -293,14 +293,14 @@ impl Stream {
             return;
         }
         let now = clock::wall_ms();
-        let by_text = limit::is_limit(&verdict.text);
+        let by_text = rate_limit::is_limit(&verdict.text);
         let by_status = matches!(verdict.api_status, Some(429 | 529));
         let broke = by_status || (verdict.api_status.is_none() && verdict.reason == "api_error");
         let by_word = matches!(verdict.reason.as_str(), "rate_limit" | "overloaded");
         if by_word || by_status || (broke && by_text) || self.resets_at.is_some_and(|at| at > now) {
             let resets_at = self.resets_at.filter(|at| *at > now);
             verdict.limited = Some(Limited {
-                until: resets_at.or_else(|| limit::until(&verdict.text, now)),
+                until: resets_at.or_else(|| rate_limit::until(&verdict.text, now)),
             });
             verdict.retryable = true;
         }

@@ -2,9 +2,9 @@
 
 use jit_core::unit::{Tokens, Usd};
 
-use super::feed::Feed;
+use super::event_log::{Record, shortened};
 use super::lines::Line;
-use super::record::{Record, shortened};
+use super::stdin::Feed;
 use crate::event::{Meter, Said, Verdict};
 use crate::{Ask, Heard, Listener};
 

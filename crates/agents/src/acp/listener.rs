@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::super::event::{Said, Verdict};
 use super::super::{Ask, Heard, Listener, Permission, Question, prompt_of, short, short_bytes};
 use super::failure;
-use super::permit::{self, Step};
-use super::spent::Spent;
+use super::permission::{self, Step};
+use super::usage::Spent;
 use super::wire::{self, Chunk, Failure, Initialized, Message, Opened, Prompted, ToolCall, UpdateHead};
 use crate::runner::job::{Job, Resume};
 
@@ -450,10 +450,10 @@ impl Client {
             dir: &self.dir,
         };
         let mut permission = step.judge(ask);
-        let mut option = permit::choose(&request.options, &permission);
+        let mut option = permission::choose(&request.options, &permission);
         if option.is_none() && !matches!(permission, Permission::Deny(_)) {
-            permission = permit::not_judged("it can be allowed for good only, and not once");
-            option = permit::choose(&request.options, &permission);
+            permission = permission::not_judged("it can be allowed for good only, and not once");
+            option = permission::choose(&request.options, &permission);
         }
         match &permission {
             Permission::Allow => heard.answer.extend(wire::chosen(id, option, None)),
@@ -473,7 +473,7 @@ impl Client {
     }
 
     fn not_judged(&mut self, id: &RawValue, why: &str, heard: &mut Heard) {
-        if let Permission::Deny(reason) = permit::not_judged(why) {
+        if let Permission::Deny(reason) = permission::not_judged(why) {
             self.deny("a tool", "", &reason, heard);
             heard.answer.extend(wire::chosen(id, None, Some(&reason)));
         }

@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::super::event::{Meter, Said, Verdict};
 use super::super::price::{self, Price};
 use super::super::{Ask, Heard, Listener, short, short_bytes};
-use crate::denials as refused;
+use crate::model_errors;
 use crate::runner::job::Job;
 
 /// Characters of words, of what a tool is used on, of a line that is not understood.
@@ -274,7 +274,7 @@ impl Stream {
     fn troubled(&mut self, message: String, said: &mut Vec<Said>) {
         if let Some((number, why)) = retry(&message) {
             said.push(Said::Retrying {
-                why: refused::verdict(why, clock::wall_ms()).reason,
+                why: model_errors::verdict(why, clock::wall_ms()).reason,
                 attempt: number,
                 delay_ms: 0,
             });
@@ -331,7 +331,7 @@ impl Stream {
         Verdict {
             session_id: self.thread.clone(),
             denials: self.denials,
-            ..refused::verdict(words, clock::wall_ms())
+            ..model_errors::verdict(words, clock::wall_ms())
         }
     }
 }
