@@ -25,7 +25,7 @@
 //! difference for one; here what does not fit must be refused. `build/acp-types` checks conversations that were
 //! shortened from recorded ones, both sides, against the official types, outside of this workspace.
 //!
-//! [`listener`] makes [`Said`](super::event::Said) of it, [`permission`] says what is asked, [`failure`] why it failed, [`usage`] adds up.
+//! [`listener`] makes [`Said`](crate::event::Said) of it, [`permission`] says what is asked, [`failure`] why it failed, [`usage`] adds up.
 //!
 //! Limitations: an agent that does not ask is not held back, and many have a mode in which they do not. Tokens between turns are
 //! a lower bound: the size of the conversation. How many turns the model took is counted by what came back from tools. An agent that gives no input of its command
@@ -39,8 +39,9 @@ mod tests;
 mod usage;
 mod wire;
 
-use super::{Agent, Launch, Listener, Stdin, command_of, prompt_of};
-use crate::runner::job::Job;
+use crate::agent::{Agent, Launch, Stdin, command_of, prompt_of};
+use crate::job::Job;
+use crate::listener::Listener;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Acp;

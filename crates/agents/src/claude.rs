@@ -3,7 +3,7 @@
 //! What must hold:
 //!
 //! - it is started in two-way stream mode: it says what it does as it does it, and asks before each tool; the answers come
-//!   from [`Ask`](super::Ask). Its standard input is closed after its result, for it would wait for more;
+//!   from [`Ask`](crate::ask::Ask). Its standard input is closed after its result, for it would wait for more;
 //! - whether it ended well is read from `is_error`, `terminal_reason`, `api_error_status` and `permission_denials`. Its
 //!   exit code and `subtype` say "success" where a model could not be reached;
 //! - what it costs is counted from where this attempt began, for Claude Code adds up over resumed and forked sessions;
@@ -11,7 +11,7 @@
 //!   with a dash is not taken for a flag;
 //! - unless the job says otherwise, edits in the worktree are accepted and everything else is asked for.
 //!
-//! [`stream`] is what it prints, [`control`] what is said both ways, [`listener`] makes [`Said`](super::event::Said) of
+//! [`stream`] is what it prints, [`control`] what is said both ways, [`listener`] makes [`Said`](crate::event::Said) of
 //! it, [`usage`] adds up.
 //!
 //! Limitations: where `one_shot` is asked for, it says nothing until its end, and asks nobody: what its mode does not
@@ -24,8 +24,10 @@ mod usage;
 
 use std::ffi::OsString;
 
-use super::{Agent, Launch, Listener, Stdin, prompt_of, short};
-use crate::runner::job::Job;
+use crate::agent::{Agent, Launch, Stdin, prompt_of};
+use crate::job::Job;
+use crate::listener::Listener;
+use crate::text::short;
 
 /// The mode where nobody says otherwise.
 const MODE: &str = "acceptEdits";
@@ -133,15 +135,15 @@ fn id(text: &str) -> Result<&str, String> {
 mod tests {
     use jit_core::unit::Usd;
 
-    use super::super::tests::job;
     use super::*;
-    use crate::runner::job::Resume;
+    use crate::job::Resume;
+    use crate::test_job::job;
 
     const ONE: &str = "11111111-1111-4111-8111-111111111111";
     const TWO: &str = "22222222-2222-4222-8222-22222222222a";
 
     fn args(job: &Job) -> Vec<String> {
-        super::super::tests::args(&Claude, job)
+        crate::test_job::args(&Claude, job)
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! - it says no dollars. Its tokens are counted over the whole session, so this attempt's are the difference, and what they
 //!   cost follows from `dispatch.prices`, where the model has a price.
 //!
-//! [`listener`] makes [`Said`](super::event::Said) of what it prints.
+//! [`listener`] makes [`Said`](crate::event::Said) of what it prints.
 //!
 //! Limitations: its sessions have ids of its own choosing. Tokens are known when it has ended: a budget cannot end it before,
 //! a number of turns can (see [`listener`]). A hook's refusal is seen by the model, and in its standard error, not in what it
@@ -20,8 +20,6 @@
 //! approval is by a digest that Codex makes: with a version that makes it in another way the hook is not called. Tried with 0.166.0.
 
 mod listener;
-
-pub use listener::count;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,9 +29,11 @@ use jit_os::shell::shell_word;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Agent, Launch, Listener, Stdin, prompt_of, short};
+use crate::agent::{Agent, Launch, Stdin, prompt_of};
 use crate::hooks::{Event, Program, settings};
-use crate::runner::job::Job;
+use crate::job::Job;
+use crate::listener::Listener;
+use crate::text::short;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Codex;
@@ -232,14 +232,14 @@ fn sorted(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::job;
     use super::*;
-    use crate::runner::job::Resume;
+    use crate::job::Resume;
+    use crate::test_job::job;
 
     const THREAD: &str = "01a1e39a-3d9e-7c11-9d8a-1b69a8295212";
 
     fn args(job: &Job) -> Vec<String> {
-        super::super::tests::args(&Codex, job)
+        crate::test_job::args(&Codex, job)
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         job.permission_mode = Some("--help".into());
         assert!(Codex.launch(&job).is_err());
         assert!(
-            !args(&super::super::tests::job("x").1)
+            !args(&crate::test_job::job("x").1)
                 .iter()
                 .any(|arg| arg.contains("hook-trust"))
         );

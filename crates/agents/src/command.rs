@@ -14,11 +14,13 @@
 use jit_os::clock;
 use serde::Deserialize;
 
-use super::event::{Limited, Said, Verdict};
-use super::{
-    Agent, Ask, Heard, Launch, Listener, Stdin, command_of, prompt_of, rate_limit, short, short_bytes,
-};
-use crate::runner::job::Job;
+use crate::agent::{Agent, Launch, Stdin, command_of, prompt_of};
+use crate::ask::Ask;
+use crate::event::{Limited, Said, Verdict};
+use crate::job::Job;
+use crate::listener::{Heard, Listener};
+use crate::rate_limit;
+use crate::text::{short, short_bytes};
 
 /// Characters of a line that are kept.
 const LINE: usize = 2_000;
@@ -195,8 +197,10 @@ fn shortened(said: Said) -> Said {
 mod tests {
     use serde_json::value::RawValue;
 
-    use super::super::{Permission, Question, by_name, tests::job};
     use super::*;
+    use crate::ask::{Permission, Question};
+    use crate::catalog::by_name;
+    use crate::test_job::job;
 
     struct Nobody;
 

@@ -10,7 +10,7 @@
 //! - file locks count live if its hook is installed (`jit hooks install --agent gemini`): it takes hooks from its settings alone;
 //! - it says no dollars. What its tokens cost follows from `dispatch.prices`, for each model it used.
 //!
-//! [`listener`] makes [`Said`](super::event::Said) of what it prints.
+//! [`listener`] makes [`Said`](crate::event::Said) of what it prints.
 //!
 //! Limitations: it has no sandbox here, and cannot fork a session. Tokens are known when it has ended: a budget cannot end it
 //! before, a number of turns can. It waits half a second for its input to begin; a machine that is too busy for that makes it
@@ -20,8 +20,10 @@ mod listener;
 
 use std::ffi::OsString;
 
-use super::{Agent, Launch, Listener, Stdin, prompt_of, short};
-use crate::runner::job::Job;
+use crate::agent::{Agent, Launch, Stdin, prompt_of};
+use crate::job::Job;
+use crate::listener::Listener;
+use crate::text::short;
 
 /// What is cut off from its input.
 const MOST: usize = 8 << 20;
@@ -136,14 +138,14 @@ fn plain(prompt: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::job;
     use super::*;
-    use crate::runner::job::Resume;
+    use crate::job::Resume;
+    use crate::test_job::job;
 
     const ONE: &str = "11111111-1111-4111-8111-111111111111";
 
     fn args(job: &Job) -> Vec<String> {
-        super::super::tests::args(&Gemini, job)
+        crate::test_job::args(&Gemini, job)
     }
 
     #[test]

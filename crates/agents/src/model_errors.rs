@@ -5,8 +5,9 @@
 //!
 //! Limitations: other languages than English are not understood.
 
-use super::event::{Limited, Verdict};
-use super::{rate_limit, short};
+use crate::event::{Limited, Verdict};
+use crate::rate_limit;
+use crate::text::short;
 
 /// Characters of words that are kept.
 const TEXT: usize = 2_000;

@@ -9,7 +9,7 @@
 use jit_core::unit::Usd;
 use serde::{Deserialize, Serialize};
 
-use super::event::Meter;
+use crate::event::Meter;
 
 /// The most that a million tokens can cost, in dollars.
 const MOST: f64 = 1e6;

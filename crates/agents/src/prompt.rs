@@ -41,7 +41,7 @@ use minijinja::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::short;
+use crate::text::short;
 
 /// Shipped with the program.
 const DEFAULT: &str = include_str!("prompt/default.jinja");

@@ -13,8 +13,9 @@ use std::path::{Component, Path, PathBuf};
 use jit_core::pattern::Pattern;
 use serde::Deserialize;
 
-use super::Question;
+use crate::ask::Question;
 use crate::hooks::shell::{self, Item, Simple};
+use crate::text::short;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
@@ -28,7 +29,7 @@ impl Rule {
         let bad = || {
             format!(
                 "{:?} is not a tool such as WebFetch or Bash(git add *)",
-                super::short(text, 60)
+                short(text, 60)
             )
         };
         let (tool, argument) = match text.trim().split_once('(') {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jit_agents::event::{Said, Verdict};
-use jit_agents::runner::job::{Job, Resume};
+use jit_agents::job::{Job, Resume};
 use jit_agents::{Ask, Heard, Listener, Permission, Question, by_name};
 use jit_core::unit::{Tokens, Usd};
 use proptest::prelude::*;

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use jit_agents::event::{Line, Meter, Said, Verdict};
+use jit_agents::job::{Job, Resume};
 use jit_agents::price::Price;
-use jit_agents::runner::job::{Job, Resume};
 use jit_agents::{Ask, Listener, NAMES, Permission, Question, Stdin, by_name};
 use jit_core::unit::{Tokens, Usd};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use jit_agents::event::{Said, Verdict};
-use jit_agents::runner::job::{End, Exit, Job};
+use jit_agents::job::{End, Exit, Job};
 use jit_agents::runner::{attempt, shim};
 use jit_agents::{Agent, Ask, Heard, Launch, Listener, Permission, Question, Stdin};
 use serde_json::json;

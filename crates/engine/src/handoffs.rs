@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 
 use jit_agents::event::{Line, Said};
 use jit_agents::prompt::{cleaned, fenced};
-use jit_agents::runner::redact::Redactor;
+use jit_agents::redact::Redactor;
 use jit_agents::short;
 use sha2::{Digest as _, Sha256};
 

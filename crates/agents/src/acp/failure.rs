@@ -7,10 +7,10 @@
 use jit_os::clock;
 use serde_json::Value;
 
-use super::super::event::Verdict;
-use super::super::short;
 use super::wire::{AUTH_REQUIRED, Failure, INVALID_PARAMS, METHOD_NOT_FOUND};
+use crate::event::Verdict;
 use crate::model_errors;
+use crate::text::short;
 
 const TEXT: usize = 2_000;
 

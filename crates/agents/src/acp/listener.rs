@@ -9,13 +9,16 @@ use std::path::PathBuf;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::event::{Said, Verdict};
-use super::super::{Ask, Heard, Listener, Permission, Question, prompt_of, short, short_bytes};
 use super::failure;
 use super::permission::{self, Step};
 use super::usage::Spent;
 use super::wire::{self, Chunk, Failure, Initialized, Message, Opened, Prompted, ToolCall, UpdateHead};
-use crate::runner::job::{Job, Resume};
+use crate::agent::prompt_of;
+use crate::ask::{Ask, Permission, Question};
+use crate::event::{Said, Verdict};
+use crate::job::{Job, Resume};
+use crate::listener::{Heard, Listener};
+use crate::text::{short, short_bytes};
 
 /// Characters of words, of what a tool is used on, of a name, of a line that is not understood.
 const TEXT: usize = 2_000;

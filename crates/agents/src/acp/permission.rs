@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::rules::is_inside;
-use super::super::{Ask, Permission, Question, short};
 use super::wire::{PermissionOption, ToolCall, ToolContent};
+use crate::ask::{Ask, Permission, Question};
+use crate::rules::is_inside;
+use crate::text::short;
 
 /// Files of one step.
 const MOST: usize = 200;

@@ -5,11 +5,13 @@ use std::path::Path;
 use jit_core::unit::{Tokens, Usd};
 use serde_json::{Value, json};
 
-use super::super::event::{Said, Verdict};
-use super::super::{Agent as _, Ask, Heard, Listener, Permission, Question, Stdin};
 use super::listener::Client;
 use super::{Acp, wire};
-use crate::runner::job::{Job, Resume};
+use crate::agent::{Agent as _, Stdin};
+use crate::ask::{Ask, Permission, Question};
+use crate::event::{Said, Verdict};
+use crate::job::{Job, Resume};
+use crate::listener::{Heard, Listener};
 
 const OURS: &str = "s-1";
 
@@ -62,7 +64,7 @@ struct Talk {
 
 impl Talk {
     fn new(change: impl FnOnce(&mut Job)) -> Self {
-        let (folder, mut job) = super::super::tests::job("do it");
+        let (folder, mut job) = crate::test_job::job("do it");
         job.agent = "acp".into();
         job.command = vec!["agent".into(), "--acp".into()];
         job.dir = folder.path().canonicalize().expect("a path");
@@ -195,7 +197,7 @@ fn chosen(answer: &Value) -> &str {
 
 #[test]
 fn g4_a_program_is_started_with_its_words_as_they_are_and_not_without_any() {
-    let (_folder, mut job) = super::super::tests::job("--help");
+    let (_folder, mut job) = crate::test_job::job("--help");
     assert!(
         Acp.launch(&job)
             .expect_err("no program")

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::Permission;
+use crate::ask::Permission;
 use crate::hooks::{Program, answer};
 
 /// Our name for the call back before a tool.

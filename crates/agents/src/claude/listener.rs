@@ -17,15 +17,19 @@ use jit_os::clock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event::{Limited, Said, Verdict};
-use super::super::{Ask, Heard, Listener, Permission, Question, prompt_of, rate_limit, short, short_bytes};
 use super::control;
 use super::stream::{
     ApiRetry, Assistant, CanUseTool, ControlRequest, ControlResponse, Head, HookCallback, Init, Outcome,
     Part, PermissionDenied, RateLimitEvent, StreamEvent, UsageAnswer, User,
 };
 use super::usage::Spent;
-use crate::runner::job::Job;
+use crate::agent::prompt_of;
+use crate::ask::{Ask, Permission, Question};
+use crate::event::{Limited, Said, Verdict};
+use crate::job::Job;
+use crate::listener::{Heard, Listener};
+use crate::rate_limit;
+use crate::text::{short, short_bytes};
 
 /// Characters of words, of what a tool is used on, of a line that is not understood.
 const TEXT: usize = 2_000;

@@ -15,14 +15,16 @@
 use std::collections::HashSet;
 
 use jit_os::clock;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde::Deserialize;
 
-use super::super::event::{Meter, Said, Verdict};
-use super::super::price::{self, Price};
-use super::super::{Ask, Heard, Listener, short, short_bytes};
+use crate::ask::Ask;
+use crate::event::{Meter, Said, Verdict};
+use crate::job::Job;
+use crate::listener::{Heard, Listener};
 use crate::model_errors;
-use crate::runner::job::Job;
+use crate::price::{self, Price};
+use crate::text::{short, short_bytes};
+use crate::token_count::count;
 
 /// Characters of words, of what a tool is used on, of a line that is not understood.
 const TEXT: usize = 2_000;
@@ -111,18 +113,6 @@ struct Usage {
     cached_input_tokens: u64,
     #[serde(default, deserialize_with = "count")]
     output_tokens: u64,
-}
-
-/// A number of tokens, whatever stands there: less than none is none.
-pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    Ok(match Value::deserialize(from)? {
-        Value::Number(number) => match number.as_u64() {
-            Some(count) => count,
-            // As large as can be, where it is larger.
-            None => number.as_f64().map_or(0, |count| count as u64),
-        },
-        _ => 0,
-    })
 }
 
 impl Item {

@@ -16,12 +16,14 @@ use jit_os::clock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::codex::count;
-use super::super::event::{Meter, Said, Verdict};
-use super::super::price::{self, Price};
-use super::super::{Ask, Heard, Listener, short, short_bytes};
+use crate::ask::Ask;
+use crate::event::{Meter, Said, Verdict};
+use crate::job::Job;
+use crate::listener::{Heard, Listener};
 use crate::model_errors;
-use crate::runner::job::Job;
+use crate::price::{self, Price};
+use crate::text::{short, short_bytes};
+use crate::token_count::count;
 
 /// Characters of words, of what a tool is used on, of a line that is not understood.
 const TEXT: usize = 2_000;

@@ -17,10 +17,10 @@ use rustix::process::{Signal, WaitOptions, waitpid};
 
 use super::attempt_files::Files;
 use super::conversation::Sum;
-use super::job::{End, Exit, Job, Stop};
 use super::output_log::{LAST, text_of_end};
 use super::{limits, process_tree};
 use crate::event::{Line, Said};
+use crate::job::{End, Exit, Job, Stop};
 
 /// What is read of the events at once.
 const BLOCK: u64 = 256 << 10;

@@ -10,7 +10,7 @@ use jit_os::{clock, file, random};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Exit, Job};
+use crate::job::{Exit, Job, Stop};
 
 /// No file of ours is larger, the events and logs apart.
 const MOST: u64 = 8 << 20;
@@ -112,7 +112,7 @@ impl Files {
         self.read("process.json")
     }
 
-    pub fn stop(&self) -> io::Result<Option<super::job::Stop>> {
+    pub fn stop(&self) -> io::Result<Option<Stop>> {
         self.read("stop")
     }
 

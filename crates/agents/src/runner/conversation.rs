@@ -2,11 +2,13 @@
 
 use jit_core::unit::{Tokens, Usd};
 
-use super::event_log::{Record, shortened};
+use super::event_log::Record;
 use super::lines::Line;
 use super::stdin::Feed;
+use crate::ask::Ask;
 use crate::event::{Meter, Said, Verdict};
-use crate::{Ask, Heard, Listener};
+use crate::listener::{Heard, Listener};
+use crate::text::short;
 
 /// What is kept of a line that was not understood, in characters.
 const UNKNOWN: usize = 2000;
@@ -87,7 +89,7 @@ impl<'a> Talk<'a> {
                 let heard = self.listener.line(head, self.ask);
                 self.answer(&heard);
                 let head = head.get(..UNKNOWN * 4).unwrap_or(head);
-                let line = shortened(&String::from_utf8_lossy(head), UNKNOWN);
+                let line = short(&String::from_utf8_lossy(head), UNKNOWN);
                 self.say(Said::Unknown {
                     line: format!("{line} [a line of {len} bytes]"),
                 });
@@ -135,7 +137,7 @@ impl<'a> Talk<'a> {
         self.limited |= said.is_limited();
         let said = match said {
             Said::Unknown { line } if line.len() > UNKNOWN => Said::Unknown {
-                line: shortened(&line, UNKNOWN + 40),
+                line: short(&line, UNKNOWN + 40),
             },
             Said::Result { .. } => {
                 self.results += 1;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use jit_os::{clock, file};
 
-use super::redact::Redactor;
 use crate::event::{Line, Said};
+use crate::redact::Redactor;
 
 /// Up to here everything is kept.
 const WORDS: u64 = 12 << 20;
@@ -137,13 +137,5 @@ impl Record {
         self.len += count as u64;
         self.torn = count > 0 && bytes.get(count - 1) != Some(&b'\n');
         Ok(count)
-    }
-}
-
-/// At most so many characters of a text, and a sign that there was more.
-pub fn shortened(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }
 }

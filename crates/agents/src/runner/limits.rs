@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jit_core::unit::{Tokens, Usd};
 
-use super::job::{End, Job};
+use crate::job::{End, Job};
 
 /// No wait is longer: a deadline has to be a time the clock can tell.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);

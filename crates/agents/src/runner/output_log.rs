@@ -1,6 +1,6 @@
 //! What an agent printed, in a file of bounded size: the beginning, and the end.
 //!
-//! Format: the bytes as they came, without secrets ([`super::redact`]): the last line is written when it has ended. Where some are missing, a line `[jit: <20 digits> bytes were cut here]` stands instead.
+//! Format: the bytes as they came, without secrets ([`crate::redact`]): the last line is written when it has ended. Where some are missing, a line `[jit: <20 digits> bytes were cut here]` stands instead.
 //!
 //! What must hold: the file is never larger than the head and twice the tail; a disk that is full loses output and
 //! nothing else.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use jit_os::file;
 
-use super::redact::{Redactor, Scrub};
+use crate::redact::{Redactor, Scrub};
 
 /// How much of the beginning is kept.
 const HEAD: u64 = 4 << 20;

@@ -24,14 +24,15 @@ use super::attempt;
 use super::attempt_files::{Files, Lock, Processes};
 use super::conversation::{Sum, Talk};
 use super::event_log::Record;
-use super::job::{End, Exit, Job};
 use super::limits::{self, Limits};
 use super::lines::Lines;
 use super::output_log::{LAST, Log};
 use super::process_tree::{self, Family};
-use super::redact::Redactor;
 use super::stdin::Feed;
-use crate::{Agent, Ask, Stdin};
+use crate::agent::{Agent, Stdin};
+use crate::ask::Ask;
+use crate::job::{End, Exit, Job};
+use crate::redact::Redactor;
 
 /// How often lease and session are renewed.
 const PULSE: Duration = Duration::from_secs(15);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jit_agents as agents;
 use jit_agents::event::{Line, Said};
+use jit_agents::job::Job;
 use jit_agents::runner::attempt::{self, Attempt};
-use jit_agents::runner::job::Job;
 use jit_agents::runner::shim::{self, Beat};
 use jit_core::ids::{SessionId, UnitId};
 use jit_core::refusal::{Code, Refusal};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use jit_agents::event::{Said, Verdict};
-use jit_agents::runner::job::{Job, Resume};
+use jit_agents::job::{Job, Resume};
 use jit_agents::{Stdin, by_name};
 use jit_engine::hooks::agent::permission::Policy;
 use jit_testkit::agent_cli::{Agent, Bench};

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use jit_agents::event::{Line, Said};
+use jit_agents::job::{End, Exit, Job, Stop};
 use jit_agents::runner::attempt::{self, Attempt, Running};
-use jit_agents::runner::job::{End, Exit, Job, Stop};
 use jit_os::process;
 use jit_testkit::rng::{Rng, seed_from_env};
 use jit_testkit::world::tools::{inside_own_mounts, long, say, wait_until, without};

@@ -11,9 +11,9 @@
 use std::path::Path;
 
 use jit_agents::event::Said;
+use jit_agents::job::Job;
 use jit_agents::prompt::Conflict;
 use jit_agents::runner::attempt;
-use jit_agents::runner::job::Job;
 use jit_core::coordinate::reason;
 use jit_core::plan::{PlanUnit, Settings};
 use jit_core::unit::Unit;

@@ -13,9 +13,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jit_agents::job::Job;
 use jit_agents::prompt::{Brief, Handoff};
 use jit_agents::runner::attempt::{self, Attempt};
-use jit_agents::runner::job::Job;
 use jit_core::command::{Command, Reply as Decided};
 use jit_core::ids::{UnitId, WorkflowId};
 use jit_core::plan::{HandoffBy, Settings};

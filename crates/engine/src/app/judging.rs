@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use jit_agents as agents;
 use jit_agents::event::Verdict;
+use jit_agents::job::{End, Exit, Job};
+use jit_agents::redact::Redactor;
 use jit_agents::runner::attempt::{self, Attempt};
-use jit_agents::runner::job::{End, Exit, Job};
-use jit_agents::runner::redact::Redactor;
 use jit_core::ids::UnitId;
 use jit_core::lease::Actor;
 use jit_core::policy::Enforce;

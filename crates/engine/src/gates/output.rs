@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use jit_agents::runner::redact::{Redactor, Scrub};
+use jit_agents::redact::{Redactor, Scrub};
 
 /// Takes output as it comes.
 pub(super) struct Output<'a> {
